@@ -1,0 +1,54 @@
+"""Axon: a functional tensor language with inferred types and shapes.
+
+    import axon
+    m = axon.load("attention.axon")          # Module; raises AxonError, whose str() is the rendered text
+    m = axon.compile("fun f x = x + 1.0")    # from text
+    m.f(x), m.f.signature, m.split[8](x)     # NumPy arrays in and out; explicit dimension parameters in brackets
+    axon.check("fun f x = y")                # list[Diagnostic]; never raises on bad input
+
+The map of the architecture; data flows one way, and each arrow is one module or package:
+
+    source text -> tree -> syntax            grammar     parse, build, format
+                -> resolved                  resolve     names become Symbols, modules are joined
+                -> typed                     types       element types, ranks and functions; blind to sizes
+                -> shaped                    shapes      dimension constraints: proved, refuted, or put into the contract
+                -> core                      lower       monomorphic first-order tensor operations (core, core_print, core_verify)
+                -> values                    interpret   the meaning of core, in NumPy
+
+`check` runs the phases up to `shaped` over a module and its imports. `compiler` is the only module that knows every phase. The
+faces (`cli`, `module`, `doctest`) hold no logic of their own. `source`, `names`, `element`, `diagnostics` and `codes` are the
+vocabulary that all share; `render` lays diagnostics out; `loader` finds and reads files.
+
+Importing this package loads nothing heavy: SymPy, Lark and NumPy wait until they are first needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from axon.diagnostics import AxonError, Diagnostic, ShapeError
+    from axon.module import Function, Module, check, compile, load
+
+__version__ = "0.1.0"
+__all__ = ["AxonError", "Diagnostic", "Function", "Module", "ShapeError", "check", "compile", "load"]
+
+_HOME = {
+    "AxonError": "diagnostics", "Diagnostic": "diagnostics", "ShapeError": "diagnostics",
+    "Function": "module", "Module": "module",
+    "check": "module", "compile": "module", "load": "module",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, imported when they are first used (PEP 562)."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'axon' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(f"axon.{_HOME[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
