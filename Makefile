@@ -1,0 +1,40 @@
+# `make demo` and `make test` do all of the set-up: they need Python 3.11 to 3.13, git and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+RESULT := benchmarks/results/$(shell date +%F)
+
+.PHONY: demo test lint soak bench clean
+
+demo: $(STAMP)
+	@$(BIN)/python examples/demo.py
+
+test: $(STAMP) lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(STAMP)
+	$(BIN)/ruff check axon tests examples benchmarks
+	$(BIN)/mypy
+
+# Counts that are too large for `make test`, in full; the dated result is committed.
+soak: $(STAMP)
+	@mkdir -p benchmarks/results
+	AXON_SOAK=1 $(BIN)/python -m pytest -n 2 --dist worksteal --durations=20 > $(RESULT)-soak.txt 2>&1; \
+	  status=$$?; tail -n 25 $(RESULT)-soak.txt; exit $$status
+
+bench: $(STAMP)
+	@mkdir -p benchmarks/results
+	$(BIN)/python benchmarks/check.py | tee $(RESULT)-check.txt
+
+# The environment is made once, and again when the dependencies change.
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+	  || { echo "Axon needs Python 3.11 to 3.13: make PYTHON=python3.12 …" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,139 @@
+"""Finding and reading source files. Everything that can go wrong with a file is a diagnostic, never an exception.
+
+`import nn` in `models/mlp.axon` names `models/nn.axon` if that exists, else `nn.axon` of the standard library. A module cannot
+be imported from elsewhere: a symbolic link that leads out of the importing file's directory is refused.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import stat
+from pathlib import Path
+from threading import Lock
+from typing import Protocol
+
+from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.source import SourceFile
+from axon.syntax import Name
+
+MAX_BYTES = 4 << 20  # of one file: far more than a person writes, little enough to parse in seconds
+SUFFIX = ".axon"
+
+
+class Loader(Protocol):
+    """Where the checker gets modules from.
+
+    While a file does not change on disk, asking for it again gives the same SourceFile object, so its identity is the module's.
+    """
+
+    def read(self, path: str) -> SourceFile | Diagnostic:
+        """The file at a path that the user gave, or AX0408."""
+        ...
+
+    def find(self, name: Name) -> SourceFile | Diagnostic:
+        """The module that an `import` names (the file of the name's span is the importer), or AX0402 or AX0408 at the name."""
+        ...
+
+
+def stdlib_root() -> Path:
+    """The standard library: inside an installed wheel, or beside the package in a checkout."""
+    package = Path(__file__).parent
+    shipped = package / "_stdlib"
+    return shipped if shipped.is_dir() else package.parent / "stdlib"
+
+
+class FileLoader:
+    """A Loader over the file system; safe to share between threads.
+
+    `overlay` maps paths to text that stands for the file's (text from memory, an editor's unsaved buffer). A source that has no
+    directory of its own (`<text>`) imports from the standard library alone.
+    """
+
+    def __init__(self, overlay: dict[str, str] | None = None) -> None:
+        self._overlay = {path: SourceFile(path, text) for path, text in (overlay or {}).items()}
+        self._sources: dict[tuple[Path, str], SourceFile] = {}
+        self._real: dict[SourceFile, Path] = {}
+        self._lock = Lock()
+
+    def read(self, path: str) -> SourceFile | Diagnostic:
+        answer = self._read(Path(path), path)
+        return answer if isinstance(answer, SourceFile) else Diagnostic("AX0408", f"cannot read `{path}`", notes=(answer,))
+
+    def find(self, name: Name) -> SourceFile | Diagnostic:
+        for root, shown in self._roots(name.span.file):
+            file = root / (name.text + SUFFIX)
+            if not os.path.lexists(file) and os.path.join(shown, file.name) not in self._overlay:
+                continue
+            if not file.resolve().is_relative_to(root.resolve()):
+                return _at(name, "AX0408", "an import may not lead out of its directory", f"`{file}` is a link to elsewhere")
+            answer = self._read(file, os.path.join(shown, file.name))
+            return answer if isinstance(answer, SourceFile) else _at(name, "AX0408", f"cannot read `{file}`", answer)
+        return self._not_found(name)
+
+    def _roots(self, importer: SourceFile) -> list[tuple[Path, str]]:
+        """The directories in which an importer's modules are sought, and what messages call them."""
+        library = (stdlib_root(), "stdlib")
+        real = self._real.get(importer)
+        if real is None and importer.path.startswith("<"):
+            return [library]
+        beside = real.parent if real else Path(importer.path).parent
+        if beside == library[0].resolve():
+            return [library]
+        return [(beside, os.path.dirname(importer.path)), library]
+
+    def _not_found(self, name: Name) -> Diagnostic:
+        roots = self._roots(name.span.file)
+        known = sorted({stem for root, _ in roots for stem in _modules(root)})
+        near = difflib.get_close_matches(name.text, known, n=1)
+        where = ["beside this file", "in the standard library"] if len(roots) == 2 else ["in the standard library"]
+        return Diagnostic(
+            "AX0402",
+            f"there is no module `{name.text}`",
+            (Label(name.span, f"no `{name.text}{SUFFIX}` " + " or ".join(where)),),
+            suggestions=tuple(Suggestion(f"did you mean `{n}`?", (Edit(name.span, n),)) for n in near),
+        )
+
+    def _read(self, file: Path, shown: str) -> SourceFile | str:
+        """The file, or why it cannot be read. It is read each time: times of change are too coarse to tell that it did not."""
+        if shown in self._overlay:
+            return self._overlay[shown]
+        try:
+            real = file.resolve()
+            info = real.stat()
+            if not stat.S_ISREG(info.st_mode):
+                return "it is a directory" if stat.S_ISDIR(info.st_mode) else "it is not a regular file"
+            if info.st_size > MAX_BYTES:
+                return f"it holds {info.st_size:,} bytes; a source file may hold {MAX_BYTES:,}"
+            with real.open("rb") as stream:
+                raw = stream.read(MAX_BYTES + 1)
+        except FileNotFoundError:
+            return "there is no such file"
+        except (OSError, ValueError, RuntimeError) as error:  # a NUL in the path, a loop of links
+            return getattr(error, "strerror", None) or str(error)
+        if len(raw) > MAX_BYTES:
+            return f"it holds more than {MAX_BYTES:,} bytes, which is the most for a source file"
+        try:
+            text = raw.decode("utf-8", "surrogatepass")  # the lexer points at lone surrogates
+        except UnicodeDecodeError as error:
+            line = raw.count(b"\n", 0, error.start) + 1
+            return f"it is not UTF-8 text: byte 0x{raw[error.start]:02x} on line {line}"
+        with self._lock:
+            known = self._sources.get((real, shown))
+            if known is None or known.text != text:
+                if known is not None:
+                    del self._real[known]
+                known = self._sources[real, shown] = SourceFile(shown, text)
+                self._real[known] = real
+            return known
+
+
+def _at(name: Name, code: str, message: str, note: str) -> Diagnostic:
+    return Diagnostic(code, message, (Label(name.span, "imported here"),), (note,))
+
+
+def _modules(root: Path) -> list[str]:
+    try:
+        return [file.stem for file in root.iterdir() if file.suffix == SUFFIX]
+    except OSError:
+        return []
