@@ -1,0 +1,706 @@
+"""Dimensions: integer polynomials over sizes, floor divisions and minima, in a normal form.
+
+Structural equality of two Dims is identity of polynomials over *atoms*. An atom is a Symbol, a `Quotient` (floor division that no
+local rule removes) or a `Minimum`. Remainders and maxima have no atoms of their own: everywhere they are defined,
+
+    a % b = a - b * (a / b)        max(a, b, …) = -min(-a, -b, …)
+
+and the printer finds them again. A Dim is a partial function of its variables, undefined where a divisor is zero; every rule here
+keeps where it is defined, so `(n * m) / m` is not `n` until `m >= 1` is known (see `prove`).
+
+Note [Canonical atoms]
+    A quotient by a constant k >= 2 has dividend coefficients in [0, k) and no common factor with k; a minimum has, for each
+    monomial, coefficients that are at least 0 and somewhere 0. What was taken out stands outside the atom, so that equal functions
+    get equal forms: `(h - 3) / 2 + 1` and `(h - 1) / 2` are both `(h + 1) / 2 - 1` here. `pieces` folds outer terms of
+    opposite sign back in, and prints `(h - 1) / 2`.
+
+Sizes are bounded: an operation that would pass a limit raises `DimensionTooLarge` before it costs time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import gcd
+from typing import TypeAlias
+
+from axon.names import Symbol
+
+MAX_TERMS = 2_000  # of one polynomial
+MAX_DEGREE = 64
+MAX_COEFFICIENT = 2**63
+MAX_STEPS = 50_000  # term products of one multiplication
+MAX_WEIGHT = 20_000  # leaves of the whole tree, atoms unfolded
+MAX_DEPTH = 40  # of atoms inside atoms
+
+
+class DimensionTooLarge(Exception):
+    """An operation on dimensions passed a limit of size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """Floor division that the normal form keeps; undefined where the divisor is 0."""
+
+    dividend: Dim
+    divisor: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Minimum:
+    """The least of two or more Dims, in the order of `sort_key`."""
+
+    items: tuple[Dim, ...]
+
+
+Atom: TypeAlias = "Symbol | Quotient | Minimum"
+Monomial: TypeAlias = "tuple[Atom, ...]"  # sorted by `atom_key`; a repeated atom is a power; () is 1
+DimLike: TypeAlias = "Dim | Symbol | int"
+
+
+class Dim:
+    """An immutable dimension in normal form. Make one with `Dim.of` and arithmetic."""
+
+    __slots__ = ("_depth", "_hash", "_key", "_terms", "_variables", "_weight")
+
+    _terms: dict[Monomial, int]  # no zero coefficients; never changed after construction
+
+    def __init__(self, terms: dict[Monomial, int]) -> None:
+        """Takes ownership of `terms`, whose monomials are sorted and whose coefficients are not zero."""
+        if len(terms) > MAX_TERMS:
+            raise DimensionTooLarge(f"a dimension of more than {MAX_TERMS} terms")
+        for coefficient in terms.values():
+            if not -MAX_COEFFICIENT < coefficient < MAX_COEFFICIENT:
+                raise DimensionTooLarge("a coefficient of more than 63 bits")
+        self._terms = terms
+        self._hash: int | None = None
+        self._key: tuple[object, ...] | None = None
+        self._variables: frozenset[Symbol] | None = None
+        self._weight: int | None = None
+        self._depth = 0
+
+    @staticmethod
+    def of(value: DimLike) -> Dim:
+        """The dimension of an integer or a variable; a Dim is itself."""
+        if isinstance(value, Dim):
+            return value
+        if isinstance(value, Symbol):
+            return Dim({(value,): 1})
+        return Dim({(): int(value)} if value else {})
+
+    # ── what it is ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def constant(self) -> int | None:
+        """Its value when it is a number."""
+        if not self._terms:
+            return 0
+        return self._terms.get(()) if len(self._terms) == 1 else None
+
+    @property
+    def symbol(self) -> Symbol | None:
+        """The variable that it is, when it is exactly one."""
+        if len(self._terms) == 1:
+            ((monomial, coefficient),) = self._terms.items()
+            if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Symbol):
+                return monomial[0]
+        return None
+
+    @property
+    def atom(self) -> Atom | None:
+        """The atom that it is, when it is exactly one."""
+        if len(self._terms) == 1:
+            ((monomial, coefficient),) = self._terms.items()
+            if coefficient == 1 and len(monomial) == 1:
+                return monomial[0]
+        return None
+
+    @property
+    def variables(self) -> frozenset[Symbol]:
+        """Every variable in it, also inside atoms."""
+        if self._variables is None:
+            found: set[Symbol] = set()
+            for monomial in self._terms:
+                for atom in monomial:
+                    if isinstance(atom, Symbol):
+                        found.add(atom)
+                    else:
+                        found.update(*(part.variables for part in parts(atom)))
+            self._variables = frozenset(found)
+        return self._variables
+
+    @property
+    def atoms(self) -> frozenset[Atom]:
+        """The atoms of its monomials; not those inside other atoms."""
+        return frozenset(atom for monomial in self._terms for atom in monomial)
+
+    @property
+    def quotients(self) -> frozenset[Quotient]:
+        """Every quotient in it, also inside atoms: where their divisors are not 0, it is defined."""
+        found: set[Quotient] = set()
+        for atom in self.atoms:
+            if not isinstance(atom, Symbol):
+                found.update(*(part.quotients for part in parts(atom)))
+                if isinstance(atom, Quotient):
+                    found.add(atom)
+        return frozenset(found)
+
+    @property
+    def terms(self) -> tuple[tuple[int, Monomial], ...]:
+        """(coefficient, monomial) in the order that printers use: higher degree first, then older variables, the constant last."""
+        return tuple((self._terms[m], m) for m in sorted(self._terms, key=_monomial_key))
+
+    @property
+    def mapping(self) -> Mapping[Monomial, int]:
+        """Coefficients by monomial, in no particular order."""
+        return self._terms
+
+    @property
+    def degree(self) -> int:
+        return max(map(len, self._terms), default=0)
+
+    @property
+    def content(self) -> int:
+        """The greatest common divisor of its coefficients; 0 for 0."""
+        return gcd(*self._terms.values())
+
+    @property
+    def offset(self) -> int:
+        """The constant term."""
+        return self._terms.get((), 0)
+
+    @property
+    def weight(self) -> int:
+        """How many leaves it has when every atom is unfolded."""
+        if self._weight is None:
+            weight = 0
+            for monomial in self._terms:
+                weight += 1
+                for atom in monomial:
+                    if isinstance(atom, Symbol):
+                        weight += 1
+                    else:
+                        weight += sum(part.weight for part in parts(atom))
+                        self._depth = max(self._depth, 1 + max(part.depth for part in parts(atom)))
+            self._weight = weight
+        return self._weight
+
+    @property
+    def depth(self) -> int:
+        """How many atoms stand inside one another."""
+        return self._depth if self.weight else 0
+
+    @property
+    def sort_key(self) -> tuple[object, ...]:
+        """A total order on normal forms, by structure and then by the age of variables."""
+        if self._key is None:
+            self._key = tuple((_monomial_key(m), c) for c, m in self.terms)
+        return self._key
+
+    # ── arithmetic ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def __add__(self, other: DimLike) -> Dim:
+        return self.plus(other, 1)
+
+    def __radd__(self, other: DimLike) -> Dim:
+        return self.plus(other, 1)
+
+    def __sub__(self, other: DimLike) -> Dim:
+        return self.plus(other, -1)
+
+    def __rsub__(self, other: DimLike) -> Dim:
+        return Dim.of(other).plus(self, -1)
+
+    def __neg__(self) -> Dim:
+        return Dim({m: -c for m, c in self._terms.items()})
+
+    def __mul__(self, other: DimLike) -> Dim:
+        right = Dim.of(other)
+        return right._times(self) if len(right._terms) < len(self._terms) else self._times(right)
+
+    def __rmul__(self, other: DimLike) -> Dim:
+        return self * other
+
+    def __floordiv__(self, other: DimLike) -> Dim:
+        return _quotient(self, Dim.of(other))
+
+    def __rfloordiv__(self, other: DimLike) -> Dim:
+        return _quotient(Dim.of(other), self)
+
+    def __mod__(self, other: DimLike) -> Dim:
+        return _remainder(self, Dim.of(other))
+
+    def __rmod__(self, other: DimLike) -> Dim:
+        return _remainder(Dim.of(other), self)
+
+    def plus(self, other: DimLike, factor: int) -> Dim:
+        """self + factor * other."""
+        terms = dict(self._terms)
+        for monomial, coefficient in Dim.of(other)._terms.items():
+            total = terms.get(monomial, 0) + coefficient * factor
+            if total:
+                terms[monomial] = total
+            else:
+                terms.pop(monomial, None)
+        return _light(Dim(terms))
+
+    def _times(self, other: Dim) -> Dim:
+        if len(self._terms) * len(other._terms) > MAX_STEPS:
+            raise DimensionTooLarge("a product of two sums that are too long")
+        if self.degree + other.degree > MAX_DEGREE:
+            raise DimensionTooLarge(f"a product of more than {MAX_DEGREE} factors")
+        terms: dict[Monomial, int] = {}
+        for left, c in self._terms.items():
+            for right, d in other._terms.items():
+                monomial = join(left, right)
+                total = terms.get(monomial, 0) + c * d
+                if total:
+                    terms[monomial] = total
+                else:
+                    del terms[monomial]
+            if len(terms) > MAX_TERMS:
+                raise DimensionTooLarge(f"a product of more than {MAX_TERMS} terms")
+        return _light(Dim(terms))
+
+    def exact_quotient(self, divisor: Dim) -> Dim | None:
+        """The polynomial q with self = q * divisor, if there is one (integer coefficients; atoms are not looked into)."""
+        if not divisor._terms:
+            return None
+        lead = min(divisor._terms, key=_monomial_key)
+        rest, quotient = self, Dim({})
+        for _ in range(MAX_TERMS):
+            if not rest._terms:
+                return quotient
+            top = min(rest._terms, key=_monomial_key)
+            over = without(top, lead)
+            factor, left = divmod(rest._terms[top], divisor._terms[lead])
+            if over is None or left:
+                return None
+            step = Dim({over: factor})
+            quotient, rest = quotient + step, rest - step * divisor
+        return None
+
+    def linear_in(self, symbol: Symbol) -> tuple[Dim, Dim] | None:
+        """(coefficient, rest) with self = coefficient * symbol + rest, neither mentioning symbol, also not inside atoms."""
+        coefficient: dict[Monomial, int] = {}
+        rest: dict[Monomial, int] = {}
+        for monomial, c in self._terms.items():
+            if symbol in monomial:
+                monomial = tuple(a for a in monomial if a != symbol) if monomial.count(symbol) == 1 else monomial
+                coefficient[monomial] = c
+            else:
+                rest[monomial] = c
+            if any(a == symbol if isinstance(a, Symbol) else _mentions(a, symbol) for a in monomial):
+                return None
+        return Dim(coefficient), Dim(rest)
+
+    # ── meaning ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def substitute(self, values: Mapping[Symbol, Dim]) -> Dim:
+        """Each variable replaced by its Dim, all at once, and brought to normal form again."""
+        if not values or self.variables.isdisjoint(values):
+            return self
+        return self.rewrite(lambda atom: _substitute_atom(atom, values))
+
+    def rewrite(self, image: Callable[[Atom], Dim]) -> Dim:
+        """Each atom replaced by its image."""
+        images: dict[Atom, Dim] = {}
+        total = Dim({})
+        for monomial, coefficient in self._terms.items():
+            product = Dim({(): coefficient})
+            for atom in monomial:
+                if atom not in images:
+                    images[atom] = image(atom)
+                product = product * images[atom]
+            total = total + product
+        return total
+
+    def evaluate(self, values: Mapping[Symbol, int]) -> int:
+        """Its value. ZeroDivisionError where a divisor is 0, KeyError for a variable without a value."""
+        total = 0
+        for monomial, coefficient in self._terms.items():
+            for atom in monomial:
+                coefficient *= values[atom] if isinstance(atom, Symbol) else _evaluate_atom(atom, values)
+            total += coefficient
+        return total
+
+    def render(self, name: Callable[[Symbol], str]) -> str:
+        """Surface syntax, with as few parentheses as needed; parsing it gives a Dim equal to this one."""
+        return _sum(pieces(self, name))[0]
+
+    def __str__(self) -> str:
+        return self.render(lambda symbol: symbol.name)
+
+    def __repr__(self) -> str:
+        return f"Dim({self.render(repr)})"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Dim) and hash(self) == hash(other) and self._terms == other._terms)
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self._terms.items()))
+        return self._hash
+
+
+def minimum(a: DimLike, b: DimLike) -> Dim:
+    return _least((Dim.of(a), Dim.of(b)))
+
+
+def maximum(a: DimLike, b: DimLike) -> Dim:
+    return -_least((-Dim.of(a), -Dim.of(b)))
+
+
+def dim_sum(items: Iterable[DimLike]) -> Dim:
+    """The sum of many Dims, in time linear in their terms."""
+    terms: dict[Monomial, int] = {}
+    for item in items:
+        for monomial, coefficient in Dim.of(item)._terms.items():
+            terms[monomial] = terms.get(monomial, 0) + coefficient
+    return _light(Dim({m: c for m, c in terms.items() if c}))
+
+
+# ── monomials and atoms ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def atom_key(atom: Atom) -> tuple[object, ...]:
+    """A total order on atoms: variables by age, then quotients, then minima."""
+    match atom:
+        case Symbol(id=number):
+            return (0, number)
+        case Quotient(dividend, divisor):
+            return (1, dividend.sort_key, divisor.sort_key)
+        case Minimum(items):
+            return (2, *(item.sort_key for item in items))
+
+
+def _monomial_key(monomial: Monomial) -> tuple[object, ...]:
+    return (-len(monomial), *map(atom_key, monomial))
+
+
+def join(left: Monomial, right: Monomial) -> Monomial:
+    """The product of two monomials."""
+    if not left:
+        return right
+    if not right:
+        return left
+    return tuple(sorted(left + right, key=atom_key))
+
+
+def without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
+    """The monomial divided by another, if it is a multiple of it."""
+    if not divisor:
+        return monomial
+    if len(divisor) > len(monomial):
+        return None
+    left = list(monomial)
+    for atom in divisor:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
+
+
+def parts(atom: Quotient | Minimum) -> tuple[Dim, ...]:
+    """The Dims inside an atom."""
+    match atom:
+        case Quotient(dividend, divisor):
+            return (dividend, divisor)
+        case Minimum(items):
+            return items
+
+
+def _mentions(atom: Atom, symbol: Symbol) -> bool:
+    return not isinstance(atom, Symbol) and any(symbol in part.variables for part in parts(atom))
+
+
+def _substitute_atom(atom: Atom, values: Mapping[Symbol, Dim]) -> Dim:
+    match atom:
+        case Symbol():
+            return values[atom] if atom in values else Dim.of(atom)
+        case Quotient(dividend, divisor):
+            return _quotient(dividend.substitute(values), divisor.substitute(values))
+        case Minimum(items):
+            return _least(tuple(item.substitute(values) for item in items))
+
+
+def _evaluate_atom(atom: Quotient | Minimum, values: Mapping[Symbol, int]) -> int:
+    match atom:
+        case Quotient(dividend, divisor):
+            return dividend.evaluate(values) // divisor.evaluate(values)
+        case Minimum(items):
+            return min(item.evaluate(values) for item in items)
+
+
+def _light(dim: Dim) -> Dim:
+    """The Dim itself, unless it is too heavy."""
+    # Without compound atoms the limits on terms and degree suffice, and most Dims are small enough to see that at once.
+    compound = len(dim._terms) > 8 or any(not isinstance(atom, Symbol) for monomial in dim._terms for atom in monomial)
+    if compound and dim.weight > MAX_WEIGHT and dim.depth:
+        raise DimensionTooLarge("a dimension of too many parts")
+    return dim
+
+
+def _of_atom(atom: Quotient | Minimum) -> Dim:
+    dim = Dim({(atom,): 1})
+    if dim.depth > MAX_DEPTH:
+        raise DimensionTooLarge("a dimension of too many divisions inside divisions")
+    return _light(dim)
+
+
+# ── floor division ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _quotient(dividend: Dim, divisor: Dim) -> Dim:
+    """dividend // divisor. See Note [Canonical atoms]."""
+    constant = divisor.constant
+    if constant is not None:
+        if constant == 0:
+            return _of_atom(Quotient(dividend, divisor))  # undefined everywhere; evaluation says so
+        return _quotient_by_constant(dividend if constant > 0 else -dividend, abs(constant))
+    if len(divisor._terms) == 1:
+        ((monomial, coefficient),) = divisor._terms.items()
+        if coefficient < 0:
+            return _quotient(-dividend, -divisor)
+        whole, rest = _split(dividend, monomial, coefficient)
+        if rest._terms:  # else the result would be defined where the divisor is 0
+            dividend = rest
+        else:
+            whole = Dim({})
+    else:
+        if divisor.terms[0][0] < 0:
+            return _quotient(-dividend, -divisor)
+        whole = Dim({})
+    common = gcd(dividend.content, divisor.content)
+    if common > 1:
+        dividend, divisor = _divide(dividend, common), _divide(divisor, common)
+    return whole + _of_atom(Quotient(dividend, divisor))
+
+
+def _quotient_by_constant(dividend: Dim, k: int) -> Dim:
+    if k == 1:
+        return dividend
+    whole, rest = _split(dividend, (), k)
+    constant = rest.constant
+    if constant is not None:  # it is in [0, k)
+        return whole
+    common = gcd(k, *(c for m, c in rest._terms.items() if m))
+    if common > 1:  # (g * a + r) // (g * k) = (a + r // g) // k
+        rest = Dim({m: c // common for m, c in rest._terms.items() if c // common})
+        return whole + _quotient_by_constant(rest, k // common)
+    inner = [m[0] for m in rest._terms if len(m) == 1 and isinstance(m[0], Quotient)]
+    if len(inner) == 1 and rest._terms[(inner[0],)] == 1:  # (a // b + p) // k = (a + p * b) // (b * k)
+        ((a, b),) = ((q.dividend, q.divisor) for q in inner if isinstance(q, Quotient))
+        others = rest - _of_atom(Quotient(a, b))
+        return whole + _quotient(a + others * b, b * k)
+    return whole + _of_atom(Quotient(rest, Dim.of(k)))
+
+
+def _split(dividend: Dim, monomial: Monomial, k: int) -> tuple[Dim, Dim]:
+    """(q, r) with dividend = q * k * monomial + r, where multiples of the monomial in r have coefficients in [0, k)."""
+    whole: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for m, c in dividend._terms.items():
+        over = without(m, monomial)
+        q, r = divmod(c, k) if over is not None else (0, c)
+        if q and over is not None:
+            whole[over] = q
+        if r:
+            rest[m] = r
+    return Dim(whole), Dim(rest)
+
+
+def _divide(dim: Dim, k: int) -> Dim:
+    """A Dim whose coefficients are multiples of k, divided by it."""
+    return Dim({m: c // k for m, c in dim._terms.items()})
+
+
+def _remainder(dividend: Dim, divisor: Dim) -> Dim:
+    return dividend - divisor * _quotient(dividend, divisor)
+
+
+# ── minima ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _least(dims: tuple[Dim, ...]) -> Dim:
+    """The minimum of some Dims. See Note [Canonical atoms]."""
+    items: set[Dim] = set()
+    for dim in dims:  # flatten min(min(a, b) + c, d)
+        nested = [m[0] for m in dim._terms if len(m) == 1 and isinstance(m[0], Minimum)]
+        if len(nested) == 1 and isinstance(nested[0], Minimum) and dim._terms[(nested[0],)] == 1:
+            others = dim - Dim({(nested[0],): 1})
+            items.update(item + others for item in nested[0].items)
+        else:
+            items.add(dim)
+    lowest: dict[Dim, int] = {}  # of those that differ by a constant, the least
+    for item in items:
+        direction = item - item.offset
+        lowest[direction] = min(lowest.get(direction, item.offset), item.offset)
+    items = {direction + offset for direction, offset in lowest.items()}
+    if len(items) == 1:
+        return items.pop()
+    common = Dim(
+        {
+            m: c
+            for m in {m for item in items for m in item._terms}
+            if (c := min(item._terms.get(m, 0) for item in items))
+        }
+    )
+    items = {item - common for item in items}
+    factor = gcd(*(item.content for item in items))
+    items = {_divide(item, factor) for item in items}
+    return common + factor * _of_atom(Minimum(tuple(sorted(items, key=lambda item: item.sort_key))))
+
+
+# ── surface syntax ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Name: TypeAlias = "Callable[[Symbol], str]"
+_SUM, _PRODUCT, _UNARY, _ATOM = range(4)  # how tightly a text binds
+_Text: TypeAlias = "tuple[str, int]"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A summand as text, without its sign. `level` is how tightly the text binds."""
+
+    negative: bool
+    text: str
+    level: int
+    constant: int | None
+
+
+def pieces(dim: Dim, name: Name) -> list[Piece]:
+    """What a person would write for a sum: its summands, positive ones first, remainders and maxima found again."""
+    special: list[tuple[int, Monomial, Atom, _Text]] = []  # coefficient, cofactor, the atom it came from, its text
+    rest = dim
+    for atom in sorted((a for a in dim.atoms if not isinstance(a, Symbol)), key=atom_key, reverse=True):
+        cofactor = _cofactor(rest, atom)
+        if cofactor is None:
+            continue
+        outer = rest - cofactor * Dim({(atom,): 1})
+        match atom:
+            case Quotient():
+                rest, scale, text = _pretty_quotient(atom, cofactor, outer, name)
+            case Minimum():
+                rest, scale, text = _pretty_minimum(atom, cofactor, outer, name)
+            case _:
+                raise AssertionError(atom)
+        special += [(c, m, atom, text) for c, m in scale.terms]
+    found = [(c, m, None, None) for c, m in rest.terms] + special
+    found.sort(key=lambda item: _monomial_key(item[1] if item[2] is None else join(item[1], (item[2],))))
+    result = [_piece(c, [_atom_text(a, name) for a in m] + ([text] if text else [])) for c, m, _, text in found]
+    positive = [p for p in result if not p.negative and p.constant is None]
+    negative = [p for p in result if p.negative and p.constant is None]
+    constant = [p for p in result if p.constant is not None]
+    return positive + negative + constant if positive or dim.offset < 0 else constant + negative
+
+
+def _piece(coefficient: int, factors: list[_Text]) -> Piece:
+    size = abs(coefficient)
+    texts: list[_Text] = [(str(size), _ATOM)] if size != 1 or not factors else []
+    texts += factors
+    if len(texts) == 1:
+        text, level = texts[0]
+    else:
+        text, level = " * ".join(_within(t, _PRODUCT if i == 0 else _UNARY) for i, t in enumerate(texts)), _PRODUCT
+    return Piece(coefficient < 0, text, level, None if factors else coefficient)
+
+
+def sum_text(items: list[Piece]) -> str:
+    """The pieces as one sum; 0 for none."""
+    return _sum(items)[0]
+
+
+def _sum(items: list[Piece]) -> _Text:
+    if not items:
+        return "0", _ATOM
+    first = items[0]
+    text, level = first.text, first.level
+    if first.negative:
+        # `-a / b` is (-a) / b, while `-2 * a` and `-a * b` mean what they should.
+        plain = level == _ATOM or (" / " not in text and " % " not in text)
+        text, level = f"-{text if plain else f'({text})'}", _UNARY if level == _ATOM else _PRODUCT
+    for item in items[1:]:
+        text += f" {'-' if item.negative else '+'} {item.text}"
+        level = _SUM
+    return text, level
+
+
+def _within(text: _Text, level: int) -> str:
+    """The text, in parentheses if it binds less tightly than its place asks."""
+    return text[0] if text[1] >= level else f"({text[0]})"
+
+
+def _atom_text(atom: Atom, name: Name) -> _Text:
+    match atom:
+        case Symbol():
+            return name(atom), _ATOM
+        case Quotient(dividend, divisor):
+            return _division(dividend, "/", divisor, name)
+        case Minimum(items):
+            return _call("min", items, name)
+
+
+def _division(dividend: Dim, op: str, divisor: Dim, name: Name) -> _Text:
+    left, right = _sum(pieces(dividend, name)), _sum(pieces(divisor, name))
+    return f"{_within(left, _PRODUCT)} {op} {_within(right, _UNARY)}", _PRODUCT
+
+
+def _call(function: str, items: Iterable[Dim], name: Name) -> _Text:
+    texts = [_within(_sum(pieces(item, name)), _ATOM) for item in items]
+    text = texts.pop()
+    for i, first in enumerate(reversed(texts)):
+        text = f"{function} {first} {f'({text})' if i else text}"
+    return text, _UNARY
+
+
+def _cofactor(dim: Dim, atom: Atom) -> Dim | None:
+    """The Dim c with dim = c * atom + rest, unless a power of the atom occurs."""
+    counted = [(m, c, m.count(atom)) for m, c in dim.mapping.items() if atom in m]
+    if not counted or any(n > 1 for _, _, n in counted):
+        return None
+    return Dim({tuple(a for a in m if a != atom): c for m, c, _ in counted})
+
+
+def _pretty_quotient(atom: Quotient, cofactor: Dim, outer: Dim, name: Name) -> tuple[Dim, Dim, _Text]:
+    """cofactor * atom + outer as (rest, scale, text): rest + scale * what the text says."""
+    a, b = atom.dividend, atom.divisor
+    scale = cofactor.exact_quotient(-b)
+    if scale is not None and _covers(outer, scale * a):  # c * a - c * b * (a / b) = c * (a % b)
+        return outer - scale * a, scale, _division(a, "%", b, name)
+    q = cofactor.constant
+    if q is not None and q <= -2 and all(c % q == 0 for c in b.mapping.values()):
+        inner = a // _divide(b, -q)  # a / b - q * (a / (b * q)) = a / b % q
+        if _covers(outer, inner):
+            return outer - inner, Dim.of(1), _division(inner, "%", Dim.of(-q), name)
+    k = b.constant
+    if q is not None and k is not None:  # (a + k * c) / k - c = a / k
+        folded = {m: c // q for m, c in outer.mapping.items() if m in a.mapping and c % q == 0 and c // q < 0}
+        back = Dim(folded)
+        return outer - q * back, Dim.of(q), _division(a + k * back, "/", b, name)
+    return outer, cofactor, _division(a, "/", b, name)
+
+
+def _pretty_minimum(atom: Minimum, cofactor: Dim, outer: Dim, name: Name) -> tuple[Dim, Dim, _Text]:
+    """As `_pretty_quotient`. A negative minimum is a maximum of negatives, if outer terms make those positive again."""
+    q = cofactor.constant
+    if q is None:
+        return outer, cofactor, _call("min", atom.items, name)
+    size, sign = abs(q), 1 if q > 0 else -1
+    folded: dict[Monomial, int] = {}
+    for m in {m for item in atom.items for m in item.mapping}:
+        c = outer.mapping.get(m, 0)
+        if c * sign < 0 and c % size == 0:
+            folded[m] = -sign * min(abs(c) // size, max(item.mapping.get(m, 0) for item in atom.items))
+    if not folded:
+        return outer, cofactor, _call("min", atom.items, name)
+    back = Dim(folded)
+    items = [item * sign + back for item in atom.items]
+    return outer - size * back, Dim.of(size), _call("min" if q > 0 else "max", items, name)
+
+
+def _covers(outer: Dim, part: Dim) -> bool:
+    """Whether each term of `part` is a part of the term of `outer` on its monomial."""
+    return all(
+        (c := outer.mapping.get(m, 0)) * d > 0 and abs(c) >= abs(d) for m, d in part.mapping.items()
+    )  # fmt: skip

@@ -1,0 +1,114 @@
+"""Relations: what is said about two dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import gcd
+
+from axon.names import Symbol
+from axon.shapes.dimension import Dim, Piece, pieces, sum_text
+
+_NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_FLIPPED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """`left op right`, with op one of = <> < <= > >=. Undefined where a divisor in it is 0."""
+
+    left: Dim
+    op: str
+    right: Dim
+
+    @property
+    def negated(self) -> Relation:
+        return Relation(self.left, _NEGATED[self.op], self.right)
+
+    @property
+    def flipped(self) -> Relation:
+        return Relation(self.right, _FLIPPED[self.op], self.left)
+
+    @property
+    def variables(self) -> frozenset[Symbol]:
+        return self.left.variables | self.right.variables
+
+    def substitute(self, values: Mapping[Symbol, Dim]) -> Relation:
+        return Relation(self.left.substitute(values), self.op, self.right.substitute(values))
+
+    def holds(self, values: Mapping[Symbol, int]) -> bool:
+        """Whether it holds for these values. ZeroDivisionError where a divisor is 0."""
+        left, right = self.left.evaluate(values), self.right.evaluate(values)
+        match self.op:
+            case "=":
+                return left == right
+            case "<>":
+                return left != right
+            case "<":
+                return left < right
+            case "<=":
+                return left <= right
+            case ">":
+                return left > right
+            case _:
+                return left >= right
+
+    @property
+    def slack(self) -> Dim:
+        """The Dim p for which this says p = 0, p <> 0 or, of an inequality, p >= 0."""
+        match self.op:
+            case "=" | "<>":
+                return self.left - self.right
+            case "<":
+                return self.right - self.left - 1
+            case "<=":
+                return self.right - self.left
+            case ">":
+                return self.left - self.right - 1
+            case _:
+                return self.left - self.right
+
+    @property
+    def trivial(self) -> bool | None:
+        """True or False when the normal form alone decides it."""
+        slack = self.slack
+        constant = slack.constant
+        if constant is not None:
+            return constant == 0 if self.op == "=" else constant != 0 if self.op == "<>" else constant >= 0
+        if self.op in ("=", "<>"):
+            step = gcd(*(c for m, c in slack.mapping.items() if m))
+            if slack.offset % step:
+                return self.op == "<>"
+        return None
+
+    def render(self, name: Callable[[Symbol], str]) -> str:
+        """For people: no term is negative (`r <= h + 1`), a remainder stands alone (`n % 2 = 0`), numbers stand on the right."""
+        left, right = pieces(self.left, name), pieces(self.right, name)
+        if any(p.negative for p in left + right) or (self.op in ("=", "<>") and self._is_remainder(name)):
+            return self._balanced(name)
+        if self.left.constant is not None and self.right.constant is None:
+            left, right, op = right, left, _FLIPPED[self.op]
+            return f"{sum_text(left)} {op} {sum_text(right)}"
+        return f"{sum_text(left)} {self.op} {sum_text(right)}"
+
+    def _is_remainder(self, name: Callable[[Symbol], str]) -> bool:
+        found = pieces(self.slack, name)
+        return len(found) == 1 and " % " in found[0].text
+
+    def _balanced(self, name: Callable[[Symbol], str]) -> str:
+        """The slack's negative terms moved to the other side."""
+        found = pieces(self.slack, name)
+        more = [p for p in found if not p.negative]
+        less = [Piece(False, p.text, p.level, p.constant and -p.constant) for p in found if p.negative]
+        more_varies, less_varies = ([p for p in side if p.constant is None] for side in (more, less))
+        if self.op in ("=", "<>"):
+            left, right = (more, less) if more_varies or not less_varies else (less, more)
+            return f"{sum_text(left)} {self.op} {sum_text(right)}"
+        if not less_varies:
+            return f"{sum_text(more)} >= {sum_text(less)}"
+        if more_varies and less[-1].constant == 1:
+            return f"{sum_text(less[:-1])} < {sum_text(more)}"
+        return f"{sum_text(less)} <= {sum_text(more)}"
+
+    def __str__(self) -> str:
+        return self.render(lambda symbol: symbol.name)
