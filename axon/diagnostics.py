@@ -1,0 +1,71 @@
+"""Diagnostics: errors and warnings as frozen data. Wording belongs to whoever makes one; layout to `render`.
+
+The table of codes is in `codes.py`; a code's long text is docs/errors/CODE.md, which `axon explain CODE` prints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from axon.source import Span
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A place in the source and what it has to do with the problem. The primary label is the first of a diagnostic."""
+
+    span: Span
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace the characters of a span."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A help line; with edits, one that the checker has accepted (`checked`) and an editor can apply."""
+
+    text: str
+    edits: tuple[Edit, ...] = ()
+    checked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """`message` is the one-line headline, without its code; `labels[0]` is where the problem is; `notes` follow the excerpt."""
+
+    code: str  # AX0301
+    message: str
+    labels: tuple[Label, ...] = ()
+    notes: tuple[str, ...] = ()
+    suggestions: tuple[Suggestion, ...] = ()
+    severity: Severity = "error"
+
+    @property
+    def span(self) -> Span | None:
+        return self.labels[0].span if self.labels else None
+
+
+class AxonError(Exception):
+    """What the public API raises for a program that is wrong. `str()` is the rendered text."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        super().__init__(diagnostics)
+        self.diagnostics = diagnostics
+
+    def __str__(self) -> str:
+        from axon.render import render_all
+
+        return render_all(self.diagnostics)
+
+
+class ShapeError(AxonError):
+    """A contract broken at a call, or by an index computed from data inside one."""

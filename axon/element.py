@@ -1,0 +1,71 @@
+"""Element types: what a tensor holds."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+
+class Element(Enum):
+    """An element type of the language; the value is its name in source text."""
+
+    F64 = "f64"
+    F32 = "f32"
+    F16 = "f16"
+    BF16 = "bf16"
+    F8E4M3 = "f8e4m3"
+    F8E5M2 = "f8e5m2"
+    I64 = "i64"
+    I32 = "i32"
+    I8 = "i8"
+    U8 = "u8"
+    BOOL = "bool"
+
+    def __repr__(self) -> str:
+        return self.value
+
+    @property
+    def is_float(self) -> bool:
+        return self in FLOAT
+
+    @property
+    def is_integer(self) -> bool:
+        return self in INT
+
+    @property
+    def bits(self) -> int:
+        return _BITS[self]
+
+    @property
+    def accumulator(self) -> Element:
+        """The element type in which sums and products over this one accumulate: f32 for 16- and 8-bit floats."""
+        return Element.F32 if self.is_float and self.bits < 32 else self
+
+    @property
+    def dtype(self) -> Any:
+        """The NumPy dtype (of ml_dtypes for bf16 and the 8-bit floats)."""
+        import numpy as np
+
+        if self in _NUMPY:
+            return np.dtype(_NUMPY[self])
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, _ML_DTYPES[self]))
+
+
+FLOAT = frozenset({Element.F64, Element.F32, Element.F16, Element.BF16, Element.F8E4M3, Element.F8E5M2})
+INT = frozenset({Element.I64, Element.I32, Element.I8, Element.U8})
+NUM = FLOAT | INT
+ANY = frozenset(Element)
+
+_BITS = {e: b for e, b in zip(Element, (64, 32, 16, 16, 8, 8, 64, 32, 8, 8, 8), strict=True)}
+_NUMPY = {
+    Element.F64: "float64", Element.F32: "float32", Element.F16: "float16", Element.I64: "int64",
+    Element.I32: "int32", Element.I8: "int8", Element.U8: "uint8", Element.BOOL: "bool",
+}  # fmt: skip
+_ML_DTYPES = {Element.BF16: "bfloat16", Element.F8E4M3: "float8_e4m3fn", Element.F8E5M2: "float8_e5m2"}
+
+
+def of_dtype(dtype: Any) -> Element | None:
+    """The element type of a NumPy dtype, or None when the language has none for it."""
+    return next((e for e in Element if e.dtype == dtype), None)

@@ -1,0 +1,92 @@
+"""What stage one leaves for stage two: equations, ranges of indices and obligations between dimensions, each with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from axon.names import Symbol
+from axon.shapes.dimension import Dim
+from axon.shapes.relation import Relation
+from axon.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Where one of two sizes comes from. In `text`, `{}` stands for the size as the user would write it."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why something must hold: the place that demands it, in words, and where the two sizes come from."""
+
+    span: Span
+    text: str
+    sides: tuple[Side, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Equal:
+    """left = right."""
+
+    left: Dim
+    right: Dim
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Broadcasting of one dimension: out is the other side where a side is known to be 1, else all three are equal."""
+
+    left: Dim
+    right: Dim
+    out: Symbol
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What is known where an expression stands: the indices in scope (0 <= symbol < extent) and the guards that hold.
+
+    `guarded` also counts guards that say nothing about sizes; such code may not run.
+    """
+
+    indices: tuple[tuple[Symbol, Dim], ...] = ()
+    guards: tuple[Relation, ...] = ()
+    guarded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """An access to a dimension of size `target` with a symbolic index. A padded one asks nothing but ranges."""
+
+    index: Dim
+    target: Dim
+    context: Context
+    span: Span
+    base: str  # how to call what is accessed
+    axis: int  # counted from 1
+    padded: bool
+
+
+@dataclass(slots=True, eq=False)
+class Range:
+    """The range of one index variable, to be found: extent is a Dim over a flexible symbol unless a bound is stated."""
+
+    symbol: Symbol
+    extent: Dim
+    span: Span
+    stated: bool
+    declared: Dim | None = None  # the size that a declared result asks for
+    uses: list[Use] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Obligation:
+    """A relation that must hold in its context; what cannot be proved becomes part of the contract."""
+
+    relation: Relation
+    context: Context
+    reason: Reason

@@ -1,0 +1,55 @@
+"""Source text and places in it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+
+
+@dataclass(frozen=True, eq=False)
+class SourceFile:
+    """One file of source text. `path` is what messages call it; offsets count characters of `text` from 0."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def line_starts(self) -> tuple[int, ...]:
+        """The offset at which each line begins. Lines end at a line feed alone, as editors count them."""
+        return (0, *(i + 1 for i, c in enumerate(self.text) if c == "\n"))
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of an offset, both counted from 1."""
+        line = bisect_right(self.line_starts, offset)
+        return line, offset - self.line_starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        """The text of a line counted from 1, without its line end."""
+        start = self.line_starts[number - 1]
+        end = self.line_starts[number] - 1 if number < len(self.line_starts) else len(self.text)
+        return self.text[start:end].removesuffix("\r")
+
+    def span(self, start: int = 0, end: int | None = None) -> Span:
+        return Span(self, start, len(self.text) if end is None else end)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The characters `start` to `end` (exclusive) of a file."""
+
+    file: SourceFile = field(repr=False)
+    start: int
+    end: int
+
+    def to(self, other: Span) -> Span:
+        """The smallest span that covers both."""
+        return Span(self.file, min(self.start, other.start), max(self.end, other.end))
+
+    @property
+    def text(self) -> str:
+        return self.file.text[self.start : self.end]
+
+    def __str__(self) -> str:
+        line, column = self.file.position(self.start)
+        return f"{self.file.path}:{line}:{column}"

@@ -1,0 +1,1 @@
+"""Stage one of inference: element types, ranks and functions, blind to sizes."""

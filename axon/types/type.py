@@ -1,0 +1,127 @@
+"""Types while they are inferred, and the schemes of declarations.
+
+Every variable is a Symbol; what a flexible one stands for is in `unify.State`. Types may share structure (a pair of pairs of pairs
+is a small graph but a huge tree), so nothing here compares or hashes whole types; walks remember what they have seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from axon.element import Element
+from axon.names import Symbol
+from axon.shapes.dimension import Dim
+from axon.shapes.relation import Relation
+from axon.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class ElementVar:
+    """`'a`, an element type not known here."""
+
+    symbol: Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`..s`, a shape variable: any number of dimensions."""
+
+    symbol: Symbol
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TypeVar:
+    """Any type at all."""
+
+    symbol: Symbol
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tensor:
+    """A scalar has shape ()."""
+
+    element: ElementType
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
+    param: Type
+    result: Type
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TupleType:
+    items: tuple[Type, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordType:
+    fields: tuple[tuple[str, Type], ...]
+
+    def get(self, name: str) -> Type | None:
+        return next((t for n, t in self.fields if n == name), None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exists:
+    """`?k <= n. t`: a size that only the data decide."""
+
+    symbol: Symbol
+    bounds: tuple[Relation, ...]
+    body: Type
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Poison:
+    """The type of what is wrong already; it agrees with everything, so that one mistake gives one error."""
+
+
+ElementType: TypeAlias = "Element | ElementVar"
+ShapeItem: TypeAlias = "Dim | Row"
+Shape: TypeAlias = "tuple[ShapeItem, ...]"
+Type: TypeAlias = "TypeVar | Tensor | Function | TupleType | RecordType | Exists | Poison"
+
+POISON = Poison()
+UNIT = TupleType(())
+
+
+def scalar(element: ElementType) -> Tensor:
+    return Tensor(element, ())
+
+
+I32 = scalar(Element.I32)
+BOOL = scalar(Element.BOOL)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemeFact:
+    """A relation that every use of a declaration must satisfy, and why."""
+
+    relation: Relation
+    why: str
+    span: Span | None = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scheme:
+    """∀ variables. facts ⇒ type. `explicit` dimensions are given by position at the call."""
+
+    type: Type
+    types: tuple[Symbol, ...] = ()
+    elements: tuple[tuple[Symbol, frozenset[Element]], ...] = ()
+    rows: tuple[Symbol, ...] = ()
+    dims: tuple[Symbol, ...] = ()
+    explicit: tuple[Symbol, ...] = ()
+    facts: tuple[SchemeFact, ...] = ()
+
+    @property
+    def quantified(self) -> bool:
+        return bool(self.types or self.elements or self.rows or self.dims or self.explicit)
+
+
+def function(params: tuple[Type, ...], result: Type) -> Type:
+    for param in reversed(params):
+        result = Function(param, result)
+    return result

@@ -1,0 +1,353 @@
+"""Unification of types, element types and shapes; equations between dimensions are collected, never solved, here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from axon.element import ANY, Element
+from axon.names import Symbol, fresh
+from axon.shapes.constraint import Equal, Obligation, Range, Reason, Stretch
+from axon.shapes.dimension import Dim
+from axon.types.type import (
+    POISON,
+    ElementType,
+    ElementVar,
+    Exists,
+    Function,
+    Poison,
+    RecordType,
+    Row,
+    Shape,
+    Tensor,
+    TupleType,
+    Type,
+    TypeVar,
+)
+
+
+class Mismatch(Exception):
+    """Two types that cannot be one. `kind` is a key of the table in `types.errors`; left and right are the parts that clash."""
+
+    def __init__(self, kind: str, left: object, right: object) -> None:
+        super().__init__(kind)
+        self.kind, self.left, self.right = kind, left, right
+
+
+@dataclass(slots=True)
+class State:
+    """What is known of the flexible variables of one module, and the constraints on sizes that are still to be settled."""
+
+    level: int = 0
+    types: dict[Symbol, Type] = field(default_factory=dict)
+    elements: dict[Symbol, ElementType] = field(default_factory=dict)
+    rows: dict[Symbol, Shape] = field(default_factory=dict)
+    dims: dict[Symbol, Dim] = field(default_factory=dict)
+    allowed: dict[Symbol, frozenset[Element]] = field(default_factory=dict)
+    levels: dict[Symbol, int] = field(default_factory=dict)
+    rigid: set[Symbol] = field(default_factory=set)
+    flexible_dims: list[Symbol] = field(default_factory=list)
+    named_dims: set[Symbol] = field(default_factory=set)  # flexible ones whose name is worth showing: they came from an index
+    row_equations: list[tuple[Shape, Shape, Reason]] = field(default_factory=list)
+    equals: list[Equal] = field(default_factory=list)
+    stretches: list[Stretch] = field(default_factory=list)
+    ranges: list[Range] = field(default_factory=list)
+    obligations: list[Obligation] = field(default_factory=list)
+
+    # ── fresh variables ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def type_var(self, name: str = "t") -> TypeVar:
+        return TypeVar(self._new(name))
+
+    def element_var(self, allowed: frozenset[Element] = ANY, name: str = "a") -> ElementVar:
+        symbol = self._new(name)
+        self.allowed[symbol] = allowed
+        return ElementVar(symbol)
+
+    def row(self, name: str = "s") -> Row:
+        return Row(self._new(name))
+
+    def dim(self, name: str = "n", named: bool = False) -> Dim:
+        symbol = self._new(name)
+        self.flexible_dims.append(symbol)
+        if named:
+            self.named_dims.add(symbol)
+        return Dim.of(symbol)
+
+    def tensor(self, allowed: frozenset[Element] = ANY) -> Tensor:
+        """A tensor of unknown rank."""
+        return Tensor(self.element_var(allowed), (self.row(),))
+
+    def _new(self, name: str) -> Symbol:
+        symbol = fresh(name)
+        self.levels[symbol] = self.level
+        return symbol
+
+    # ── what a variable stands for ─────────────────────────────────────────────────────────────────────────────────────
+
+    def prune(self, t: Type) -> Type:
+        """The type itself, as far as its head is known."""
+        while isinstance(t, TypeVar) and t.symbol in self.types:
+            t = self.types[t.symbol]
+        return t
+
+    def element(self, e: ElementType) -> ElementType:
+        while isinstance(e, ElementVar) and e.symbol in self.elements:
+            e = self.elements[e.symbol]
+        return e
+
+    def shape(self, shape: Shape) -> Shape:
+        """The shape with every solved shape variable replaced."""
+        if not any(isinstance(i, Row) and i.symbol in self.rows for i in shape):
+            return shape
+        out: list[Dim | Row] = []
+        for item in shape:
+            if isinstance(item, Row) and item.symbol in self.rows:
+                out.extend(self.shape(self.rows[item.symbol]))
+            else:
+                out.append(item)
+        return tuple(out)
+
+    def dimension(self, dim: Dim) -> Dim:
+        """The dimension with every solved variable replaced."""
+        while True:
+            known = {s: self.dims[s] for s in dim.variables if s in self.dims}
+            if not known:
+                return dim
+            dim = dim.substitute(known)
+
+    def allowed_of(self, e: ElementType) -> frozenset[Element]:
+        e = self.element(e)
+        return frozenset({e}) if isinstance(e, Element) else self.allowed[e.symbol]
+
+    def zonk(self, t: Type, seen: dict[int, Type] | None = None) -> Type:
+        """The type with everything known put in. Shared parts stay shared."""
+        seen = {} if seen is None else seen
+        t = self.prune(t)
+        if id(t) in seen:
+            return seen[id(t)]
+        new: Type
+        match t:
+            case Tensor(element, shape):
+                dims = tuple(i if isinstance(i, Row) else self.dimension(i) for i in self.shape(shape))
+                new = Tensor(self.element(element), dims)
+            case Function(param, result):
+                new = Function(self.zonk(param, seen), self.zonk(result, seen))
+            case TupleType(items):
+                new = TupleType(tuple(self.zonk(i, seen) for i in items))
+            case RecordType(fields):
+                new = RecordType(tuple((n, self.zonk(f, seen)) for n, f in fields))
+            case Exists(symbol, bounds, body):
+                image = {s: self.dimension(Dim.of(s)) for b in bounds for s in b.left.variables | b.right.variables}
+                new = Exists(symbol, tuple(b.substitute(image) for b in bounds), self.zonk(body, seen))
+            case _:
+                new = t
+        seen[id(t)] = new
+        return new
+
+    # ── unification ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def unify(self, left: Type, right: Type, reason: Reason, seen: set[tuple[int, int]] | None = None) -> None:
+        """Make two types one, collecting the equations between their dimensions; raises Mismatch."""
+        left, right = self.prune(left), self.prune(right)
+        seen = set() if seen is None else seen
+        if left is right or (id(left), id(right)) in seen:
+            return
+        seen.add((id(left), id(right)))
+        match left, right:
+            case (Poison(), _) | (_, Poison()):
+                self._poison(right if isinstance(left, Poison) else left)
+            case TypeVar(a), TypeVar(b) if a == b:
+                return
+            case TypeVar(a), _ if a not in self.rigid:
+                self._bind(a, right)
+            case _, TypeVar(b) if b not in self.rigid:
+                self._bind(b, left)
+            case Tensor(e1, s1), Tensor(e2, s2):
+                self.unify_shape(s1, s2, reason)
+                self.unify_element(e1, e2)
+            case Function(p1, r1), Function(p2, r2):
+                self.unify(p1, p2, reason, seen)
+                self.unify(r1, r2, reason, seen)
+            case TupleType(i1), TupleType(i2):
+                if len(i1) != len(i2):
+                    raise Mismatch("tuple", left, right)
+                for a, b in zip(i1, i2, strict=True):
+                    self.unify(a, b, reason, seen)
+            case RecordType(f1), RecordType(f2):
+                if {n for n, _ in f1} != {n for n, _ in f2}:
+                    raise Mismatch("record", left, right)
+                others = dict(f2)
+                for n, t in f1:
+                    self.unify(t, others[n], reason, seen)
+            case _:
+                raise Mismatch("type", left, right)
+
+    def unify_element(self, left: ElementType, right: ElementType) -> None:
+        left, right = self.element(left), self.element(right)
+        if left == right:
+            return
+        both = self.allowed_of(left) & self.allowed_of(right)
+        if isinstance(left, ElementVar) and left.symbol not in self.rigid:
+            left, right = right, left
+        if isinstance(right, ElementVar) and right.symbol not in self.rigid:
+            if not both:
+                raise Mismatch("class", left, right)
+            self.elements[right.symbol] = left
+            if isinstance(left, ElementVar):
+                self.allowed[left.symbol] = both
+                self._lower(left.symbol, self.levels[right.symbol])
+            return
+        raise Mismatch("element", left, right)
+
+    def narrow(self, e: ElementType, allowed: frozenset[Element]) -> None:
+        """Restrict what an element type may be; raises Mismatch("class") if nothing is left."""
+        e = self.element(e)
+        both = self.allowed_of(e) & allowed
+        if not both:
+            raise Mismatch("class", e, allowed)
+        if isinstance(e, ElementVar):
+            self.allowed[e.symbol] = both
+
+    def unify_shape(self, left: Shape, right: Shape, reason: Reason) -> None:
+        """Solve an equation between shapes with at most one undetermined variable; others wait until more is known."""
+        left, right = self.shape(left), self.shape(right)
+        a, b, pairs = _peel(left, right)
+        for d1, d2 in pairs:
+            if d1 != d2:
+                self.equals.append(Equal(d1, d2, reason))
+        if not a and not b:
+            return
+        for lone, rest in ((a, b), (b, a)):
+            if len(lone) == 1 and isinstance(lone[0], Row) and lone[0].symbol not in self.rigid:
+                if lone[0] in rest:  # s = s ++ rest: the rest is empty
+                    self._empty([i for i in rest if i != lone[0]], left, right, reason)
+                    return
+                self._bind_row(lone[0].symbol, rest)
+                return
+        if not a or not b:
+            self._empty(list(a or b), left, right, reason)
+            return
+        fixed = [i for i in (*a, *b) if isinstance(i, Row) and i.symbol not in self.rigid]
+        if not fixed:
+            raise Mismatch("rank", left, right)
+        for x, y in ((a, b), (b, a)):  # a side without flexible rows has a rank: the other may not be longer
+            if not any(isinstance(i, Row) for i in x) and sum(not isinstance(i, Row) for i in y) > len(x):
+                raise Mismatch("rank", left, right)
+        self.row_equations.append((a, b, reason))
+
+    def _empty(self, items: list[Dim | Row], left: Shape, right: Shape, reason: Reason) -> None:
+        for item in items:
+            if not isinstance(item, Row) or item.symbol in self.rigid:
+                raise Mismatch("rank", left, right)
+            self._bind_row(item.symbol, ())
+
+    def retry_rows(self, start: int = 0) -> bool:
+        """Try the waiting equations between shapes again; says whether anything moved."""
+        waiting = self.row_equations[start:]
+        del self.row_equations[start:]
+        moved = False
+        for left, right, reason in waiting:
+            before = len(self.row_equations)
+            self.unify_shape(left, right, reason)
+            if len(self.row_equations) > before and (self.row_equations[-1][0], self.row_equations[-1][1]) == (left, right):
+                continue
+            moved = True
+        return moved
+
+    def _bind(self, symbol: Symbol, t: Type) -> None:
+        level = self.levels[symbol]
+        seen: set[int] = set()
+        for part in self.parts(t, seen):
+            if part == symbol:
+                raise Mismatch("infinite", TypeVar(symbol), t)
+            self._lower(part, level)
+        self.types[symbol] = t
+
+    def _bind_row(self, symbol: Symbol, shape: Shape) -> None:
+        level = self.levels[symbol]
+        for item in shape:
+            for part in (item.symbol,) if isinstance(item, Row) else item.variables:
+                self._lower(part, level)
+        self.rows[symbol] = shape
+
+    def _lower(self, symbol: Symbol, level: int) -> None:
+        if self.levels.get(symbol, 0) > level:
+            self.levels[symbol] = level
+
+    def _poison(self, t: Type) -> None:
+        """What a poisoned type meets is not to be complained about either."""
+        if isinstance(t, TypeVar) and t.symbol not in self.rigid:
+            self.types[t.symbol] = POISON
+
+    def parts(self, t: Type, seen: set[int]) -> Iterator[Symbol]:
+        """Every variable of a type: of types, element types, shapes and dimensions."""
+        stack = [t]
+        while stack:
+            t = self.prune(stack.pop())
+            if id(t) in seen:
+                continue
+            seen.add(id(t))
+            match t:
+                case TypeVar(symbol):
+                    yield symbol
+                case Tensor(element, shape):
+                    element = self.element(element)
+                    if isinstance(element, ElementVar):
+                        yield element.symbol
+                    for item in self.shape(shape):
+                        if isinstance(item, Row):
+                            yield item.symbol
+                        else:
+                            yield from self.dimension(item).variables
+                case Function(param, result):
+                    stack += (result, param)
+                case TupleType(items):
+                    stack += reversed(items)
+                case RecordType(fields):
+                    stack += [f for _, f in reversed(fields)]
+                case Exists(_, _, body):
+                    stack.append(body)
+                case Poison():
+                    pass
+
+
+def _peel(left: Shape, right: Shape) -> tuple[Shape, Shape, list[tuple[Dim, Dim]]]:
+    """Drop what two shapes share at their ends: pairs of dimensions, and shape variables that are the same."""
+    pairs: list[tuple[Dim, Dim]] = []
+    i = 0
+    while i < len(left) and i < len(right) and _meet(left[i], right[i], pairs):
+        i += 1
+    left, right = left[i:], right[i:]
+    tail: list[tuple[Dim, Dim]] = []
+    while left and right and _meet(left[-1], right[-1], tail):
+        left, right = left[:-1], right[:-1]
+    return left, right, pairs + tail[::-1]
+
+
+def _meet(a: Dim | Row, b: Dim | Row, pairs: list[tuple[Dim, Dim]]) -> bool:
+    if isinstance(a, Row) or isinstance(b, Row):
+        return a == b
+    pairs.append((a, b))
+    return True
+
+
+def size(state: State, t: Type, seen: dict[int, int] | None = None) -> int:
+    """How many nodes a type has as a tree (it is stored as a graph)."""
+    seen = {} if seen is None else seen
+    t = state.prune(t)
+    if id(t) not in seen:
+        children: tuple[Type, ...] = ()
+        match t:
+            case Function(param, result):
+                children = (param, result)
+            case TupleType(items):
+                children = items
+            case RecordType(fields):
+                children = tuple(f for _, f in fields)
+            case Exists(_, _, body):
+                children = (body,)
+        seen[id(t)] = 1 + sum(size(state, c, seen) for c in children)
+    return seen[id(t)]
+
+
