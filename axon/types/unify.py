@@ -242,19 +242,6 @@ class State:
                 raise Mismatch("rank", left, right)
             self._bind_row(item.symbol, ())
 
-    def retry_rows(self, start: int = 0) -> bool:
-        """Try the waiting equations between shapes again; says whether anything moved."""
-        waiting = self.row_equations[start:]
-        del self.row_equations[start:]
-        moved = False
-        for left, right, reason in waiting:
-            before = len(self.row_equations)
-            self.unify_shape(left, right, reason)
-            if len(self.row_equations) > before and (self.row_equations[-1][0], self.row_equations[-1][1]) == (left, right):
-                continue
-            moved = True
-        return moved
-
     def _bind(self, symbol: Symbol, t: Type) -> None:
         level = self.levels[symbol]
         seen: set[int] = set()

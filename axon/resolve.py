@@ -1,0 +1,167 @@
+"""Names to Symbols: scopes, what a name can stand for, and the errors of names.
+
+Values, indices and dimensions share one name space, as design has it; shape variables and runs of indices (`..s`) have their own,
+and so have types and type variables. Inner scopes shadow outer ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from axon import syntax as S
+from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.names import Symbol
+from axon.nearest import nearest
+from axon.shapes.dimension import Dim
+from axon.source import Span
+from axon.types.type import ElementType, Row, Scheme, TypeVar
+
+# ── what a name can stand for ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValueName:
+    """A value or function. `dim` is set when it is an i32 that is symbolic: a dimension, an index, or arithmetic on those."""
+
+    symbol: Symbol
+    scheme: Scheme
+    span: Span
+    dim: Dim | None = None
+    is_dimension: bool = False  # a bare name that a type's bracket may mention
+    annotated: bool = False  # its type was written by the user
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BuiltinName:
+    """A function or constant of the language."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModuleName:
+    module: Module
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BrokenName:
+    """A declaration that did not check: its uses say nothing more."""
+
+
+Entity: TypeAlias = "ValueName | BuiltinName | ModuleName | BrokenName"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunName:
+    """`..i`: `symbol` is set for a run of indices; a shape variable has only its row."""
+
+    row: Row
+    symbol: Symbol | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Alias:
+    """A `type` declaration; its scope is that of its definition."""
+
+    decl: S.TypeDecl
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Module:
+    """What importing a module makes available."""
+
+    name: str
+    values: Mapping[str, Entity]
+    aliases: Mapping[str, Alias]
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    parent: Scope | None = None
+    values: dict[str, Entity] = field(default_factory=dict)
+    runs: dict[str, RunName] = field(default_factory=dict)
+    aliases: dict[str, Alias] = field(default_factory=dict)
+    variables: dict[str, ElementType | TypeVar] = field(default_factory=dict)
+
+    def child(self) -> Scope:
+        return Scope(self)
+
+    def value(self, name: str) -> Entity | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            scope = scope.parent
+        return None
+
+    def run(self, name: str) -> RunName | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.runs:
+                return scope.runs[name]
+            scope = scope.parent
+        return None
+
+    def alias(self, name: str) -> Alias | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.aliases:
+                return scope.aliases[name]
+            scope = scope.parent
+        return None
+
+    def variable(self, name: str) -> ElementType | TypeVar | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.variables:
+                return scope.variables[name]
+            scope = scope.parent
+        return None
+
+    def names(self) -> list[str]:
+        """Every value name in scope, inner ones first."""
+        found: dict[str, None] = {}
+        scope: Scope | None = self
+        while scope is not None:
+            found |= dict.fromkeys(scope.values)
+            scope = scope.parent
+        return list(found)
+
+
+ANONYMOUS_RUN = ".."  # the key of a `..` binder among the runs of a scope
+
+# ── errors of names ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _did_you_mean(near: str | None, span: Span) -> tuple[Suggestion, ...]:
+    return (Suggestion(f"did you mean `{near}`?", (Edit(span, near),)),) if near else ()
+
+
+def unknown(what: str, name: str, span: Span, known: Iterable[str], code: str = "AX0401", note: str = "") -> Diagnostic:
+    """`what` is in words: "value", "type", "shape variable"."""
+    help_ = _did_you_mean(nearest(name, known), span)
+    return Diagnostic(
+        code, f"there is no {what} `{name}` here", (Label(span, "not defined"),), (note,) if note else (), help_
+    )
+
+
+def unknown_member(module: Module, name: S.Name) -> Diagnostic:
+    near = nearest(name.text, module.values)
+    help_ = _did_you_mean(near, name.span)
+    has = ", ".join(f"`{n}`" for n in sorted(module.values)[:12])
+    more = ", …" if len(module.values) > 12 else ""
+    notes = (f"it has {has}{more}",) if has and not near else ()
+    message = f"the module `{module.name}` has no `{name.text}`"
+    return Diagnostic("AX0405", message, (Label(name.span, "not defined there"),), notes, help_)
+
+
+def duplicate(name: S.Name, first: Span) -> Diagnostic:
+    return Diagnostic(
+        "AX0404",
+        f"`{name.text}` is defined twice in this file",
+        (Label(name.span, "the second definition"), Label(first, "the first")),
+        suggestions=(Suggestion("give one of them another name"),),
+    )

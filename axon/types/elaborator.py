@@ -1,0 +1,132 @@
+"""What every part of inference shares: the state, the list of diagnostics, and unification that reports."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+
+from axon import syntax as S
+from axon import typed as T
+from axon.typed import Instance
+from axon.diagnostics import Diagnostic
+from axon.element import Element
+from axon.names import Symbol
+from axon.resolve import Scope
+from axon.shapes.constraint import Context, Equal, Obligation, Reason
+from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.shapes.relation import Relation
+from axon.source import Span
+from axon.types import errors
+from axon.types.constraint import Deferred
+from axon.types.type import Poison, Scheme, SchemeFact, Tensor, Type
+from axon.types.unify import Mismatch, State
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Env:
+    """Where an expression stands: the names in scope, and what is known about sizes there."""
+
+    scope: Scope
+    context: Context = Context()
+    repeated: bool = False  # under a comprehension, reduction or loop, where no existential can be opened
+
+    def within(self, scope: Scope) -> Env:
+        return replace(self, scope=scope)
+
+    def guarded(self, facts: tuple[Relation, ...]) -> Env:
+        c = self.context
+        return replace(self, context=Context(c.indices, c.guards + facts, True))
+
+    def indexed(self, indices: tuple[tuple[Symbol, Dim], ...], scope: Scope) -> Env:
+        c = self.context
+        return Env(scope, Context(c.indices + indices, c.guards, c.guarded), True)
+
+
+class Elaborator(ABC):
+    """Infers one module. Split over files by what is inferred; `Declarations` is the whole."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        self.diagnostics: list[Diagnostic] = []
+        self.deferred: list[Deferred] = []
+        self.origins: list[tuple[Dim, Span]] = []  # where annotations mention sizes
+        self.inner: list[tuple[str, Span, Type]] = []  # what the names inside declarations turned out to be
+
+    @abstractmethod
+    def infer(self, env: Env, expr: S.Expr, expected: Type | None = None) -> T.Expr: ...
+
+    def report(self, diagnostic: Diagnostic) -> None:
+        self.diagnostics.append(diagnostic)
+
+    def unify(self, left: Type, right: Type, reason: Reason) -> bool:
+        """Make `left`, which stands in the source, what is needed; reports and answers False if that cannot be."""
+        try:
+            self.state.unify(left, right, reason)
+        except Mismatch as m:
+            self.report(errors.mismatch(self.state, m, left, right, reason))
+            return False
+        return True
+
+    def narrow(self, t: Type, allowed: frozenset[Element], reason: Reason) -> bool:
+        """Restrict the element type of a tensor."""
+        t = self.state.prune(t)
+        if not isinstance(t, Tensor):
+            return isinstance(t, Poison)
+        try:
+            self.state.narrow(t.element, allowed)
+        except Mismatch as m:
+            self.report(errors.mismatch(self.state, m, t, t, reason))
+            return False
+        return True
+
+    def equal(self, left: Dim, right: Dim, reason: Reason) -> None:
+        if left != right:
+            self.state.equals.append(Equal(left, right, reason))
+
+    def oblige(self, relation: Relation, context: Context, reason: Reason) -> None:
+        if relation.trivial is not True:
+            self.state.obligations.append(Obligation(relation, context, reason))
+
+    def as_tensor(self, t: Type, span: Span, text: str = "a tensor is needed here") -> Tensor | None:
+        """The type as a tensor's, made one if nothing is known of it; None (after a report, or of poison) if it is another."""
+        t = self.state.prune(t)
+        if isinstance(t, Tensor):
+            return t
+        if isinstance(t, Poison):
+            return None
+        new = self.state.tensor()
+        return new if self.unify(t, new, Reason(span, text)) else None
+
+    def instantiate(self, scheme: Scheme, span: Span, name: str, context: Context, given: tuple[Dim, ...] = ()) -> Instance:
+        """Fresh variables for a scheme's; its facts become obligations of this use."""
+        state = self.state
+        instance = Instance(
+            {s: state.type_var(s.name) for s in scheme.types},
+            {s: state.element_var(allowed, s.name) for s, allowed in scheme.elements},
+            {s: (state.row(s.name),) for s in scheme.rows},
+            {s: state.dim(s.name) for s in scheme.dims} | dict(zip(scheme.explicit, given, strict=False)),
+        )
+        for fact in scheme.facts:
+            self._require(fact, instance, span, name, context)
+        return instance
+
+    def _require(self, fact: SchemeFact, instance: Instance, span: Span, name: str, context: Context) -> None:
+        try:
+            relation = fact.relation.substitute({s: d for s, d in instance.dims.items()})
+        except DimensionTooLarge:
+            self.too_complex(span)
+            return
+        reason = Reason(span, f"`{name}` needs {{}} here")
+        if relation.op == "=":
+            self.equal(relation.left, relation.right, Reason(span, f"`{name}` needs {relation} here"))
+        else:
+            self.oblige(relation, context, reason)
+
+    def too_complex(self, span: Span) -> None:
+        from axon.diagnostics import Label
+
+        message = "the sizes in this expression are too complicated"
+        note = "a size may have at most a few thousand terms"
+        self.report(Diagnostic("AX0309", message, (Label(span, "grows beyond what can be reasoned about"),), (note,)))
+
+

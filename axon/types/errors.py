@@ -1,0 +1,282 @@
+"""The wording of type errors. Each function makes one Diagnostic; nothing else in `types` writes prose about types."""
+
+from __future__ import annotations
+
+from axon.diagnostics import Diagnostic, Label, Suggestion
+from axon.element import ANY, FLOAT, INT, NUM, Element
+from axon.shapes.constraint import Reason
+from axon.shapes.dimension import Dim
+from axon.source import Span
+from axon.types.show import Namer, show_element, show_shape, show_type
+from axon.types.type import ElementVar, Exists, Function, RecordType, Row, Shape, Tensor, TupleType, Type, TypeVar
+from axon.types.unify import Mismatch, State
+
+_CLASSES = ((FLOAT, "a float"), (INT, "an integer"), (NUM, "a number"), (frozenset({Element.BOOL}), "bool"), (ANY, "any element type"))
+
+
+def class_name(allowed: frozenset[Element]) -> str:
+    for members, name in _CLASSES:
+        if allowed == members:
+            return name
+    if len(allowed) == 1:
+        return next(iter(allowed)).value
+    return "one of " + ", ".join(sorted(e.value for e in allowed))
+
+
+def sort_of(state: State, t: Type) -> str:
+    """What kind of thing a type is, for people."""
+    match state.prune(t):
+        case Tensor(_, shape):
+            return "a tensor" if state.shape(shape) else "a scalar"
+        case Function():
+            return "a function"
+        case TupleType(()):
+            return "the unit `()`"
+        case TupleType(items):
+            return f"a tuple of {len(items)}"
+        case RecordType():
+            return "a record"
+        case Exists():
+            return "a value whose size only the data decide"
+        case _:
+            return "a value of any type"
+
+
+def mismatch(state: State, m: Mismatch, left: Type, right: Type, reason: Reason) -> Diagnostic:
+    """Two whole types that did not unify: left is what stands in the source, right what is needed there."""
+    namer = Namer(state)
+    label = Label(reason.span, reason.text)
+    sides = tuple(Label(s.span, s.text) for s in reason.sides if "{}" not in s.text)
+    have, need = show_type(namer, left), show_type(namer, right)
+    whole = (f"found  {have}", f"needed {need}")
+    match m.kind, m.left, m.right:
+        case "element", (Element() | ElementVar()) as a, (Element() | ElementVar()) as b:
+            return _elements(state, namer, a, b, label, sides, whole)
+        case "class", a, b:
+            return _classes(state, namer, a, b, label, sides)
+        case "rank", tuple() as a, tuple() as b:
+            first, second = _rank(state, namer, a), _rank(state, namer, b)
+            return Diagnostic("AX0203", f"the ranks differ: {first} and {second}", (label, *sides), whole)
+        case "record", RecordType(f1), RecordType(f2):
+            return _records({n for n, _ in f1}, {n for n, _ in f2}, label, sides, whole)
+        case "infinite", _, _:
+            return Diagnostic("AX0206", "this type would have to contain itself", (label, *sides), (f"between {have} and {need}",))
+        case "tuple", TupleType(i1), TupleType(i2):
+            return Diagnostic("AX0204", f"a tuple of {len(i1)} is not a tuple of {len(i2)}", (label, *sides), whole)
+    a, b = (m.left, m.right) if _is_type(m.left) and _is_type(m.right) else (left, right)
+    first, second = sort_of(state, a), sort_of(state, b)  # type: ignore[arg-type]
+    rigid = next((t for t in (a, b) if isinstance(t, TypeVar)), None)
+    if rigid is not None:
+        return Diagnostic(
+            "AX0211", f"`'{rigid.symbol.name}` stands for any type, but here it would have to be one", (label, *sides), whole
+        )
+    return Diagnostic("AX0204", f"{first} cannot be used as {second}", (label, *sides), whole)
+
+
+def _is_type(t: object) -> bool:
+    return isinstance(t, (Tensor, Function, TupleType, RecordType, Exists, TypeVar))
+
+
+def _elements(
+    state: State, namer: Namer, a: Element | ElementVar, b: Element | ElementVar, label: Label, sides: tuple[Label, ...],
+    whole: tuple[str, ...],
+) -> Diagnostic:  # fmt: skip
+    first, second = show_element(namer, a), show_element(namer, b)
+    rigid = next((e for e in (a, b) if isinstance(e, ElementVar)), None)
+    if rigid is not None:
+        name = namer.variable(rigid.symbol, "a")
+        other = second if a is rigid else first
+        return Diagnostic(
+            "AX0211",
+            f"`{name}` stands for any element type, but here it would have to be {other}",
+            (label, *sides),
+            whole,
+            (Suggestion(f"write `{other}` instead of `{name}`, or `cast` the value"),),
+        )
+    help_ = Suggestion(f"there is no silent conversion: write `cast {second} …` or `cast {first} …`")
+    return Diagnostic("AX0201", f"the element types differ: {first} and {second}", (label, *sides), (), (help_,))
+
+
+def _classes(state: State, namer: Namer, a: object, b: object, label: Label, sides: tuple[Label, ...]) -> Diagnostic:
+    def words(x: object) -> tuple[str, frozenset[Element]]:
+        if isinstance(x, frozenset):
+            return class_name(x), x
+        if isinstance(x, (Element, ElementVar)):
+            allowed = state.allowed_of(x)
+            return (x.value if isinstance(x, Element) else class_name(allowed)), allowed
+        return "something else", ANY
+
+    (first, one), (second, other) = words(a), words(b)
+    if isinstance(b, Element) or (isinstance(a, frozenset) and not isinstance(b, frozenset)):
+        (first, one), (second, other) = (second, other), (first, one)
+    helps: tuple[Suggestion, ...] = ()
+    if one <= INT and other <= FLOAT:
+        helps = (Suggestion("write `cast f32 …` to make a float of an integer, or a literal such as `1` with a point: `1.0`"),)
+    elif one <= FLOAT and other <= INT:
+        helps = (Suggestion("write `cast i32 …` to truncate a float to an integer"),)
+    elif one == frozenset({Element.BOOL}):
+        helps = (Suggestion("write `cast i32 …` to count true as 1 and false as 0"),)
+    return Diagnostic("AX0202", f"{first} cannot be used where {second} is needed", (label, *sides), (), helps)
+
+
+def _rank(state: State, namer: Namer, shape: Shape) -> str:
+    shape = state.shape(shape)
+    known = sum(not isinstance(i, Row) for i in shape)
+    text = f"[{show_shape(namer, shape)}]"
+    if not shape:
+        return "a scalar"
+    return f"{text} has at least rank {known}" if known < len(shape) else f"{text} has rank {known}"
+
+
+def _records(
+    first: set[str], second: set[str], label: Label, sides: tuple[Label, ...], whole: tuple[str, ...]
+) -> Diagnostic:
+    missing, extra = sorted(second - first), sorted(first - second)
+    parts = []
+    if missing:
+        parts.append("lacks " + ", ".join(f"`{n}`" for n in missing))
+    if extra:
+        parts.append("has " + ", ".join(f"`{n}`" for n in extra) + ", which is not wanted")
+    return Diagnostic("AX0205", "this record " + " and ".join(parts), (label, *sides), whole)
+
+
+def no_field(state: State, record: Type, name: str, span: Span) -> Diagnostic:
+    from axon.nearest import nearest
+
+    record = state.prune(record)
+    if isinstance(record, RecordType):
+        names = [n for n, _ in record.fields]
+        near = nearest(name, names)
+        helps = (Suggestion(f"did you mean `.{near}`?"),) if near else ()
+        has = "it has " + ", ".join(f"`{n}`" for n in names)
+        return Diagnostic("AX0207", f"this record has no field `{name}`", (Label(span, "no such field"),), (has,), helps)
+    text = show_type(Namer(state), record)
+    return Diagnostic(
+        "AX0207", f"{sort_of(state, record)} has no field `{name}`", (Label(span, "not a record"),), (f"its type is {text}",)
+    )
+
+
+def no_position(state: State, value: Type, position: int, span: Span) -> Diagnostic:
+    value = state.prune(value)
+    if isinstance(value, TupleType) and value.items:
+        note = f"it has {len(value.items)} parts, counted from 1"
+        return Diagnostic("AX0207", f"this tuple has no part {position}", (Label(span, "no such part"),), (note,))
+    text = show_type(Namer(state), value)
+    return Diagnostic(
+        "AX0207", f"{sort_of(state, value)} has no parts", (Label(span, "not a tuple"),), (f"its type is {text}",)
+    )
+
+
+def unknown_record(what: str, span: Span) -> Diagnostic:
+    return Diagnostic(
+        "AX0209",
+        f"nothing in this declaration says what {what} is taken from",
+        (Label(span, "its type is not known by the end of the declaration"),),
+        suggestions=(Suggestion("annotate the parameter with its record or tuple type"),),
+    )
+
+
+def not_a_function(state: State, t: Type, span: Span, argument: Span, given: int) -> Diagnostic:
+    text = show_type(Namer(state), t)
+    if given:
+        message = f"too many arguments: this function takes {given}"
+        return Diagnostic("AX0208", message, (Label(argument, "one argument too many"),), (f"its result has type {text}",))
+    return Diagnostic(
+        "AX0208",
+        f"{sort_of(state, t)} cannot be applied to an argument",
+        (Label(span, f"this has type {text}"), Label(argument, "and this is its argument")),
+    )
+
+
+def stored_function(what: str, span: Span) -> Diagnostic:
+    return Diagnostic(
+        "AX0210",
+        f"{what} cannot hold a function",
+        (Label(span, "this is a function"),),
+        ("functions exist only while compiling; arrays, loop states and the results of a run-time `if` hold data",),
+        (Suggestion("apply it to its arguments here"),),
+    )
+
+
+def dims_missing(name: str, explicit: tuple[str, ...], span: Span) -> Diagnostic:
+    listed = ", ".join(explicit)
+    return Diagnostic(
+        "AX0212",
+        f"`{name}` needs its dimension parameters here",
+        (Label(span, f"write `{name} {{{listed}}}`, with a size for each"),),
+        ("a function with dimension parameters is called, not passed",),
+    )
+
+
+def dims_wrong(name: str, explicit: tuple[str, ...], given: int, span: Span) -> Diagnostic:
+    takes = f"takes {len(explicit)} dimension parameter{'s' * (len(explicit) != 1)}" if explicit else "takes no dimension parameters"
+    listed = f": {{{', '.join(explicit)}}}" if explicit else ""
+    return Diagnostic("AX0212", f"`{name}` {takes}{listed}", (Label(span, f"{given} given here"),))
+
+
+def too_large(span: Span) -> Diagnostic:
+    return Diagnostic(
+        "AX0213",
+        "the type of this is too large",
+        (Label(span, "more than 100,000 parts, when everything shared is written out"),),
+        ("pairs of pairs of pairs double at every step",),
+    )
+
+
+def condition(state: State, t: Type, span: Span, where: str) -> Diagnostic:
+    text = show_type(Namer(state), t)
+    t = state.prune(t)
+    helps: tuple[Suggestion, ...] = ()
+    if isinstance(t, Tensor) and state.shape(t.shape):
+        helps = (Suggestion("choose per element inside a comprehension: `for i => if c[i] then a[i] else b[i]`"),)
+    return Diagnostic("AX0216", f"{where} must be a single bool", (Label(span, f"this has type {text}"),), (), helps)
+
+
+def cannot_index(state: State, t: Type, span: Span) -> Diagnostic:
+    text = show_type(Namer(state), t)
+    return Diagnostic("AX0215", f"{sort_of(state, t)} cannot be indexed", (Label(span, f"this has type {text}"),))
+
+
+def bad_subscript(state: State, t: Type, span: Span) -> Diagnostic:
+    text = show_type(Namer(state), t)
+    t = state.prune(t)
+    helps: tuple[Suggestion, ...] = ()
+    if isinstance(t, Tensor) and state.shape(t.shape):
+        helps = (Suggestion("to gather with a tensor of indices, name its index: `for i => x[ids[i]]`"),)
+    elif isinstance(t, Tensor):
+        helps = (Suggestion("write `cast i32 …` if it is meant to be an index"),)
+    return Diagnostic("AX0215", "an index must be an i32 or i64", (Label(span, f"this has type {text}"),), (), helps)
+
+
+def matmul_rank(state: State, shape: Shape, span: Span, side: str) -> Diagnostic:
+    text = show_shape(Namer(state), shape)
+    helps: tuple[Suggestion, ...] = ()
+    if len(state.shape(shape)) == 1:
+        helps = (Suggestion("for a vector, write the sum: `for i => sum k => a[i, k] * v[k]`"),)
+    found = f"its shape is [{text}]" if text else "it is a scalar"
+    return Diagnostic("AX0219", "both sides of `@` need rank 2 or more", (Label(span, f"the {side} side: {found}"),), (), helps)
+
+
+def splits(state: State, left: Shape, right: Shape, reason: Reason) -> Diagnostic:
+    """An equation between shapes with more than one undetermined shape variable: list the ways."""
+    namer = Namer(state)
+    a, b = show_shape(namer, left), show_shape(namer, right)
+    notes = [f"[{a}] and [{b}] must be the same shape"]
+    for flexible, other in ((left, right), (right, left)):
+        rows = [i for i in state.shape(flexible) if isinstance(i, Row)]
+        dims: list[Dim | Row] = list(state.shape(other))
+        if len(rows) == 2 and 0 < len(dims) <= 4 and not any(isinstance(i, Row) for i in dims):
+            ways = [
+                f"..{namer.dim(rows[0].symbol)} = [{show_shape(namer, tuple(dims[:k]))}], "
+                f"..{namer.dim(rows[1].symbol)} = [{show_shape(namer, tuple(dims[k:]))}]"
+                for k in range(len(dims) + 1)
+            ]
+            notes += [f"either {ways[0]}", *(f"or {w}" for w in ways[1:])]
+            break
+    return Diagnostic(
+        "AX0304",
+        "this shape can be split in more than one way",
+        (Label(reason.span, reason.text or "here"),),
+        tuple(notes),
+        (Suggestion("annotate the parameter with its rank"),),
+    )

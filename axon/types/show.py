@@ -1,0 +1,208 @@
+"""Types and signatures as text, in the syntax that a `sig` accepts.
+
+A dimension is called what its annotation calls it, else as the index that runs over it, else by a fresh letter that clashes with
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from axon.element import Element
+from axon.names import Symbol
+from axon.shapes.dimension import Dim
+from axon.shapes.relation import Relation
+from axon.types.type import (
+    ElementType,
+    ElementVar,
+    Exists,
+    Function,
+    Poison,
+    RecordType,
+    Row,
+    Scheme,
+    Shape,
+    Tensor,
+    TupleType,
+    Type,
+    TypeVar,
+)
+from axon.types.unify import State
+
+_LETTERS = "nmkpqrtuvwxyzabcdefghijls"
+_MAX = 4_000  # characters of a type shown in a message
+
+
+@dataclass(slots=True)
+class Namer:
+    """Gives each variable one name within one text."""
+
+    state: State
+    names: dict[Symbol, str] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
+
+    def plan(self, symbols: Iterable[Symbol]) -> None:
+        """Name dimensions and shape variables: the user's own names first, then those of indices, then the rest."""
+        order = list(dict.fromkeys(s for s in symbols if s not in self.names))
+
+        def rank(symbol: Symbol) -> int:
+            if symbol in self.state.rigid:
+                return 0
+            return 1 if symbol in self.state.named_dims else 2 if symbol.name else 3
+
+        for symbol in sorted(order, key=rank):
+            self.dim(symbol)
+
+    def dim(self, symbol: Symbol) -> str:
+        """The name of a dimension or shape variable."""
+        if symbol not in self.names:
+            name = symbol.name
+            if not name or name == "_" or name in self.taken:
+                name = next(n for n in self._all(_LETTERS) if n not in self.taken)
+            self.names[symbol] = name
+            self.taken.add(name)
+        return self.names[symbol]
+
+    def variable(self, symbol: Symbol, letters: str) -> str:
+        """The name of an element type or type variable, with its quote."""
+        if symbol not in self.names:
+            own = f"'{symbol.name}"
+            rigid = symbol in self.state.rigid and own not in self.taken
+            name = own if rigid else next(f"'{n}" for n in self._all(letters) if f"'{n}" not in self.taken)
+            self.names[symbol] = name
+            self.taken.add(name)
+        return self.names[symbol]
+
+    @staticmethod
+    def _all(letters: str) -> Iterator[str]:
+        yield from letters
+        for n in range(1, 1_000_000):
+            yield from (f"{c}{n}" for c in letters)
+
+
+def symbols_of(state: State, t: Type) -> list[Symbol]:
+    """The dimensions and shape variables of a type, in the order in which they are printed."""
+    found: dict[Symbol, None] = {}
+    seen: set[int] = set()
+
+    def walk(t: Type) -> None:
+        t = state.prune(t)
+        if id(t) in seen:
+            return
+        seen.add(id(t))
+        match t:
+            case Tensor(_, shape):
+                for item in state.shape(shape):
+                    if isinstance(item, Row):
+                        found.setdefault(item.symbol)
+                    else:
+                        for _, monomial in state.dimension(item).terms:
+                            for atom, _power in monomial:
+                                if isinstance(atom, Symbol):
+                                    found.setdefault(atom)
+                        for symbol in sorted(state.dimension(item).variables, key=lambda s: s.id):
+                            found.setdefault(symbol)
+            case Function(param, result):
+                walk(param)
+                walk(result)
+            case TupleType(items):
+                for item in items:
+                    walk(item)
+            case RecordType(fields):
+                for _, item in fields:
+                    walk(item)
+            case Exists(symbol, _, body):
+                found.setdefault(symbol)
+                walk(body)
+
+    walk(t)
+    return list(found)
+
+
+def show_element(namer: Namer, e: ElementType) -> str:
+    e = namer.state.element(e)
+    return e.value if isinstance(e, Element) else namer.variable(e.symbol, "abcdefgh")
+
+
+def show_dim(namer: Namer, dim: Dim) -> str:
+    return namer.state.dimension(dim).render(namer.dim)
+
+
+def show_shape(namer: Namer, shape: Shape) -> str:
+    items = (f"..{namer.dim(i.symbol)}" if isinstance(i, Row) else show_dim(namer, i) for i in namer.state.shape(shape))
+    return ", ".join(items)
+
+
+def show_type(namer: Namer, t: Type) -> str:
+    """The type as text; parts beyond a few thousand characters are left out."""
+    namer.plan(symbols_of(namer.state, t))
+    parts: list[str] = []
+    _show(namer, t, parts, [_MAX], atom=False)
+    return "".join(parts)
+
+
+def _show(namer: Namer, t: Type, out: list[str], budget: list[int], atom: bool) -> None:
+    def put(text: str) -> None:
+        out.append(text)
+        budget[0] -= len(text)
+
+    if budget[0] < 0:
+        if out[-1] != "…":
+            out.append("…")
+        return
+    t = namer.state.prune(t)
+    match t:
+        case TypeVar(symbol):
+            put(namer.variable(symbol, "ABCDEFGH"))
+        case Tensor(element, shape):
+            inside = show_shape(namer, shape)
+            put(show_element(namer, element) + (f"[{inside}]" if inside else ""))
+        case Function(param, result):
+            put("(" if atom else "")
+            _show(namer, param, out, budget, True)
+            put(" -> ")
+            _show(namer, result, out, budget, False)
+            put(")" if atom else "")
+        case TupleType(items):
+            put("(")
+            for n, item in enumerate(items):
+                put(", " if n else "")
+                _show(namer, item, out, budget, False)
+            put(")")
+        case RecordType(fields):
+            put("{ ")
+            for n, (name, item) in enumerate(fields):
+                put(", " if n else "")
+                put(f"{name} : ")
+                _show(namer, item, out, budget, False)
+            put(" }")
+        case Exists(symbol, bounds, body):
+            put("(" if atom else "")
+            name = namer.dim(symbol)
+            upper = [show_dim(namer, b.right) for b in bounds if b.left.symbol == symbol and b.op == "<="]
+            put(f"?{name} <= {upper[0]}. " if upper else f"?{name}. ")
+            _show(namer, body, out, budget, False)
+            put(")" if atom else "")
+        case Poison():
+            put("?")
+
+
+def show_relation(namer: Namer, relation: Relation) -> str:
+    image = {s: namer.state.dimension(Dim.of(s)) for s in relation.variables}
+    return relation.substitute(image).render(namer.dim)
+
+
+def signature(state: State, scheme: Scheme) -> str:
+    """What `axon sig` prints after the name: type and contract, in syntax that can be pasted into a `sig`."""
+    namer = Namer(state)
+    for symbol in scheme.explicit:
+        namer.names[symbol] = symbol.name
+        namer.taken.add(symbol.name)
+    facts = [s for f in scheme.facts for s in sorted(f.relation.variables, key=lambda s: s.id)]
+    namer.plan([*symbols_of(state, scheme.type), *facts])
+    text = show_type(namer, scheme.type)
+    if scheme.explicit:
+        text = "{" + ", ".join(s.name for s in scheme.explicit) + "} -> " + text
+    where = ", ".join(show_relation(namer, f.relation) for f in scheme.facts)
+    return f"{text} where {where}" if where else text
