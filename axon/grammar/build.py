@@ -1,0 +1,402 @@
+"""Parse to syntax: one method for each alternative that `axon.lark` names, called as the parser reduces, so nothing recurses.
+
+A method gets the span of what it makes, then one value for each symbol of its alternative, punctuation included. What the
+grammar is too coarse to refuse is reported here; the parser drops the declaration that holds such an error.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from axon import syntax as s
+from axon.diagnostics import Diagnostic, Label, Suggestion
+from axon.grammar.lexer import Token
+from axon.source import SourceFile, Span
+
+REDUCTIONS = frozenset(["sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "reduce", "scan"])
+WITH_MONOID = frozenset({"reduce", "scan"})
+MAX_INTEGER = 2**63  # itself allowed, so that the least i64 can be written as its negation
+
+
+class Builder:
+    """Makes the syntax of one file. `text` is the file's text with comments blanked."""
+
+    def __init__(self, file: SourceFile, text: str) -> None:
+        self.file = file
+        self.text = text
+        self.diagnostics: list[Diagnostic] = []
+        self.loose_runs: dict[int, Span] = {}  # `..i` among arguments, by offset, until `=>` makes them binders
+
+    def report(self, code: str, message: str, span: Span, *notes: str, suggest: str = "") -> None:
+        help_ = (Suggestion(suggest),) if suggest else ()
+        self.diagnostics.append(Diagnostic(code, message, (Label(span),), notes, help_))
+
+    def at(self, token: Token) -> Span:
+        return Span(self.file, token.start, token.end)
+
+    def name(self, token: Token) -> s.Name:
+        return s.Name(token.text, self.at(token))
+
+    def number(self, token: Token) -> int:
+        """The value of digits. Python itself refuses to read very long ones, so their number is checked first."""
+        digits = token.text.lstrip(".0")
+        if len(digits) > 19 or int(digits or 0) > MAX_INTEGER:
+            shown = token.text if len(token.text) <= 30 else f"{token.text[:12]}… ({len(token.text):,} digits)"
+            self.report("AX0111", f"{shown} does not fit in 64 bits", self.at(token), "the largest i64 is 9223372036854775807")
+            return 0
+        return int(digits or 0)
+
+    # ── lists and what is passed on ──────────────────────────────────────────────────────────────────────────────────
+
+    def nothing(self, _: Span) -> list[Any]:
+        return []
+
+    def first(self, _: Span, item: Any) -> list[Any]:
+        return [item]
+
+    def both(self, _: Span, one: Any, __: Token, two: Any) -> list[Any]:
+        return [one, two]
+
+    def push(self, _: Span, items: list[Any], item: Any) -> list[Any]:
+        items.append(item)
+        return items
+
+    def more(self, _: Span, items: list[Any], __: Token, item: Any) -> list[Any]:
+        items.append(item)
+        return items
+
+    def absent(self, _: Span) -> None:
+        return None
+
+    def first_of(self, _: Span, item: Any) -> Any:
+        return item
+
+    def second(self, _: Span, __: Token, item: Any) -> Any:
+        return item
+
+    def middle(self, _: Span, __: Token, item: Any, ___: Token) -> Any:
+        return item
+
+    def field(self, _: Span, name: Token, __: Token, value: Any) -> tuple[s.Name, Any]:
+        return self.name(name), value
+
+    # ── declarations ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def val(self, span: Span, _: Token, pattern: s.Pattern, __: Token, value: s.Expr) -> s.Val:
+        return s.Val(pattern, value, span=span)
+
+    def fun(
+        self, span: Span, _: Token, name: Token, params: list[s.Param], result: s.Type | None, facts: list[s.Fact],
+        __: Token, body: s.Expr,
+    ) -> s.Fun:  # fmt: skip
+        return s.Fun(self.name(name), tuple(params), result, tuple(facts), body, span=span)
+
+    def type_decl(self, span: Span, _: Token, name: Token, params: list[Any], __: Token, type: s.Type) -> s.TypeDecl:
+        return s.TypeDecl(self.name(name), tuple(params), type, span=span)
+
+    def sig(self, span: Span, _: Token, name: Token, __: Token, type: s.Type, facts: list[s.Fact]) -> s.Sig:
+        return s.Sig(self.name(name), type, tuple(facts), span=span)
+
+    def import_(self, span: Span, _: Token, name: Token) -> s.Import:
+        return s.Import(self.name(name), span=span)
+
+    def fact(self, span: Span, left: s.Dim, relation: Token, right: s.Dim) -> s.Fact:
+        return s.Fact(left, relation.text, right, span=span)
+
+    # ── patterns ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def dim_params(self, span: Span, _: Token, names: list[Token], __: Token) -> s.DimParams:
+        return s.DimParams(tuple(map(self.name, names)), span=span)
+
+    def pattern_name(self, span: Span, name: Token) -> s.PatternName:
+        return s.PatternName(name.text, span=span)
+
+    def pattern_unit(self, span: Span, _: Token, __: Token) -> s.PatternTuple:
+        return s.PatternTuple((), span=span)
+
+    def pattern_tuple(self, span: Span, _: Token, items: list[s.Pattern], __: Token) -> s.PatternTuple:
+        return s.PatternTuple(tuple(items), span=span)
+
+    def pattern_record(self, span: Span, _: Token, fields: list[Any], __: Token) -> s.PatternRecord:
+        return s.PatternRecord(tuple(fields), span=span)
+
+    def pattern_typed(self, span: Span, pattern: s.Pattern, _: Token, type: s.Type) -> s.PatternTyped:
+        return s.PatternTyped(pattern, type, span=span)
+
+    # ── types and dimensions ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def type_fun(self, span: Span, param: s.Type, _: Token, result: s.Type) -> s.TypeFun:
+        return s.TypeFun(param, result, span=span)
+
+    def type_dim_fun(self, span: Span, _: Token, names: list[Token], __: Token, ___: Token, result: s.Type) -> s.TypeDimFun:
+        return s.TypeDimFun(tuple(map(self.name, names)), result, span=span)
+
+    def type_exists(self, span: Span, _: Token, name: Token, bound: s.Dim | None, __: Token, body: s.Type) -> s.TypeExists:
+        return s.TypeExists(self.name(name), bound, body, span=span)
+
+    def type_name(self, span: Span, parts: list[Token], *brackets: Any) -> s.TypeName:
+        return s.TypeName(tuple(map(self.name, parts)), tuple(brackets[1]) if brackets else None, span=span)
+
+    def type_var(self, span: Span, name: Token, *brackets: Any) -> s.TypeVar:
+        return s.TypeVar(name.text, tuple(brackets[1]) if brackets else None, span=span)
+
+    def type_unit(self, span: Span, _: Token, __: Token) -> s.TypeTuple:
+        return s.TypeTuple((), span=span)
+
+    def type_tuple(self, span: Span, _: Token, items: list[s.Type], __: Token) -> s.TypeTuple:
+        return s.TypeTuple(tuple(items), span=span)
+
+    def type_record(self, span: Span, _: Token, fields: list[Any], __: Token) -> s.TypeRecord:
+        return s.TypeRecord(tuple(fields), span=span)
+
+    def shape_run(self, span: Span, run: Token) -> s.ShapeRun:
+        return s.ShapeRun(run.text[2:], span=span)
+
+    def dim_name(self, span: Span, name: Token) -> s.DimName:
+        return s.DimName(name.text, span=span)
+
+    def dim_int(self, span: Span, digits: Token) -> s.DimInt:
+        return s.DimInt(self.number(digits), span=span)
+
+    def dim_negate(self, span: Span, _: Token, operand: s.Dim) -> s.DimNegate:
+        return s.DimNegate(operand, span=span)
+
+    def dim_binary(self, span: Span, left: s.Dim, op: Token, right: s.Dim) -> s.DimBinary:
+        return s.DimBinary(op.text, left, right, span=span)
+
+    def dim_call(self, span: Span, function: Token, args: list[s.Dim]) -> s.DimCall:
+        return s.DimCall(self.name(function), tuple(args), span=span)
+
+    # ── binders and subscripts ───────────────────────────────────────────────────────────────────────────────────────
+
+    def index_binder(self, span: Span, name: Token) -> s.IndexBinder:
+        return s.IndexBinder(name.text, span=span)
+
+    def run_binder(self, span: Span, run: Token) -> s.RunBinder:
+        return s.RunBinder(run.text[2:] or None, span=span)
+
+    def product_binder(self, span: Span, _: Token, names: list[Token], __: Token) -> s.ProductBinder:
+        return s.ProductBinder(tuple(map(self.name, names)), span=span)
+
+    def group(self, span: Span, binders: list[s.Binder], *bounded: Any) -> s.BinderGroup:
+        bound = bounded[1] if bounded else None
+        if bound is not None:
+            self._check_bound(binders, bound)
+        return s.BinderGroup(tuple(binders), bound, span=span)
+
+    def _check_bound(self, binders: list[s.Binder], bound: s.Expr | s.ShapeRun) -> None:
+        last = binders[-1]
+        if len(binders) > 1:
+            names = " ".join(b.span.text for b in binders[:-1])
+            self.report(
+                "AX0116", f"`<` bounds one index, and {len(binders)} stand before it", binders[0].span.to(bound.span),
+                suggest=f"separate them with a comma: `{names}, {last.span.text} < {bound.span.text}`",
+            )  # fmt: skip
+        elif isinstance(last, s.ProductBinder):
+            message = f"`{last.span.text}` is a product of indices, which cannot have a bound"
+            self.report("AX0116", message, last.span.to(bound.span), suggest="bound each of its indices, or none")
+        elif isinstance(last, s.RunBinder) and not isinstance(bound, s.ShapeRun):
+            message = f"`{last.span.text}` runs over a whole shape, so its bound is a shape variable, such as `..s`"
+            self.report("AX0116", message, bound.span)
+        elif isinstance(last, s.IndexBinder) and isinstance(bound, s.ShapeRun):
+            message = f"`{last.name}` is one index, so its bound is one dimension, not the shape `{bound.span.text}`"
+            self.report("AX0116", message, bound.span, suggest=f"for a run of indices write `..{last.name} < {bound.span.text}`")
+
+    def index_at(self, span: Span, value: s.Expr) -> s.Subscript:
+        if isinstance(value, s.Tuple) and value.items:
+            return s.IndexSplit(value.items, span=span)
+        return s.IndexAt(value, span=span)
+
+    def index_run(self, span: Span, run: Token) -> s.IndexRun:
+        return s.IndexRun(run.text[2:], span=span)
+
+    def index_rest(self, span: Span, _: Token) -> s.IndexRest:
+        return s.IndexRest(span=span)
+
+    def index_slice(self, span: Span, start: s.Expr | None, _: Token, stop: s.Expr | None, *step: Any) -> s.IndexSlice:
+        return s.IndexSlice(start, stop, step[1] if step else None, span=span)
+
+    # ── expressions ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def var(self, span: Span, name: Token) -> s.Var:
+        return s.Var(name.text, span=span)
+
+    def int_(self, span: Span, digits: Token) -> s.Int:
+        return s.Int(self.number(digits), span=span)
+
+    def float_(self, span: Span, digits: Token) -> s.Float:
+        value = float(digits.text)
+        if value == float("inf"):
+            self.report("AX0111", "this number is too large for any float", span, "for infinity write `inf`")
+        return s.Float(value, span=span)
+
+    def operator_(self, span: Span, _: Token, op: Token) -> s.Operator:
+        return s.Operator(op.text, span=span)
+
+    def apply(self, span: Span, function: s.Expr, argument: s.Expr) -> s.Apply:
+        return s.Apply(function, argument, span=span)
+
+    def apply_dims(self, span: Span, function: s.Expr, _: Token, dims: list[s.Dim], __: Token) -> s.ApplyDims:
+        return s.ApplyDims(function, tuple(dims), span=span)
+
+    def apply_run(self, span: Span, function: s.Expr, run: Token) -> s.Apply:
+        """See Note [Reduction heads] in axon.lark."""
+        self.loose_runs[run.start] = self.at(run)
+        return s.Apply(function, cast(s.Expr, self.run_binder(self.at(run), run)), span=span)
+
+    def unary(self, span: Span, op: Token, operand: s.Expr) -> s.Unary:
+        return s.Unary(op.text, operand, span=span)
+
+    def binary(self, span: Span, left: s.Expr, op: Token, right: s.Expr) -> s.Binary:
+        if op.text == "-" and self.text[op.start - 1].isspace() and not self.text[op.end].isspace():
+            self._warn_lopsided(left, op, right)
+        return s.Binary(op.text, left, right, self.at(op), span=span)
+
+    def _warn_lopsided(self, left: s.Expr, op: Token, right: s.Expr) -> None:
+        while isinstance(left, s.Binary):
+            left = left.right
+        if isinstance(left, (s.Var, s.Field, s.Apply)):
+            function, argument = left.span.text, right.span.text
+            self.diagnostics.append(Diagnostic(
+                "AX0110", f"this subtracts `{argument}` from `{function}`, though its spaces look like an argument",
+                (Label(self.at(op)),),
+                suggestions=(Suggestion(f"to subtract, write `{function} - {argument}`; to apply, `{function} (-{argument})`"),),
+                severity="warning",
+            ))  # fmt: skip
+
+    def coerce(self, span: Span, value: s.Expr, _: Token, type: s.Type) -> s.Coerce:
+        return s.Coerce(value, type, span=span)
+
+    def ascribe(self, span: Span, _: Token, value: s.Expr, __: Token, type: s.Type, ___: Token) -> s.Ascribe:
+        return s.Ascribe(value, type, span=span)
+
+    def cast(self, span: Span, _: Token, element: Token, *value: s.Expr) -> s.Cast:
+        return s.Cast(self.name(element), value[0] if value else None, span=span)
+
+    def field_of(self, span: Span, record: s.Expr, _: Token, name: Token) -> s.Field:
+        return s.Field(record, self.name(name), span=span)
+
+    def project(self, span: Span, value: s.Expr, position: Token) -> s.Project:
+        return s.Project(value, self.number(position), span=span)
+
+    def access(self, span: Span, base: s.Expr, _: Token, subscripts: list[s.Subscript], *rest: Any) -> s.Access:
+        return s.Access(base, tuple(subscripts), rest[1] if len(rest) == 3 else None, span=span)
+
+    def unit(self, span: Span, _: Token, __: Token) -> s.Tuple:
+        return s.Tuple((), span=span)
+
+    def tuple_(self, span: Span, _: Token, items: list[s.Expr], __: Token) -> s.Tuple:
+        return s.Tuple(tuple(items), span=span)
+
+    def record(self, span: Span, _: Token, fields: list[Any], __: Token) -> s.Record:
+        return s.Record(tuple(fields), span=span)
+
+    def array(self, span: Span, _: Token, items: list[s.Expr], __: Token) -> s.Array:
+        return s.Array(tuple(items), span=span)
+
+    def let(self, span: Span, _: Token, decls: list[s.Decl], __: Token, body: s.Expr, ___: Token) -> s.Let:
+        return s.Let(tuple(decls), body, span=span)
+
+    def fn(self, span: Span, _: Token, params: list[s.Pattern], __: Token, body: s.Expr) -> s.Fn:
+        return s.Fn(tuple(params), body, span=span)
+
+    def if_(
+        self, span: Span, _: Token, condition: s.Expr, __: Token, then: s.Expr, ___: Token, otherwise: s.Expr
+    ) -> s.If:
+        return s.If(condition, then, otherwise, span=span)
+
+    def for_(self, span: Span, _: Token, groups: list[s.BinderGroup], __: Token, body: s.Expr) -> s.For:
+        return s.For(tuple(groups), body, span=span)
+
+    def state(self, _: Span, pattern: s.Pattern, __: Token, init: s.Expr) -> tuple[s.Pattern, s.Expr]:
+        return pattern, init
+
+    def loop(
+        self, span: Span, kind: Token, _: Token, states: list[Any], __: Token, ___: Token, groups: list[s.BinderGroup],
+        ____: Token, body: s.Expr,
+    ) -> s.Loop:  # fmt: skip
+        return s.Loop(kind.text, tuple(states), tuple(groups), body, span=span)
+
+    # ── reductions ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def reduce(self, span: Span, head: s.Expr, arrow: Token, body: s.Expr) -> s.Expr:
+        """`sum k => e`, of which the head was read as the application `sum k`."""
+        found = self._reduction(head, arrow)
+        if found is None:
+            return body
+        kind, monoid, arguments = found
+        if not arguments:
+            self.report("AX0115", f"`{kind.text}` needs an index before `=>`", self.at(arrow), suggest=f"`{kind.text} k => …`")
+            return body
+        binders = tuple(b for b in map(self._binder, arguments) if b is not None)
+        group = s.BinderGroup(binders, None, span=arguments[0].span.to(arguments[-1].span))
+        return s.Reduce(kind, monoid, (group,), None, body, span=span)
+
+    def reduce_for(self, span: Span, head: s.Expr, _: Token, groups: list[s.BinderGroup], arrow: Token, body: s.Expr) -> s.Expr:
+        return self._reduce_for(span, head, groups, None, arrow, body)
+
+    def reduce_where(
+        self, span: Span, head: s.Expr, _: Token, groups: list[s.BinderGroup], __: Token, where: s.Expr, arrow: Token,
+        body: s.Expr,
+    ) -> s.Expr:  # fmt: skip
+        return self._reduce_for(span, head, groups, where, arrow, body)
+
+    def _reduce_for(
+        self, span: Span, head: s.Expr, groups: list[s.BinderGroup], where: s.Expr | None, arrow: Token, body: s.Expr
+    ) -> s.Expr:
+        found = self._reduction(head, arrow)
+        if found is None:
+            return body
+        kind, monoid, arguments = found
+        if arguments:
+            message = f"the indices of `{kind.text} for …` stand after `for`"
+            self.report("AX0115", message, arguments[0].span.to(arguments[-1].span))
+        return s.Reduce(kind, monoid, tuple(groups), where, body, span=span)
+
+    def _reduction(self, head: s.Expr, arrow: Token) -> tuple[s.Name, s.Expr | None, list[s.Expr]] | None:
+        """What a head reduces with, and the arguments that are to be binders; None, reported, if it is no reduction."""
+        function, arguments = head, list[s.Expr]()
+        while isinstance(function, s.Apply):
+            arguments.append(function.argument)
+            function = function.function
+        arguments.reverse()
+        for argument in arguments:
+            self.loose_runs.pop(argument.span.start, None)
+        if not isinstance(function, s.Var) or function.name not in REDUCTIONS:
+            self._not_a_reduction(head, function, arguments, arrow)
+            return None
+        kind = s.Name(function.name, function.span)
+        if kind.text not in WITH_MONOID:
+            return kind, None, arguments
+        if not arguments or not isinstance(arguments[0], s.Tuple) or len(arguments[0].items) != 2:
+            place = arguments[0].span if arguments else function.span
+            message = f"`{kind.text}` needs a function and its unit first"
+            self.report("AX0115", message, place, suggest=f"`{kind.text} (op +, 0) k => …`")
+            return kind, None, []
+        return kind, arguments[0], arguments[1:]
+
+    def _not_a_reduction(self, head: s.Expr, function: s.Expr, arguments: list[s.Expr], arrow: Token) -> None:
+        if isinstance(function, s.Var) and not arguments:
+            message = f"`{function.name} =>` has no `fn` before it"
+            self.report("AX0114", message, self.at(arrow), suggest=f"for a function, write `fn {function.name} => …`")
+            return
+        shown = function.span.text if len(function.span.text) <= 30 else "what stands before it"
+        self.report(
+            "AX0114", f"`=>` follows indices of a reduction, and `{shown}` is not one", function.span,
+            f"the reductions are {', '.join(sorted(REDUCTIONS))}",
+            suggest=f"for a function, write `fn {head.span.text} => …`; for a tensor, `for {head.span.text} => …`"
+            if len(head.span.text) <= 30 else "",
+        )  # fmt: skip
+
+    def _binder(self, argument: s.Expr | s.RunBinder) -> s.Binder | None:
+        match argument:
+            case s.Var(name=name):
+                return s.IndexBinder(name, span=argument.span)
+            case s.RunBinder():
+                return argument
+            case s.Tuple(items=items) if len(items) > 1 and all(isinstance(i, s.Var) for i in items):
+                names = tuple(s.Name(i.name, i.span) for i in items if isinstance(i, s.Var))
+                return s.ProductBinder(names, span=argument.span)
+        message = "only indices stand between a reduction's name and `=>`: `k`, `..k` or `(i, j)`"
+        self.report("AX0115", message, argument.span, suggest="bounds and conditions need `for`: `sum for k < n where p => …`")
+        return None

@@ -1,0 +1,187 @@
+"""Text to tokens, in two linear passes: blank the comments (they nest), then cut what is left.
+
+Neither pass stops at bad text: it is reported, and what stands in its place lets the parser go on.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from axon.diagnostics import Diagnostic, Label, Suggestion
+from axon.grammar.mistakes import LOOKALIKES, OPERATORS
+from axon.grammar.table import Table
+from axon.source import SourceFile, Span
+
+MAX_CHARACTERS = 4 * 1024 * 1024
+END = "$END"
+
+
+class Token(NamedTuple):
+    """`kind` is a terminal's name (NAME, INT, …), or the text itself for keywords and symbols, or $END."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The tokens of a file, ending in $END; its comments in order; and the text with comments blanked, offsets unchanged."""
+
+    tokens: tuple[Token, ...]
+    comments: tuple[Span, ...]
+    blanked: str
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def tokenize(file: SourceFile, table: Table) -> Tokens:
+    diagnostics: list[Diagnostic] = []
+    if len(file.text) > MAX_CHARACTERS:
+        message = f"this file is too large: {len(file.text):,} characters, and at most {MAX_CHARACTERS:,} are read"
+        diagnostics.append(Diagnostic("AX0109", message, (Label(file.span(0, 0)),)))
+        return Tokens((Token(END, "", 0, 0),), (), "", tuple(diagnostics))
+    diagnostics += _unreadable(file)
+    blanked, comments = _blank_comments(file, diagnostics)
+    tokens = _cut(file, blanked, table, diagnostics)
+    return Tokens(tuple(tokens), comments, blanked, tuple(diagnostics))
+
+
+# ── characters that no text may hold, not even a comment ─────────────────────────────────────────────────────────────
+
+_UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
+
+
+def _unreadable(file: SourceFile) -> list[Diagnostic]:
+    """One diagnostic for each kind of such characters, at the first place; NULs in a binary file would otherwise flood."""
+    found: dict[str, Diagnostic] = {}
+    for match in _UNREADABLE.finditer(file.text):
+        character = ord(match[0][0])
+        label = (Label(file.span(match.start(), match.end())),)
+        if character == 0:
+            new = Diagnostic("AX0106", "this file holds a NUL character (U+0000): is it text?", label)
+        elif 0xD800 <= character <= 0xDFFF:
+            message = f"half of a surrogate pair (U+{character:04X}) stands here alone: save the file as UTF-8"
+            new = Diagnostic("AX0106", message, label)
+        elif character < 0x80:
+            new = Diagnostic("AX0106", f"a control character (U+{character:04X}) stands here: delete it", label)
+        else:
+            message = f"an invisible character (U+{character:04X}) changes the direction of the text here: delete it"
+            note = "such characters can make code look like other code, so they are refused everywhere, also in comments"
+            new = Diagnostic("AX0107", message, label, (note,))
+        found.setdefault(new.message, new)
+    return list(found.values())
+
+
+# ── comments ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_COMMENT_MARK = re.compile(r"\(\*|\*\)")
+_NOT_LINE_END = re.compile(r"[^\r\n]")
+
+
+def _blank_comments(file: SourceFile, diagnostics: list[Diagnostic]) -> tuple[str, tuple[Span, ...]]:
+    """The text with a space for every character of a comment. Outside a comment `*)` is left alone: it may end `(op *)`."""
+    text = file.text
+    pieces: list[str] = []
+    comments: list[Span] = []
+    copied = opened_at = depth = 0
+    if text.startswith("\ufeff"):  # a byte order mark at the very start is a habit of some editors
+        pieces.append(" ")
+        copied = 1
+    for mark in _COMMENT_MARK.finditer(text):
+        if mark[0] == "(*":
+            if depth == 0:
+                opened_at = mark.start()
+                pieces.append(text[copied:opened_at])
+            depth += 1
+        elif depth > 0:
+            depth -= 1
+            if depth == 0:
+                copied = mark.end()
+                comments.append(file.span(opened_at, copied))
+                pieces.append(_NOT_LINE_END.sub(" ", text[opened_at:copied]))
+    if depth > 0:
+        copied = len(text)
+        comments.append(file.span(opened_at, copied))
+        pieces.append(_NOT_LINE_END.sub(" ", text[opened_at:copied]))
+        inner = f", and {depth - 1:,} more inside it" if depth > 1 else ""
+        message = f"this comment is never closed{inner}: expected `*)`"
+        diagnostics.append(Diagnostic("AX0103", message, (Label(file.span(opened_at, opened_at + 2)),)))
+    return "".join(pieces) + text[copied:], tuple(comments)
+
+
+# ── tokens ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_WORD = r"[^\W\d]\w*"  # with letters of any script
+_FOREIGN = ("WORD", "STRING", "LINE_COMMENT", "OPERATOR", "LOOKALIKE", "OTHER")
+
+
+@lru_cache(maxsize=1)
+def _master(table: Table) -> tuple[re.Pattern[str], frozenset[str]]:
+    """One pattern whose groups are kinds of tokens, and the keywords. What other languages write is cut like tokens."""
+    keywords = frozenset(s for s in table.literals if s.isidentifier())
+    symbols = [s for s in table.literals if s not in keywords]
+    parts = [
+        ("SPACE", r"[ \t\r\n]+"),
+        ("WORD", rf"(?=\w*[^\x00-\x7f]){_WORD}"),
+        ("OPERATOR", "|".join(re.escape(s) for s in sorted(OPERATORS, key=len, reverse=True))),
+        ("STRING", r"\"[^\"\r\n]*\"?"),
+        ("LINE_COMMENT", r"#[^\r\n]*|//[^\r\n]*"),
+        *table.patterns,
+        ("SYMBOL", "|".join(re.escape(s) for s in symbols)),
+        ("LOOKALIKE", f"[{re.escape(''.join(LOOKALIKES))}]"),
+        ("UNREADABLE", _UNREADABLE.pattern),
+        ("OTHER", r"."),
+    ]
+    return re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in parts)), keywords
+
+
+def _cut(file: SourceFile, text: str, table: Table, diagnostics: list[Diagnostic]) -> list[Token]:
+    master, keywords = _master(table)
+    tokens: list[Token] = []
+    for match in master.finditer(text):
+        kind = match.lastgroup or ""
+        if kind == "SPACE" or kind == "UNREADABLE":
+            continue
+        piece = match[0]
+        if kind == "SYMBOL" or (kind == "NAME" and piece in keywords):
+            kind = piece
+        elif kind in _FOREIGN:
+            diagnostic, piece = _foreign(kind, piece, file.span(match.start(), match.end()))
+            diagnostics.append(diagnostic)
+            if not piece:
+                continue
+            kind = "NAME" if piece == "_" or (piece[0].isalpha() and piece not in keywords) else piece
+        tokens.append(Token(kind, piece, match.start(), match.end()))
+    tokens.append(Token(END, "", len(text), len(text)))
+    return tokens
+
+
+def _foreign(kind: str, text: str, span: Span) -> tuple[Diagnostic, str]:
+    """What to say of text that Axon has not, and the token that stands for it ("" for none)."""
+    label = (Label(span),)
+    match kind:
+        case "WORD":
+            character = next(c for c in text if not c.isascii())
+            message = f"names are made of a-z, A-Z, 0-9 and _, so `{character}` (U+{ord(character):04X}) cannot be part of one"
+            return Diagnostic("AX0105", message, label), text
+        case "STRING":
+            return Diagnostic("AX0113", "Axon has no strings: a program is made of numbers, tensors and functions", label), "_"
+        case "LINE_COMMENT":
+            mark = "#" if text.startswith("#") else "//"
+            note = ("to divide, write `/`: on integers it is floor division",) if mark == "//" else ()
+            return Diagnostic("AX0113", f"`{mark}` does not begin a comment here: write `(* … *)`", label, note), ""
+        case "OPERATOR":
+            meant, why = OPERATORS[text]
+            help_ = (Suggestion(f"write `{meant}`"),) if meant else ()
+            return Diagnostic("AX0113", f"`{text}` is not an operator of Axon: {why}", label, (), help_), meant
+        case "LOOKALIKE":
+            meant = LOOKALIKES[text]
+            message = f"`{text}` (U+{ord(text):04X}) is not a symbol of Axon: write `{meant}`"
+            return Diagnostic("AX0104", message, label), meant
+        case _:
+            shown = f"`{text}` (U+{ord(text):04X})" if text.isprintable() else f"the character U+{ord(text):04X}"
+            return Diagnostic("AX0104", f"{shown} means nothing in Axon", label), ""
