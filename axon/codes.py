@@ -9,8 +9,6 @@ INTERNAL_CODES = {
     "AX0001": "internal error",
     "AX0002": "the program is too deep or too large for this machine",
 }
-TYPE_CODES: dict[str, str] = {}
-SHAPE_CODES: dict[str, str] = {}
 NAME_CODES = {
     "AX0401": "unknown name",
     "AX0402": "module not found",
@@ -42,6 +40,7 @@ BACKEND_CODES = {
 def all_codes() -> dict[str, str]:
     """Every code and its title, in the order of the codes."""
     from axon.grammar.codes import SYNTAX_CODES
+    from axon.types.codes import SHAPE_CODES, TYPE_CODES
 
     tables = (INTERNAL_CODES, SYNTAX_CODES, TYPE_CODES, SHAPE_CODES, NAME_CODES, CALL_CODES, BACKEND_CODES)
     return dict(sorted((code, title) for table in tables for code, title in table.items()))

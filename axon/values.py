@@ -1,0 +1,319 @@
+"""Python values at the border: what a caller passes is matched with a declaration's type, and results are handed back.
+
+A Python value mirrors a type: NumPy arrays are tensors, numbers are scalars, tuples are tuples, dicts with string keys are records.
+An array's element type is never converted. A Python number (or a list of numbers) has no element type of its own, and takes the
+one that the signature wants, else that of other arguments that share its type variable, else `f32` or `i32`, as a literal would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from axon import core
+from axon.diagnostics import AxonError, Diagnostic, Label, ShapeError, Suggestion
+from axon.element import FLOAT, INT, Element, of_dtype
+from axon.names import Symbol
+from axon.nearest import nearest
+from axon.source import Span
+from axon.types import type as t
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A parameter: what the caller calls it, its type, and where it is declared."""
+
+    name: str
+    type: t.Type
+    span: Span | None = None
+
+
+@dataclass(slots=True)
+class Matcher:
+    """Matches one call's arguments with its parameters, which share element variables and shape variables."""
+
+    function: str
+    scheme: t.Scheme
+    elements: dict[Symbol, tuple[Element, str]] = field(default_factory=dict)  # and the argument that decided it
+    rows: dict[Symbol, tuple[int, str]] = field(default_factory=dict)  # ranks
+
+    def match(self, wanted: list[Wanted], values: list[Any]) -> list[Any]:
+        """The arguments with every tensor as an array; raises AxonError at the first that does not fit."""
+        for parameter, value in zip(wanted, values, strict=True):
+            self._walk(parameter, parameter.name, parameter.type, value, self._array)
+        return [
+            self._walk(parameter, parameter.name, parameter.type, value, self._settle)
+            for parameter, value in zip(wanted, values, strict=True)
+        ]
+
+    def _walk(self, at: Wanted, path: str, type: t.Type, value: Any, leaf: Callable[..., Any]) -> Any:
+        match type:
+            case t.Tensor():
+                return leaf(at, path, type, value)
+            case t.TupleType(items=items):
+                if not isinstance(value, tuple) or len(value) != len(items):
+                    raise self._wrong(at, "AX0505", f"`{path}` is a tuple of {len(items)}", f"got {describe(value)}")
+                return tuple(
+                    self._walk(at, f"{path}.{i}", item, v, leaf) for i, (item, v) in enumerate(zip(items, value, strict=True), 1)
+                )
+            case t.RecordType(fields=fields):
+                self._check_fields(at, path, [name for name, _ in fields], value)
+                return {name: self._walk(at, f"{path}.{name}", item, value[name], leaf) for name, item in fields}
+            case t.Function():
+                raise self._wrong(at, "AX0505", f"`{path}` is a function, and functions cannot come from Python")
+            case t.Exists(body=body):
+                return self._walk(at, path, body, value, leaf)
+            case t.TypeVar() | t.Poison():
+                return self._any(at, path, value, leaf)
+
+    def _any(self, at: Wanted, path: str, value: Any, leaf: Callable[..., Any]) -> Any:
+        """A value where the signature takes any type."""
+        if isinstance(value, tuple):
+            return tuple(self._any(at, f"{path}.{i}", v, leaf) for i, v in enumerate(value, 1))
+        if isinstance(value, Mapping):
+            self._check_fields(at, path, list(value), value)
+            return {name: self._any(at, f"{path}.{name}", v, leaf) for name, v in value.items()}
+        return leaf(at, path, None, value)
+
+    def _check_fields(self, at: Wanted, path: str, names: list[str], value: Any) -> None:
+        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+            shape = "{" + ", ".join(names) + "}"
+            raise self._wrong(at, "AX0505", f"`{path}` is a record", f"pass a dict with the keys {shape}, not {describe(value)}")
+        if missing := [name for name in names if name not in value]:
+            raise self._wrong(at, "AX0505", f"`{path}` lacks the field `{missing[0]}`", f"the dict has {listed(value)}")
+        if extra := [key for key in value if key not in names]:
+            near = nearest(extra[0], names)
+            help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
+            raise self._wrong(at, "AX0505", f"`{path}` has no field `{extra[0]}`", f"its fields are {listed(names)}", help=help)
+
+    # ── tensors ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _array(self, at: Wanted, path: str, wanted: t.Tensor | None, value: Any) -> Any:
+        """First walk: arrays, whose element types are given, decide those of the type variables."""
+        element = wanted.element if wanted else None
+        raw = strict_array(value)
+        if raw is None:
+            weak = weak_array(value)
+            if weak is None:
+                help = (Suggestion("pass np.asarray(…) of it"),) if hasattr(value, "__array__") else ()
+                raise self._wrong(at, "AX0504", f"`{path}` is not an array or a number", f"got {describe(value)}", help=help)
+            self._check_rank(at, path, wanted, weak.ndim)
+            return None
+        raw = viewed(raw, element)
+        own = of_dtype(raw.dtype)
+        if own is None:
+            help = (Suggestion("Axon's element types are " + ", ".join(e.value for e in Element)),)
+            raise self._wrong(at, "AX0504", f"`{path}` has element type {raw.dtype}, which Axon lacks", help=help)
+        if isinstance(element, Element) and own is not element:
+            raise self._element(at, path, own, element.value, element)
+        if isinstance(element, t.ElementVar):
+            allowed = self._allowed(element.symbol)
+            known, first = self.elements.setdefault(element.symbol, (own, path))
+            if own not in allowed:
+                raise self._element(at, path, own, one_of(allowed), None)
+            if own is not known:
+                raise self._element(at, path, own, f"{known.value}, as `{first}` does", known)
+        self._check_rank(at, path, wanted, raw.ndim)
+        return None
+
+    def _settle(self, at: Wanted, path: str, wanted: t.Tensor | None, value: Any) -> Array:
+        """Second walk: the arrays, numbers with the element types that are known now."""
+        element = wanted.element if wanted else None
+        raw = strict_array(value)
+        if raw is not None:
+            return viewed(raw, element)
+        weak = weak_array(value)
+        assert weak is not None
+        kind = {"b": Element.BOOL, "i": Element.I32, "f": Element.F32}[weak.dtype.kind]
+        if isinstance(element, t.ElementVar):
+            allowed = self._allowed(element.symbol)
+            default = kind if kind in allowed or kind is not Element.I32 else Element.F32
+            if default not in allowed:
+                raise self._element(at, path, kind, one_of(allowed), None)
+            element = self.elements.setdefault(element.symbol, (default, path))[0]
+        element = element or kind
+        fits = {"b": element is Element.BOOL, "i": element in INT or element in FLOAT, "f": element in FLOAT}[weak.dtype.kind]
+        if not fits:
+            what = {"b": "a bool", "i": "an integer", "f": "a float"}[weak.dtype.kind]
+            raise self._wrong(at, "AX0504", f"`{path}` holds {element.value}", f"{what} is not converted to {element.value}")
+        if element in INT and weak.size:
+            info = np.iinfo(element.dtype)
+            for extreme in (int(weak.min()), int(weak.max())):
+                if not info.min <= extreme <= info.max:
+                    raise self._wrong(at, "AX0504", f"`{path}` holds {element.value}", f"{extreme} is outside its range")
+        return weak.astype(element.dtype)
+
+    def _allowed(self, symbol: Symbol) -> frozenset[Element]:
+        return next((allowed for s, allowed in self.scheme.elements if s == symbol), frozenset(Element))
+
+    def _check_rank(self, at: Wanted, path: str, wanted: t.Tensor | None, rank: int) -> None:
+        if wanted is None:
+            return
+        rows = [item.symbol for item in wanted.shape if isinstance(item, t.Row)]
+        fixed = len(wanted.shape) - len(rows)
+        unknown = [row for row in rows if row not in self.rows]
+        least = fixed + sum(self.rows[row][0] for row in rows if row not in unknown)
+        if rank == least or (unknown and rank > least):
+            if len(unknown) == 1:  # of more than one, lowering finds the split, or says why it cannot
+                self.rows[unknown[0]] = (rank - least, path)
+            return
+        note = f"it has {plural(rank, 'dimension')}; it must have {'at least ' if unknown else ''}{least}"
+        decided = [(row, *self.rows[row]) for row in rows if row not in unknown]
+        because = [f"`..{row.name}` has {plural(n, 'dimension')} in `{by}`" for row, n, by in decided]
+        raise self._wrong(at, "AX0506", f"`{path}` has the wrong rank", note, *because)
+
+    # ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _element(self, at: Wanted, path: str, own: Element, must: str, element: Element | None) -> AxonError:
+        help = (Suggestion(f"pass {_indexed(path)}.astype({_NUMPY_NAME.get(element, element.value)})"),) if element else ()
+        return self._wrong(at, "AX0504", f"`{path}` holds {own.value}", f"it must hold {must}", help=help)
+
+    def _wrong(self, at: Wanted, code: str, message: str, *notes: str, help: tuple[Suggestion, ...] = ()) -> AxonError:
+        labels = (Label(at.span, f"the parameter of `{self.function}`"),) if at.span else ()
+        kind = ShapeError if code == "AX0506" else AxonError
+        return kind((Diagnostic(code, f"{message}, in a call of `{self.function}`", labels, notes, help),))
+
+
+# ── what a value is ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_NUMPY_NAME = {
+    Element.F64: "np.float64", Element.F32: "np.float32", Element.F16: "np.float16", Element.BF16: "ml_dtypes.bfloat16",
+    Element.F8E4M3: "ml_dtypes.float8_e4m3fn", Element.F8E5M2: "ml_dtypes.float8_e5m2", Element.I64: "np.int64",
+    Element.I32: "np.int32", Element.I8: "np.int8", Element.U8: "np.uint8", Element.BOOL: "bool",
+}  # fmt: skip
+
+
+def strict_array(value: Any) -> Array | None:
+    """An array or NumPy scalar, which has an element type of its own."""
+    if isinstance(value, np.ma.MaskedArray):
+        return None
+    return np.asarray(value) if isinstance(value, np.ndarray | np.generic) else None
+
+
+def weak_array(value: Any) -> Array | None:
+    """A number, or nested lists of numbers, as bool, int64 or float64."""
+    if isinstance(value, bool | int | float):
+        try:
+            return np.asarray(value, dtype=np.int64 if type(value) is int else None)
+        except OverflowError:
+            return None
+    if not isinstance(value, list):
+        return None
+    try:
+        array = np.asarray(value)
+    except (ValueError, OverflowError):  # ragged
+        return None
+    if array.size == 0:
+        array = array.astype(np.float64)
+    return array if array.dtype.kind in "bf" or array.dtype == np.int64 else None
+
+
+def viewed(array: Array, element: t.ElementType | None) -> Array:
+    """NumPy files keep bf16 and the 8-bit floats as raw bytes (kind V): give those their element type back, without a copy."""
+    if array.dtype.kind != "V" or array.dtype.names is not None:
+        return array
+    if isinstance(element, Element) and element.dtype.itemsize == array.dtype.itemsize:
+        return array.view(element.dtype)
+    return array.view(Element.BF16.dtype) if array.dtype.itemsize == 2 else array
+
+
+def describe(value: Any) -> str:
+    """A value for a message: its kind, not its content."""
+    if isinstance(value, np.ndarray | np.generic):
+        return f"an array of {value.dtype} with shape {value.shape}"
+    if isinstance(value, Mapping):
+        return f"a dict with the keys {listed(map(str, value))}" if value else "an empty dict"
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    if isinstance(value, list):
+        return "a list that is not a block of numbers of one kind"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"the integer {value}" if abs(value) < 1 << 64 else "an integer of more than 64 bits"
+    if isinstance(value, bool | float):
+        return f"{value}"
+    return f"a value of the Python type {type(value).__name__}"
+
+
+def listed(names: Iterable[str]) -> str:
+    quoted = [f"`{name}`" for name in names]
+    if len(quoted) > 12:
+        quoted = [*quoted[:12], f"… {len(quoted) - 12} more"]
+    return ", ".join(quoted[:-1]) + " and " + quoted[-1] if len(quoted) > 1 else "".join(quoted) or "nothing"
+
+
+def one_of(elements: frozenset[Element]) -> str:
+    """A class of element types in words."""
+    names = {FLOAT: "a float", INT: "an integer", FLOAT | INT: "a number"}
+    return names.get(elements) or " or ".join(e.value for e in Element if e in elements)
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _indexed(path: str) -> str:
+    """`p.up.w` as a Python caller writes it: p["up"]["w"]; tuples count from 0 there."""
+    first, *rest = path.split(".")
+    return first + "".join(f"[{int(part) - 1}]" if part.isdigit() else f'["{part}"]' for part in rest)
+
+
+# ── structures ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def form(value: Any) -> Hashable:
+    """What of a matched argument decides its specialization: structure, element types and ranks."""
+    if isinstance(value, tuple):
+        return tuple(form(item) for item in value)
+    if isinstance(value, dict):
+        return ("{}", *((name, form(item)) for name, item in value.items()))
+    return (value.dtype.str if value.dtype.kind != "V" else value.dtype.name, value.ndim)
+
+
+def flatten(params: tuple[core.Param, ...], values: Iterable[Any]) -> dict[int, tuple[str, Array]]:
+    """The arrays of matched arguments by their position among a program's inputs, each with its path (`p.w`)."""
+    out: dict[int, tuple[str, Array]] = {}
+
+    def walk(path: str, structure: core.Structure, value: Any) -> None:
+        match structure:
+            case core.Leaf(position=position):
+                out[position] = (path, value)
+            case core.TupleOf(items=items):
+                for i, (item, part) in enumerate(zip(items, value, strict=True), 1):
+                    walk(f"{path}.{i}", item, part)
+            case core.RecordOf(fields=fields):
+                for name, item in fields:
+                    walk(f"{path}.{name}", item, value[name])
+
+    for param, value in zip(params, values, strict=True):
+        walk(param.name, param.structure, value)
+    return out
+
+
+def assemble(structure: core.Structure, results: list[Array], inputs: Iterable[Array]) -> Any:
+    """Results as Python values: scalars are Python numbers, and no array shares memory with an input or another result."""
+    taken = [array for array in inputs if array.ndim]
+
+    def leaf(array: Array) -> Any:
+        array = np.asarray(array)
+        if array.ndim == 0:
+            return array.item() if array.dtype.kind != "V" else float(array)
+        if not array.flags.writeable or any(np.may_share_memory(array, other) for other in taken):
+            array = array.copy()
+        taken.append(array)
+        return array
+
+    def walk(structure: core.Structure) -> Any:
+        match structure:
+            case core.Leaf(position=position):
+                return leaf(results[position])
+            case core.TupleOf(items=items):
+                return tuple(walk(item) for item in items)
+            case core.RecordOf(fields=fields):
+                return {name: walk(item) for name, item in fields}
+
+    return walk(structure)
