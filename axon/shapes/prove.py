@@ -166,13 +166,13 @@ def positive(facts: Facts, dim: Dim) -> bool:
     return _nonnegative(facts, dim - 1, Budget(_STEPS, _SECONDS))
 
 
-def unsatisfiable(facts: Facts) -> bool:
-    """Whether it is shown that no assignment satisfies the facts."""
+def unsatisfiable(facts: Facts, near: Iterable[Symbol] | None = None) -> bool:
+    """Whether it is shown that no assignment satisfies the facts (or those connected with the variables `near`)."""
     budget = Budget(4 * _STEPS, _SECONDS)
-    left = set(facts.variables)
+    left = set(facts.variables if near is None else near)
     try:
-        if not left:
-            return any(True for _ in facts.about((_NOWHERE,)))
+        if any(True for _ in facts.about((_NOWHERE,))):
+            return True
         while left:
             variable = min(left, key=lambda v: v.id)
             claims = facts.relevant((variable,), 2 * _MAX_FACTS)

@@ -1,0 +1,446 @@
+"""Solving equations between dimensions, and simplifying the relations that remain.
+
+`solve` eliminates flexible variables, in an order that keeps answers unique where they are: first equations `v = expr` with a unit
+coefficient; then linear ones over the integers; then `c * v = expr` with a polynomial c, which gives `v = expr / c` and the
+condition that c divides. An equation that holds by the facts disappears; one that cannot hold, or only in a degenerate way,
+becomes a Conflict with a minimal set of reasons; the others are residual, for the caller to judge.
+
+Note [Degenerate]
+    An equation between sizes that forces one of them to be 0 or 1 (`4 * d = 3 * d`, `n = n + m`, `n * n = n`) is refuted: nobody
+    means it. Unless the program says so elsewhere: a literal `v = 1` is fine, and so is what follows from it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import gcd
+from time import monotonic
+from typing import TypeAlias
+
+from axon.names import Symbol
+from axon.shapes.dimension import Dim, DimensionTooLarge, Monomial, without
+from axon.shapes.prove import Answer, Facts, prove, unsatisfiable
+from axon.shapes.relation import Relation
+
+_ZERO = Dim.of(0)
+_MINIMISE_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Equation:
+    """left = right; `reason` is the caller's and only handed back."""
+
+    left: Dim
+    right: Dim
+    reason: object
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Equations that cannot hold together: a minimal set of their reasons, and what they boil down to."""
+
+    reasons: tuple[object, ...]
+    relation: Relation
+
+
+Because: TypeAlias = "tuple[Relation, tuple[object, ...]]"  # a relation and the reasons that made it
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What is known of the flexible variables (`substitution`, fully applied), and what must hold besides."""
+
+    substitution: dict[Symbol, Dim]
+    conditions: tuple[Because, ...]  # of divisions, and that solved variables are at least 0
+    residual: tuple[Because, ...]  # equations over what stays free, neither proved nor refuted
+    conflicts: tuple[Conflict, ...]
+
+
+def solve(equations: Iterable[Equation], flexible: Sequence[Symbol], facts: Facts) -> Solution:
+    """Eliminates flexible variables (later ones first) from equations that hold under facts. May raise DimensionTooLarge."""
+    system = tuple(equations)
+    solver = _Solver(system, flexible, facts)
+    solver.run()
+    conflicts: list[Conflict] = []
+    blamed: set[int] = set()
+    deadline = monotonic() + _MINIMISE_SECONDS
+    for used, relation in solver.conflicts:
+        core, what = _minimal(system, used, relation, flexible, facts, deadline)
+        if blamed.isdisjoint(core):  # else another conflict of the same mistake
+            blamed.update(core)
+            conflicts.append(Conflict(tuple(system[i].reason for i in sorted(core)), what))
+    return Solution(
+        solver.substitution(),
+        tuple((r, tuple(system[i].reason for i in sorted(used))) for r, used in solver.conditions),
+        tuple((r, tuple(system[i].reason for i in sorted(used))) for r, used in solver.residual),
+        tuple(conflicts),
+    )
+
+
+def _minimal(
+    system: tuple[Equation, ...],
+    used: frozenset[int],
+    relation: Relation,
+    flexible: Sequence[Symbol],
+    facts: Facts,
+    deadline: float,
+) -> tuple[frozenset[int], Relation]:
+    """A subset of the equations from which none can be left out without losing the conflict."""
+
+    def conflict(subset: Sequence[int]) -> tuple[list[int], Relation] | None:
+        solver = _Solver(tuple(system[i] for i in subset), flexible, facts)
+        try:
+            solver.run()
+        except DimensionTooLarge:
+            return None
+        if not solver.conflicts:
+            return None
+        first, what = solver.conflicts[0]
+        return [subset[i] for i in sorted(first)], what
+
+    kept = sorted(used)
+    found = conflict(kept)
+    if found is None and len(system) <= 500:  # what was used of the conditions that other equations made is not recorded
+        kept = list(range(len(system)))
+        found = conflict(kept)
+    if found is None:
+        return used, relation
+    kept, relation = found
+    chunk = max(len(kept) // 2, 1)
+    while True:
+        position = 0
+        while position < len(kept) and len(kept) > 1 and monotonic() < deadline:
+            shorter = kept[:position] + kept[position + chunk :]
+            found = conflict(shorter) if shorter else None
+            if found is None:
+                position += chunk
+            else:
+                kept, relation = shorter, found[1]
+        if chunk == 1 or monotonic() >= deadline:
+            return frozenset(kept), relation
+        chunk = max(chunk // 2, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """left = right, and the equations that made it."""
+
+    left: Dim
+    right: Dim
+    used: frozenset[int]
+
+    @property
+    def slack(self) -> Dim:
+        return self.left - self.right
+
+
+class _Solver:
+    """The state of one elimination."""
+
+    def __init__(self, system: tuple[Equation, ...], flexible: Sequence[Symbol], facts: Facts) -> None:
+        self._system = system
+        self._flexible = flexible
+        self._rank = {v: i for i, v in enumerate(flexible)}
+        self._given = facts
+        self._facts = facts
+        self._images: dict[Symbol, tuple[Dim, frozenset[int]]] = {}
+        self._queue = deque(_Open(e.left, e.right, frozenset((i,))) for i, e in enumerate(system))
+        self._waiting: dict[int, _Open] = {}  # equations without a unit to eliminate
+        self._watchers: dict[Symbol, set[int]] = {}  # which of them mention a flexible variable
+        self._count = 0
+        self._divided: list[tuple[Relation, frozenset[int]]] = []
+        self._forced: list[tuple[Symbol, frozenset[int], Relation]] = []
+        self.conditions: list[tuple[Relation, frozenset[int]]] = []
+        self.residual: list[tuple[Relation, frozenset[int]]] = []
+        self.conflicts: list[tuple[frozenset[int], Relation]] = []
+
+    def run(self, judge_degenerate: bool = True) -> None:
+        self._eliminate_units()
+        while self._waiting and (self._reduce_linear() or self._divide()):
+            self._eliminate_units()
+        self._judge_conditions()
+        self._judge_residual()
+        if judge_degenerate:
+            self._judge_forced()
+
+    def substitution(self) -> dict[Symbol, Dim]:
+        return {v: self._resolve(Dim.of(v))[0] for v in sorted(self._images, key=lambda v: self._rank[v])}
+
+    # ── substitution ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _resolve(self, dim: Dim) -> tuple[Dim, frozenset[int]]:
+        """The Dim over variables that are still free, and the equations that this used."""
+        used: set[int] = set()
+        start = dim.symbol
+        while True:
+            bound = [v for v in dim.variables if v in self._images]
+            if not bound:
+                break
+            for v in bound:
+                used |= self._images[v][1]
+            dim = dim.substitute({v: self._images[v][0] for v in bound})
+        if start is not None and start in self._images:
+            self._images[start] = (dim, frozenset(used))  # the next look is short
+        return dim, frozenset(used)
+
+    def _resolved(self, equation: _Open) -> _Open:
+        if self._images.keys().isdisjoint(equation.left.variables | equation.right.variables):
+            return equation
+        left, by_left = self._shortened(equation.left)
+        right, by_right = self._shortened(equation.right)
+        return _Open(left, right, equation.used | by_left | by_right)
+
+    def _shortened(self, dim: Dim) -> tuple[Dim, frozenset[int]]:
+        """As `_resolve`, resolving each variable by itself first, so that long chains are walked once."""
+        for v in dim.variables:
+            if v in self._images:
+                self._resolve(Dim.of(v))
+        return self._resolve(dim)
+
+    def _bind(self, variable: Symbol, value: Dim, equation: _Open) -> None:
+        constant = value.constant
+        if constant in (0, 1) and equation.left.constant is None and equation.right.constant is None:
+            self._forced.append((variable, equation.used, Relation(equation.left, "=", equation.right)))
+        self._images[variable] = (value, equation.used)
+        for number in sorted(self._watchers.pop(variable, ())):
+            waiting = self._waiting.pop(number, None)
+            if waiting is not None:
+                self._queue.append(waiting)
+
+    def _wait(self, equation: _Open) -> None:
+        self._count += 1
+        self._waiting[self._count] = equation
+        for v in equation.left.variables | equation.right.variables:
+            if v in self._rank:
+                self._watchers.setdefault(v, set()).add(self._count)
+
+    def _free(self, dim: Dim) -> list[Symbol]:
+        """Its flexible variables, those to eliminate first at the front."""
+        return sorted((v for v in dim.variables if v in self._rank), key=lambda v: -self._rank[v])
+
+    # ── elimination ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _eliminate_units(self) -> None:
+        """v = expr, wherever v has coefficient 1 or -1."""
+        while self._queue:
+            equation = self._resolved(self._queue.popleft())
+            slack = self._cancelled(equation.slack)
+            if not slack.mapping:
+                continue
+            if Relation(slack, "=", _ZERO).trivial is False:
+                self.conflicts.append((equation.used, Relation(equation.left, "=", equation.right)))
+                continue
+            for v in self._free(slack):
+                split = slack.linear_in(v)
+                if split is not None and split[0].constant in (1, -1):
+                    self._bind(v, -split[1] if split[0].constant == 1 else split[1], equation)
+                    break
+            else:
+                self._wait(equation)
+
+    def _cancelled(self, slack: Dim) -> Dim:
+        """The slack without the number and the variables that all its terms share. See Note [Degenerate]."""
+        if len(slack.mapping) < 2:
+            return slack
+        step = slack.content
+        shared = next(iter(slack.mapping))
+        for m in slack.mapping:
+            shared = tuple(a for a in shared if isinstance(a, Symbol) and a in m)
+        if step == 1 and not shared:
+            return slack
+        for atom in dict.fromkeys(shared):
+            one: Monomial = (atom,)
+            while all(atom in m for m in slack.mapping):
+                slack = Dim({left: c for m, c in slack.mapping.items() if (left := without(m, one)) is not None})
+        return Dim({m: c // step for m, c in slack.mapping.items()})
+
+    def _reduce_linear(self) -> bool:
+        """Integer elimination between waiting equations that are linear in flexible variables, with one leading variable."""
+        rows: dict[Symbol, tuple[int, Dim]] = {}
+        changed = False
+        for number, equation in list(self._waiting.items()):
+            slack = self._cancelled(equation.slack)
+            lead = self._lead(slack)
+            if lead is None:
+                continue
+            if lead not in rows:
+                rows[lead] = (number, slack)
+                continue
+            other_number, b = rows.pop(lead)
+            a, used = slack, self._waiting.pop(number).used | self._waiting.pop(other_number).used
+            while (lead,) in b.mapping:  # Euclid's algorithm on the leading coefficients
+                a, b = b, a.plus(b, -(a.mapping.get((lead,), 0) // b.mapping[(lead,)]))
+            self._queue += [_Open(*_sides(a), used), _Open(*_sides(b), used)]
+            changed = True
+        return changed
+
+    def _lead(self, slack: Dim) -> Symbol | None:
+        """The flexible variable to eliminate first, if the slack is linear in all of them with integer coefficients."""
+        free = self._free(slack)
+        alone: set[Monomial] = {(v,) for v in free}
+        if not free or any(m not in alone and not Dim({m: 1}).variables.isdisjoint(free) for m in slack.mapping):
+            return None
+        return free[0]
+
+    def _divide(self) -> bool:
+        """c * v = expr: v = expr / c. Number coefficients and equations with few undetermined variables come first."""
+        candidates: list[tuple[tuple[bool, int, int, int], int, Symbol]] = []
+        for number, equation in self._waiting.items():
+            slack = self._cancelled(equation.slack)
+            free = self._free(slack)
+            for v in free:
+                split = slack.linear_in(v)
+                if split is not None:
+                    known = split[0].constant is not None
+                    candidates.append(((not known, len(self._free(split[0])), len(free), -self._rank[v]), number, v))
+        if not candidates:
+            return False
+        bar = min(candidates)[0][:2]
+        for cost, number, v in sorted(candidates):
+            if cost[:2] == bar and number in self._waiting:  # else an earlier one has changed it
+                equation = self._waiting.pop(number)
+                split = self._cancelled(equation.slack).linear_in(v)
+                assert split is not None
+                self._bind_quotient(v, *split, equation)
+        return True
+
+    def _bind_quotient(self, variable: Symbol, coefficient: Dim, rest: Dim, equation: _Open) -> None:
+        """variable := -rest / coefficient, with its conditions."""
+        if coefficient.terms[0][0] < 0:
+            coefficient, rest = -coefficient, -rest
+        exact = (-rest).exact_quotient(coefficient)
+        if exact is not None:
+            self._bind(variable, exact, equation)
+            return
+        value = -rest // coefficient
+        self._divided.append((Relation(-rest % coefficient, "=", _ZERO), equation.used))
+        if coefficient.constant is None:
+            self._divided.append((Relation(coefficient, ">=", Dim.of(1)), equation.used))
+        self._bind(variable, value, equation)
+
+    # ── judgement ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _judge_conditions(self) -> None:
+        """Divisions are possible and solved variables are at least 0: by the facts, or by a condition, or not at all."""
+        wanted: dict[Relation, frozenset[int]] = {}
+        for relation, used in sorted(self._divided, key=lambda item: item[0].op == "="):  # divisors first
+            left, by = self._resolve(relation.left)
+            wanted.setdefault(Relation(left, relation.op, relation.right), used | by)
+        for variable in self._images:
+            value, used = self._resolve(Dim.of(variable))
+            if any(c < 0 for c in value.mapping.values()) or any(not isinstance(a, Symbol) for a in value.atoms):
+                wanted.setdefault(Relation(value, ">=", _ZERO), used)
+        for relation, used in wanted.items():
+            answer = prove(self._facts, relation)
+            if answer is Answer.UNKNOWN and self._only_degenerate(relation):
+                answer = Answer.REFUTED
+            if answer is Answer.REFUTED:
+                self.conflicts.append((used, self._origin(used, relation)))
+            elif answer is Answer.UNKNOWN:
+                self.conditions.append((relation, used))
+                self._facts = self._facts.assume(relation)
+
+    def _origin(self, used: frozenset[int], relation: Relation) -> Relation:
+        """The equation that made a condition, when it is one alone."""
+        if len(used) == 1:
+            (i,) = used
+            return Relation(self._system[i].left, "=", self._system[i].right)
+        return relation
+
+    def _judge_residual(self) -> None:
+        for equation in self._waiting.values():
+            equation = self._resolved(equation)
+            relation = Relation(equation.left, "=", equation.right)
+            slack = self._cancelled(equation.slack)
+            answer = prove(self._facts, Relation(slack, "=", _ZERO))
+            if answer is Answer.UNKNOWN and slack != equation.slack:
+                answer = prove(self._facts, relation)
+            if answer is Answer.UNKNOWN and self._only_degenerate(relation):
+                answer = Answer.REFUTED
+            if answer is Answer.REFUTED:
+                self.conflicts.append((equation.used, relation))
+            elif answer is Answer.UNKNOWN:
+                self.residual.append((relation, equation.used))
+                self._facts = self._facts.assume(relation)
+
+    def _only_degenerate(self, relation: Relation) -> bool:
+        """Whether it holds only with some variable at 0 or 1, although the facts allow that variable more."""
+        if relation.op != "=" or relation.left.constant is not None or relation.right.constant is not None:
+            return False
+        wide = [Relation(Dim.of(v), ">=", Dim.of(2)) for v in sorted(relation.variables, key=lambda v: v.id)]
+        if prove(self._facts.assume(*wide), relation) is Answer.UNKNOWN:
+            return False
+        facts = self._facts
+        for bound in wide:
+            more = facts.assume(bound)
+            if not unsatisfiable(more, bound.variables):
+                facts = more
+        return prove(facts, relation) is Answer.REFUTED
+
+    def _judge_forced(self) -> None:
+        """Variables that an equation made 0 or 1: right only if the facts or the other equations say so too."""
+        for variable, used, relation in self._forced:
+            value = self._resolve(Dim.of(variable))[0]
+            if prove(self._given, Relation(Dim.of(variable), "=", value)) is Answer.PROVED:
+                continue
+            others = [e for i, e in enumerate(self._system) if i not in used]
+            if len(others) < len(self._system) and others:
+                again = _Solver(tuple(others), self._flexible, self._given)
+                again.run(judge_degenerate=False)
+                if again._resolve(Dim.of(variable))[0] == value:
+                    continue
+            self.conflicts.append((used, relation))
+
+
+def _sides(slack: Dim) -> tuple[Dim, Dim]:
+    """slack = 0 with no negative term on either side."""
+    left = Dim({m: c for m, c in slack.mapping.items() if c > 0})
+    return left, left - slack
+
+
+# ── simplification ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def simplify(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, ...]:
+    """An equivalent set under the facts: none trivial, none that the facts or the others prove, in an order of its own.
+
+    A quotient's divisor is known not to be 0 where it occurs, so `d % h = 0` makes `h >= 1` superfluous.
+    """
+    kept = sorted({_canonical(r) for r in relations}, key=_complexity)
+    kept = [r for r in kept if r.trivial is not True or r.left.quotients]
+    for relation in reversed(kept):  # the complicated ones go first
+        others = [r for r in kept if r is not relation]
+        if prove(facts.assume(*others), relation) is Answer.PROVED and _defined_by(relation, others, facts):
+            kept = others
+    return tuple(kept)
+
+
+def _defined_by(relation: Relation, others: list[Relation], facts: Facts) -> bool:
+    """Whether the divisors in a relation are known not to be 0 without it."""
+    known = facts.assume(*others)
+    return all(
+        prove(known, Relation(q.divisor, "<>", _ZERO)) is Answer.PROVED for q in relation.left.quotients | relation.right.quotients
+    )
+
+
+def _canonical(relation: Relation) -> Relation:
+    """slack op 0, with coprime coefficients and, of an equality, a positive leading one."""
+    slack, op = relation.slack, relation.op if relation.op in ("=", "<>") else ">="
+    varying = [c for m, c in slack.mapping.items() if m]
+    if not varying:
+        return Relation(slack, op, _ZERO)
+    step = gcd(*varying)
+    if op == ">=":
+        slack = Dim({m: c // step for m, c in slack.mapping.items() if c // step})
+    elif slack.offset % step == 0:
+        slack = Dim({m: c // step for m, c in slack.mapping.items()})
+        if slack.terms[0][0] < 0:
+            slack = -slack
+    return Relation(slack, op, _ZERO)
+
+
+def _complexity(relation: Relation) -> tuple[object, ...]:
+    slack = relation.left
+    return (slack.depth, slack.degree, len(slack.mapping), relation.op, slack.sort_key)
