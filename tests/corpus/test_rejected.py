@@ -1,0 +1,65 @@
+"""Programs that are wrong, each in one way: the whole rendered error is a golden, to be read as a tired user would.
+
+A program is given to `axon check`, or to the command in its first line: `(* $ axon run … *)`.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from goldens import axon, compare
+
+from axon.codes import all_codes
+
+REJECTED = Path(__file__).parent / "rejected"
+PROGRAMS = sorted(REJECTED.glob("*.axon"))
+
+# What a file of reasonable size cannot show.
+GENERATED = {
+    "generated_nested": f"val deep = {'(' * 100_000}1{')' * 100_000}\n",
+    "generated_too_large": "val a = 1\n" * 500_000,
+}
+
+# Bugs in Axon itself, and what depends on the machine; tests of `axon.compiler` make them happen.
+NOT_PROGRAMS = {"AX0001", "AX0002"}
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(REJECTED)
+
+
+def command(program: Path) -> list[str]:
+    first = program.read_text(encoding="utf-8", errors="replace").split("\n", 1)[0]
+    given = re.fullmatch(r"\(\* \$ axon (.+) \*\)", first)
+    return shlex.split(given[1]) if given else ["check", program.name]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
+def test_error(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = axon(command(program), capsys)
+    compare(program.with_suffix(".txt"), out)
+    assert code == (1 if re.search(r"^error", out, re.MULTILINE) else 0)
+    assert re.search(r"^(error|warning)\[AX\d{4}\]", out)
+    assert "Traceback" not in out
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_generated(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / f"{name}.axon").write_text(GENERATED[name], encoding="utf-8")
+    code, out = axon(["check", f"{name}.axon"], capsys)
+    assert code == 1
+    compare(REJECTED / f"{name}.txt", out)
+
+
+def test_every_code_has_a_program() -> None:
+    seen = {c for golden in REJECTED.glob("*.txt") for c in re.findall(r"AX\d{4}", golden.read_text(encoding="utf-8"))}
+    assert set(all_codes()) - NOT_PROGRAMS <= seen
+
+
+def test_there_are_enough() -> None:
+    assert len(PROGRAMS) >= 150
