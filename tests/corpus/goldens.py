@@ -19,7 +19,7 @@ def compare(golden: Path, text: str) -> None:
     assert text == golden.read_text(encoding="utf-8")
 
 
-def axon(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+def run_axon(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     """The exit code and standard output of `axon ARGUMENTS`."""
     capsys.readouterr()
     code = main(list(arguments))

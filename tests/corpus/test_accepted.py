@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from goldens import axon, compare
+from goldens import compare, run_axon
 
 ACCEPTED = Path(__file__).parent / "accepted"
 PROGRAMS = sorted(ACCEPTED.glob("*.axon"))
@@ -18,7 +18,7 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
 def test_signatures(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out = axon(["sig", program.name], capsys)
+    code, out = run_axon(["sig", program.name], capsys)
     assert code == 0, out
     compare(program.with_suffix(".sig"), out)
 
@@ -31,13 +31,13 @@ def test_signatures_can_be_pasted(program: Path, tmp_path: Path, capsys: pytest.
     stated = "\n".join(line for line in printed.splitlines() if f"{line.split(' : ')[0]} :" not in own)
     copy = tmp_path / program.name
     copy.write_text(f"{own}\n{stated}\n", encoding="utf-8")
-    code, out = axon(["sig", str(copy)], capsys)
+    code, out = run_axon(["sig", str(copy)], capsys)
     assert (code, out) == (0, printed)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
 def test_doctests(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out = axon(["test", program.name], capsys)
+    code, out = run_axon(["test", program.name], capsys)
     assert code == 0, out
 
 
@@ -45,11 +45,11 @@ def test_doctests(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_formatting_keeps_the_meaning(program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copy = tmp_path / program.name
     copy.write_bytes(program.read_bytes())
-    assert axon(["fmt", str(copy)], capsys)[0] == 0
+    assert run_axon(["fmt", str(copy)], capsys)[0] == 0
     once = copy.read_text(encoding="utf-8")
-    assert axon(["fmt", str(copy)], capsys)[0] == 0
+    assert run_axon(["fmt", str(copy)], capsys)[0] == 0
     assert copy.read_text(encoding="utf-8") == once
-    code, out = axon(["sig", str(copy)], capsys)
+    code, out = run_axon(["sig", str(copy)], capsys)
     assert (code, out) == (0, program.with_suffix(".sig").read_text(encoding="utf-8"))
 
 

@@ -10,7 +10,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from goldens import axon, compare
+from goldens import compare, run_axon
 
 from axon.codes import all_codes
 
@@ -40,7 +40,7 @@ def command(program: Path) -> list[str]:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
 def test_error(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out = axon(command(program), capsys)
+    code, out = run_axon(command(program), capsys)
     compare(program.with_suffix(".txt"), out)
     assert code == (1 if re.search(r"^error", out, re.MULTILINE) else 0)
     assert re.search(r"^(error|warning)\[AX\d{4}\]", out)
@@ -51,7 +51,7 @@ def test_error(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_generated(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / f"{name}.axon").write_text(GENERATED[name], encoding="utf-8")
-    code, out = axon(["check", f"{name}.axon"], capsys)
+    code, out = run_axon(["check", f"{name}.axon"], capsys)
     assert code == 1
     compare(REJECTED / f"{name}.txt", out)
 
