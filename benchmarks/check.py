@@ -1,0 +1,108 @@
+"""How long a cold `axon check` takes: the examples, a thousand generated lines, and how time grows with length.
+
+python benchmarks/check.py        (`make bench` also keeps what it prints under benchmarks/results)
+
+Each figure is the median of several fresh processes, from start to exit, and so includes Python's own start. The exit code is 1
+when a target is missed.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import date
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+REPEATS = 3
+EXAMPLE_TARGET = 1.0  # seconds
+GENERATED_TARGET = 2.0  # seconds for 1,000 lines
+GROWTH_TARGET = 1.3  # exponent of time in length, between 250 and 4,000 lines
+LENGTHS = (250, 500, 1000, 2000, 4000)
+
+# What people write: each block uses the one before it. Eight lines each, with the empty one.
+BLOCK = """\
+type layer{n}[d, k] = {{ w : f32[d, k], b : f32[k] }}
+fun dense{n} (p : layer{n}[d, k]) (x : f32[b, d]) = for i j => (sum c => x[i, c] * p.w[c, j]) + p.b[j]
+fun act{n} x = for i j => if x[i, j] > 0.0 then x[i, j] else {n}.0 * x[i, j]
+fun scale{n} (s : f32[d]) x = for ..i j => x[..i, j] * s[j] * {before} 1.0
+fun window{n} x k = for p => sum r => x[p + r] * k[r]
+fun heads{n} {{h}} x = for ..b, i < h, j c => x[..b, j, (i, c)]
+fun net{n} (p : layer{n}[d, 2 * d]) (q : layer{n}[2 * d, d]) x = x + dense{n} q (act{n} (dense{n} p x))
+fun step{n} x = let val m = max x 0.0 in m * m + {before} x end
+"""
+
+
+def generated(lines: int) -> str:
+    """A well-typed program of about so many lines."""
+    blocks = [BLOCK.format(n=n, before=f"step{n - 1}" if n else "abs") for n in range(lines // BLOCK.count("\n"))]
+    return "".join(blocks)
+
+
+def cold_check(path: Path, repeats: int = REPEATS) -> float:
+    """Seconds that `axon check` takes in a fresh process, the median."""
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-m", "axon.cli", "check", str(path)], cwd=ROOT, env={**os.environ, "NO_COLOR": "1"},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        times.append(time.perf_counter() - begin)
+        if done.returncode != 0:
+            raise SystemExit(f"{path} does not check:\n{done.stdout}{done.stderr}")
+    return statistics.median(times)
+
+
+def growth(points: list[tuple[int, float]]) -> float:
+    """The exponent e of time ~ lines ** e, by least squares, after taking away the time of an empty file."""
+    from math import log
+
+    xs = [log(n) for n, _ in points]
+    ys = [log(t) for _, t in points]
+    x, y = statistics.fmean(xs), statistics.fmean(ys)
+    return sum((a - x) * (b - y) for a, b in zip(xs, ys, strict=True)) / sum((a - x) ** 2 for a in xs)
+
+
+def main() -> int:
+    missed = False
+
+    def row(what: str, seconds: float, target: float | None) -> None:
+        nonlocal missed
+        late = target is not None and seconds > target
+        missed |= late
+        limit = "" if target is None else f"{target:8.2f}"
+        print(f"{what:40} {seconds:8.2f} {limit:8}{'  missed' if late else ''}".rstrip())
+
+    print(f"axon check, cold, seconds, median of {REPEATS}: {date.today()}, Python {platform.python_version()}, "
+          f"{os.cpu_count()} cores")  # fmt: skip
+    print(f"{'':40} {'seconds':>8} {'target':>8}")
+    for example in sorted((ROOT / "examples").rglob("*.axon")):
+        row(str(example.relative_to(ROOT)), cold_check(example), EXAMPLE_TARGET)
+    for module in sorted((ROOT / "stdlib").glob("*.axon")):
+        row(str(module.relative_to(ROOT)), cold_check(module), EXAMPLE_TARGET)
+    points = []
+    with tempfile.TemporaryDirectory() as folder:
+        empty = Path(folder) / "empty.axon"
+        empty.write_text("")
+        start = cold_check(empty)
+        row("an empty file", start, None)
+        for lines in LENGTHS:
+            path = Path(folder) / f"generated_{lines}.axon"
+            path.write_text(generated(lines))
+            seconds = cold_check(path)
+            points.append((lines, max(seconds - start, 1e-3)))
+            row(f"{lines} generated lines", seconds, GENERATED_TARGET if lines == 1000 else None)
+    exponent = growth(points)
+    missed |= exponent > GROWTH_TARGET
+    print(f"time grows as length to the power of {exponent:.2f}; the target is {GROWTH_TARGET}")
+    return int(missed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
