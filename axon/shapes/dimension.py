@@ -11,7 +11,7 @@ keeps where it is defined, so `(n * m) / m` is not `n` until `m >= 1` is known (
 Note [Canonical atoms]
     A quotient by a constant k >= 2 has dividend coefficients in [0, k) and no common factor with k; a minimum has, for each
     monomial, coefficients that are at least 0 and somewhere 0. What was taken out stands outside the atom, so that equal functions
-    get equal forms: `(h - 3) / 2 + 1` and `(h - 1) / 2` are both `(h + 1) / 2 - 1` here. `pieces` folds outer terms of
+    get equal forms: `(h - 3) / 2 + 1` and `(h - 1) / 2` are both `(h + 1) / 2 - 1` here. `pretty` folds outer terms of
     opposite sign back in, and prints `(h - 1) / 2`.
 
 Sizes are bounded: an operation that would pass a limit raises `DimensionTooLarge` before it costs time.
@@ -122,10 +122,7 @@ class Dim:
             found: set[Symbol] = set()
             for monomial in self._terms:
                 for atom in monomial:
-                    if isinstance(atom, Symbol):
-                        found.add(atom)
-                    else:
-                        found.update(*(part.variables for part in parts(atom)))
+                    found.update(variables_of(atom))
             self._variables = frozenset(found)
         return self._variables
 
@@ -148,7 +145,7 @@ class Dim:
     @property
     def terms(self) -> tuple[tuple[int, Monomial], ...]:
         """(coefficient, monomial) in the order that printers use: higher degree first, then older variables, the constant last."""
-        return tuple((self._terms[m], m) for m in sorted(self._terms, key=_monomial_key))
+        return tuple((self._terms[m], m) for m in sorted(self._terms, key=monomial_key))
 
     @property
     def mapping(self) -> Mapping[Monomial, int]:
@@ -194,7 +191,7 @@ class Dim:
     def sort_key(self) -> tuple[object, ...]:
         """A total order on normal forms, by structure and then by the age of variables."""
         if self._key is None:
-            self._key = tuple((_monomial_key(m), c) for c, m in self.terms)
+            self._key = tuple((monomial_key(m), c) for c, m in self.terms)
         return self._key
 
     # ── arithmetic ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -266,12 +263,12 @@ class Dim:
         """The polynomial q with self = q * divisor, if there is one (integer coefficients; atoms are not looked into)."""
         if not divisor._terms:
             return None
-        lead = min(divisor._terms, key=_monomial_key)
+        lead = min(divisor._terms, key=monomial_key)
         rest, quotient = self, Dim({})
         for _ in range(MAX_TERMS):
             if not rest._terms:
                 return quotient
-            top = min(rest._terms, key=_monomial_key)
+            top = min(rest._terms, key=monomial_key)
             over = without(top, lead)
             factor, left = divmod(rest._terms[top], divisor._terms[lead])
             if over is None or left:
@@ -282,16 +279,21 @@ class Dim:
 
     def linear_in(self, symbol: Symbol) -> tuple[Dim, Dim] | None:
         """(coefficient, rest) with self = coefficient * symbol + rest, neither mentioning symbol, also not inside atoms."""
+        split = self.split(symbol)
+        return None if split is None or any(symbol in part.variables for part in split) else split
+
+    def split(self, atom: Atom) -> tuple[Dim, Dim] | None:
+        """(coefficient, rest) with self = coefficient * atom + rest, unless a power of it occurs; does not look inside atoms."""
         coefficient: dict[Monomial, int] = {}
         rest: dict[Monomial, int] = {}
         for monomial, c in self._terms.items():
-            if symbol in monomial:
-                monomial = tuple(a for a in monomial if a != symbol) if monomial.count(symbol) == 1 else monomial
-                coefficient[monomial] = c
-            else:
-                rest[monomial] = c
-            if any(a == symbol if isinstance(a, Symbol) else _mentions(a, symbol) for a in monomial):
-                return None
+            match monomial.count(atom):
+                case 0:
+                    rest[monomial] = c
+                case 1:
+                    coefficient[tuple(a for a in monomial if a != atom)] = c
+                case _:
+                    return None
         return Dim(coefficient), Dim(rest)
 
     # ── meaning ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -326,7 +328,9 @@ class Dim:
 
     def render(self, name: Callable[[Symbol], str]) -> str:
         """Surface syntax, with as few parentheses as needed; parsing it gives a Dim equal to this one."""
-        return _sum(pieces(self, name))[0]
+        from axon.shapes.pretty import render  # it is made of Dims, and computing needs no printing
+
+        return render(self, name)
 
     def __str__(self) -> str:
         return self.render(lambda symbol: symbol.name)
@@ -374,7 +378,7 @@ def atom_key(atom: Atom) -> tuple[object, ...]:
             return (2, *(item.sort_key for item in items))
 
 
-def _monomial_key(monomial: Monomial) -> tuple[object, ...]:
+def monomial_key(monomial: Monomial) -> tuple[object, ...]:
     return (-len(monomial), *map(atom_key, monomial))
 
 
@@ -410,18 +414,37 @@ def parts(atom: Quotient | Minimum) -> tuple[Dim, ...]:
             return items
 
 
-def _mentions(atom: Atom, symbol: Symbol) -> bool:
-    return not isinstance(atom, Symbol) and any(symbol in part.variables for part in parts(atom))
+def variables_of(atom: Atom) -> frozenset[Symbol]:
+    """The variables of an atom, also inside it."""
+    return frozenset((atom,)) if isinstance(atom, Symbol) else frozenset().union(*(part.variables for part in parts(atom)))
+
+
+def replaced(dim: Dim, old: Atom, new: Dim) -> Dim:
+    """The Dim with an atom replaced wherever it occurs, also inside other atoms."""
+    if isinstance(old, Symbol):
+        return dim.substitute({old: new})
+
+    def image(atom: Atom) -> Dim:
+        if atom == old:
+            return new
+        return Dim.of(atom) if isinstance(atom, Symbol) else rebuilt(atom, lambda part: replaced(part, old, new))
+
+    return dim.rewrite(image) if any(not isinstance(atom, Symbol) for atom in dim.atoms) else dim
+
+
+def rebuilt(atom: Quotient | Minimum, image: Callable[[Dim], Dim]) -> Dim:
+    """The atom with each Dim inside it replaced by its image, in normal form."""
+    match atom:
+        case Quotient(dividend, divisor):
+            return _quotient(image(dividend), image(divisor))
+        case Minimum(items):
+            return _least(tuple(image(item) for item in items))
 
 
 def _substitute_atom(atom: Atom, values: Mapping[Symbol, Dim]) -> Dim:
-    match atom:
-        case Symbol():
-            return values[atom] if atom in values else Dim.of(atom)
-        case Quotient(dividend, divisor):
-            return _quotient(dividend.substitute(values), divisor.substitute(values))
-        case Minimum(items):
-            return _least(tuple(item.substitute(values) for item in items))
+    if isinstance(atom, Symbol):
+        return values[atom] if atom in values else Dim.of(atom)
+    return rebuilt(atom, lambda part: part.substitute(values))
 
 
 def _evaluate_atom(atom: Quotient | Minimum, values: Mapping[Symbol, int]) -> int:
@@ -473,7 +496,7 @@ def _quotient(dividend: Dim, divisor: Dim) -> Dim:
         whole = Dim({})
     common = gcd(dividend.content, divisor.content)
     if common > 1:
-        dividend, divisor = _divide(dividend, common), _divide(divisor, common)
+        dividend, divisor = divided(dividend, common), divided(divisor, common)
     return whole + _of_atom(Quotient(dividend, divisor))
 
 
@@ -510,7 +533,7 @@ def _split(dividend: Dim, monomial: Monomial, k: int) -> tuple[Dim, Dim]:
     return Dim(whole), Dim(rest)
 
 
-def _divide(dim: Dim, k: int) -> Dim:
+def divided(dim: Dim, k: int) -> Dim:
     """A Dim whose coefficients are multiples of k, divided by it."""
     return Dim({m: c // k for m, c in dim._terms.items()})
 
@@ -548,159 +571,5 @@ def _least(dims: tuple[Dim, ...]) -> Dim:
     )
     items = {item - common for item in items}
     factor = gcd(*(item.content for item in items))
-    items = {_divide(item, factor) for item in items}
+    items = {divided(item, factor) for item in items}
     return common + factor * _of_atom(Minimum(tuple(sorted(items, key=lambda item: item.sort_key))))
-
-
-# ── surface syntax ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-Name: TypeAlias = "Callable[[Symbol], str]"
-_SUM, _PRODUCT, _UNARY, _ATOM = range(4)  # how tightly a text binds
-_Text: TypeAlias = "tuple[str, int]"
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A summand as text, without its sign. `level` is how tightly the text binds."""
-
-    negative: bool
-    text: str
-    level: int
-    constant: int | None
-
-
-def pieces(dim: Dim, name: Name) -> list[Piece]:
-    """What a person would write for a sum: its summands, positive ones first, remainders and maxima found again."""
-    special: list[tuple[int, Monomial, Atom, _Text]] = []  # coefficient, cofactor, the atom it came from, its text
-    rest = dim
-    for atom in sorted((a for a in dim.atoms if not isinstance(a, Symbol)), key=atom_key, reverse=True):
-        cofactor = _cofactor(rest, atom)
-        if cofactor is None:
-            continue
-        outer = rest - cofactor * Dim({(atom,): 1})
-        match atom:
-            case Quotient():
-                rest, scale, text = _pretty_quotient(atom, cofactor, outer, name)
-            case Minimum():
-                rest, scale, text = _pretty_minimum(atom, cofactor, outer, name)
-            case _:
-                raise AssertionError(atom)
-        special += [(c, m, atom, text) for c, m in scale.terms]
-    found = [(c, m, None, None) for c, m in rest.terms] + special
-    found.sort(key=lambda item: _monomial_key(item[1] if item[2] is None else join(item[1], (item[2],))))
-    result = [_piece(c, [_atom_text(a, name) for a in m] + ([text] if text else [])) for c, m, _, text in found]
-    positive = [p for p in result if not p.negative and p.constant is None]
-    negative = [p for p in result if p.negative and p.constant is None]
-    constant = [p for p in result if p.constant is not None]
-    return positive + negative + constant if positive or dim.offset < 0 else constant + negative
-
-
-def _piece(coefficient: int, factors: list[_Text]) -> Piece:
-    size = abs(coefficient)
-    texts: list[_Text] = [(str(size), _ATOM)] if size != 1 or not factors else []
-    texts += factors
-    if len(texts) == 1:
-        text, level = texts[0]
-    else:
-        text, level = " * ".join(_within(t, _PRODUCT if i == 0 else _UNARY) for i, t in enumerate(texts)), _PRODUCT
-    return Piece(coefficient < 0, text, level, None if factors else coefficient)
-
-
-def sum_text(items: list[Piece]) -> str:
-    """The pieces as one sum; 0 for none."""
-    return _sum(items)[0]
-
-
-def _sum(items: list[Piece]) -> _Text:
-    if not items:
-        return "0", _ATOM
-    first = items[0]
-    text, level = first.text, first.level
-    if first.negative:
-        # `-a / b` is (-a) / b, while `-2 * a` and `-a * b` mean what they should.
-        plain = level == _ATOM or (" / " not in text and " % " not in text)
-        text, level = f"-{text if plain else f'({text})'}", _UNARY if level == _ATOM else _PRODUCT
-    for item in items[1:]:
-        text += f" {'-' if item.negative else '+'} {item.text}"
-        level = _SUM
-    return text, level
-
-
-def _within(text: _Text, level: int) -> str:
-    """The text, in parentheses if it binds less tightly than its place asks."""
-    return text[0] if text[1] >= level else f"({text[0]})"
-
-
-def _atom_text(atom: Atom, name: Name) -> _Text:
-    match atom:
-        case Symbol():
-            return name(atom), _ATOM
-        case Quotient(dividend, divisor):
-            return _division(dividend, "/", divisor, name)
-        case Minimum(items):
-            return _call("min", items, name)
-
-
-def _division(dividend: Dim, op: str, divisor: Dim, name: Name) -> _Text:
-    left, right = _sum(pieces(dividend, name)), _sum(pieces(divisor, name))
-    return f"{_within(left, _PRODUCT)} {op} {_within(right, _UNARY)}", _PRODUCT
-
-
-def _call(function: str, items: Iterable[Dim], name: Name) -> _Text:
-    texts = [_within(_sum(pieces(item, name)), _ATOM) for item in items]
-    text = texts.pop()
-    for i, first in enumerate(reversed(texts)):
-        text = f"{function} {first} {f'({text})' if i else text}"
-    return text, _UNARY
-
-
-def _cofactor(dim: Dim, atom: Atom) -> Dim | None:
-    """The Dim c with dim = c * atom + rest, unless a power of the atom occurs."""
-    counted = [(m, c, m.count(atom)) for m, c in dim.mapping.items() if atom in m]
-    if not counted or any(n > 1 for _, _, n in counted):
-        return None
-    return Dim({tuple(a for a in m if a != atom): c for m, c, _ in counted})
-
-
-def _pretty_quotient(atom: Quotient, cofactor: Dim, outer: Dim, name: Name) -> tuple[Dim, Dim, _Text]:
-    """cofactor * atom + outer as (rest, scale, text): rest + scale * what the text says."""
-    a, b = atom.dividend, atom.divisor
-    scale = cofactor.exact_quotient(-b)
-    if scale is not None and _covers(outer, scale * a):  # c * a - c * b * (a / b) = c * (a % b)
-        return outer - scale * a, scale, _division(a, "%", b, name)
-    q = cofactor.constant
-    if q is not None and q <= -2 and all(c % q == 0 for c in b.mapping.values()):
-        inner = a // _divide(b, -q)  # a / b - q * (a / (b * q)) = a / b % q
-        if _covers(outer, inner):
-            return outer - inner, Dim.of(1), _division(inner, "%", Dim.of(-q), name)
-    k = b.constant
-    if q is not None and k is not None:  # (a + k * c) / k - c = a / k
-        folded = {m: c // q for m, c in outer.mapping.items() if m in a.mapping and c % q == 0 and c // q < 0}
-        back = Dim(folded)
-        return outer - q * back, Dim.of(q), _division(a + k * back, "/", b, name)
-    return outer, cofactor, _division(a, "/", b, name)
-
-
-def _pretty_minimum(atom: Minimum, cofactor: Dim, outer: Dim, name: Name) -> tuple[Dim, Dim, _Text]:
-    """As `_pretty_quotient`. A negative minimum is a maximum of negatives, if outer terms make those positive again."""
-    q = cofactor.constant
-    if q is None:
-        return outer, cofactor, _call("min", atom.items, name)
-    size, sign = abs(q), 1 if q > 0 else -1
-    folded: dict[Monomial, int] = {}
-    for m in {m for item in atom.items for m in item.mapping}:
-        c = outer.mapping.get(m, 0)
-        if c * sign < 0 and c % size == 0:
-            folded[m] = -sign * min(abs(c) // size, max(item.mapping.get(m, 0) for item in atom.items))
-    if not folded:
-        return outer, cofactor, _call("min", atom.items, name)
-    back = Dim(folded)
-    items = [item * sign + back for item in atom.items]
-    return outer - size * back, Dim.of(size), _call("min" if q > 0 else "max", items, name)
-
-
-def _covers(outer: Dim, part: Dim) -> bool:
-    """Whether each term of `part` is a part of the term of `outer` on its monomial."""
-    return all(
-        (c := outer.mapping.get(m, 0)) * d > 0 and abs(c) >= abs(d) for m, d in part.mapping.items()
-    )  # fmt: skip

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from math import gcd
 
 from axon.names import Symbol
-from axon.shapes.dimension import Dim, Piece, pieces, sum_text
+from axon.shapes.dimension import Dim
+from axon.shapes.pretty import Piece, pieces, sum_text
 
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _FLIPPED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}

@@ -1,0 +1,89 @@
+"""Small assignments that satisfy facts and violate a relation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from axon.names import Symbol
+from axon.shapes.facts import Claim, Facts, claim_holds, claims_of
+from axon.shapes.linear import Budget, OutOfBudget
+from axon.shapes.relation import Relation
+
+_SECONDS = 0.3
+_MAX_FACTS = 200
+_SIZES = (2, 3, 4, 5, 6, 7, 8, 1, 0, 9, 10, 12, 16, 24, 32, 64)
+_MAX_NODES = 6_000
+
+
+def counterexample(facts: Facts, relation: Relation, wish: Mapping[Symbol, int] | None = None) -> dict[Symbol, int] | None:
+    """A small assignment that satisfies the facts and not the relation, if a short search finds one.
+
+    Sizes are distinct and at least 2 where they can be; `wish` is tried first. Only variables connected with the relation get
+    values.
+    """
+    goal = relation.negated
+    claims = [*claims_of(goal), *facts.relevant(goal.variables, _MAX_FACTS)]
+    variables = sorted(goal.variables.union(*(p.variables for _, p in claims)), key=lambda v: v.id)
+    return _satisfy(claims, variables, dict(wish or {}))
+
+
+def _satisfy(claims: list[Claim], variables: list[Symbol], wish: Mapping[Symbol, int]) -> dict[Symbol, int] | None:
+    """Backtracking over small sizes; an equation with one variable left, linear in it, gives its value."""
+    waiting: dict[Symbol, list[Claim]] = {v: [] for v in variables}
+    for claim in claims:
+        for v in claim[1].variables:
+            waiting[v].append(claim)
+    values: dict[Symbol, int] = {}
+    budget = Budget(_MAX_NODES, _SECONDS)
+
+    def consistent(variable: Symbol) -> bool:
+        for kind, p in waiting[variable]:
+            if p.variables <= values.keys():
+                try:
+                    if not claim_holds((kind, p), values):
+                        return False
+                except ZeroDivisionError:
+                    return False
+        return True
+
+    def forced() -> tuple[Symbol, int] | None:
+        for kind, p in claims:
+            if kind == "=":
+                open_ = p.variables - values.keys()
+                if len(open_) == 1:
+                    (variable,) = open_
+                    split = p.linear_in(variable)
+                    if split is not None:
+                        try:
+                            a, b = (part.evaluate(values) for part in split)
+                        except ZeroDivisionError:
+                            return variable, -1
+                        if a:
+                            return variable, -b // a if b % a == 0 else -1
+        return None
+
+    def search() -> bool:
+        if len(values) == len(variables):
+            return True
+        determined = forced()
+        candidates: tuple[int, ...]
+        if determined is not None:
+            variable, candidates = determined[0], (determined[1],)
+        else:
+            variable = next(v for v in variables if v not in values)
+            used = set(values.values())
+            sizes = sorted(_SIZES, key=lambda n: (n < 2, n in used))
+            candidates = (*([wish[variable]] if variable in wish else ()), *sizes)
+        for value in candidates:
+            budget.spend()
+            if value >= 0:
+                values[variable] = value
+                if consistent(variable) and search():
+                    return True
+                del values[variable]
+        return False
+
+    try:
+        return values if search() else None
+    except OutOfBudget:
+        return None

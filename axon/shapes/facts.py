@@ -1,0 +1,137 @@
+"""Facts: what is assumed about variables, indexed by variable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from typing import TypeAlias
+
+from axon.names import Symbol
+from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.shapes.relation import Relation
+
+
+class Answer(Enum):
+    PROVED = "proved"
+    REFUTED = "refuted"
+    UNKNOWN = "unknown"
+
+
+Claim: TypeAlias = "tuple[str, Dim]"  # ("=", p): p = 0; (">=", p): p >= 0; ("<>", p): p <> 0
+
+
+def claims_of(relation: Relation) -> tuple[Claim, ...]:
+    """What a fact says, and what its being defined says: a divisor is not 0."""
+    kind = relation.op if relation.op in ("=", "<>") else ">="
+    claims: list[Claim] = [(kind, relation.slack)]
+    for quotient in relation.left.quotients | relation.right.quotients:
+        if quotient.divisor.constant is None:
+            claims.append(("<>", quotient.divisor))
+    return tuple(claims)
+
+
+class _Log:
+    """The claims of a growing chain of Facts, which share one log as long as each extends the newest."""
+
+    __slots__ = ("by_variable", "claims", "relations")
+
+    def __init__(self, relations: Iterable[Relation] = ()) -> None:
+        self.relations: list[Relation] = []
+        self.claims: list[Claim] = []
+        self.by_variable: dict[Symbol, list[int]] = {}
+        for relation in relations:
+            self.add(relation)
+
+    def add(self, relation: Relation) -> None:
+        self.relations.append(relation)
+        try:
+            claims = claims_of(relation)
+        except DimensionTooLarge:
+            return  # nothing is lost but what it would prove
+        for claim in claims:
+            for variable in claim[1].variables:
+                self.by_variable.setdefault(variable, []).append(len(self.claims))
+            if not claim[1].variables and Relation(claim[1], claim[0], Dim.of(0)).trivial is False:
+                self.by_variable.setdefault(_NOWHERE, []).append(len(self.claims))
+            self.claims.append(claim)
+
+
+_NOWHERE = Symbol("false", 0)  # under it stand the claims that are false whatever the variables are
+
+
+class Facts:
+    """An immutable set of relations. Every variable is at least 0."""
+
+    __slots__ = ("_claims", "_length", "_log", "answers", "signs")
+
+    def __init__(self) -> None:
+        self._set(_Log())
+
+    def _set(self, log: _Log) -> None:
+        self._log = log
+        self._length = len(log.relations)
+        self._claims = len(log.claims)
+        self.answers: dict[Claim, Answer] = {}  # of earlier queries; the prover's
+        self.signs: dict[Dim, bool] = {}
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        return tuple(self._log.relations[: self._length])
+
+    def assume(self, *relations: Relation) -> Facts:
+        """These facts and more."""
+        new = [r for r in relations if r.trivial is not True or r.left.quotients or r.right.quotients]
+        if not new:
+            return self
+        log = self._log
+        if len(log.relations) != self._length:
+            log = _Log(log.relations[: self._length])
+        for relation in new:
+            log.add(relation)
+        result = Facts.__new__(Facts)
+        result._set(log)
+        return result
+
+    def index(self, symbol: Symbol, extent: Dim) -> Facts:
+        """These facts and 0 <= symbol < extent."""
+        return self.assume(Relation(Dim.of(symbol), "<", extent))
+
+    # ── for the prover ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def about(self, variables: Iterable[Symbol]) -> Iterator[Claim]:
+        """The claims that mention one of the variables."""
+        seen: set[int] = set()
+        for variable in variables:
+            for i in self._log.by_variable.get(variable, ()):
+                if i < self._claims and i not in seen:
+                    seen.add(i)
+                    yield self._log.claims[i]
+
+    def false(self) -> Iterator[Claim]:
+        """The claims that are false whatever the variables are."""
+        return self.about((_NOWHERE,))
+
+    def relevant(self, variables: Iterable[Symbol], limit: int) -> list[Claim]:
+        """The claims connected with the variables, the closest first; also each one that is plainly false."""
+        found: list[Claim] = [*self.false()]
+        seen: set[int] = set()
+        reached = set(variables)
+        edge = sorted(reached, key=lambda v: v.id)
+        while edge and len(found) < limit:
+            layer = sorted({i for v in edge for i in self._log.by_variable.get(v, ()) if i < self._claims} - seen)
+            seen.update(layer)
+            found += [self._log.claims[i] for i in layer]
+            edge = sorted({v for i in layer for v in self._log.claims[i][1].variables} - reached, key=lambda v: v.id)
+            reached.update(edge)
+        return found[:limit]
+
+    @property
+    def variables(self) -> frozenset[Symbol]:
+        return frozenset(v for relation in self.relations for v in relation.variables)
+
+
+
+def claim_holds(claim: Claim, values: Mapping[Symbol, int]) -> bool:
+    """Whether a claim holds for these values. ZeroDivisionError where it is undefined."""
+    value = claim[1].evaluate(values)
+    return value >= 0 if claim[0] == ">=" else (value == 0) == (claim[0] == "=")

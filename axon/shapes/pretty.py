@@ -1,0 +1,158 @@
+"""Dimensions as a person would write them, in the surface syntax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from axon.names import Symbol
+from axon.shapes.dimension import Atom, Dim, Minimum, Monomial, Quotient, atom_key, divided, join, monomial_key
+
+Name: TypeAlias = "Callable[[Symbol], str]"
+_SUM, _PRODUCT, _UNARY, _ATOM = range(4)  # how tightly a text binds
+_Text: TypeAlias = "tuple[str, int]"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A summand as text, without its sign. `level` is how tightly the text binds."""
+
+    negative: bool
+    text: str
+    level: int
+    constant: int | None
+
+
+def pieces(dim: Dim, name: Name) -> list[Piece]:
+    """What a person would write for a sum: its summands, positive ones first, remainders and maxima found again."""
+    special: list[tuple[int, Monomial, Atom, _Text]] = []  # coefficient, cofactor, the atom it came from, its text
+    rest = dim
+    for atom in sorted((a for a in dim.atoms if not isinstance(a, Symbol)), key=atom_key, reverse=True):
+        split = rest.split(atom)
+        if split is None or not split[0].mapping:
+            continue
+        cofactor, outer = split
+        match atom:
+            case Quotient():
+                rest, scale, text = _pretty_quotient(atom, cofactor, outer, name)
+            case Minimum():
+                rest, scale, text = _pretty_minimum(atom, cofactor, outer, name)
+            case _:
+                raise AssertionError(atom)
+        special += [(c, m, atom, text) for c, m in scale.terms]
+    found = [(c, m, None, None) for c, m in rest.terms] + special
+    found.sort(key=lambda item: monomial_key(item[1] if item[2] is None else join(item[1], (item[2],))))
+    result = [_piece(c, [_atom_text(a, name) for a in m] + ([text] if text else [])) for c, m, _, text in found]
+    positive = [p for p in result if not p.negative and p.constant is None]
+    negative = [p for p in result if p.negative and p.constant is None]
+    constant = [p for p in result if p.constant is not None]
+    return positive + negative + constant if positive or dim.offset < 0 else constant + negative
+
+
+def _piece(coefficient: int, factors: list[_Text]) -> Piece:
+    size = abs(coefficient)
+    texts: list[_Text] = [(str(size), _ATOM)] if size != 1 or not factors else []
+    texts += factors
+    if len(texts) == 1:
+        text, level = texts[0]
+    else:
+        text, level = " * ".join(_within(t, _PRODUCT if i == 0 else _UNARY) for i, t in enumerate(texts)), _PRODUCT
+    return Piece(coefficient < 0, text, level, None if factors else coefficient)
+
+
+def render(dim: Dim, name: Name) -> str:
+    """The text of a Dim, with as few parentheses as needed."""
+    return _sum(pieces(dim, name))[0]
+
+
+def sum_text(items: list[Piece]) -> str:
+    """The pieces as one sum; 0 for none."""
+    return _sum(items)[0]
+
+
+def _sum(items: list[Piece]) -> _Text:
+    if not items:
+        return "0", _ATOM
+    first = items[0]
+    text, level = first.text, first.level
+    if first.negative:
+        # `-a / b` is (-a) / b, while `-2 * a` and `-a * b` mean what they should.
+        plain = level == _ATOM or (" / " not in text and " % " not in text)
+        text, level = f"-{text if plain else f'({text})'}", _UNARY if level == _ATOM else _PRODUCT
+    for item in items[1:]:
+        text += f" {'-' if item.negative else '+'} {item.text}"
+        level = _SUM
+    return text, level
+
+
+def _within(text: _Text, level: int) -> str:
+    """The text, in parentheses if it binds less tightly than its place asks."""
+    return text[0] if text[1] >= level else f"({text[0]})"
+
+
+def _atom_text(atom: Atom, name: Name) -> _Text:
+    match atom:
+        case Symbol():
+            return name(atom), _ATOM
+        case Quotient(dividend, divisor):
+            return _division(dividend, "/", divisor, name)
+        case Minimum(items):
+            return _call("min", items, name)
+
+
+def _division(dividend: Dim, op: str, divisor: Dim, name: Name) -> _Text:
+    left, right = _sum(pieces(dividend, name)), _sum(pieces(divisor, name))
+    return f"{_within(left, _PRODUCT)} {op} {_within(right, _UNARY)}", _PRODUCT
+
+
+def _call(function: str, items: Iterable[Dim], name: Name) -> _Text:
+    texts = [_within(_sum(pieces(item, name)), _ATOM) for item in items]
+    text = texts.pop()
+    for i, first in enumerate(reversed(texts)):
+        text = f"{function} {first} {f'({text})' if i else text}"
+    return text, _UNARY
+
+
+def _pretty_quotient(atom: Quotient, cofactor: Dim, outer: Dim, name: Name) -> tuple[Dim, Dim, _Text]:
+    """cofactor * atom + outer as (rest, scale, text): rest + scale * what the text says."""
+    a, b = atom.dividend, atom.divisor
+    scale = cofactor.exact_quotient(-b)
+    if scale is not None and _covers(outer, scale * a):  # c * a - c * b * (a / b) = c * (a % b)
+        return outer - scale * a, scale, _division(a, "%", b, name)
+    q = cofactor.constant
+    if q is not None and q <= -2 and all(c % q == 0 for c in b.mapping.values()):
+        inner = a // divided(b, -q)  # a / b - q * (a / (b * q)) = a / b % q
+        if _covers(outer, inner):
+            return outer - inner, Dim.of(1), _division(inner, "%", Dim.of(-q), name)
+    k = b.constant
+    if q is not None and k is not None:  # (a + k * c) / k - c = a / k
+        folded = {m: c // q for m, c in outer.mapping.items() if m in a.mapping and c % q == 0 and c // q < 0}
+        back = Dim(folded)
+        return outer - q * back, Dim.of(q), _division(a + k * back, "/", b, name)
+    return outer, cofactor, _division(a, "/", b, name)
+
+
+def _pretty_minimum(atom: Minimum, cofactor: Dim, outer: Dim, name: Name) -> tuple[Dim, Dim, _Text]:
+    """As `_pretty_quotient`. A negative minimum is a maximum of negatives, if outer terms make those positive again."""
+    q = cofactor.constant
+    if q is None:
+        return outer, cofactor, _call("min", atom.items, name)
+    size, sign = abs(q), 1 if q > 0 else -1
+    folded: dict[Monomial, int] = {}
+    for m in {m for item in atom.items for m in item.mapping}:
+        c = outer.mapping.get(m, 0)
+        if c * sign < 0 and c % size == 0:
+            folded[m] = -sign * min(abs(c) // size, max(item.mapping.get(m, 0) for item in atom.items))
+    if not folded:
+        return outer, cofactor, _call("min", atom.items, name)
+    back = Dim(folded)
+    items = [item * sign + back for item in atom.items]
+    return outer - size * back, Dim.of(size), _call("min" if q > 0 else "max", items, name)
+
+
+def _covers(outer: Dim, part: Dim) -> bool:
+    """Whether each term of `part` is a part of the term of `outer` on its monomial."""
+    return all(
+        (c := outer.mapping.get(m, 0)) * d > 0 and abs(c) >= abs(d) for m, d in part.mapping.items()
+    )  # fmt: skip

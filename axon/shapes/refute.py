@@ -1,0 +1,271 @@
+"""Contradictions between claims: the expensive part of `prove`, which describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import gcd
+from typing import Protocol
+
+from axon.names import Symbol, fresh
+from axon.shapes.dimension import Atom, Dim, Minimum, Monomial, Quotient, atom_key, parts, rebuilt, replaced, variables_of, without
+from axon.shapes.facts import Claim
+from axon.shapes.linear import Budget, Row, infeasible
+
+_MAX_ROWS = 160
+_MAX_CASES = 12
+_MAX_REWRITES = 12
+
+
+class Signs(Protocol):
+    """What is known without the claims at hand."""
+
+    def at_least_one(self, dim: Dim) -> bool: ...
+
+    def at_least_zero(self, dim: Dim) -> bool: ...
+
+    def nonnegative_atom(self, atom: Atom) -> bool: ...
+
+
+class Refutation:
+    """Shows that claims contradict one another. Collects them with what they bring in, and asks `linear`."""
+
+    def __init__(self, signs: Signs, budget: Budget) -> None:
+        self._signs = signs
+        self._budget = budget
+
+    def run(self, claims: Iterable[Claim], *goal: Claim) -> bool:
+        claims = self._rewritten([*goal, *claims])
+        claims = [c for claim in claims for c in self._stripped(claim)]
+        claims += self._definitions(p for _, p in claims)
+        if self._contradictory(claims):
+            return True
+        more = self._products(claims)
+        if more and self._contradictory(claims + more):
+            return True
+        return self._by_cases(claims + more, _MAX_CASES)
+
+    # ── rewriting ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _rewritten(self, claims: list[Claim]) -> list[Claim]:
+        """The claims with variables and exact quotients eliminated that stand inside products and atoms.
+
+        From d = h * k, `d / k` becomes `(h * k) / k` and then h; from d = h * (d / h), with q for `d / h`, d becomes h * q.
+        """
+        for _ in range(_MAX_REWRITES):
+            step = self._elimination(claims)
+            if step is None:
+                break
+            atom, image, i = step
+            if isinstance(atom, Symbol):
+                claims = [*claims[:i], *claims[i + 1 :], (">=", image)]
+            claims = [(kind, self._simplified(replaced(p, atom, image))) for kind, p in claims]
+        return claims
+
+    def _elimination(self, claims: list[Claim]) -> tuple[Atom, Dim, int] | None:
+        """An atom, what it equals, and the equality that says so; only if it occurs where linear reasoning does not see it."""
+        compound = {a for _, p in claims for m in p.mapping for a in m if len(m) > 1 or not isinstance(a, Symbol)}
+        hidden = frozenset[Symbol]().union(*map(variables_of, compound))
+        if not hidden:
+            return None
+        equalities = [(i, p) for i, (kind, p) in enumerate(claims) if kind == "=" and not p.variables.isdisjoint(hidden)]
+        for i, p in equalities:  # these first, while what makes the divisors positive is still stated of them
+            for atom in sorted(p.atoms, key=atom_key):
+                if isinstance(atom, Quotient):
+                    exact = atom.dividend - atom.divisor * Dim({(atom,): 1})
+                    if p in (exact, -exact) and self._signs.nonnegative_atom(atom):
+                        return atom, Dim.of(fresh("q")), i
+        for i, p in equalities:
+            for v in sorted(p.variables & hidden, key=lambda v: -v.id):
+                split = p.linear_in(v)
+                if split is not None and split[0].constant in (1, -1):
+                    return v, split[1] * -split[0], i
+        return None
+
+    def _simplified(self, dim: Dim) -> Dim:
+        """Quotients that are exact, by a divisor known to be positive, replaced by what they are."""
+        if all(isinstance(a, Symbol) for a in dim.atoms):
+            return dim
+
+        def image(atom: Atom) -> Dim:
+            if isinstance(atom, Symbol):
+                return Dim.of(atom)
+            whole = rebuilt(atom, self._simplified)
+            found = whole.atom
+            if isinstance(found, Quotient) and found.divisor.constant is None:
+                exact = found.dividend.exact_quotient(found.divisor)
+                if exact is not None and self._signs.at_least_one(found.divisor):
+                    return exact
+            return whole
+
+        return dim.rewrite(image)
+
+    # ── consequences ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _stripped(self, claim: Claim) -> list[Claim]:
+        """The claim, tightened, without the factors that all its terms share where those are known to be positive."""
+        kind, p = claim
+        if kind == ">=":
+            step = gcd(*(c for m, c in p.mapping.items() if m))
+            if step > 1:
+                p = Dim({m: c // step for m, c in p.mapping.items() if c // step})
+        if not p.mapping:
+            return [(kind, p)]
+        if kind == ">=" and p.offset < 0 and len(p.mapping) > 1:  # g * r >= 1 with g >= 0 makes r >= 1
+            return [(kind, p), *self._divided_by_shared(p)]
+        if () in p.mapping:
+            return [(kind, p)]
+        for atom in dict.fromkeys(_shared(p.mapping)):
+            while len(_shared(p.mapping)) > (len(p.mapping) == 1) and atom in _shared(p.mapping) and self._at_least_one(atom):
+                p = Dim({_drop(m, atom): c for m, c in p.mapping.items()})
+        return [(kind, p)]
+
+    def _divided_by_shared(self, p: Dim) -> list[Claim]:
+        varying = {m: c for m, c in p.mapping.items() if m}
+        shared = _shared(varying)
+        if not shared or not self._nonnegative_monomial(shared):
+            return []
+        found = Dim({left: c for m, c in varying.items() if (left := without(m, shared)) is not None})
+        return [(">=", found - 1), (">=", Dim({shared: 1}) - 1)]
+
+    def _at_least_one(self, atom: Atom) -> bool:
+        return self._signs.at_least_one(Dim({(atom,): 1}))
+
+    def _definitions(self, dims: Iterable[Dim]) -> list[Claim]:
+        """What every quotient and minimum in the dims is known to satisfy."""
+        found: list[Claim] = []
+        todo = list(dims)
+        seen: set[Atom] = set()
+        while todo and len(found) < _MAX_ROWS:
+            for atom in sorted(todo.pop().atoms - seen, key=atom_key):
+                if isinstance(atom, Symbol):
+                    continue
+                seen.add(atom)
+                itself = Dim({(atom,): 1})
+                new: list[Dim] = []
+                match atom:
+                    case Quotient(a, b):
+                        if self._signs.at_least_one(b):
+                            new = [a - b * itself, b * itself + b - 1 - a]
+                    case Minimum(items):
+                        new = [item - itself for item in items]
+                found += [(">=", p) for p in new]
+                todo += [*parts(atom), *new]
+        return found
+
+    def _contradictory(self, claims: list[Claim]) -> bool:
+        numbers: dict[Monomial, int] = {}
+        equalities: list[Row] = []
+        inequalities: list[Row] = []
+        for kind, p in claims:
+            row = {numbers.setdefault(m, len(numbers)): c for m, c in p.mapping.items() if m}, p.offset
+            if kind == "=":
+                equalities.append(row)
+            elif kind == ">=":
+                inequalities.append(row)
+            elif not p.mapping:
+                return True
+        inequalities += [({i: 1}, 0) for m, i in numbers.items() if self._nonnegative_monomial(m)]
+        return infeasible(equalities, inequalities, self._budget)
+
+    def _nonnegative_monomial(self, monomial: Monomial) -> bool:
+        odd = (a for i, a in enumerate(monomial) if monomial.index(a) == i and monomial.count(a) % 2)
+        return all(self._signs.nonnegative_atom(a) for a in odd)
+
+    def _products(self, claims: list[Claim]) -> list[Claim]:
+        """Consequences of the claims that concern their nonlinear monomials."""
+        found: dict[Claim, None] = {}
+        monomials = {m for _, p in claims for m in p.mapping}
+        for _ in range(2):
+            wanted = sorted((m for m in monomials if len(m) > 1), key=len)
+            if not wanted:
+                break
+            candidates: list[tuple[int, int, Claim]] = []
+            for kind, p in [*claims, *found]:
+                if kind == "<>" or len(p.mapping) > 8:
+                    continue
+                tried: set[Monomial] = set()
+                for m in wanted:
+                    for t in p.mapping:
+                        over = without(m, t) if t else None
+                        if not over or over in tried:
+                            continue
+                        tried.add(over)
+                        if kind == "=" or self._nonnegative_monomial(over):
+                            self._budget.spend(2)
+                            new = p * Dim({over: 1})
+                            unseen = sum(m not in monomials for m in new.mapping)
+                            if unseen <= 2:
+                                candidates.append((unseen, len(candidates), (kind, new)))
+            for m in wanted:
+                candidates += [(0, len(candidates), claim) for claim in self._pairwise(m, claims)]
+            candidates.sort(key=lambda c: c[:2])
+            before = len(found)
+            for _, _, claim in candidates[:_MAX_ROWS]:
+                if claim not in found:
+                    found[claim] = None
+                    monomials.update(claim[1].mapping)
+            if len(found) == before:
+                break
+        return list(found)[: 2 * _MAX_ROWS]
+
+    def _pairwise(self, monomial: Monomial, claims: list[Claim]) -> list[Claim]:
+        """For a product x * y: (x - a) * (y - b) >= 0 from bounds x >= a and y >= b, or both upper; for a square, x * x >= x."""
+        if len(monomial) != 2:
+            return []
+        x, y = monomial
+        if x == y:
+            return [(">=", Dim({(x, x): 1, (x,): -1}))]
+        return [
+            (">=", p * q)
+            for p in self._bounds(x, claims)
+            for q in self._bounds(y, claims)
+            if (p.mapping[(x,)] > 0) == (q.mapping[(y,)] > 0)
+        ]
+
+    def _bounds(self, atom: Atom, claims: list[Claim]) -> list[Dim]:
+        """Up to three claims p >= 0 about this atom alone, or it and another, with something added or taken away."""
+        found = [p for kind, p in claims if kind == ">=" and (atom,) in p.mapping and 1 < len(p.mapping) <= 3 and p.degree == 1]
+        return sorted(found, key=lambda p: len(p.mapping))[:3]
+
+    def _by_cases(self, claims: list[Claim], cases: int) -> bool:
+        """Whether the claims are contradictory in each case of a minimum or a disequality."""
+        for kind, p in claims:
+            if kind == "<>":
+                rest = [c for c in claims if c != (kind, p)]
+                ways = [[(">=", p - 1)], [(">=", -p - 1)]]
+                return self._all_contradictory(rest, ways, cases)
+        minima = {a for _, p in claims for m in p.mapping for a in m if isinstance(a, Minimum)}
+        for atom in sorted(minima, key=lambda a: len(a.items)):
+            itself = Dim({(atom,): 1})
+            if not any(kind == "=" and p in (item - itself for item in atom.items) for kind, p in claims):
+                return self._all_contradictory(claims, [[("=", item - itself)] for item in atom.items], cases)
+        return False
+
+    def _all_contradictory(self, claims: list[Claim], ways: list[list[Claim]], cases: int) -> bool:
+        if len(ways) > cases:
+            return False
+        for way in ways:
+            extended = claims + way
+            if not (
+                self._contradictory(extended)
+                or ((more := self._products(extended)) and self._contradictory(extended + more))
+                or self._by_cases(extended, cases // len(ways))
+            ):
+                return False
+        return True
+
+
+def _shared(monomials: Iterable[Monomial]) -> Monomial:
+    """The atoms that all monomials have, with their powers."""
+    first, *others = monomials
+    shared: list[Atom] = []
+    for atom in dict.fromkeys(first):
+        shared += [atom] * min(m.count(atom) for m in (first, *others))
+    return tuple(shared)
+
+
+def _drop(monomial: Monomial, atom: Atom) -> Monomial:
+    i = monomial.index(atom)
+    return monomial[:i] + monomial[i + 1 :]
+
+
