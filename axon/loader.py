@@ -6,7 +6,6 @@ be imported from elsewhere: a symbolic link that leads out of the importing file
 
 from __future__ import annotations
 
-import difflib
 import os
 import stat
 from pathlib import Path
@@ -14,6 +13,7 @@ from threading import Lock
 from typing import Protocol
 
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.nearest import nearest
 from axon.source import SourceFile
 from axon.syntax import Name
 
@@ -85,13 +85,13 @@ class FileLoader:
     def _not_found(self, name: Name) -> Diagnostic:
         roots = self._roots(name.span.file)
         known = sorted({stem for root, _ in roots for stem in _modules(root)})
-        near = difflib.get_close_matches(name.text, known, n=1)
+        near = nearest(name.text, known)
         where = ["beside this file", "in the standard library"] if len(roots) == 2 else ["in the standard library"]
         return Diagnostic(
             "AX0402",
             f"there is no module `{name.text}`",
             (Label(name.span, f"no `{name.text}{SUFFIX}` " + " or ".join(where)),),
-            suggestions=tuple(Suggestion(f"did you mean `{n}`?", (Edit(name.span, n),)) for n in near),
+            suggestions=(Suggestion(f"did you mean `{near}`?", (Edit(name.span, near),)),) if near else (),
         )
 
     def _read(self, file: Path, shown: str) -> SourceFile | str:

@@ -214,8 +214,8 @@ def weak_array(value: Any) -> Array | None:
 
 
 def viewed(array: Array, element: t.ElementType | None) -> Array:
-    """NumPy files keep bf16 and the 8-bit floats as raw bytes (kind V): give those their element type back, without a copy."""
-    if array.dtype.kind != "V" or array.dtype.names is not None:
+    """NumPy files keep bf16 and the 8-bit floats as raw bytes: give those their element type back, without a copy."""
+    if array.dtype.type is not np.void or array.dtype.names is not None:
         return array
     if isinstance(element, Element) and element.dtype.itemsize == array.dtype.itemsize:
         return array.view(element.dtype)
@@ -271,7 +271,7 @@ def form(value: Any) -> Hashable:
         return tuple(form(item) for item in value)
     if isinstance(value, dict):
         return ("{}", *((name, form(item)) for name, item in value.items()))
-    return (value.dtype.str if value.dtype.kind != "V" else value.dtype.name, value.ndim)
+    return (value.dtype.name, value.ndim)
 
 
 def flatten(params: tuple[core.Param, ...], values: Iterable[Any]) -> dict[int, tuple[str, Array]]:
@@ -294,14 +294,14 @@ def flatten(params: tuple[core.Param, ...], values: Iterable[Any]) -> dict[int, 
     return out
 
 
-def assemble(structure: core.Structure, results: list[Array], inputs: Iterable[Array]) -> Any:
-    """Results as Python values: scalars are Python numbers, and no array shares memory with an input or another result."""
+def assemble(structure: core.Structure, results: list[Array], inputs: Iterable[Array], *, numbers: bool) -> Any:
+    """Results as Python values; no array shares memory with an input or another result. With `numbers`, scalars are Python's."""
     taken = [array for array in inputs if array.ndim]
 
     def leaf(array: Array) -> Any:
         array = np.asarray(array)
         if array.ndim == 0:
-            return array.item() if array.dtype.kind != "V" else float(array)
+            return array if not numbers else array.item() if array.dtype.kind != "V" else float(array)
         if not array.flags.writeable or any(np.may_share_memory(array, other) for other in taken):
             array = array.copy()
         taken.append(array)

@@ -1,0 +1,7 @@
+"""`python -m axon` is the command line."""
+
+import sys
+
+from axon.cli import main
+
+sys.exit(main())

@@ -1,0 +1,230 @@
+"""What `axon run` accepts as arguments: `x=file.npy`, `x=randn(f32[32, 784])`, `x=3.5`, `x=[1, 2]`, `x=(1, 2)`, `p={w = …, b = …}`,
+`p.w=…`, and `h=8` for a dimension parameter.
+
+The grammar is small and closed; no text is ever evaluated as Python.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from axon.diagnostics import AxonError, Diagnostic, Label, Suggestion
+from axon.element import Element, of_dtype
+from axon.nearest import nearest
+from axon.source import SourceFile
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+MAX_BYTES = 1 << 36  # of one array that is asked for by its shape
+MAX_DEPTH = 32
+
+_NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|inf\b|nan\b)"
+_TOKEN = re.compile(rf"\s*(?:(?P<number>{_NUMBER})|(?P<name>[^\W\d]\w*)|(?P<mark>[][(){{}},=]))")
+
+
+def parse_arguments(texts: list[str], seed: int) -> dict[str, Any]:
+    """`NAME=VALUE` texts as Python values by name; `p.w=…` and `p.b=…` make one dict. Raises AxonError."""
+    rng = np.random.default_rng(seed)
+    out: dict[str, Any] = {}
+    for text in texts:
+        name, equals, _ = text.partition("=")
+        path = name.strip().split(".")
+        if not equals or not all(part.isidentifier() for part in path):
+            raise _wrong(text, 0, len(text), "an argument is written NAME=VALUE", _FORMS)
+        target = out
+        for part in path[:-1]:
+            inner = target.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise _wrong(text, 0, len(name), f"`{part}` is given twice")
+            target = inner
+        if path[-1] in target:
+            raise _wrong(text, 0, len(name), f"`{name.strip()}` is given twice")
+        target[path[-1]] = _Reader(text, len(name) + 1, rng).whole()
+    return out
+
+
+_FORMS = "the forms of a value are x=3.5, x=file.npy, x=randn(f32[32, 784]), x=[1.0, 2.0], p={w = …, b = …}"
+
+
+@dataclass
+class _Reader:
+    """A recursive-descent reader of one value, from offset `at` of an argument."""
+
+    text: str
+    at: int
+    rng: np.random.Generator
+
+    def whole(self) -> Any:
+        rest = self.text[self.at :].strip()
+        if rest.endswith(".npy") and not rest.startswith(("(", "[", "{")):
+            return load_npy(rest, self.text)
+        value = self._value(0)
+        if self.text[self.at :].strip():
+            raise self._unexpected()
+        return value
+
+    def _value(self, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise _wrong(self.text, self.at, len(self.text), f"an argument nests at most {MAX_DEPTH} levels deep")
+        file = re.compile(r"\s*([^\s,={}()\[\]]+\.npy)(?=\s*[,)}]|\s*$)").match(self.text, self.at)
+        if file:
+            self.at = file.end()
+            return load_npy(file[1], self.text)
+        kind, token, start = self._next()
+        if kind == "number":
+            return self._number(token, start)
+        if token in ("true", "false"):
+            return token == "true"
+        if kind == "name" and self._peek() == "(":
+            return self._made(token, start)
+        if token == "[":
+            return self._items("]", lambda: self._value(depth + 1))
+        if token == "(":
+            items = self._items(")", lambda: self._value(depth + 1))
+            return items[0] if len(items) == 1 else tuple(items)
+        if token == "{":
+            return dict(self._items("}", lambda: self._field(depth)))
+        raise _wrong(self.text, start, self.at, f"`{token}` is not a value", _FORMS)
+
+    def _field(self, depth: int) -> tuple[str, Any]:
+        kind, name, _ = self._next()
+        if kind != "name" or self._next()[1] != "=":
+            raise self._unexpected()
+        return name, self._value(depth + 1)
+
+    def _items(self, close: str, item: Callable[[], Any]) -> list[Any]:
+        items: list[Any] = []
+        while self._peek() != close:
+            items.append(item())
+            if self._peek() != close and self._next()[1] != ",":
+                raise self._unexpected()
+        self._next()
+        return items
+
+    def _number(self, token: str, start: int) -> int | float:
+        digits = token.replace("_", "")
+        if len(digits) > 400:
+            raise _wrong(self.text, start, self.at, "a number of more than 400 characters")
+        return int(digits) if re.fullmatch(r"[-+]?\d+", digits) else float(digits)
+
+    # ── arrays by their shape ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _made(self, name: str, start: int) -> Array:
+        """`randn(f32[32, 784])`, `randint(i32[5], 10)`, `full(f32[3], 2.5)`."""
+        maker = _MAKERS.get(name)
+        if maker is None:
+            near = nearest(name, _MAKERS)
+            help = f"did you mean `{near}`?" if near else "there are " + ", ".join(f"`{n}`" for n in _MAKERS)
+            raise _wrong(self.text, start, self.at, f"`{name}` makes no arrays", help=help)
+        self._next()
+        _, spelled, at = self._next()
+        element = next((e for e in Element if e.value == spelled), None)
+        if element is None:
+            known = "there are " + ", ".join(e.value for e in Element)
+            raise _wrong(self.text, at, self.at, f"`{spelled}` is not an element type", known)
+        shape: list[int] = []
+        if self._peek() == "[":
+            self._next()
+            shape = self._items("]", self._size)
+        extra: list[Any] = []
+        while self._peek() == ",":
+            self._next()
+            _, token, at = self._next()
+            extra.append(self._number(token, at) if re.match(r"[-+\d]", token) else token)
+        if self._next()[1] != ")":
+            raise self._unexpected()
+        count = 1
+        for size in shape:
+            count *= size
+        if count * element.dtype.itemsize > MAX_BYTES:
+            raise _wrong(self.text, start, self.at, f"an array of {count:,} elements is too large")
+        if len(shape) > 64:
+            raise _wrong(self.text, start, self.at, f"an array of {len(shape)} dimensions; NumPy has at most 64")
+        if len(extra) != maker.extra or not all(isinstance(e, int | float) for e in extra):
+            raise _wrong(self.text, start, self.at, f"`{name}` is written {maker.form}")
+        if maker.floats and not element.is_float:
+            message = f"`{name}` makes floats, and {element.value} is not one"
+            raise _wrong(self.text, start, self.at, message, help="randint(i32[32], 10) makes integers")
+        try:
+            made = maker.make(self.rng, tuple(shape), *extra)
+            return np.asarray(made).astype(element.dtype)
+        except (ValueError, OverflowError, MemoryError) as error:
+            raise _wrong(self.text, start, self.at, f"`{name}` failed: {error}") from None
+
+    def _size(self) -> int:
+        _, token, start = self._next()
+        if not token.isdigit() or len(token) > 12:
+            raise _wrong(self.text, start, self.at, f"`{token}` is not a size")
+        return int(token)
+
+    # ── tokens ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _peek(self) -> str:
+        at = self.at
+        token = self._next()[1]
+        self.at = at
+        return token
+
+    def _next(self) -> tuple[str, str, int]:
+        found = _TOKEN.match(self.text, self.at)
+        if not found:
+            if not self.text[self.at :].strip():
+                raise _wrong(self.text, len(self.text), len(self.text), "the argument ends too early", _FORMS)
+            raise self._unexpected()
+        self.at = found.end()
+        kind = found.lastgroup or ""
+        return kind, found[kind], found.start(kind)
+
+    def _unexpected(self) -> AxonError:
+        return _wrong(self.text, self.at, self.at + 1, "this was not expected in an argument", _FORMS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    form: str
+    make: Callable[..., Any]
+    extra: int = 0
+    floats: bool = False
+
+
+def _arange(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
+
+
+_MAKERS = {
+    "randn": _Maker("randn(f32[32, 784])", lambda rng, shape: rng.standard_normal(shape), floats=True),
+    "uniform": _Maker("uniform(f32[32, 784])", lambda rng, shape: rng.random(shape), floats=True),
+    "randint": _Maker("randint(i32[32], 10)", lambda rng, shape, high: rng.integers(0, int(high), shape), extra=1),
+    "zeros": _Maker("zeros(f32[3])", lambda rng, shape: np.zeros(shape)),
+    "ones": _Maker("ones(f32[3])", lambda rng, shape: np.ones(shape)),
+    "full": _Maker("full(f32[3], 2.5)", lambda rng, shape, value: np.full(shape, value), extra=1),
+    "arange": _Maker("arange(i32[10])", _arange),
+}
+
+
+def load_npy(path: str, argument: str) -> Array:
+    """An array from a .npy file; pickled objects are never loaded."""
+    try:
+        with open(path, "rb") as stream:
+            array = np.lib.format.read_array(stream, allow_pickle=False)
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
+        if "Object arrays" in reason:
+            reason = "it holds pickled Python objects, which are never loaded"
+        raise _wrong(argument, 0, len(argument), f"cannot read `{path}`", reason) from None
+    if of_dtype(array.dtype) is None and not (array.dtype.type is np.void and array.dtype.names is None):
+        names = ", ".join(e.value for e in Element)
+        raise _wrong(argument, 0, len(argument), f"`{path}` holds {array.dtype}", f"Axon's element types are {names}")
+    return array
+
+
+def _wrong(text: str, start: int, end: int, message: str, note: str = "", help: str = "") -> AxonError:
+    source = SourceFile("<argument>", text)
+    notes = (note,) if note else ()
+    helps = (Suggestion(help),) if help else ()
+    return AxonError((Diagnostic("AX0508", message, (Label(source.span(start, end)),), notes, helps),))

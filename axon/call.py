@@ -1,0 +1,188 @@
+"""Calling declarations: arguments are matched, a specialization is found or made, its contract is checked, and it runs.
+
+What the Python API and `axon run` share. A Session is safe to use from several threads.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from axon import compiler
+from axon.diagnostics import AxonError, Diagnostic, Label, Suggestion
+from axon.nearest import nearest
+from axon.source import Span
+
+if TYPE_CHECKING:
+    from axon import core
+    from axon.check import CheckedModule
+    from axon.types.type import Scheme
+    from axon.values import Wanted
+
+TARGETS = ("cpu", "cuda", "simulate")
+MAX_SIZE = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """A declaration as a caller sees it. Without parameters and dimension parameters it is a plain value."""
+
+    name: str
+    scheme: Scheme
+    parameters: tuple[Wanted, ...]
+    span: Span | None
+    signature: str
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        return tuple(symbol.name for symbol in self.scheme.explicit)
+
+    @property
+    def is_function(self) -> bool:
+        return bool(self.parameters or self.scheme.explicit)
+
+
+class Session:
+    """The callable declarations of a module and the specializations made so far, one per choice of element types and ranks."""
+
+    def __init__(self, checked: CheckedModule) -> None:
+        self.checked = checked
+        self._lock = Lock()  # held while a specialization is made, so that it is made once
+        self._programs: dict[tuple[Any, ...], core.Program] = {}
+        self._callees: dict[str, Callee] = {}
+
+    def callee(self, name: str) -> Callee:
+        """A declaration by name. Raises KeyError."""
+        if name not in self._callees:
+            self._callees[name] = _callee(self.checked, name)
+        return self._callees[name]
+
+    def call(
+        self,
+        callee: Callee,
+        sizes: Sequence[Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        target: str | None = None,
+        *,
+        numbers: bool = True,
+    ) -> Any:
+        """The result as a Python value; scalars as Python numbers, or with `numbers=False` as arrays of rank 0."""
+        from axon import values
+        from axon.broken import contract_error, spans
+        from axon.shapes.contract import ContractBroken
+
+        check_target(callee, target)
+        explicit = check_sizes(callee, sizes)
+        matched, program = self._specialize(callee, args, kwargs or {})
+        flat = values.flatten(program.params, matched)
+        inputs = [flat[i][1] for i in range(len(program.inputs))]
+        shapes = [array.shape for array in inputs]
+        try:
+            program.contract.bind(explicit, shapes)
+        except ContractBroken as broken:
+            where = spans((p.name, p.span) for p in callee.parameters)
+            raise contract_error(callee.name, broken, program.contract, explicit, shapes, where, callee.signature) from None
+        results = compiler.run(program, inputs, explicit)
+        return values.assemble(program.result, results, inputs, numbers=numbers)
+
+    def program(self, callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) -> core.Program:
+        """The specialization for these arguments."""
+        return self._specialize(callee, args, kwargs)[1]
+
+    def _specialize(self, callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], core.Program]:
+        from axon import values
+
+        given = arguments(callee, args, kwargs)
+        matched = values.Matcher(callee.name, callee.scheme).match(list(callee.parameters), given)
+        key = (callee.name, *map(values.form, matched))
+        with self._lock:
+            if key not in self._programs:
+                types = tuple(map(values.argument_type, matched))
+                self._programs[key] = compiler.lower(self.checked, callee.name, types)
+            return matched, self._programs[key]
+
+
+# ── arguments ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def arguments(callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """One value for each parameter, in order."""
+    names = [p.name for p in callee.parameters]
+    if len(args) > len(names):
+        raise wrong(callee, "AX0505", f"`{callee.name}` takes {_count(len(names), 'argument')}, not {len(args)}")
+    given = dict(zip(names, args, strict=False))
+    for name, value in kwargs.items():
+        if name not in names:
+            near = nearest(name, names)
+            help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
+            raise wrong(callee, "AX0505", f"`{callee.name}` has no parameter `{name}`", f"it has {_listed(names)}", help=help)
+        if name in given:
+            raise wrong(callee, "AX0505", f"`{name}` is given twice in a call of `{callee.name}`")
+        given[name] = value
+    missing = [p for p in callee.parameters if p.name not in given]
+    if missing:
+        notes = ["from Python a function takes all of its arguments at once"] if given else []
+        lacks = f"`{callee.name}` lacks {_listed([p.name for p in missing])}"
+        raise wrong(callee, "AX0505", lacks, *notes, span=missing[0].span)
+    return [given[name] for name in names]
+
+
+def check_sizes(callee: Callee, sizes: Sequence[Any]) -> list[int]:
+    """The dimension parameters as integers."""
+    names = callee.dimensions
+    if len(sizes) != len(names):
+        if not names:
+            raise wrong(callee, "AX0505", f"`{callee.name}` takes no dimension parameters")
+        how = f"{callee.name}[{', '.join(names)}](…)"
+        raise wrong(callee, "AX0505", f"`{callee.name}` takes {_count(len(names), 'dimension parameter')}, not {len(sizes)}: {how}")
+    out = []
+    for name, value in zip(names, sizes, strict=True):
+        try:
+            size = operator.index(value)
+        except TypeError:
+            size = -1
+        if isinstance(value, bool) or not 0 <= size <= MAX_SIZE:
+            must = f"it must be an integer from 0 to {MAX_SIZE:,}"
+            raise wrong(callee, "AX0505", f"the dimension parameter `{name}` of `{callee.name}` is {_short(value)}", must)
+        out.append(size)
+    return out
+
+
+def check_target(callee: Callee, target: str | None) -> None:
+    """Only the interpreter is built so far."""
+    if target in (None, "cpu"):
+        return
+    if target in TARGETS:
+        raise wrong(callee, "AX0601", f"this build of Axon has no target `{target}`", "`cpu` is the only one")
+    near = nearest(str(target), TARGETS)
+    help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
+    raise wrong(callee, "AX0601", f"there is no target {_short(target)}", f"the targets are {_listed(TARGETS)}", help=help)
+
+
+def wrong(
+    callee: Callee, code: str, message: str, *notes: str, help: tuple[Suggestion, ...] = (), span: Span | None = None
+) -> AxonError:
+    """An error of a call, with the declaration and its signature."""
+    place = span or callee.span
+    labels = (Label(place),) if place else ()
+    return AxonError((Diagnostic(code, message, labels, (*notes, callee.signature), help),))
+
+
+def _listed(names: Sequence[str]) -> str:
+    quoted = [f"`{name}`" for name in names]
+    return ", ".join(quoted[:-1]) + " and " + quoted[-1] if len(quoted) > 1 else "".join(quoted) or "none"
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, int) and value.bit_length() > 200:
+        return "an integer of more than 200 bits"
+    text = repr(value)
+    return text if len(text) <= 40 else f"a {type(value).__name__}"

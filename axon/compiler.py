@@ -1,0 +1,132 @@
+"""The pipeline, and the only module that knows every phase.
+
+    load -> parse -> check -> lower -> run
+
+Each phase runs with room for deep recursion (the parser bounds how deeply a program nests), and behind a last guard: an exception
+that is not meant for the user is a bug in Axon, and becomes the diagnostic AX0001. With AXON_DEBUG=1 it stays a traceback. With
+AXON_VERIFY=1, as in the tests, core is verified after lowering.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from axon.diagnostics import AxonError, Diagnostic
+from axon.loader import FileLoader, Loader
+from axon.source import SourceFile
+
+if TYPE_CHECKING:
+    from axon import core, syntax
+    from axon.check import CheckedModule
+    from axon.lower import ArgumentType
+
+RECURSION_LIMIT = 20_000
+TEXT = "<text>"  # what messages call a program that comes from memory
+
+
+def parse(source: SourceFile) -> tuple[syntax.Program, tuple[Diagnostic, ...]]:
+    """The declarations of a file without syntax errors, and the diagnostics."""
+    with _phase("parsing"):
+        from axon.grammar.parse import parse as phase
+
+        return phase(source)
+
+
+def check(loader: Loader, path: str) -> CheckedModule:
+    """A module with everything it imports, parsed, resolved, typed and shaped; its diagnostics say what is wrong."""
+    with _phase("checking"):
+        from axon.check import check_module
+
+        return check_module(loader, path)
+
+
+def check_text(text: str, path: str = TEXT) -> CheckedModule:
+    """A module from memory; it imports from beside `path`, and `<text>` from the standard library alone."""
+    return check(FileLoader({path: text}), path)
+
+
+def lower(checked: CheckedModule, name: str, arguments: tuple[ArgumentType, ...] | None) -> core.Program:
+    """One declaration in core, for arguments of these element types and ranks; None stands for the most general ones."""
+    with _phase("lowering"):
+        from axon.lower import lower as phase
+
+        program = phase(checked, name, arguments)
+        if os.environ.get("AXON_VERIFY"):
+            from axon.core_verify import verify
+
+            verify(program)
+        return program
+
+
+def run(program: core.Program, inputs: Sequence[Any], explicit: Sequence[int]) -> list[Any]:
+    """The results of a core program on arrays that satisfy its contract."""
+    with _phase("running"):
+        from axon.interpret import run as phase
+
+        return phase(program, inputs, explicit)
+
+
+def format_text(source: SourceFile) -> str:
+    """The source laid out in the standard way."""
+    with _phase("formatting"):
+        from axon.grammar.format import format_source
+
+        return format_source(source)
+
+
+# ── the guard ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def _phase(name: str) -> Iterator[None]:
+    try:
+        with _deep_recursion():
+            yield
+    except AxonError:
+        raise
+    except (RecursionError, MemoryError) as error:
+        if os.environ.get("AXON_DEBUG"):
+            raise
+        raise AxonError((Diagnostic("AX0002", f"the program is too deep or too large for this machine (while {name})"),)) from error
+    except Exception as error:
+        if os.environ.get("AXON_DEBUG"):
+            raise
+        raise AxonError((internal_error(error, name),)) from error
+
+
+def internal_error(error: BaseException, phase: str) -> Diagnostic:
+    """AX0001 for an exception that nobody was meant to see."""
+    text = " ".join(str(error).split())[:300]
+    return Diagnostic(
+        "AX0001",
+        f"Axon failed while {phase}: this is a mistake in Axon, not in your program",
+        notes=(f"{type(error).__name__}: {text}", "please report it with the source; AXON_DEBUG=1 shows where it happened"),
+    )
+
+
+_depth_lock = Lock()
+_depth_users = 0
+_depth_before = 0
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Raise Python's recursion limit, which all threads share, while anyone is inside."""
+    global _depth_users, _depth_before
+    with _depth_lock:
+        if _depth_users == 0:
+            _depth_before = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(_depth_before, RECURSION_LIMIT))
+        _depth_users += 1
+    try:
+        yield
+    finally:
+        with _depth_lock:
+            _depth_users -= 1
+            if _depth_users == 0:
+                sys.setrecursionlimit(_depth_before)

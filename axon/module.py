@@ -1,0 +1,109 @@
+"""The Python face: modules and functions as Python objects. `axon.__doc__` shows their use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from axon import compiler
+from axon.call import Callee, Session, check_sizes
+from axon.diagnostics import AxonError, Diagnostic
+from axon.loader import FileLoader
+from axon.nearest import nearest
+
+if TYPE_CHECKING:
+    from axon.check import CheckedModule
+
+
+def load(path: str | os.PathLike[str]) -> Module:
+    """The module in a file. Raises AxonError if it is wrong. Loading again sees what was edited in between."""
+    shown = os.fspath(path)
+    return Module(_accepted(compiler.check(FileLoader(), shown)), shown)
+
+
+def compile(text: str) -> Module:
+    """A module from its text, which may import from the standard library. Raises AxonError if it is wrong."""
+    return Module(_accepted(compiler.check_text(text)), compiler.TEXT)
+
+
+def check(text: str) -> list[Diagnostic]:
+    """What is wrong with a program, errors and warnings; never raises because of the text."""
+    try:
+        return list(compiler.check_text(text).diagnostics)
+    except AxonError as error:
+        return list(error.diagnostics)
+
+
+def _accepted(checked: CheckedModule) -> CheckedModule:
+    if not checked.ok:
+        raise AxonError(tuple(d for d in checked.diagnostics if d.severity == "error"))
+    return checked
+
+
+class Module:
+    """The declarations of a checked module as attributes: functions are Functions, other values are Python values.
+
+    `m["lambda"]` is for names that Python cannot write as an attribute.
+    """
+
+    __slots__ = ("__weakref__", "_path", "_session")
+
+    def __init__(self, checked: CheckedModule, path: str) -> None:
+        self._path = path
+        self._session = Session(checked)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in Module.__slots__:
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except KeyError:
+            near = nearest(name, self)
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise AttributeError(f"{self!r} declares no {name!r}{hint}", name=name, obj=self) from None
+
+    def __getitem__(self, name: str) -> Any:
+        callee = self._session.callee(name)
+        return Function(self._session, callee) if callee.is_function else self._session.call(callee, ())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._session.checked.signatures)
+
+    def __dir__(self) -> list[str]:
+        return list(self)
+
+    def __repr__(self) -> str:
+        return f"<axon module {self._path}>"
+
+
+class Function:
+    """A declaration that is called with NumPy arrays, numbers, tuples and dicts, by position or by the parameters' names.
+
+    `f[8, 4](x)` gives dimension parameters. A call raises ShapeError where a size or a rank breaks the contract, and AxonError
+    for other arguments that do not fit. `target` is where it runs; this build knows "cpu".
+    """
+
+    __slots__ = ("__weakref__", "_callee", "_session", "_sizes")
+
+    def __init__(self, session: Session, callee: Callee, sizes: tuple[int, ...] = ()) -> None:
+        self._session = session
+        self._callee = callee
+        self._sizes = sizes
+
+    @property
+    def signature(self) -> str:
+        """What `axon sig` prints."""
+        return self._callee.signature
+
+    def __getitem__(self, sizes: Any) -> Function:
+        """The function with its dimension parameters given."""
+        given = check_sizes(self._callee, sizes if isinstance(sizes, tuple) else (sizes,))
+        return Function(self._session, self._callee, tuple(given))
+
+    def __call__(self, *args: Any, target: str | None = None, **kwargs: Any) -> Any:
+        return self._session.call(self._callee, self._sizes, args, kwargs, target)
+
+    def __repr__(self) -> str:
+        sizes = f" at {{{', '.join(map(str, self._sizes))}}}" if self._sizes else ""
+        return f"<axon function{sizes} {self.signature.removeprefix('sig ')}>"
