@@ -6,6 +6,7 @@ grammar is too coarse to refuse is reported here; the parser drops the declarati
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 from axon import syntax as s
@@ -16,6 +17,7 @@ from axon.source import SourceFile, Span
 REDUCTIONS = frozenset(["sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "reduce", "scan"])
 WITH_MONOID = frozenset({"reduce", "scan"})
 MAX_INTEGER = 2**63  # itself allowed, so that the least i64 can be written as its negation
+_EQUALS = re.compile(r"[ \t]*=(?!>)")
 
 
 class Builder:
@@ -234,7 +236,17 @@ class Builder:
         return s.Operator(op.text, span=span)
 
     def apply(self, span: Span, function: s.Expr, argument: s.Expr) -> s.Apply:
+        if isinstance(argument, s.Var) and "\n" in self.text[function.span.end : argument.span.start]:
+            self._warn_missing_val(argument)
         return s.Apply(function, argument, span=span)
+
+    def _warn_missing_val(self, argument: s.Var) -> None:
+        """`val a = b`, and on the next line `c = d`: that is `val a = (b c = d)`, which nobody means."""
+        if _EQUALS.match(self.text, argument.span.end):
+            self.diagnostics.append(Diagnostic(
+                "AX0118", f"`{argument.name} =` continues the line above: it is compared, not defined", (Label(argument.span),),
+                suggestions=(Suggestion(f"to define it, write `val {argument.name} = …`"),), severity="warning",
+            ))  # fmt: skip
 
     def apply_dims(self, span: Span, function: s.Expr, _: Token, dims: list[s.Dim], __: Token) -> s.ApplyDims:
         return s.ApplyDims(function, tuple(dims), span=span)
@@ -372,7 +384,7 @@ class Builder:
             place = arguments[0].span if arguments else function.span
             message = f"`{kind.text}` needs a function and its unit first"
             self.report("AX0115", message, place, suggest=f"`{kind.text} (op +, 0) k => …`")
-            return kind, None, []
+            return None
         return kind, arguments[0], arguments[1:]
 
     def _not_a_reduction(self, head: s.Expr, function: s.Expr, arguments: list[s.Expr], arrow: Token) -> None:

@@ -19,5 +19,6 @@ SYNTAX_CODES: dict[str, str] = {
     "AX0114": "`=>` after something that is not a reduction",
     "AX0115": "not an index",
     "AX0116": "bound for more than one index",
-    "AX0117": "`if` without `else`",
+    "AX0117": "`if` without `then` or `else`",
+    "AX0118": "looks like a definition, is a comparison",
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from axon.diagnostics import Diagnostic, Label, Suggestion
+from axon.diagnostics import Diagnostic, Label
 from axon.grammar.mistakes import LOOKALIKES, OPERATORS
 from axon.grammar.table import Table
 from axon.source import SourceFile, Span
@@ -30,11 +30,12 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens of a file, ending in $END; its comments in order; and the text with comments blanked, offsets unchanged."""
+    """What a file is made of. All offsets are those of its text."""
 
-    tokens: tuple[Token, ...]
+    tokens: tuple[Token, ...]  # the last is $END
     comments: tuple[Span, ...]
-    blanked: str
+    blanked: str  # the text with spaces for comments
+    left_out: tuple[int, ...]  # where text was dropped that may have meant something
     diagnostics: tuple[Diagnostic, ...]
 
 
@@ -43,11 +44,11 @@ def tokenize(file: SourceFile, table: Table) -> Tokens:
     if len(file.text) > MAX_CHARACTERS:
         message = f"this file is too large: {len(file.text):,} characters, and at most {MAX_CHARACTERS:,} are read"
         diagnostics.append(Diagnostic("AX0109", message, (Label(file.span(0, 0)),)))
-        return Tokens((Token(END, "", 0, 0),), (), "", tuple(diagnostics))
+        return Tokens((Token(END, "", 0, 0),), (), "", (0,), tuple(diagnostics))
     diagnostics += _unreadable(file)
     blanked, comments = _blank_comments(file, diagnostics)
-    tokens = _cut(file, blanked, table, diagnostics)
-    return Tokens(tuple(tokens), comments, blanked, tuple(diagnostics))
+    tokens, left_out = _cut(file, blanked, table, diagnostics)
+    return Tokens(tuple(tokens), comments, blanked, tuple(left_out), tuple(diagnostics))
 
 
 # ── characters that no text may hold, not even a comment ─────────────────────────────────────────────────────────────
@@ -126,7 +127,7 @@ def _master(table: Table) -> tuple[re.Pattern[str], frozenset[str]]:
     symbols = [s for s in table.literals if s not in keywords]
     parts = [
         ("SPACE", r"[ \t\r\n]+"),
-        ("WORD", rf"(?=\w*[^\x00-\x7f]){_WORD}"),
+        ("WORD", rf"(?=\w*[^\x00-\x7f\W]){_WORD}"),
         ("OPERATOR", "|".join(re.escape(s) for s in sorted(OPERATORS, key=len, reverse=True))),
         ("STRING", r"\"[^\"\r\n]*\"?"),
         ("LINE_COMMENT", r"#[^\r\n]*|//[^\r\n]*"),
@@ -134,14 +135,15 @@ def _master(table: Table) -> tuple[re.Pattern[str], frozenset[str]]:
         ("SYMBOL", "|".join(re.escape(s) for s in symbols)),
         ("LOOKALIKE", f"[{re.escape(''.join(LOOKALIKES))}]"),
         ("UNREADABLE", _UNREADABLE.pattern),
-        ("OTHER", r"."),
+        ("OTHER", r"(?P<SAME>.)(?P=SAME)*"),
     ]
     return re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in parts)), keywords
 
 
-def _cut(file: SourceFile, text: str, table: Table, diagnostics: list[Diagnostic]) -> list[Token]:
+def _cut(file: SourceFile, text: str, table: Table, diagnostics: list[Diagnostic]) -> tuple[list[Token], list[int]]:
     master, keywords = _master(table)
     tokens: list[Token] = []
+    left_out: list[int] = []
     for match in master.finditer(text):
         kind = match.lastgroup or ""
         if kind == "SPACE" or kind == "UNREADABLE":
@@ -153,11 +155,12 @@ def _cut(file: SourceFile, text: str, table: Table, diagnostics: list[Diagnostic
             diagnostic, piece = _foreign(kind, piece, file.span(match.start(), match.end()))
             diagnostics.append(diagnostic)
             if not piece:
+                left_out += [match.start()] * (match[0] != ";")
                 continue
             kind = "NAME" if piece == "_" or (piece[0].isalpha() and piece not in keywords) else piece
         tokens.append(Token(kind, piece, match.start(), match.end()))
     tokens.append(Token(END, "", len(text), len(text)))
-    return tokens
+    return tokens, left_out
 
 
 def _foreign(kind: str, text: str, span: Span) -> tuple[Diagnostic, str]:
@@ -176,8 +179,7 @@ def _foreign(kind: str, text: str, span: Span) -> tuple[Diagnostic, str]:
             return Diagnostic("AX0113", f"`{mark}` does not begin a comment here: write `(* … *)`", label, note), ""
         case "OPERATOR":
             meant, why = OPERATORS[text]
-            help_ = (Suggestion(f"write `{meant}`"),) if meant else ()
-            return Diagnostic("AX0113", f"`{text}` is not an operator of Axon: {why}", label, (), help_), meant
+            return Diagnostic("AX0113", f"Axon has no `{text}`: {why}", label), meant
         case "LOOKALIKE":
             meant = LOOKALIKES[text]
             message = f"`{text}` (U+{ord(text):04X}) is not a symbol of Axon: write `{meant}`"

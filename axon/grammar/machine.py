@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from axon.grammar.build import Builder
@@ -32,7 +33,7 @@ class Machine:
             (r.origin, r.size, getattr(builder, r.make) if r.make else None, int(r.make not in _FLAT)) for r in table.rules
         ]
 
-    def run(self, tokens: tuple[Token, ...], at: int) -> int | None:
+    def run(self, tokens: Sequence[Token], at: int) -> int | None:
         """Consume tokens from number `at`. None when the text was accepted; else the number of the token that does not
         fit, or, with `too_deep` set, of the one at which the syntax nests too deeply."""
         states, values, starts, ends, depths = self.states, self.values, self.starts, self.ends, self.depths

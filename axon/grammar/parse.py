@@ -2,49 +2,221 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
+from dataclasses import replace
 from typing import Any, cast
 
 from axon import syntax
-from axon.diagnostics import Diagnostic, Label
+from axon.diagnostics import Diagnostic, Label, Suggestion
 from axon.grammar.build import Builder
-from axon.grammar.lexer import END, tokenize
+from axon.grammar.explain import DECLARATIONS, Advice, Open, Trouble, explain, never_closed
+from axon.grammar.lexer import END, Token, tokenize
 from axon.grammar.machine import MAX_DEPTH, Machine
 from axon.grammar.table import load
-from axon.source import SourceFile
+from axon.source import SourceFile, Span
+
+MAX_ERRORS = 100
 
 
 def parse(source: SourceFile) -> tuple[syntax.Program, tuple[Diagnostic, ...]]:
     """The declarations of a file that have no syntax error, and all errors and warnings. Never raises on bad text."""
-    decls, diagnostics = _run(source, "program")
-    return syntax.Program(tuple(decls or ()), span=source.span()), diagnostics
+    reader = _Reader(source, "program")
+    decls = cast("list[syntax.Decl]", reader.read())
+    return syntax.Program(tuple(d for d in decls if not reader.is_spoiled(d)), span=source.span()), reader.diagnostics()
 
 
 def parse_type(source: SourceFile) -> tuple[syntax.Type | None, tuple[Diagnostic, ...]]:
     """The type that is the whole text, or None when the text has errors."""
-    value, diagnostics = _run(source, "type_only")
-    return cast("syntax.Type | None", value), diagnostics
+    reader = _Reader(source, "type_only")
+    value = cast("syntax.Type | None", reader.read())
+    return (None if value is None or reader.is_spoiled(value) else value), reader.diagnostics()
 
 
 def parse_expression(source: SourceFile) -> tuple[syntax.Expr | None, tuple[Diagnostic, ...]]:
     """The expression that is the whole text, or None when the text has errors."""
-    value, diagnostics = _run(source, "expr_only")
-    return cast("syntax.Expr | None", value), diagnostics
+    reader = _Reader(source, "expr_only")
+    value = cast("syntax.Expr | None", reader.read())
+    return (None if value is None or reader.is_spoiled(value) else value), reader.diagnostics()
 
 
-def _run(source: SourceFile, start: str) -> tuple[Any, tuple[Diagnostic, ...]]:
-    table = load()
-    lexed = tokenize(source, table)
-    builder = Builder(source, lexed.blanked)
-    machine = Machine(table, start, builder)
-    at = machine.run(lexed.tokens, 0)
-    diagnostics = [*lexed.diagnostics, *builder.diagnostics]
-    if at is not None:
-        token = lexed.tokens[at]
-        span = source.span(token.start, token.end)
-        if machine.too_deep:
-            diagnostics.append(Diagnostic("AX0108", f"this nests more than {MAX_DEPTH} levels deep", (Label(span),)))
-        else:
-            found = "the end of the text" if token.kind == END else f"`{token.text}`"
-            diagnostics.append(Diagnostic("AX0101", f"{found} was not expected here", (Label(span),)))
-        return None, tuple(diagnostics)
-    return machine.values[-1], tuple(diagnostics)
+class _Reader:
+    """Runs the machine over a file, and sets it on its feet again after an error.
+
+    Note [Recovery]. After an error we skip to where reading can surely go on: a word that begins a declaration, no further to
+    the right than the one around the error; or, inside `let`, the next declaration, `in` or `end`. What was being read there
+    is replaced by a stand-in, and the declaration of the file that holds it is dropped at the end, since an error lies in it.
+
+    Note [Swallowed declarations]. A `let` without `in` takes the declarations of the file that follow it for its own. So when
+    there is an error and a `let` is open that has taken one at the margin, the `let` is to blame, and we read again from there.
+    """
+
+    def __init__(self, source: SourceFile, start: str) -> None:
+        table = load()
+        self.source = source
+        self.lexed = tokenize(source, table)
+        self.tokens = list(self.lexed.tokens)
+        self.builder = Builder(source, self.lexed.blanked)
+        self.machine = Machine(table, start, self.builder)
+        self.is_program = start == "program"
+        if self.is_program:
+            self.machine.push("decls", [], 0, 0)  # so that the stack's bottom is always the declarations read so far
+        self.errors: list[Diagnostic] = []
+        self.spoiled = [_offset(d) for d in self.lexed.diagnostics]  # offsets at which errors lie
+        self.rereads = 2 * len(self.tokens)  # how many tokens may yet be read again
+
+    def read(self) -> Any:
+        """What the text means, with stand-ins where it is wrong; a type or expression with an unmended error is None."""
+        value = self._read()
+        nodes = value if self.is_program else [value] if value is not None else []
+        self.spoiled += [_offset(d) for d in self.builder.diagnostics if d.severity == "error"]
+        self.spoiled.sort()
+        for node in nodes:
+            if not self.is_spoiled(node):
+                self._report_loose_runs(node.span)
+        return value
+
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Everything there is to say, in the order of the text; at most `MAX_ERRORS` errors and as many warnings."""
+        found = [*self.lexed.diagnostics, *self.errors, *self.builder.diagnostics]
+        ordered = sorted(dict.fromkeys(found), key=_offset)
+        errors = [d for d in ordered if d.severity == "error"]
+        warnings = [d for d in ordered if d.severity == "warning"]
+        if len(errors) >= MAX_ERRORS:
+            last = errors[MAX_ERRORS - 1]
+            errors[MAX_ERRORS - 1 :] = [replace(last, notes=(*last.notes, f"only the first {MAX_ERRORS} syntax errors are shown"))]
+        return tuple(sorted([*errors, *warnings[:MAX_ERRORS]], key=_offset))
+
+    def is_spoiled(self, node: syntax.Decl | syntax.Type | syntax.Expr) -> bool:
+        """Whether an error lies in a declaration that was read, or in the whole type or expression."""
+        return bisect_left(self.spoiled, node.span.start) < bisect_left(self.spoiled, node.span.end)
+
+    def _report_loose_runs(self, span: Span) -> None:
+        for run in sorted(self.builder.loose_runs.values(), key=lambda r: r.start):
+            if span.start <= run.start < span.end:
+                message = f"`{run.text}` stands for several indices, so it may stand only among indices"
+                self.builder.report("AX0115", message, run, suggest="as in `x[..i, j]`, `for ..i j => …` or `sum ..i => …`")
+                insort(self.spoiled, run.start)
+
+    # ── the loop ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read(self) -> Any:
+        machine = self.machine
+        at, latest = 0, -1  # where to read on; the last token that was complained of
+        while (stopped := machine.run(self.tokens, at)) is not None and len(self.errors) < MAX_ERRORS:
+            swallowed = self._swallowed(stopped)
+            if swallowed is not None:
+                at, opened = swallowed
+                self.errors.append(never_closed(Trouble(self.source, machine, self.tokens, at), opened).diagnostic)
+                latest = at - 1
+                self._to_top()
+                continue
+            advice = self._too_deep(stopped) if machine.too_deep else explain(Trouble(self.source, machine, self.tokens, stopped))
+            fresh = stopped > latest
+            latest = max(latest, stopped)
+            if fresh and not self._is_consequence(stopped):
+                self.errors.append(advice.diagnostic)
+            if fresh and advice.instead is not None:
+                self.spoiled.append(self.tokens[stopped].start)
+                self.tokens[stopped : stopped + 1] = advice.instead
+                at = stopped
+            elif self.is_program:
+                if len(machine.values) > 1:
+                    self.spoiled.append(machine.ends[-1] - 1)
+                at = self._resynchronise(stopped if fresh else min(stopped + 1, len(self.tokens) - 1))
+            else:
+                return None
+        return machine.values[0] if self.is_program or stopped is None else None
+
+    def _too_deep(self, stopped: int) -> Advice:
+        self.machine.too_deep = False
+        token = self.tokens[max(stopped - 1, 0)]
+        label = Label(self.source.span(token.start, token.end), "here")
+        help_ = Suggestion("give parts of it names, with `val`")
+        return Advice(Diagnostic("AX0108", f"this nests more than {MAX_DEPTH} levels deep", (label,), (), (help_,)))
+
+    def _is_consequence(self, stopped: int) -> bool:
+        """Whether text was left out of the declaration being read, which may well be all that is wrong."""
+        starts, ends = self.machine.starts, self.machine.ends
+        start = (starts[1] if len(starts) > 1 else ends[0]) if self.is_program else 0
+        return any(start <= offset <= self.tokens[stopped].start for offset in self.lexed.left_out)
+
+    # ── going on after an error; see Note [Recovery] ────────────────────────────────────────────────────────────────────
+
+    def _to_top(self) -> None:
+        self.machine.pop(len(self.machine.values) - 1)
+
+    def _resynchronise(self, at: int) -> int:
+        """Skip tokens from number `at`; the number of the one to read on from, for which the machine is then ready."""
+        anywhere, margin, nested = len(self.machine.values) == 1, self._margin(), 0
+        let = _innermost_let(self.machine)
+        for number in range(at, len(self.tokens)):
+            token = self.tokens[number]
+            kind = token.kind
+            if kind == END or (kind in DECLARATIONS and (anywhere or self._at_margin(token, margin))):
+                self._to_top()
+                return number
+            if let is None:
+                continue
+            if kind == "let":
+                nested += 1
+            elif kind == "end" and nested:
+                nested -= 1
+            elif nested == 0 and self._patch_let(let, kind):
+                return number
+        raise AssertionError("the tokens end in $END")
+
+    def _patch_let(self, let: int, kind: str) -> bool:
+        """Make the machine ready for a token of this kind in the innermost `let`, if it can go on there."""
+        machine, values = self.machine, self.machine.values
+        following = [v.kind if isinstance(v, Token) else "" for v in values[let + 1 : let + 3]]
+        has_declarations, has_in = following[:1] == [""], following[1:] == ["in"]
+        if kind != "end" and (has_in or kind not in DECLARATIONS | {"in"}):
+            return False
+        machine.pop(len(values) - (let + 1 + has_declarations + has_in))
+        here = machine.ends[-1]
+        if not has_declarations and kind in ("in", "end"):
+            machine.push("run{decl}", [], here, here)
+        if kind == "end":
+            if not has_in:
+                machine.push("in", Token("in", "in", here, here), here, here)
+            machine.push("expr", syntax.Tuple((), span=self.source.span(here, here)), here, here)
+        return True
+
+    def _margin(self) -> int | None:
+        """The column of the declaration of the file that is being read."""
+        return self._column(self.machine.starts[1]) if len(self.machine.starts) > 1 else None
+
+    def _column(self, offset: int) -> int:
+        return offset - self.lexed.blanked.rfind("\n", 0, offset)
+
+    def _at_margin(self, token: Token, margin: int | None) -> bool:
+        """Whether a token is the first on its line, and no further to the right than the margin."""
+        column = self._column(token.start)
+        return (margin is None or column <= margin) and not self.lexed.blanked[token.start - column + 1 : token.start].strip()
+
+    def _swallowed(self, stopped: int) -> tuple[int, Open] | None:
+        """The first declaration at the margin that an open `let` has taken, and that `let`. See Note [Swallowed declarations]."""
+        if not self.is_program or len(self.machine.values) == 1:
+            return None
+        margin = self._margin()
+        lets = [v for v in self.machine.values if isinstance(v, Token) and v.kind == "let"]
+        if not lets or self._at_margin(lets[0], margin):
+            return None  # who begins a line with `let` at the margin may well put its declarations there
+        first = bisect_right(self.tokens, lets[0].start, key=lambda t: t.start)
+        for number in range(first, stopped):
+            token = self.tokens[number]
+            if token.kind in DECLARATIONS and self._at_margin(token, margin):
+                self.rereads -= stopped - number
+                taker = max((let for let in lets if let.start < token.start), key=lambda t: t.start)
+                return (number, Open(taker, "in")) if self.rereads > 0 else None
+        return None
+
+
+def _innermost_let(machine: Machine) -> int | None:
+    """The number of the last open `let` among the machine's values."""
+    values = machine.values
+    return next((i for i in range(len(values) - 1, -1, -1) if isinstance(values[i], Token) and values[i].kind == "let"), None)
+
+
+def _offset(diagnostic: Diagnostic) -> int:
+    return diagnostic.labels[0].span.start

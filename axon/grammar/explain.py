@@ -1,0 +1,371 @@
+"""What to say when a token does not fit: what was found, what was expected, and which known mistake it looks like.
+
+A rule is a function from a `Trouble` to an `Advice`, or None when it does not apply; the first that applies wins. The stacks
+of the machine tell where we are: a bracket or keyword that is still among its values has not been closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from axon import syntax as s
+from axon.diagnostics import Diagnostic, Label, Suggestion
+from axon.grammar.build import REDUCTIONS
+from axon.grammar.lexer import END, Token
+from axon.grammar.machine import Machine
+from axon.grammar.mistakes import DECLARING, IN_EXPRESSIONS
+from axon.source import SourceFile, Span
+
+DECLARATIONS = frozenset({"val", "fun", "type", "sig", "import"})
+RELATIONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
+BRACKETS = {"(": ")", "[": "]", "{": "}", "[|": "|]"}
+_CLOSERS = frozenset({*BRACKETS.values(), "in", "end", "then", "else"})
+_BOUNDARIES = _CLOSERS | DECLARATIONS | {END}
+
+# What a state waits for, told by the nonterminals it can go on with; the first that fits.
+_PHRASES = (
+    ("decl", "a declaration"), ("atom", "an expression"), ("atype", "a type"), ("param", "a parameter"), ("apat", "a pattern"),
+    ("bind", "an index"), ("element", "an element type such as `f16`"), ("operator", "an operator such as `+`"),
+    ("datom", "a dimension"), ("field_expr", "a field"), ("field_pat", "a field"), ("field_type", "a field"), ("tparam", "a parameter"), ("rel", "a comparison such as `=`"),
+)  # fmt: skip
+_EXPRESSIONS = (
+    s.Var, s.Int, s.Float, s.Operator, s.Apply, s.ApplyDims, s.Unary, s.Binary, s.Tuple, s.Record, s.Field, s.Project, s.Access,
+    s.Ascribe, s.Coerce, s.Cast, s.Let, s.Fn, s.If, s.For, s.Reduce, s.Loop, s.Array,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """What is not closed where the parser stands, and what would close it."""
+
+    token: Token
+    closer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A diagnostic, and the tokens to read in place of the one that does not fit; None to skip to where reading can go on."""
+
+    diagnostic: Diagnostic
+    instead: tuple[Token, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A machine that cannot go on at token number `at`."""
+
+    file: SourceFile
+    machine: Machine
+    tokens: Sequence[Token]
+    at: int
+
+    @property
+    def found(self) -> Token:
+        return self.tokens[self.at]
+
+    @property
+    def before(self) -> Token | None:
+        return self.tokens[self.at - 1] if self.at > 0 else None
+
+    @property
+    def shown(self) -> str:
+        return "the end of the text" if self.found.kind == END else f"`{clip(self.found.text)}`"
+
+    @property
+    def place(self) -> Span:
+        """The found token; at the end of the text, the last one read, since nothing can be seen there."""
+        token = self.before if self.found.kind == END and self.before else self.found
+        return self.file.span(token.start, token.end)
+
+    def accepts(self, kind: str) -> bool:
+        return self.machine.accepts(kind)
+
+    def read(self, kind: str) -> Token:
+        """A token of another kind, in the place of the found one."""
+        return Token(kind, kind, self.found.start, self.found.end)
+
+    def advise(
+        self, code: str, message: str, *more: Label, note: str = "", help: str = "", instead: tuple[Token, ...] | None = None
+    ) -> Advice:
+        return Advice(
+            Diagnostic(
+                code, message, (Label(self.place), *more), (note,) if note else (), (Suggestion(help),) if help else ()
+            ),
+            instead,
+        )
+
+
+def clip(text: str) -> str:
+    return text if len(text) <= 30 else f"{text[:29]}…"
+
+
+def explain(trouble: Trouble) -> Advice:
+    return next(advice for rule in _RULES if (advice := rule(trouble)) is not None)
+
+
+def innermost_open(machine: Machine) -> Open | None:
+    """The innermost bracket or keyword that waits for something to close it."""
+    arrows = 0
+    seen: set[str] = set()  # words between here and the stack's top
+    for value in reversed(machine.values):
+        if not isinstance(value, Token):
+            continue
+        match value.kind:
+            case "(" | "[" | "{" | "[|" as bracket:
+                return Open(value, BRACKETS[bracket])
+            case "let":
+                return Open(value, "end" if "in" in seen else "in")
+            case "if" if "else" in seen:
+                seen -= {"then", "else"}
+            case "if":
+                return Open(value, "else" if "then" in seen else "then")
+            case "for" | "fn":
+                if arrows == 0:
+                    return Open(value, "=>")
+                arrows -= 1
+            case "val" | "fun" | "type" if "=" not in seen:
+                return Open(value, "=")
+            case "val" | "fun" | "type" | "sig" | "import":
+                seen.clear()
+                arrows = 0
+                continue
+            case "=>":
+                arrows += 1
+        seen.add(value.kind)
+    return None
+
+
+# ── rules ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _stray_comment_end(t: Trouble) -> Advice | None:
+    if t.found.kind == ")" and t.before and t.before.kind == "*" and t.before.end == t.found.start:
+        return t.advise("AX0103", "this `*)` closes no comment")
+    return None
+
+
+def _chained_comparison(t: Trouble) -> Advice | None:
+    values = t.machine.values
+    if t.found.kind not in RELATIONS or len(values) < 3 or not isinstance(values[-2], Token):
+        return None
+    first = values[-2]
+    if first.kind not in RELATIONS or not isinstance(values[-3], _EXPRESSIONS) or not isinstance(values[-1], _EXPRESSIONS):
+        return None
+    text = clip(t.file.text[t.machine.starts[-1] : t.machine.ends[-1]])
+    both = f"{clip(t.file.text[t.machine.starts[-3] : t.machine.ends[-3]])} {first.kind} {text}"
+    label = Label(t.file.span(first.start, first.end), "the first comparison")
+    return t.advise(
+        "AX0112", f"comparisons do not chain: `{both}` is already true or false", label,
+        help=f"write `{both} andalso {text} {t.found.kind} …`",
+    )  # fmt: skip
+
+
+# A symbol that was found, the one that fits in its place, and why.
+_SWAPS = (
+    ("->", "=>", "`->` stands only in types: a body follows `=>`"),
+    ("=", "=>", "a body follows `=>` here, not `=`"),
+    (":", "=>", "a body follows `=>` here, not `:`"),
+    ("->", ":", "the type of a result follows `:`, not `->`"),
+    ("=>", "=", "a body follows `=` here, not `=>`"),
+    (":", "=", "a field or a state is given its value with `=`, not `:`"),
+    ("=", ":", "a type follows `:` here, not `=`"),
+    ("in", "<", "an index is bounded with `<`, not `in`"),
+)
+
+
+def _swap(t: Trouble) -> Advice | None:
+    """Another symbol would fit. In an expression many do, so there only an unfinished `fn` or `for` explains an arrow."""
+    opened = innermost_open(t.machine)
+    in_expression = t.accepts("+")
+    for found, meant, why in _SWAPS:
+        if found == t.found.kind and t.accepts(meant) and (not in_expression or (opened and opened.closer == meant)):
+            if found == "in" and not (opened and opened.token.kind == "for"):
+                continue
+            return t.advise("AX0101", why, instead=(t.read(meant),))
+    return None
+
+
+def _keyword_as_name(t: Trouble) -> Advice | None:
+    found, before = t.found, t.before
+    if not found.kind.isidentifier() or found.kind.isupper() or not t.accepts("NAME") or t.accepts("+") or before is None:
+        return None
+    same_line = "\n" not in t.file.text[before.end : found.start]
+    if same_line and _waits_for(t.machine) in ("a pattern", "a parameter", "an index", "a name"):
+        message = f"`{found.text}` is a word of the language, so it cannot be a name"
+        return t.advise("AX0101", message, instead=(Token("NAME", found.text, found.start, found.end),))
+    return None
+
+
+def _declaration(t: Trouble) -> Advice | None:
+    """Something else where a declaration begins: at the top, or after `let`."""
+    if "decl" not in t.machine.table.states[t.machine.states[-1]]:
+        return None
+    found, values = t.found, t.machine.values
+    following = t.tokens[t.at + 1].kind if t.at + 1 < len(t.tokens) else END
+    in_let = bool(values) and isinstance(values[-1], Token)
+    if in_let and found.kind == "NAME" and following in ("=", ":"):
+        val = t.read("val")
+        return t.advise(
+            "AX0101", "`let` is followed by declarations", help=f"write `let val {clip(found.text)} = …`", instead=(val, found)
+        )
+    if in_let:
+        return t.advise("AX0101", f"expected a declaration after `let`, found {t.shown}", help="write `let val x = … in … end`")
+    if found.kind in _CLOSERS:
+        return _stray_closer(t)
+    meant = DECLARING.get(found.text)
+    if meant == "let":
+        return t.advise("AX0113", f"`{found.text}` begins no declaration in Axon", help="write `let … in … end`")
+    if meant is not None:
+        return t.advise("AX0113", f"`{found.text}` begins no declaration in Axon: write `{meant}`")
+    if found.kind == "NAME" and following == "=":
+        val = t.read("val")
+        return t.advise(
+            "AX0101", "a declaration begins with `val` or `fun`", help=f"write `val {clip(found.text)} = …`", instead=(val, found)
+        )
+    return t.advise(
+        "AX0101", f"expected a declaration, found {t.shown}",
+        note="a file is a list of declarations, which begin with `val`, `fun`, `type`, `sig` or `import`",
+    )  # fmt: skip
+
+
+_OWNERS = {"in": "let", "end": "let", "then": "if", "else": "if"}
+
+
+def _stray_closer(t: Trouble) -> Advice | None:
+    """A closing word or bracket of something that was never opened."""
+    kind, opened = t.found.kind, {v.kind for v in t.machine.values if isinstance(v, Token)}
+    openers = {_OWNERS[kind]} if kind in _OWNERS else {o for o, c in BRACKETS.items() if c == kind}
+    if kind not in _CLOSERS or opened & openers:
+        return None
+    wanted = _OWNERS.get(kind) or next(iter(openers))
+    return t.advise("AX0101", f"this `{kind}` has no `{wanted}` before it")
+
+
+def _literals(t: Trouble) -> Advice | None:
+    """`[1, 2]`, `.5`, `1.`"""
+    waits = _waits_for(t.machine)
+    if t.found.kind == "[" and waits == "an expression":
+        return t.advise("AX0113", "an array is written `[| 1, 2 |]`; `[` alone reads from the tensor before it")
+    if t.found.kind == "PROJ" and waits == "an expression":
+        instead = (Token("FLOAT", f"0{t.found.text}", t.found.start, t.found.end),)
+        return t.advise(
+            "AX0101", "a number begins with a digit", help=f"write `0{clip(t.found.text)}`", instead=instead
+        )
+    number = t.tokens[t.at - 2] if t.at > 1 else None
+    if t.before and t.before.kind == "." and number and number.kind == "INT" and waits == "a name":
+        message = "a number does not end with a dot"
+        return t.advise("AX0101", message, help=f"write `{clip(number.text)}.0`")
+    return None
+
+
+def _particular(t: Trouble) -> Advice | None:
+    """Mistakes that the last few symbols give away."""
+    values, found = t.machine.values, t.found
+    last = [v.kind if isinstance(v, Token) else "" for v in values[-2:]]
+    if found.kind == "=" and last == ["fun", "NAME"]:
+        return t.advise(
+            "AX0101", f"a `fun` needs a parameter, and `{clip(values[-1].text)}` has none",
+            help=f"for a value write `val {clip(values[-1].text)} = …`; for a function of nothing, `()` after its name",
+        )  # fmt: skip
+    if last[-1:] == ["loop"] or last[-1:] == ["unfold"]:
+        return t.advise("AX0101", f"the state of a `{values[-1].kind}` stands in parentheses: `{values[-1].kind} (s = …) for …`")
+    if last[-1:] == ["cast"]:
+        return t.advise("AX0101", f"expected an element type after `cast`, found {t.shown}", help="write `cast f32 x`")
+    if found.kind == ".." and (t.accepts("RUN")):
+        return t.advise("AX0101", "the dots of a shape variable touch its name", help="write `..s`")
+    if found.kind in (".", ",") and last == ["import", "NAME"]:
+        return t.advise("AX0101", "an `import` names one module, by one word")
+    if found.kind == "," and values and isinstance(values[-1], (s.Apply, s.Var)) and _reduces(values[-1]):
+        return t.advise("AX0101", "no commas between the indices of a reduction", help="as in `sum i j => …`")
+    if found.kind == ")" and last == ["(", "NAME"] and t.accepts(","):
+        return t.advise("AX0101", f"one index stands without parentheses: `{clip(values[-1].text)}`")
+    if found.kind == ":" and isinstance(values[-1], _EXPRESSIONS):
+        return t.advise("AX0101", "a type for an expression needs parentheses around both", help="write `(e : t)`")
+    return None
+
+
+def _reduces(head: s.Expr) -> bool:
+    while isinstance(head, s.Apply):
+        head = head.function
+    return isinstance(head, s.Var) and head.name in REDUCTIONS
+
+
+def _never_closed(t: Trouble) -> Advice | None:
+    opened = innermost_open(t.machine)
+    if opened is None or not t.accepts(opened.closer):
+        return None
+    if opened.token.kind in BRACKETS and t.found.kind not in _BOUNDARIES:
+        return None
+    return never_closed(t, opened) if opened.closer not in ("=>", "=") else None
+
+
+def never_closed(t: Trouble, opened: Open) -> Advice:
+    """The opening word or bracket comes first, since that is where the mend begins."""
+    word, closer = opened.token.kind, opened.closer
+    code, what = {
+        "in": ("AX0102", "this `let` has no `in`"),
+        "then": ("AX0117", "this `if` has no `then`"),
+        "else": ("AX0117", "this `if` has no `else`, so it would have no value when its condition is false"),
+    }.get(closer, ("AX0102", f"this `{word}` is never closed"))
+    message = what if closer == "else" else f"{what}: expected `{closer}` before {t.shown}"
+    labels = (Label(t.file.span(opened.token.start, opened.token.end)), Label(t.place, f"expected `{closer}` {_where(t)}"))
+    return Advice(Diagnostic(code, message, labels, (), _hints(t)))
+
+
+def _where(t: Trouble) -> str:
+    return "after this" if t.found.kind == END else "before this"
+
+
+def _expected(t: Trouble) -> Advice:
+    """When no rule knows better: what would have fitted."""
+    opened = innermost_open(t.machine)
+    waits = _waits_for(t.machine)
+    after = f" after `{clip(t.before.text)}`" if t.before else ""
+    labels = [Label(t.place)]
+    if waits is not None:
+        message = f"expected {waits}{after}, found {t.shown}"
+    elif opened is not None and t.accepts(opened.closer):
+        message = f"expected `{opened.closer}`{after}, found {t.shown}"
+        labels.append(Label(t.file.span(opened.token.start, opened.token.end), f"to close this `{opened.token.kind}`"))
+        if opened.closer in ("=>", "="):
+            labels.pop()
+    else:
+        fits = [k for k in ("=", "=>", ":", "->", ".", "(", ")", "]", "}", "|]", ",", "for") if t.accepts(k)]
+        if fits and not t.accepts("+"):
+            listed = " or ".join(f"`{k}`" for k in fits[:3])
+            message = f"expected {listed}{after}, found {t.shown}"
+        else:
+            message = f"{t.shown} cannot follow{after.removeprefix(' after')}" if t.before else f"{t.shown} cannot stand here"
+    return Advice(Diagnostic("AX0101", message, tuple(labels), (), _hints(t)))
+
+
+def _hints(t: Trouble) -> tuple[Suggestion, ...]:
+    """A word for a word of another language that stands on the same line before the trouble."""
+    for token in reversed(t.tokens[max(0, t.at - 12) : t.at + 1]):
+        if "\n" in t.file.text[token.end : t.found.start]:
+            break
+        if token.kind == "NAME" and token.text in IN_EXPRESSIONS:
+            return (Suggestion(IN_EXPRESSIONS[token.text]),)
+    return ()
+
+
+def _waits_for(machine: Machine) -> str | None:
+    """What must come next, in words, where the text so far cannot be complete; None where it could."""
+    state = machine.table.states[machine.states[-1]]
+    moves = {symbol: to for symbol, to in state.items() if symbol not in machine.table.nonterminals}
+    starts_empty = {machine.table.rules[~to].size for to in moves.values() if to < 0} == {0}
+    if any(to < 0 for to in moves.values()) and not starts_empty:
+        return None
+    for symbol, phrase in _PHRASES:
+        if symbol in state:
+            return phrase
+    if set(moves) == {"NAME"}:
+        return "a name"
+    return None
+
+
+_RULES: tuple[Callable[[Trouble], Advice | None], ...] = (
+    _stray_comment_end, _chained_comparison, _declaration, _swap, _keyword_as_name, _literals, _particular, _stray_closer,
+    _never_closed, _expected,
+)  # fmt: skip
