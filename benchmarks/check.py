@@ -25,7 +25,7 @@ GENERATED_TARGET = 2.0  # seconds for 1,000 lines
 GROWTH_TARGET = 1.3  # exponent of time in length, between 250 and 4,000 lines
 LENGTHS = (250, 500, 1000, 2000, 4000)
 
-# What people write: each block uses the one before it. Eight lines each, with the empty one.
+# What people write, eight lines at a time; each block uses the one before it.
 BLOCK = """\
 type layer{n}[d, k] = {{ w : f32[d, k], b : f32[k] }}
 fun dense{n} (p : layer{n}[d, k]) (x : f32[b, d]) = for i j => (sum c => x[i, c] * p.w[c, j]) + p.b[j]
@@ -60,7 +60,7 @@ def cold_check(path: Path, repeats: int = REPEATS) -> float:
 
 
 def growth(points: list[tuple[int, float]]) -> float:
-    """The exponent e of time ~ lines ** e, by least squares, after taking away the time of an empty file."""
+    """The exponent e of time ~ lines ** e, by least squares."""
     from math import log
 
     xs = [log(n) for n, _ in points]
