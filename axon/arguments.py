@@ -20,7 +20,7 @@ from axon.source import SourceFile
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-MAX_BYTES = 1 << 36  # of one array that is asked for by its shape
+MAX_BYTES = 1 << 30  # of one array that is asked for by its shape
 MAX_DEPTH = 32
 
 _NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|inf\b|nan\b)"

@@ -126,9 +126,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _emit(arguments: argparse.Namespace) -> int:
-    if arguments.stage in LATER_STAGES:
+    if arguments.stage not in STAGES:
+        kind = "this build of Axon has" if arguments.stage in LATER_STAGES else "there is"
         note = f"the stages of this build are {', '.join(STAGES)}"
-        raise AxonError((Diagnostic("AX0602", f"this build of Axon has no stage `{arguments.stage}`", notes=(note,)),))
+        raise AxonError((Diagnostic("AX0602", f"{kind} no stage `{arguments.stage}`", notes=(note,)),))
     path, name = _split(arguments.path)
     if arguments.stage == "ast":
         from axon.dump import outline
@@ -217,7 +218,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     if text is None:
         near = nearest(code, all_codes())
         help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
-        raise AxonError((Diagnostic("AX0405", f"there is no code `{arguments.code}`", suggestions=help),))
+        raise AxonError((Diagnostic("AX0409", f"there is no code `{arguments.code}`", suggestions=help),))
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         from rich.console import Console
         from rich.markdown import Markdown
@@ -375,12 +376,12 @@ def _parser() -> argparse.ArgumentParser:
     run = add("run", _run, "call a function and print or save its result")
     run.add_argument("path", metavar="PATH[:NAME]")
     add_call(run)
-    run.add_argument("--target", choices=("cpu", "cuda", "simulate"))
+    run.add_argument("--target", metavar="TARGET", help="where to run: cpu")
     run.add_argument("--out", metavar="FILE", help="save the result: .npy, or .npz for several arrays")
 
     emit = add("emit", _emit, "print what a phase of the compiler makes")
     emit.add_argument("path", metavar="PATH[:NAME]")
-    emit.add_argument("--stage", choices=(*STAGES, *LATER_STAGES), required=True)
+    emit.add_argument("--stage", metavar="STAGE", required=True, help=", ".join(STAGES))
     add_call(emit)
 
     fmt = add("fmt", _fmt, "lay programs out in the standard way, in place")

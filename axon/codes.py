@@ -18,6 +18,7 @@ NAME_CODES = {
     "AX0406": "reserved or misused name",
     "AX0407": "unknown type name",
     "AX0408": "file cannot be read",
+    "AX0409": "no such code",
 }
 CALL_CODES = {
     "AX0501": "sizes break the contract",
@@ -26,7 +27,7 @@ CALL_CODES = {
     "AX0504": "wrong element type",
     "AX0505": "wrong arguments",
     "AX0506": "wrong rank",
-    "AX0507": "no such function",
+    "AX0507": "no such declaration",
     "AX0508": "an argument cannot be read",
     "AX0509": "a doctest failed",
 }
