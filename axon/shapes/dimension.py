@@ -20,7 +20,7 @@ Sizes are bounded: an operation that would pass a limit raises `DimensionTooLarg
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import gcd
 from typing import TypeAlias
 
@@ -32,6 +32,7 @@ MAX_COEFFICIENT = 2**63
 MAX_STEPS = 50_000  # term products of one multiplication
 MAX_WEIGHT = 20_000  # leaves of the whole tree, atoms unfolded
 MAX_DEPTH = 40  # of atoms inside atoms
+_LONG = 16  # terms or degree from which weighing a result is worth its time; each atom is weighed when it is made
 
 
 class DimensionTooLarge(Exception):
@@ -44,6 +45,13 @@ class Quotient:
 
     dividend: Dim
     divisor: Dim
+    code: int = field(init=False, repr=False, compare=False)  # the hash, which is asked for often
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "code", hash((self.dividend, self.divisor)))
+
+    def __hash__(self) -> int:
+        return self.code
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,13 @@ class Minimum:
     """The least of two or more Dims, in the order of `sort_key`."""
 
     items: tuple[Dim, ...]
+    code: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "code", hash(self.items))
+
+    def __hash__(self) -> int:
+        return self.code
 
 
 Atom: TypeAlias = "Symbol | Quotient | Minimum"
@@ -239,7 +254,7 @@ class Dim:
                 terms[monomial] = total
             else:
                 terms.pop(monomial, None)
-        return _light(Dim(terms))
+        return Dim(terms) if len(terms) <= _LONG else _checked(Dim(terms))
 
     def _times(self, other: Dim) -> Dim:
         if len(self._terms) * len(other._terms) > MAX_STEPS:
@@ -257,7 +272,7 @@ class Dim:
                     del terms[monomial]
             if len(terms) > MAX_TERMS:
                 raise DimensionTooLarge(f"a product of more than {MAX_TERMS} terms")
-        return _light(Dim(terms))
+        return Dim(terms) if self.degree + other.degree <= _LONG and len(terms) <= _LONG else _checked(Dim(terms))
 
     def exact_quotient(self, divisor: Dim) -> Dim | None:
         """The polynomial q with self = q * divisor, if there is one (integer coefficients; atoms are not looked into)."""
@@ -361,7 +376,7 @@ def dim_sum(items: Iterable[DimLike]) -> Dim:
     for item in items:
         for monomial, coefficient in Dim.of(item)._terms.items():
             terms[monomial] = terms.get(monomial, 0) + coefficient
-    return _light(Dim({m: c for m, c in terms.items() if c}))
+    return _checked(Dim({m: c for m, c in terms.items() if c}))
 
 
 # ── monomials and atoms ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -455,20 +470,18 @@ def _evaluate_atom(atom: Quotient | Minimum, values: Mapping[Symbol, int]) -> in
             return min(item.evaluate(values) for item in items)
 
 
-def _light(dim: Dim) -> Dim:
-    """The Dim itself, unless it is too heavy."""
-    # Without compound atoms the limits on terms and degree suffice, and most Dims are small enough to see that at once.
-    compound = len(dim._terms) > 8 or any(not isinstance(atom, Symbol) for monomial in dim._terms for atom in monomial)
-    if compound and dim.weight > MAX_WEIGHT and dim.depth:
-        raise DimensionTooLarge("a dimension of too many parts")
+def _checked(dim: Dim) -> Dim:
+    """The Dim itself, unless it is too heavy. Without compound atoms the limits on terms and degree suffice."""
+    if any(not isinstance(atom, Symbol) for monomial in dim._terms for atom in monomial):
+        if dim.weight > MAX_WEIGHT:
+            raise DimensionTooLarge("a dimension of too many parts")
+        if dim.depth > MAX_DEPTH:
+            raise DimensionTooLarge("a dimension of too many divisions inside divisions")
     return dim
 
 
 def _of_atom(atom: Quotient | Minimum) -> Dim:
-    dim = Dim({(atom,): 1})
-    if dim.depth > MAX_DEPTH:
-        raise DimensionTooLarge("a dimension of too many divisions inside divisions")
-    return _light(dim)
+    return _checked(Dim({(atom,): 1}))
 
 
 # ── floor division ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -20,8 +20,8 @@ from time import monotonic
 from typing import TypeAlias
 
 from axon.names import Symbol
-from axon.shapes.dimension import Dim, DimensionTooLarge, Monomial, without
-from axon.shapes.prove import Answer, Facts, prove, unsatisfiable
+from axon.shapes.dimension import Dim, DimensionTooLarge, Monomial, divided, without
+from axon.shapes.prove import Answer, Facts, nonnegative, positive, prove, reduced, unsatisfiable
 from axon.shapes.relation import Relation
 
 _ZERO = Dim.of(0)
@@ -166,7 +166,7 @@ class _Solver:
             self._judge_forced()
 
     def substitution(self) -> dict[Symbol, Dim]:
-        return {v: self._resolve(Dim.of(v))[0] for v in sorted(self._images, key=lambda v: self._rank[v])}
+        return {v: reduced(self._facts, self._resolve(Dim.of(v))[0]) for v in sorted(self._images, key=lambda v: self._rank[v])}
 
     # ── substitution ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -292,7 +292,7 @@ class _Solver:
             free = self._free(slack)
             for v in free:
                 split = slack.linear_in(v)
-                if split is not None:
+                if split is not None and self._sign(split[0]):
                     known = split[0].constant is not None
                     candidates.append(((not known, len(self._free(split[0])), len(free), -self._rank[v]), number, v))
         if not candidates:
@@ -306,19 +306,26 @@ class _Solver:
                 self._bind_quotient(v, *split, equation)
         return True
 
+    def _sign(self, dim: Dim) -> int:
+        """1 if it is known not to be negative, -1 if not positive, 0 if neither."""
+        return 1 if nonnegative(self._facts, dim) else -1 if nonnegative(self._facts, -dim) else 0
+
     def _bind_quotient(self, variable: Symbol, coefficient: Dim, rest: Dim, equation: _Open) -> None:
         """variable := -rest / coefficient, with its conditions."""
-        if coefficient.terms[0][0] < 0:
+        if self._sign(coefficient) < 0:
             coefficient, rest = -coefficient, -rest
         exact = (-rest).exact_quotient(coefficient)
         if exact is not None:
             self._bind(variable, exact, equation)
             return
-        value = -rest // coefficient
-        self._divided.append((Relation(-rest % coefficient, "=", _ZERO), equation.used))
+        factor = 1
         if coefficient.constant is None:
             self._divided.append((Relation(coefficient, ">=", Dim.of(1)), equation.used))
-        self._bind(variable, value, equation)
+        else:  # it is coprime to the number that all terms of the rest share, which it therefore need not divide
+            factor = rest.content
+            rest = divided(rest, factor)
+        self._divided.append((Relation(-rest % coefficient, "=", _ZERO), equation.used))
+        self._bind(variable, -rest // coefficient * factor, equation)
 
     # ── judgement ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -408,8 +415,8 @@ def simplify(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, ...
 
     A quotient's divisor is known not to be 0 where it occurs, so `d % h = 0` makes `h >= 1` superfluous.
     """
-    kept = sorted({_canonical(r) for r in relations}, key=_complexity)
-    kept = [r for r in kept if r.trivial is not True or r.left.quotients]
+    kept = [r for r in {_canonical(r, facts): None for r in relations} if r.trivial is not True or r.left.quotients]
+    kept = sorted(_joined(kept), key=_complexity)
     for relation in reversed(kept):  # the complicated ones go first
         others = [r for r in kept if r is not relation]
         if prove(facts.assume(*others), relation) is Answer.PROVED and _defined_by(relation, others, facts):
@@ -420,25 +427,37 @@ def simplify(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, ...
 def _defined_by(relation: Relation, others: list[Relation], facts: Facts) -> bool:
     """Whether the divisors in a relation are known not to be 0 without it."""
     known = facts.assume(*others)
-    return all(
-        prove(known, Relation(q.divisor, "<>", _ZERO)) is Answer.PROVED for q in relation.left.quotients | relation.right.quotients
-    )
+    return all(prove(known, Relation(q.divisor, "<>", _ZERO)) is Answer.PROVED for q in relation.left.quotients)
 
 
-def _canonical(relation: Relation) -> Relation:
-    """slack op 0, with coprime coefficients and, of an equality, a positive leading one."""
+def _canonical(relation: Relation, facts: Facts) -> Relation:
+    """slack op 0, without factors known to be positive and, of an equality, with a positive leading coefficient."""
     slack, op = relation.slack, relation.op if relation.op in ("=", "<>") else ">="
     varying = [c for m, c in slack.mapping.items() if m]
     if not varying:
         return Relation(slack, op, _ZERO)
+    for v in sorted(slack.variables, key=lambda v: v.id):
+        one: Monomial = (v,)
+        while all(v in m for m in slack.mapping) and positive(facts, Dim.of(v)):
+            slack = Dim({left: c for m, c in slack.mapping.items() if (left := without(m, one)) is not None})
     step = gcd(*varying)
     if op == ">=":
         slack = Dim({m: c // step for m, c in slack.mapping.items() if c // step})
     elif slack.offset % step == 0:
-        slack = Dim({m: c // step for m, c in slack.mapping.items()})
+        slack = divided(slack, step)
         if slack.terms[0][0] < 0:
             slack = -slack
+    if op == "<>" and (nonnegative(facts, slack) or nonnegative(facts, -slack)):
+        return Relation((slack if nonnegative(facts, slack) else -slack) - 1, ">=", _ZERO)
     return Relation(slack, op, _ZERO)
+
+
+def _joined(relations: list[Relation]) -> list[Relation]:
+    """p = 0 in place of p >= 0 and -p >= 0."""
+    least = {r.left for r in relations if r.op == ">="}
+    equal = {p if p.terms[0][0] > 0 else -p for p in least if -p in least}
+    found = [r for r in relations if not (r.op == ">=" and (r.left in equal or -r.left in equal))]
+    return found + [Relation(p, "=", _ZERO) for p in equal if Relation(p, "=", _ZERO) not in found]
 
 
 def _complexity(relation: Relation) -> tuple[object, ...]:
