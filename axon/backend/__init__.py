@@ -1,0 +1,1 @@
+"""From core to warp-specialized kernels; docs/backend.md walks through the phases in order."""

@@ -1,0 +1,314 @@
+"""The barrier program: roles with every count, byte, parity, fence and wait written out.
+
+`verify`, `simulate` and `emit` all read this form and nothing before it, so a wrong count or a flipped parity that the proof
+accepts is also what would run. Barriers are Hopper's mbarriers in shared memory: a phase completes when its pending arrivals and
+its expected bytes are both used up; waiting for a parity passes when the newest complete phase has it. Each role keeps, for each
+ring, a cursor: the stage it is at and how often it has wrapped.
+
+A tile in shared memory is cut into *panels*: rows of one swizzle width (128 bytes), each panel filled by one bulk copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from axon.backend.schedule import Mapping
+from axon.backend.target import Target
+from axon.backend.tile import Store, Tile, TileAxis
+from axon.core import Value
+from axon.names import Symbol
+
+Side: TypeAlias = Literal["full", "empty"]
+
+# ── what exists ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A tile of each stage, `offset` bytes after the stage begins. Its panels are `panel` bytes apart, `width` elements wide."""
+
+    tile: Tile
+    offset: int
+    panel: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """`full` and `empty` count the arrivals that complete a phase of those barriers. Offsets are bytes of shared memory."""
+
+    symbol: Symbol
+    depth: int
+    fields: tuple[Field, ...]
+    full: int
+    empty: int
+    barriers: int  # offset of the first full barrier; each stage has full, then empty, 8 bytes each
+    data: int
+    stage: int  # bytes of one stage
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Where a consumer lays out what it stores: `slots` of `slot` bytes for each consumer."""
+
+    symbol: Symbol
+    offset: int
+    slot: int
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """A TMA view of a tensor: the box that one copy moves, in the tensor's dimension order, the contiguous one last."""
+
+    tensor: Symbol
+    box: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinate:
+    """A place along a tensor's dimension: step · piece(axis) + offset + by_rank · rank in the cluster + by_consumer · consumer."""
+
+    axis: Symbol
+    step: int
+    offset: int = 0
+    by_rank: int = 0
+    by_consumer: int = 0
+
+
+# ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Await:
+    """Wait at the cursor's stage for parity `first` in the cursor's first round, and the other in every second one."""
+
+    ring: Ring
+    side: Side
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """One arrival at the full barrier of the cursor's stage, which also announces so many bytes."""
+
+    ring: Ring
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Copy a box to `offset + by_rank · rank` in the cursor's stage, of this block or of each block of the cluster at once; its
+    bytes count at the full barrier there."""
+
+    ring: Ring
+    descriptor: Descriptor
+    at: tuple[Coordinate, ...]
+    field: int
+    offset: int
+    by_rank: int
+    bytes: int
+    multicast: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    ring: Ring
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One thread arrives at the empty barrier of the stage `back` behind the cursor: in every block of the cluster, or in this one."""
+
+    ring: Ring
+    back: int
+    cluster: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    accumulator: Tile
+
+
+@dataclass(frozen=True, slots=True)
+class ProductFence:
+    """Orders this warpgroup's registers before the products that follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Issue accumulator[block] += left · right on the cursor's stage; the first step of the loop overwrites instead."""
+
+    accumulator: Tile
+    ring: Ring
+    left: int  # fields of the ring
+    right: int
+    over: Symbol
+    block: int  # which 64 rows of this consumer
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The products since the last commit are one group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retire:
+    accumulator: Tile
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaim:
+    """The thread that stores waits until at most `pending` of its stores still read their buffers."""
+
+    buffer: Buffer
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
+class Meet:
+    """All threads of this consumer wait for each other."""
+
+    barrier: int  # named barrier of consumer 0; the others follow
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """All threads compute 64 rows and `width` columns of a result and write them to a slot of the buffer."""
+
+    buffer: Buffer
+    slot: int
+    store: Store
+    block: int
+    column: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncFence:
+    """Each thread makes its writes to shared memory visible to bulk copies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """One thread stores a slot to the tensor with a bulk copy, clipped at its edges, and commits it as one group."""
+
+    buffer: Buffer
+    slot: int
+    descriptor: Descriptor
+    at: tuple[Coordinate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """All threads compute 64 rows and `width` columns of a result and store them element by element, where they are inside."""
+
+    store: Store
+    block: int
+    column: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """The thread that stores waits until all its stores are complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Depart:
+    """Every thread of the cluster waits for every other, so that no block leaves while another may still reach into it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """Once for each tile of this block, in the program's order; possibly never."""
+
+    body: tuple[Op, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Once for each piece of an axis; at least once."""
+
+    axis: TileAxis
+    body: tuple[Op, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AfterSteps:
+    """The body if the loop over this axis has completed at least so many steps (inside it: before this one)."""
+
+    axis: TileAxis
+    count: int
+    body: tuple[Op, ...]
+
+
+Op: TypeAlias = (
+    "Await | Expect | Copy | Advance | Release | Clear | ProductFence | Product | Commit | Retire | Reclaim | Meet | Write"
+    " | AsyncFence | Send | Scatter | Drain | Depart | Tiles | Steps | AfterSteps"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """`instances` warpgroups that run one body; `elected`: only their first thread does. `registers` per thread, None as launched."""
+
+    name: str
+    instances: int
+    elected: bool
+    registers: int | None
+    body: tuple[Op, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How tiles are numbered: outer axes slowest, then groups of `group` clusters of rows, walked column by column."""
+
+    outer: tuple[TileAxis, ...]
+    rows: TileAxis
+    columns: TileAxis
+    group: int
+    cluster: int
+    cluster_over: Literal["rows", "columns"]
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierProgram:
+    """A kernel. `fenced` says that barriers, once initialized, are published to the cluster before anyone uses them."""
+
+    tensors: tuple[Value, ...]
+    mapping: Mapping
+    target: Target
+    order: Order
+    depth: TileAxis
+    rings: tuple[Ring, ...]
+    buffers: tuple[Buffer, ...]
+    roles: tuple[Role, ...]
+    shared: int
+    fenced: bool = True
+
+    @property
+    def cluster(self) -> int:
+        return self.order.cluster
+
+    @property
+    def threads(self) -> int:
+        return 128 * sum(role.instances for role in self.roles)
+
+    @property
+    def descriptors(self) -> tuple[Descriptor, ...]:
+        """Every TMA view that the kernel uses, in order of first use."""
+        found = (op.descriptor for role in self.roles for op in operations(role.body) if isinstance(op, Copy | Send))
+        return tuple(dict.fromkeys(found))
+
+
+def operations(body: tuple[Op, ...]) -> Iterator[Op]:
+    """Every operation, loops before their bodies."""
+    for op in body:
+        yield op
+        if isinstance(op, Tiles | Steps | AfterSteps):
+            yield from operations(op.body)

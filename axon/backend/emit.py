@@ -1,0 +1,562 @@
+"""The barrier program as Python that numba-cuda compiles and a person can read.
+
+Nothing is decided here: every operation of the barrier program becomes a line or two, in order. The layout of accumulators among
+threads and the encoding of matrix descriptors are the hardware's.
+
+Note [Accumulators]
+    In the accumulators of 64 rows, thread 32 w + l of a warpgroup holds, at 4 g + 2 h + e, row 16 w + l / 4 + 8 h and column
+    8 g + 2 (l % 4) + e.
+
+Note [Matrix descriptors]
+    Bits 0-13 address / 16, 16-29 leading offset / 16, 32-45 stride offset / 16, 62-63 the swizzle (1: 128 bytes). Stored with the
+    reduced axis contiguous, 8 rows are 1024 bytes apart and the next 16 of the reduced axis 32 bytes further. Stored across, the
+    leading offset leads to the next panel of 64, and the next 16 are 16 rows of 128 bytes further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from axon.backend import barriers as b
+from axon.backend.barriers import BarrierProgram, Coordinate, Descriptor, Op, Ring, Role
+from axon.backend.fuse import Unsupported, bare, nodes, reads
+from axon.backend.render import Names
+from axon.backend.scalars import Writer
+from axon.backend.tile import Store, Tile, TileAxis
+from axon.core import Convert, Index, Local, Read, Scalar
+from axon.element import Element
+from axon.names import Symbol
+from axon.shapes.dimension import Dim
+
+
+@dataclass(frozen=True, slots=True)
+class MapParameter:
+    """A TMA descriptor, passed by value."""
+
+    descriptor: Descriptor
+
+
+@dataclass(frozen=True, slots=True)
+class PointerParameter:
+    tensor: Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class StrideParameter:
+    """Elements between neighbours along a dimension of a tensor."""
+
+    tensor: Symbol
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True)
+class SizeParameter:
+    size: Dim
+
+
+Parameter: TypeAlias = "MapParameter | PointerParameter | StrideParameter | SizeParameter"
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """A kernel's source and what its parameters are, in order. Calling `kernel` in the source's name space is the entry."""
+
+    text: str
+    parameters: tuple[Parameter, ...]
+    threads: int
+    cluster: int
+    shared: int
+
+
+_RESERVED = frozenset(
+    "ptx cuda libdevice int32 int64 float32 kernel shared thread lane group consumer rank base steps tile tiles clusters min max "
+    "abs range row row_0 row_1 column place freed inside band height next_outer tile count group warp stage phase left right product not and or if else while for in is def return None True False".split()
+)
+_LOADS = {Element.BF16: "load_bf16", Element.F16: "load_f16", Element.F32: "load_f32", Element.I32: "load_i32"}
+_PACKS = {Element.BF16: "pack_bf16", Element.F16: "pack_f16"}
+
+
+def emit(program: BarrierProgram) -> Emitted:
+    """The kernel's source. Raises `Unsupported` for an epilogue whose operations have no device form."""
+    return _Emitter(program).run()
+
+
+class _Emitter:
+    def __init__(self, program: BarrierProgram) -> None:
+        self.program = program
+        self.names = Names(_RESERVED)
+        self.lines: list[str] = []
+        self.depth = 0
+        self.intrinsics: dict[str, str] = {}  # expression → name
+        self.functions: list[str] = []
+        self.results: dict[Symbol, _Result] = {}
+        self.parameters: dict[Parameter, str] = {}
+
+    def run(self) -> Emitted:
+        program = self.program
+        for value in program.tensors:
+            self.names[value.symbol]
+        for descriptor in program.descriptors:
+            self.parameters[MapParameter(descriptor)] = self.names.free(f"{self.names[descriptor.tensor]}_map")
+        for axis in (*program.order.outer, program.order.rows, program.order.columns, program.depth):
+            self.size(axis.extent)
+        self.depth = 1
+        self.prologue()
+        first = 0
+        for number, role in enumerate(program.roles):
+            self.line(f"{'if' if number == 0 else 'elif'} group < {first + role.instances}:  # {role.name}")
+            self.indented(self.role(role, first))
+            first += role.instances
+        self.line("ptx.cluster_arrive()" if program.cluster > 1 else "ptx.block_sync()")
+        if program.cluster > 1:
+            self.line("ptx.cluster_wait()")
+        body, self.lines = self.lines, []
+        parameters = ", ".join(self.parameters.values())
+        made = [f"{name} = {expression}" for expression, name in self.intrinsics.items()]
+        head = ["from numba import cuda, float32, int32, int64", "from numba.cuda import libdevice", "", "from axon.backend import ptx", ""]
+        text = "\n".join([*head, *made, "", *self.functions, f"def kernel({parameters}):", *body]) + "\n"
+        return Emitted(text, tuple(self.parameters), program.threads, program.cluster, program.shared)
+
+    # ── text ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    def indented(self, body: Iterator[None]) -> None:
+        """Run a generator that writes lines, one level deeper."""
+        self.depth += 1
+        before = len(self.lines)
+        for _ in body:
+            pass
+        if len(self.lines) == before:
+            self.line("pass")
+        self.depth -= 1
+
+    def made(self, expression: str, name: str) -> str:
+        """The module-level name of an intrinsic made by `expression`."""
+        if expression not in self.intrinsics:
+            self.intrinsics[expression] = self.names.free(name)
+        return self.intrinsics[expression]
+
+    def size(self, size: Dim) -> str:
+        constant = size.constant
+        if constant is not None:
+            return str(constant)
+        key = SizeParameter(size)
+        if key not in self.parameters:
+            symbol = size.symbol
+            self.parameters[key] = self.names.free(f"size_{symbol.name}" if symbol else "size")
+        return self.parameters[key]
+
+    def pointer(self, tensor: Symbol) -> str:
+        return self.parameters.setdefault(PointerParameter(tensor), self.names[tensor])
+
+    def stride(self, tensor: Symbol, dimension: int) -> str:
+        key = StrideParameter(tensor, dimension)
+        if key not in self.parameters:
+            self.parameters[key] = self.names.free(f"{self.names[tensor]}_stride{dimension}")
+        return self.parameters[key]
+
+    def piece(self, axis: Symbol) -> str:
+        """The variable that holds the current piece of an axis."""
+        return self.names[axis]
+
+    # ── what every thread does ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def prologue(self) -> None:
+        program, order = self.program, self.program.order
+        self.line("thread = cuda.threadIdx.x")
+        self.line("group = ptx.uniform(int32(thread // 128))")
+        self.line("lane = thread % 128")
+        self.line(f"shared = {self.made('ptx.shared_memory()', 'shared_memory')}()")
+        if program.cluster > 1:
+            self.line(f"{self.made(f'ptx.cluster_of({program.cluster})', 'cluster_of')}()")
+            self.line("rank = ptx.cluster_rank()")
+        self.line("if thread == 0:")
+        self.depth += 1
+        for ring in program.rings:
+            for stage in range(ring.depth):
+                self.line(f"ptx.barrier_init(shared + {ring.barriers + 16 * stage}, {ring.full})")
+                self.line(f"ptx.barrier_init(shared + {ring.barriers + 16 * stage + 8}, {ring.empty})")
+        if program.fenced:
+            self.line("ptx.barrier_init_fence()")
+        self.depth -= 1
+        if program.cluster > 1:
+            self.line("ptx.cluster_arrive()")
+            self.line("ptx.cluster_wait()")
+        else:
+            self.line("ptx.block_sync()")
+        for axis in (order.rows, order.columns):
+            shared = order.cluster if (order.cluster_over == "rows") == (axis == order.rows) else 1
+            unit = axis.step * shared
+            self.line(f"count_{self.piece(axis.symbol)} = ptx.divide({self.size(axis.extent)} + {unit - 1}, {unit})")
+        rows, columns = (self.piece(a.symbol) for a in (order.rows, order.columns))
+        outer = "".join(f" * {self.size(a.extent)}" for a in order.outer)
+        self.line(f"tiles = count_{rows} * count_{columns}{outer}")
+        depth = self.program.depth
+        self.line(f"steps = ptx.divide({self.size(depth.extent)} + {depth.step - 1}, {depth.step})")
+
+    def role(self, role: Role, first: int) -> Iterator[None]:
+        self.current = role
+        if role.registers:
+            grow = not role.elected
+            expression = f"ptx.registers({role.registers}, grow={grow})"
+            self.line(f"{self.made(expression, f'registers_{role.registers}')}()")
+        if role.instances > 1:
+            self.line(f"consumer = group - {first}")
+        else:
+            self.line("consumer = 0")
+        if role.elected:
+            self.line("if lane == 0:")
+            self.depth += 1
+        for ring in self.program.rings:
+            self.line(f"{self.stage(ring)} = 0")
+            self.line(f"{self.phase(ring)} = 0")
+        assert isinstance(role.body[-1], b.Depart), "a role that does not depart"
+        yield from self.block(role.body[:-1])
+        if role.elected:
+            self.depth -= 1
+
+    def stage(self, ring: Ring) -> str:
+        return f"{self.names[ring.symbol]}_stage"
+
+    def phase(self, ring: Ring) -> str:
+        return f"{self.names[ring.symbol]}_phase"
+
+    # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def block(self, body: tuple[Op, ...]) -> Iterator[None]:
+        for op in body:
+            self.op(op)
+            yield
+
+    def op(self, op: Op) -> None:
+        match op:
+            case b.Await(ring=ring, side=side, first=first):
+                parity = f"{self.phase(ring)} ^ 1" if first else self.phase(ring)
+                self.line(f"ptx.barrier_wait({self.barrier(ring, side)}, {parity})")
+            case b.Expect(ring=ring, bytes=size):
+                self.line(f"ptx.barrier_expect({self.barrier(ring, 'full')}, {size})")
+            case b.Copy():
+                self.copy(op)
+            case b.Advance(ring=ring):
+                stage, phase = self.stage(ring), self.phase(ring)
+                self.line(f"{stage} += 1")
+                self.line(f"if {stage} == {ring.depth}:")
+                self.line(f"    {stage} = 0")
+                self.line(f"    {phase} ^= 1")
+            case b.Release(ring=ring, back=back, cluster=cluster):
+                self.release(ring, back, cluster)
+            case b.Clear(accumulator=acc):
+                for name in self.accumulators(acc):
+                    self.line(f"{name} = {self.made(f'ptx.accumulators({self.columns(acc)})', 'zeros')}()")
+            case b.ProductFence():
+                self.line("ptx.product_fence()")
+            case b.Product():
+                self.product(op)
+            case b.Commit():
+                self.line("ptx.product_commit()")
+            case b.Retire(accumulator=acc, pending=pending):
+                retire = self.made(f"ptx.retire({self.columns(acc)}, {pending})", f"retire_{pending}")
+                for name in self.accumulators(acc):
+                    self.line(f"{name} = {retire}({name})")
+            case b.Reclaim(pending=pending):
+                self.line("if lane == 0:")
+                self.line(f"    {self.made(f'ptx.store_wait_read({pending})', f'store_wait_read_{pending}')}()")
+            case b.Meet(barrier=barrier, threads=threads):
+                self.line(f"ptx.named_sync(consumer + {barrier}, {threads})")
+            case b.Write():
+                self.write(op)
+            case b.AsyncFence():
+                self.line("ptx.fence_async()")
+            case b.Send():
+                self.send(op)
+            case b.Scatter():
+                self.scatter(op)
+            case b.Drain():
+                self.line("if lane == 0:")
+                self.line("    ptx.store_wait_all()")
+            case b.Depart():
+                raise AssertionError("a role departs before its end")
+            case b.Tiles(body=body):
+                self.tiles(body)
+            case b.Steps(axis=axis, body=body):
+                self.line(f"for {self.piece(axis.symbol)} in range(steps):")
+                self.indented(self.block(body))
+            case b.AfterSteps(axis=axis, count=count, body=body):
+                inside = self.piece(axis.symbol) if self.in_steps(axis, op) else "steps"
+                self.line(f"if {inside} >= {count}:")
+                self.indented(self.block(body))
+            case _:
+                assert_never(op)
+
+    def in_steps(self, axis: TileAxis, op: b.AfterSteps) -> bool:
+        loops = (o for o in b.operations(self.current.body) if isinstance(o, b.Steps) and o.axis == axis)
+        return any(op in b.operations(loop.body) for loop in loops)
+
+    def barrier(self, ring: Ring, side: b.Side, stage: str | None = None) -> str:
+        offset = ring.barriers + (8 if side == "empty" else 0)
+        return f"shared + {offset} + {stage or self.stage(ring)} * 16"
+
+    def release(self, ring: Ring, back: int, cluster: bool) -> None:
+        stage = self.stage(ring)
+        if back:
+            self.line(f"freed = {stage} - {back} if {stage} >= {back} else {stage} + {ring.depth - back}")
+            stage = "freed"
+        if cluster:
+            self.line(f"if lane < {self.program.cluster}:")
+            self.line(f"    ptx.barrier_arrive_at({self.barrier(ring, 'empty', stage)}, lane)")
+        else:
+            self.line("if lane == 0:")
+            self.line(f"    ptx.barrier_arrive({self.barrier(ring, 'empty', stage)})")
+
+    def copy(self, op: b.Copy) -> None:
+        ring, rank = op.ring, len(op.at)
+        to = f"shared + {ring.data + op.offset} + {self.stage(ring)} * {ring.stage}" + (f" + rank * {op.by_rank}" if op.by_rank else "")
+        source = self.parameters[MapParameter(op.descriptor)]
+        at = ", ".join(self.coordinate(c) for c in reversed(op.at))
+        full = self.barrier(ring, "full")
+        if op.multicast:
+            copy = self.made(f"ptx.copy_in_multicast({rank})", f"copy_in_multicast_{rank}d")
+            self.line(f"{copy}({to}, {source}, {full}, {(1 << self.program.cluster) - 1}, {at})")
+        else:
+            self.line(f"{self.made(f'ptx.copy_in({rank})', f'copy_in_{rank}d')}({to}, {source}, {full}, {at})")
+
+    def coordinate(self, c: Coordinate) -> str:
+        step = f" * {c.step}" if c.step != 1 else ""
+        text = f"{self.piece(c.axis)}{step}"
+        for factor, variable in ((c.by_rank, "rank"), (c.by_consumer, "consumer")):
+            text += f" + {variable} * {factor}" if factor else ""
+        return text + (f" + {c.offset}" if c.offset else "")
+
+    def tiles(self, body: tuple[Op, ...]) -> None:
+        order = self.program.order
+        rows, columns = self.piece(order.rows.symbol), self.piece(order.columns.symbol)
+        self.line("tile = ptx.cluster_index()" if self.program.cluster > 1 else "tile = int32(cuda.blockIdx.x)")
+        self.line("while tile < tiles:")
+        self.depth += 1
+        self.line("inside = tile")
+        for axis in reversed(order.outer[1:]):
+            name, size = self.piece(axis.symbol), self.size(axis.extent)
+            # The last outer axis varies fastest among them; all of them vary slower than rows and columns.
+            self.line(f"next_outer = ptx.divide(inside, {size})")
+            self.line(f"{name} = inside - next_outer * {size}")
+            self.line("inside = next_outer")
+        if order.outer:
+            name = self.piece(order.outer[0].symbol)
+            self.line(f"{name} = ptx.divide(inside, count_{rows} * count_{columns})")
+            self.line(f"inside = inside - {name} * count_{rows} * count_{columns}")
+        self.line(f"band = ptx.divide(inside, {order.group} * count_{columns})")
+        self.line(f"inside = inside - band * {order.group} * count_{columns}")
+        self.line(f"height = min(count_{rows} - band * {order.group}, {order.group})")
+        self.line(f"{columns} = ptx.divide(inside, height)")
+        self.line(f"{rows} = band * {order.group} + inside - {columns} * height")
+        if order.cluster > 1:
+            split = rows if order.cluster_over == "rows" else columns
+            self.line(f"{split} = {split} * {order.cluster} + rank")
+        self.depth -= 1
+        self.indented(self.block(body))
+        self.line("    tile += ptx.cluster_count()" if self.program.cluster > 1 else "    tile += int32(cuda.gridDim.x)")
+
+    # ── products ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def columns(self, acc: Tile) -> int:
+        return acc.shape[1]
+
+    def accumulators(self, acc: Tile) -> list[str]:
+        """One tuple of accumulators for each 64 rows of a consumer."""
+        blocks = acc.shape[0] // (64 * self.current.instances)
+        return [f"{self.names[acc.symbol]}_{block}" for block in range(blocks)]
+
+    def product(self, op: b.Product) -> None:
+        left, right = op.ring.fields[op.left], op.ring.fields[op.right]
+        acc = self.accumulators(op.accumulator)
+        across = [field.tile.axes[-1] != op.over for field in (left, right)]
+        blocks = len(acc)
+        unit = left.panel if across[0] else 64 * 128  # bytes from 64 rows to the next
+        offsets = [f" + (consumer * {blocks} + {op.block}) * {unit}", ""]
+        words = []
+        for field, name, side, offset in zip((left, right), ("left", "right"), across, offsets, strict=True):
+            leading = field.panel >> 4 if side else 1
+            high = (1 << 62) | (64 << 32) | (leading << 16)
+            at = f"shared + {op.ring.data + field.offset} + {self.stage(op.ring)} * {op.ring.stage}{offset}"
+            self.line(f"{name} = int64((({at}) & 0x3FFFF) >> 4) | {high:#x}")
+            words.append([self.depth_offset(field, side, k) >> 4 for k in range(self.program.depth.step // 16)])
+        element = left.tile.element.value
+        multiply = self.made(f"ptx.multiply({self.columns(op.accumulator)}, {element!r}, {across[0]}, {across[1]})", "multiply")
+        name = acc[op.block]
+        for k, (a, c) in enumerate(zip(*words, strict=True)):
+            keep = "1" if k else f"int32({self.piece(op.over)} > 0)"
+            self.line(f"{name} = {multiply}({name}, left + {a}, right + {c}, {keep})")
+
+    def depth_offset(self, field: b.Field, across: bool, k: int) -> int:
+        """Bytes from the field's first 16 of the reduced axis to its k-th."""
+        if across:
+            return k * 16 * 128
+        per_panel = field.width // 16
+        return k // per_panel * field.panel + k % per_panel * 32
+
+    # ── results ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def write(self, op: b.Write) -> None:
+        element = op.store.element
+        at = f"base = shared + {op.buffer.offset} + (consumer * {op.buffer.slots} + {op.slot}) * {op.buffer.slot}"
+        self.line(at)
+        self.places(op.store, op.block)
+        if element == Element.F32:
+            # Each thread has two neighbouring columns of two rows; chunks of 16 bytes are swizzled by the row.
+            self.line("place = lane // 32 * 16 + lane % 32 // 4")
+            for group in range(op.width // 8):
+                values = self.values(op.store, op.block, op.column // 8 + group)
+                for half in range(2):
+                    chunk = f"({2 * group} + lane % 4 // 2) ^ (place & 7)"
+                    to = f"base + (place + {8 * half}) * 128 + ({chunk}) * 16 + lane % 2 * 8"
+                    self.line(f"ptx.store_shared_2f32({to}, {values[2 * half]}, {values[2 * half + 1]})")
+            return
+        self.line("place = lane // 32 * 16 + lane % 16")
+        pack = f"ptx.{_PACKS[element]}"
+        for pair in range(op.width // 16):
+            words = []
+            for group in (2 * pair, 2 * pair + 1):
+                v = self.values(op.store, op.block, op.column // 8 + group)
+                words += [f"{pack}({v[0]}, {v[1]})", f"{pack}({v[2]}, {v[3]})"]
+            to = f"base + place * 128 + (({2 * pair} + lane % 32 // 16) ^ (place & 7)) * 16"
+            self.line(f"ptx.stmatrix({to}, {', '.join(words)})")
+
+    def send(self, op: b.Send) -> None:
+        rank = len(op.at)
+        source = f"shared + {op.buffer.offset} + (consumer * {op.buffer.slots} + {op.slot}) * {op.buffer.slot}"
+        at = ", ".join(self.coordinate(c) for c in reversed(op.at))
+        target = self.parameters[MapParameter(op.descriptor)]
+        self.line("if lane == 0:")
+        self.line(f"    {self.made(f'ptx.copy_out({rank})', f'copy_out_{rank}d')}({source}, {target}, {at})")
+        self.line("    ptx.store_commit()")
+
+    def scatter(self, op: b.Scatter) -> None:
+        order, store = self.program.order, op.store
+        self.places(store, op.block, always=True)
+        pointer, size = self.pointer(store.tensor), store.element.bits // 8
+        last = len(store.axes) - 1
+        for group in range(op.width // 8):
+            values = self.values(store, op.block, op.column // 8 + group)
+            for half in range(2):
+                terms = []
+                for d, axis in enumerate(store.axes[:-1]):
+                    place = f"(row + {8 * half})" if axis == order.rows.symbol else self.piece(axis)
+                    terms.append(f"int64({place}) * {self.stride(store.tensor, d)}")
+                self.line(f"if row + {8 * half} < {self.size(order.rows.extent)}:")
+                for e in range(2):
+                    place = f"column + {op.column + 8 * group + e}"
+                    sum_ = " + ".join([*terms, f"int64({place}) * {self.stride(store.tensor, last)}"])
+                    value = values[2 * half + e]
+                    if store.element == Element.F32:
+                        write = f"ptx.store_f32({pointer} + {size} * ({sum_}), {value})"
+                    else:
+                        write = f"ptx.store_u16({pointer} + {size} * ({sum_}), ptx.{_PACKS[store.element]}({value}, float32(0)))"
+                    self.line(f"    if {place} < {self.size(order.columns.extent)}:")
+                    self.line(f"        {write}")
+
+    def places(self, store: Store, block: int, *, always: bool = False) -> None:
+        """The place in the result of this thread's first accumulator: `row` and `column`."""
+        order = self.program.order
+        if not always and not self.result(store).uses:
+            return
+        blocks = order.rows.step // (64 * self.current.instances)
+        rows = f"{self.piece(order.rows.symbol)} * {order.rows.step} + (consumer * {blocks} + {block}) * 64"
+        self.line(f"row = {rows} + lane // 32 * 16 + lane % 32 // 4")
+        self.line(f"column = {self.piece(order.columns.symbol)} * {order.columns.step} + lane % 4 * 2")
+        if not self.result(store).uses:
+            return
+        for half in range(2):
+            self.line(f"row_{half} = min(row + {8 * half}, {self.size(order.rows.extent)} - 1)")
+        for use in self.result(store).uses:
+            if isinstance(use, Read) and order.columns.symbol not in (bare(use) or ()):
+                for half in range(2) if order.rows.symbol in (bare(use) or ()) else (0,):
+                    self.line(f"{self.read_name(store, use, half, 0)} = {self.load(use, half, '0')}")
+
+    def values(self, store: Store, block: int, group: int) -> list[str]:
+        """The result's four values at a group of 8 columns, as expressions; writes the lines that load what they need."""
+        order = self.program.order
+        acc = self.accumulators(store.accumulator)[block]
+        result = self.result(store)
+        if result.name is None:
+            return [f"{acc}[{4 * group + i}]" for i in range(4)]
+        for use in result.uses:
+            if isinstance(use, Read) and order.columns.symbol in (bare(use) or ()):
+                for half in range(2) if order.rows.symbol in (bare(use) or ()) else (0,):
+                    for e in range(2):
+                        place = f"min(column + {8 * group + e}, {self.size(order.columns.extent)} - 1)"
+                        self.line(f"{self.read_name(store, use, half, e)} = {self.load(use, half, place)}")
+        out = []
+        for half in range(2):
+            for e in range(2):
+                arguments = [f"{acc}[{4 * group + 2 * half + e}]"]
+                for use in result.uses:
+                    if isinstance(use, Read):
+                        axes = bare(use) or ()
+                        arguments.append(
+                            self.read_name(store, use, half * (order.rows.symbol in axes), e * (order.columns.symbol in axes))
+                        )
+                    elif use == order.rows.symbol:
+                        arguments.append(f"row + {8 * half}")
+                    elif use == order.columns.symbol:
+                        arguments.append(f"column + {8 * group + e}")
+                    elif any(use == a.symbol for a in order.outer):
+                        arguments.append(self.piece(use))
+                    else:
+                        arguments.append(self.size(Dim.of(use)))
+                out.append(f"{result.name}({', '.join(arguments)})")
+        return out
+
+    def read_name(self, store: Store, use: Read, half: int, e: int) -> str:
+        number = self.result(store).uses.index(use)
+        return f"{self.names[use.tensor]}_{number}_{half}{e}"
+
+    def load(self, use: Read, half: int, column: str) -> str:
+        """The value of an epilogue's read at this thread's row `half` and a column. Rows and columns are kept inside the tensor."""
+        order = self.program.order
+        terms = []
+        for d, axis in enumerate(bare(use) or ()):
+            place = {order.rows.symbol: f"row_{half}", order.columns.symbol: column}.get(axis) or self.piece(axis)
+            terms.append(f"int64({place}) * {self.stride(use.tensor, d)}")
+        offset = " + ".join(terms) or "0"
+        if use.element not in _LOADS:
+            raise Unsupported(f"an epilogue reads {use.element.value}")
+        return f"ptx.{_LOADS[use.element]}({self.pointer(use.tensor)} + {use.element.bits // 8} * ({offset}))"
+
+    def result(self, store: Store) -> _Result:
+        """The device function of a store's expression; none if the expression is the product itself."""
+        if store.tensor not in self.results:
+            self.results[store.tensor] = self.make_result(store)
+        return self.results[store.tensor]
+
+    def make_result(self, store: Store) -> _Result:
+        plain: Scalar = store.expression
+        while isinstance(plain, Convert):
+            plain = plain.operand
+        if isinstance(plain, Local):
+            return _Result(None, ())
+        uses: list[Read | Symbol] = list(dict.fromkeys(reads(store.expression)))
+        indices = (n.dim for n in nodes(store.expression) if isinstance(n, Index))
+        uses += sorted({s for dim in indices for s in dim.variables}, key=lambda s: s.id)
+        inner = Names(_RESERVED)
+        arguments: dict[Read | Symbol, str] = {}
+        for use in uses:
+            arguments[use] = inner.free(use.tensor.name if isinstance(use, Read) else use.name)
+        writer = Writer(lambda r: arguments[r], lambda s: arguments[s], {store.product: "product"})
+        value = writer.value(store.expression)
+        name = self.names.free(f"result_{self.names[store.tensor]}")
+        head = f"def {name}({', '.join(['product', *arguments.values()])}):"
+        body = [f"    {line}" for line in [*writer.lines, f"return {value}"]]
+        self.functions += ["@ptx.scalar", head, *body, "", ""]
+        return _Result(name, tuple(uses))
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """What computes one element of a result: its function, and the reads and index variables it takes after the product."""
+
+    name: str | None
+    uses: tuple[Read | Symbol, ...]

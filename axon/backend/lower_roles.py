@@ -1,0 +1,214 @@
+"""Roles to the barrier program: offsets, panels, arrival counts, expected bytes, parities, fences and the stores' buffers."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import assert_never
+
+from axon.backend import barriers as b
+from axon.backend import roles as r
+from axon.backend.barriers import BarrierProgram, Buffer, Coordinate, Copy, Descriptor, Field, Op, Order, Ring, Role
+from axon.backend.schedule import BARRIER_BYTES, BUFFER_BYTES, REGISTER_BUDGETS
+from axon.backend.target import Target
+from axon.backend.tile import Clear, Load, Store, TileAxis
+from axon.names import Symbol, fresh
+
+ROWS = 64  # of one matrix instruction, of one store
+
+
+def lower(program: r.RoleProgram, target: Target, boxed: frozenset[Symbol]) -> BarrierProgram:
+    """The barrier program of a role program. The tensors in `boxed` can be stored by bulk copies; the others element by element."""
+    return _Lowering(program, target, boxed).run()
+
+
+class _Lowering:
+    def __init__(self, program: r.RoleProgram, target: Target, boxed: frozenset[Symbol]) -> None:
+        self.program, self.target, self.boxed = program, target, boxed
+        self.rings: dict[Symbol, Ring] = {}
+        self.buffer: Buffer | None = None
+        self.next_slot = 0
+
+    def run(self) -> BarrierProgram:
+        program, mapping = self.program, self.program.mapping
+        source = program.source
+        barrier, data = 0, BARRIER_BYTES
+        for aref in program.arefs:
+            ring = self._ring(aref, barrier, data)
+            self.rings[aref.symbol] = ring
+            barrier, data = barrier + 16 * ring.depth, data + ring.depth * ring.stage
+        self.depths = [s.axis for s in (*program.producer, *program.consumer) if isinstance(s, r.RoleFor)]
+        stores = [s for s in program.consumer if isinstance(s, Store) and s.tensor in self.boxed]
+        if stores:
+            chunks = sum(self._blocks * (source.columns.step // self._width(s)) for s in stores)
+            slots = mapping.slots if chunks % mapping.slots == 0 else 1
+            self.buffer = Buffer(fresh("buffer"), data, BUFFER_BYTES, slots)
+            data += mapping.consumers * slots * BUFFER_BYTES
+        budget = REGISTER_BUDGETS[mapping.consumers]
+        producer = (b.Tiles(tuple(self._producer(program.producer))), b.Depart())
+        drain = (b.Drain(),) if stores else ()
+        consumer = (b.Tiles(tuple(self._consumer(program.consumer, None))), *drain, b.Depart())
+        roles = (
+            Role("producer", 1, True, budget[0] if budget else None, producer),
+            Role("consumer", mapping.consumers, False, budget[1] if budget else None, consumer),
+        )
+        order = Order(source.outer, source.rows, source.columns, mapping.group, mapping.cluster, mapping.cluster_over)
+        buffers = (self.buffer,) if self.buffer else ()
+        return BarrierProgram(
+            source.tensors, mapping, self.target, order, self.depths[0], tuple(self.rings.values()), buffers, roles, data
+        )
+
+    @property
+    def _blocks(self) -> int:
+        """How many times 64 rows a consumer has."""
+        return self.program.mapping.rows // (ROWS * self.program.mapping.consumers)
+
+    def _width(self, store: Store) -> int:
+        return self.target.swizzle * 8 // store.element.bits
+
+    def _ring(self, aref: r.Aref, barriers: int, data: int) -> Ring:
+        fields, offset = [], 0
+        for tile in aref.fields:
+            width = self.target.swizzle * 8 // tile.element.bits
+            panel = prod(tile.shape[:-1]) * self.target.swizzle
+            fields.append(Field(tile, offset, panel, width))
+            offset += tile.bytes
+        blocks = self.program.mapping.cluster if any(self._shared(tile.axes) for tile in aref.fields) else 1
+        return Ring(aref.symbol, aref.depth, tuple(fields), 1, aref.consumers * blocks, barriers, data, offset)
+
+    def _shared(self, axes: tuple[Symbol, ...]) -> bool:
+        """Whether the blocks of a cluster need the same tile of these axes."""
+        source, mapping = self.program.source, self.program.mapping
+        split = source.rows if mapping.cluster_over == "rows" else source.columns
+        return mapping.cluster > 1 and split.symbol not in axes
+
+    # ── the producer ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _producer(self, body: tuple[r.RoleStatement, ...]) -> list[Op]:
+        out: list[Op] = []
+        for statement in body:
+            match statement:
+                case r.RoleFor(axis=axis, body=inner):
+                    out.append(b.Steps(axis, tuple(self._producer(inner))))
+                case r.Put(aref=aref, loads=loads):
+                    ring = self.rings[aref.symbol]
+                    # The ring starts empty: the phase before the first counts as complete, and has parity 1.
+                    out += [b.Await(ring, "empty", 1), b.Expect(ring, ring.stage)]
+                    for number, load in enumerate(loads):
+                        out += self._copies(ring, number, load)
+                    out.append(b.Advance(ring))
+                case _:
+                    raise AssertionError(f"{statement} in a producer")
+        return out
+
+    def _copies(self, ring: Ring, number: int, load: Load) -> list[Op]:
+        """One copy for each panel; a tile that the cluster shares is filled in equal parts, one by each block, for all blocks."""
+        field = ring.fields[number]
+        tile, mapping = field.tile, self.program.mapping
+        steps = dict(zip(tile.axes, tile.shape, strict=True))
+        split_axis = next((a for a in tile.axes if a != self._reduced), tile.axes[0])
+        parts = mapping.cluster if self._shared(tile.axes) else 1
+        share = steps[split_axis] // parts
+        out: list[Op] = []
+        inner = tile.axes[-1]
+        along_inner = split_axis == inner
+        panels = (share if along_inner else steps[inner]) // field.width
+        rows = prod(tile.shape[:-1]) if along_inner else prod(tile.shape[:-1]) // steps[split_axis] * share
+        box_of = {a: n for a, n in zip(tile.axes[:-1], tile.shape[:-1], strict=True)} | {inner: field.width}
+        if not along_inner:
+            box_of[split_axis] = share
+        box = tuple(box_of.get(a, 1) for a in load.axes)
+        by_rank = 0 if parts == 1 else (panels * field.panel if along_inner else share * self.target.swizzle)
+        for panel in range(panels):
+            at = []
+            for axis in load.axes:
+                offset = panel * field.width if axis == inner else 0
+                rank = share if parts > 1 and axis == split_axis else 0
+                at.append(Coordinate(axis, steps.get(axis, 1), offset, rank))
+            size = rows * self.target.swizzle
+            offset = field.offset + panel * field.panel
+            out.append(Copy(ring, Descriptor(load.tensor, box), tuple(at), number, offset, by_rank, size, parts > 1))
+        return out
+
+    @property
+    def _reduced(self) -> Symbol:
+        return self.depths[0].symbol
+
+    # ── the consumers ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _consumer(self, body: tuple[r.RoleStatement, ...], loop: TileAxis | None) -> list[Op]:
+        out: list[Op] = []
+        after: TileAxis | None = None  # the loop that has just ended
+        for statement in body:
+            match statement:
+                case Clear(tile=tile):
+                    out.append(b.Clear(tile))
+                case r.Get(aref=aref):
+                    out.append(b.Await(self.rings[aref.symbol], "full", 0))
+                case r.Start(product=product):
+                    ring = next(x for x in self.rings.values() if any(f.tile == product.left for f in x.fields))
+                    fields = [f.tile for f in ring.fields]
+                    left, right = fields.index(product.left), fields.index(product.right)
+                    out.append(b.ProductFence())
+                    for block in range(self._blocks):
+                        out.append(b.Product(product.accumulator, ring, left, right, product.over, block))
+                    out.append(b.Commit())
+                case r.Retire(accumulator=accumulator, pending=pending):
+                    out.append(b.Retire(accumulator, pending))
+                case r.Consumed(aref=aref, back=back):
+                    ring = self.rings[aref.symbol]
+                    whole = ring.empty > aref.consumers
+                    if loop is not None:
+                        release = b.Release(ring, back, whole)
+                        out.append(b.AfterSteps(loop, back, (release,)) if back else release)
+                    else:
+                        assert after is not None, "a stage is given back outside any loop over it"
+                        release = b.Release(ring, back + 1, whole)  # the cursor has moved past the newest
+                        out.append(b.AfterSteps(after, back + 1, (release,)) if back else release)
+                case r.RoleFor(axis=axis, body=inner):
+                    used = dict.fromkeys(self.rings[s.aref.symbol] for s in inner if isinstance(s, r.Get))
+                    advances: list[Op] = [b.Advance(ring) for ring in used]
+                    out.append(b.Steps(axis, tuple(self._consumer(inner, axis) + advances)))
+                    after = axis
+                case Store():
+                    out += self._store(statement)
+                case r.Put():
+                    raise AssertionError("a put in a consumer")
+                case _:
+                    assert_never(statement)
+        return out
+
+    def _store(self, store: Store) -> list[Op]:
+        width, columns = self._width(store), self.program.source.columns
+        out: list[Op] = []
+        for block in range(self._blocks):
+            for column in range(0, columns.step, width):
+                if store.tensor not in self.boxed:
+                    out.append(b.Scatter(store, block, column, width))
+                    continue
+                assert self.buffer is not None
+                slot = self.next_slot
+                self.next_slot = (slot + 1) % self.buffer.slots
+                meet = b.Meet(1, self.target.warpgroup)
+                descriptor = Descriptor(store.tensor, tuple(self._box(store, a, width) for a in store.axes))
+                at = tuple(self._stored_at(store, a, block, column) for a in store.axes)
+                out += [
+                    b.Reclaim(self.buffer, self.buffer.slots - 1),
+                    meet,
+                    b.Write(self.buffer, slot, store, block, column, width),
+                    b.AsyncFence(),
+                    meet,
+                    b.Send(self.buffer, slot, descriptor, at),
+                ]
+        return out
+
+    def _box(self, store: Store, axis: Symbol, width: int) -> int:
+        source = self.program.source
+        return {source.rows.symbol: ROWS, source.columns.symbol: width}.get(axis, 1)
+
+    def _stored_at(self, store: Store, axis: Symbol, block: int, column: int) -> Coordinate:
+        source = self.program.source
+        if axis == source.rows.symbol:
+            return Coordinate(axis, source.rows.step, block * ROWS, by_consumer=self._blocks * ROWS)
+        if axis == source.columns.symbol:
+            return Coordinate(axis, source.columns.step, column)
+        return Coordinate(axis, 1)

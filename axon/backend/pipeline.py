@@ -1,0 +1,61 @@
+"""The recipe: a kernel and its mapping through every phase down to source, each phase checked by its verifier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from axon.backend import emit as emission
+from axon.backend import lower_roles, roles, tile
+from axon.backend.barriers import BarrierProgram
+from axon.backend.emit import Emitted
+from axon.backend.fuse import Contraction, Unsupported, reads
+from axon.backend.roles import RoleProgram
+from axon.backend.schedule import Mapping, check
+from axon.backend.target import Target
+from axon.backend.tile import TileProgram
+from axon.core import Value
+from axon.element import Element
+from axon.names import Symbol
+
+STORED = (Element.BF16, Element.F16, Element.F32)
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """One kernel in every form."""
+
+    tile: TileProgram
+    roles: RoleProgram
+    barriers: BarrierProgram
+    source: Emitted
+
+
+def stages(
+    kernel: Contraction, mapping: Mapping, target: Target, values: tuple[Value, ...], boxed: frozenset[Symbol]
+) -> Stages:
+    """Take a kernel down to source. `values` describes every tensor it may mention; `boxed` are those that bulk copies can store.
+
+    Raises `Unsupported` for a mapping that the target cannot hold and for what has no device form.
+    """
+    stored = tuple(r.value.element for r in kernel.results)
+    for element in stored:
+        if element not in STORED:
+            raise Unsupported(f"a kernel cannot store {element.value}", kernel.span)
+    wrong = check(mapping, target, kernel.left.value.element, stored)
+    if wrong:
+        raise Unsupported("the mapping does not fit: " + "; ".join(wrong), kernel.span)
+    tiled = tile.tile(kernel, mapping, tensors(kernel, values))
+    tile.verify(tiled)
+    split = roles.roles(tiled, mapping)
+    roles.verify(split)
+    program = lower_roles.lower(split, target, boxed)
+    return Stages(tiled, split, program, emission.emit(program))
+
+
+def tensors(kernel: Contraction, values: tuple[Value, ...]) -> tuple[Value, ...]:
+    """What a kernel reads and stores, in that order, each once."""
+    known = {v.symbol: v for v in values}
+    used = [kernel.left.value, kernel.right.value]
+    used += [known[r.tensor] for result in kernel.results for r in reads(result.expression)]
+    used += [r.value for r in kernel.results]
+    return tuple(dict.fromkeys(used))

@@ -1,0 +1,296 @@
+"""Hopper instructions as numba-cuda intrinsics: one line of PTX each, in a table.
+
+Emitted kernels import this module by name; nothing else does. Operand codes are those of PTX constraints: `r` 32-bit, `l` 64-bit,
+`f` float32. Shared-memory addresses are 32-bit, global ones 64-bit, a tensor map is its address in the parameter bank.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+from numba.cuda import cgutils, types
+from numba.cuda.extending import intrinsic, models, register_model
+
+_I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
+_CODES = {"r": (_I32, types.int32), "l": (_I64, types.int64), "f": (_F32, types.float32)}
+
+
+class TensorMap(types.Type):  # type: ignore[misc]
+    """A TMA descriptor passed by value: the kernel sees a pointer into its own parameters."""
+
+    def __init__(self) -> None:
+        super().__init__(name="TensorMap")
+
+
+class _TensorMapModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, fe_type: Any) -> None:
+        super().__init__(manager, fe_type, ir.ArrayType(_I64, 16).as_pointer())
+
+
+register_model(TensorMap)(_TensorMapModel)
+tensor_map = TensorMap()
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """PTX text, the code of its result ("" for none) and of its operands; `memory` orders it with memory accesses."""
+
+    text: str
+    operands: str = ""
+    result: str = ""
+    memory: bool = True
+
+
+_TRY_WAIT = (
+    "{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1; @done bra over; bra again; over: }"
+)
+_ARRIVE_AT = "{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $1; mbarrier.arrive.shared::cluster.b64 _, [there]; }"
+_COPY = "cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+
+INSTRUCTIONS: dict[str, Instruction] = {
+    # Barriers in shared memory. A plain arrive releases enough here: what it releases are reads by the tensor cores, already retired;
+    # `.release.cluster` would add a full memory barrier to the loop and cost a sixth of the speed (docs/backend.md).
+    "barrier_init": Instruction("mbarrier.init.shared::cta.b64 [$0], $1;", "rr"),
+    "barrier_init_fence": Instruction("fence.mbarrier_init.release.cluster;"),
+    "barrier_expect": Instruction("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "rr"),
+    "barrier_arrive": Instruction("mbarrier.arrive.shared::cta.b64 _, [$0];", "r"),
+    "barrier_arrive_at": Instruction(_ARRIVE_AT, "rr"),
+    "barrier_wait": Instruction(_TRY_WAIT, "rr"),
+    # Barriers among threads.
+    "block_sync": Instruction("bar.sync 0;"),
+    "cluster_arrive": Instruction("barrier.cluster.arrive.release.aligned;"),
+    "cluster_wait": Instruction("barrier.cluster.wait.acquire.aligned;"),
+    "named_sync": Instruction("bar.sync $0, $1;", "rr"),
+    "named_arrive": Instruction("bar.arrive $0, $1;", "rr"),
+    # Ordering between ordinary stores to shared memory and the engines that read it next.
+    "fence_async": Instruction("fence.proxy.async.shared::cta;"),
+    # Matrix products.
+    "product_fence": Instruction("wgmma.fence.sync.aligned;"),
+    "product_commit": Instruction("wgmma.commit_group.sync.aligned;"),
+    # Copies out of shared memory.
+    "store_commit": Instruction("cp.async.bulk.commit_group;"),
+    "store_wait_all": Instruction("cp.async.bulk.wait_group 0;"),
+    # Where am I.
+    "cluster_rank": Instruction("mov.u32 $0, %cluster_ctarank;", "", "r", memory=False),
+    "cluster_index": Instruction("mov.u32 $0, %clusterid.x;", "", "r", memory=False),
+    "cluster_count": Instruction("mov.u32 $0, %nclusterid.x;", "", "r", memory=False),
+    # The same value in every lane, so that the compiler sees a branch on it as uniform.
+    "uniform": Instruction("shfl.sync.idx.b32 $0, $1, 0, 0x1f, 0xffffffff;", "r", "r"),
+    # Signed `//` emits extra branches and costs spills in the tile loop.
+    "divide": Instruction("div.u32 $0, $1, $2;", "rr", "r", memory=False),
+    "stmatrix": Instruction("stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};", "rrrrr"),
+    "store_shared_2f32": Instruction("st.shared.v2.f32 [$0], {$1, $2};", "rff"),
+    "pack_bf16": Instruction("cvt.rn.bf16x2.f32 $0, $2, $1;", "ff", "r", memory=False),
+    "pack_f16": Instruction("cvt.rn.f16x2.f32 $0, $2, $1;", "ff", "r", memory=False),
+    "store_u16": Instruction("{ .reg .b16 low; cvt.u16.u32 low, $1; st.global.b16 [$0], low; }", "lr"),
+    "store_u32": Instruction("st.global.b32 [$0], $1;", "lr"),
+    "store_f32": Instruction("st.global.f32 [$0], $1;", "lf"),
+    "load_bf16": Instruction("{ .reg .b16 zero, high; mov.b16 zero, 0; ld.global.nc.b16 high, [$1]; mov.b32 $0, {zero, high}; }",
+                             "l", "f", memory=False),
+    "load_f16": Instruction("{ .reg .b16 h; ld.global.nc.b16 h, [$1]; cvt.f32.f16 $0, h; }", "l", "f", memory=False),
+    "load_f32": Instruction("ld.global.nc.f32 $0, [$1];", "l", "f", memory=False),
+    "load_i32": Instruction("ld.global.nc.b32 $0, [$1];", "l", "r", memory=False),
+    # Scalar functions whose meaning Python's operators do not give.
+    "fmax": Instruction("max.NaN.f32 $0, $1, $2;", "ff", "f", memory=False),
+    "fmin": Instruction("min.NaN.f32 $0, $1, $2;", "ff", "f", memory=False),
+    "fdiv": Instruction("div.rn.f32 $0, $1, $2;", "ff", "f", memory=False),
+    "frsqrt": Instruction("{ .reg .f32 root; sqrt.rn.f32 root, $1; rcp.rn.f32 $0, root; }", "f", "f", memory=False),
+}  # fmt: skip
+
+
+def instruction(entry: Instruction) -> Any:
+    """The intrinsic of one table entry. Integer arguments are narrowed or widened to the operand's width."""
+    constraints = [f"={entry.result}"] if entry.result else []
+    constraints += list(entry.operands) + (["~{memory}"] if entry.memory else [])
+    llvm_result, result = _CODES[entry.result] if entry.result else (ir.VoidType(), types.void)
+
+    def typing(context: Any, *arguments: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            operands = [
+                _fit(builder, v, t, _CODES[c][0]) for v, t, c in zip(values, signature.args, entry.operands, strict=True)
+            ]
+            call = _call(builder, llvm_result, entry.text, constraints, operands)
+            return call if entry.result else target.get_dummy_value()
+
+        return result(*arguments), generate
+
+    return _intrinsic(typing, [f"x{i}" for i in range(len(entry.operands))])
+
+
+def _intrinsic(typing: Any, names: list[str]) -> Any:
+    """A numba intrinsic whose arity is given by names: numba reads it off the Python signature."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    typing.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in ["context", *names]])
+    return intrinsic(typing)
+
+
+def _fit(builder: Any, value: Any, numba_type: Any, want: Any) -> Any:
+    if value.type == want:
+        return value
+    if isinstance(value.type, ir.PointerType):
+        return builder.ptrtoint(value, want)
+    if isinstance(value.type, ir.IntType) and isinstance(want, ir.IntType):
+        if value.type.width > want.width:
+            return builder.trunc(value, want)
+        return builder.sext(value, want) if getattr(numba_type, "signed", False) else builder.zext(value, want)
+    if isinstance(value.type, ir.DoubleType) and want == _F32:
+        return builder.fptrunc(value, want)
+    raise TypeError(f"cannot pass {numba_type} as {want}")
+
+
+def _call(builder: Any, result: Any, text: str, constraints: list[str], operands: list[Any]) -> Any:
+    kind = ir.FunctionType(result, [v.type for v in operands])
+    return builder.call(ir.InlineAsm(kind, text, ",".join(constraints), side_effect=True), operands)
+
+
+for _name, _entry in INSTRUCTIONS.items():
+    globals()[_name] = instruction(_entry)
+
+
+# ── families with parameters ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def copy_in(rank: int) -> Any:
+    """(shared address, tensor map, barrier, coordinates innermost first): one box into this block."""
+    at = ", ".join(f"${3 + d}" for d in range(rank))
+    return instruction(Instruction(f"{_COPY.format(rank=rank)} [$0], [$1, {{{at}}}], [$2];", "rlr" + "r" * rank))
+
+
+def copy_in_multicast(rank: int) -> Any:
+    """(shared address, tensor map, barrier, block mask, coordinates): one box into the same place of every block of the mask."""
+    at = ", ".join(f"${4 + d}" for d in range(rank))
+    text = f"{_COPY.format(rank=rank)}.multicast::cluster [$0], [$1, {{{at}}}], [$2], blocks;"
+    return instruction(Instruction(f"{{ .reg .b16 blocks; cvt.u16.u32 blocks, $3; {text} }}", "rlrr" + "r" * rank))
+
+
+def copy_out(rank: int) -> Any:
+    """(shared address, tensor map, coordinates): one box to global memory; belongs to the thread's open bulk group."""
+    at = ", ".join(f"${2 + d}" for d in range(rank))
+    text = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [$1, {{{at}}}], [$0];"
+    return instruction(Instruction(text, "rl" + "r" * rank))
+
+
+def store_wait_read(pending: int) -> Any:
+    """Wait until at most `pending` of this thread's bulk groups still read shared memory."""
+    return instruction(Instruction(f"cp.async.bulk.wait_group.read {pending};"))
+
+
+def registers(count: int, *, grow: bool) -> Any:
+    """Move the warpgroup's register budget to `count` a thread."""
+    return instruction(Instruction(f"setmaxnreg.{'inc' if grow else 'dec'}.sync.aligned.u32 {count};"))
+
+
+def multiply(columns: int, element: str, left_transposed: bool, right_transposed: bool) -> Any:
+    """(accumulators, left descriptor, right descriptor, keep): accumulators * keep + left · right, asynchronously, 64 rows."""
+    n = columns // 2
+    held = ", ".join(f"${i}" for i in range(n))
+    text = (
+        f"{{ .reg .pred keep; setp.ne.b32 keep, ${2 * n + 2}, 0; "
+        f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{element}.{element} {{{held}}}, ${2 * n}, ${2 * n + 1}, keep, 1, 1, "
+        f"{int(left_transposed)}, {int(right_transposed)}; }}"
+    )
+    kind = types.UniTuple(types.float32, n)
+
+    def typing(context: Any, acc: Any, left: Any, right: Any, keep: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            last = _fit(builder, values[3], signature.args[3], _I32)
+            return _on_accumulators(builder, n, text, values[0], [values[1], values[2], last], ["l", "l", "r"], memory=False)
+
+        return kind(kind, types.int64, types.int64, types.int32), generate
+
+    return intrinsic(typing)
+
+
+def retire(columns: int, pending: int) -> Any:
+    """Wait until at most `pending` groups of products run. Ties the accumulators, or reads of them would move above the wait."""
+    n = columns // 2
+    kind = types.UniTuple(types.float32, n)
+
+    def typing(context: Any, acc: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return _on_accumulators(builder, n, f"wgmma.wait_group.sync.aligned {pending};", values[0], [], [], memory=True)
+
+        return kind(kind), generate
+
+    return intrinsic(typing)
+
+
+def accumulators(columns: int) -> Any:
+    """(): the zero accumulators of 64 rows and so many columns; a tuple of columns / 2 floats per thread."""
+    n = columns // 2
+
+    def typing(context: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return ir.Constant(ir.ArrayType(_F32, n), [0.0] * n)
+
+        return types.UniTuple(types.float32, n)(), generate
+
+    return intrinsic(typing)
+
+
+def _on_accumulators(
+    builder: Any, n: int, text: str, acc: Any, more: list[Any], codes: list[str], *, memory: bool
+) -> Any:
+    operands = [builder.extract_value(acc, i) for i in range(n)] + more
+    constraints = ["=f"] * n + [str(i) for i in range(n)] + codes + (["~{memory}"] if memory else [])
+    result = _call(builder, ir.LiteralStructType([_F32] * n), text, constraints, operands)
+    out = ir.Constant(ir.ArrayType(_F32, n), ir.Undefined)
+    for i in range(n):
+        out = builder.insert_value(out, builder.extract_value(result, i), i)
+    return out
+
+
+def shared_memory() -> Any:
+    """(): the address of the block's dynamic shared memory, aligned for swizzled tiles."""
+
+    def typing(context: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            module = builder.module
+            name = "axon_shared"
+            if name in module.globals:
+                array = module.get_global(name)
+            else:
+                array = ir.GlobalVariable(module, ir.ArrayType(ir.IntType(8), 0), name, addrspace=3)
+                array.linkage = "external"
+                array.align = 1024
+            return builder.ptrtoint(array, _I32)
+
+        return types.int32(), generate
+
+    return intrinsic(typing)
+
+
+def cluster_of(blocks: int) -> Any:
+    """(): marks the kernel that calls it as launched in clusters of so many blocks along x."""
+
+    def typing(context: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            annotations = cgutils.get_or_insert_named_metadata(builder.module, "nvvm.annotations")
+            for key, count in (("cluster_dim_x", blocks), ("cluster_dim_y", 1), ("cluster_dim_z", 1)):
+                text = ir.MetaDataString(builder.module, key)
+                annotations.add(builder.module.add_metadata((builder.function, text, ir.Constant(_I32, count))))
+            return target.get_dummy_value()
+
+        return types.void(), generate
+
+    return intrinsic(typing)
+
+
+def scalar(function: Any) -> Any:
+    """A Python function of scalars with a float32 result, compiled into each kernel that calls it.
+
+    numba-cuda's own device functions ask the machine's GPU which chip to compile for; this one needs none.
+    """
+
+    def typing(context: Any, *arguments: Any) -> Any:
+        signature = types.float32(*arguments)
+
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return target.compile_internal(builder, function, signature, values)
+
+        return signature, generate
+
+    return _intrinsic(typing, list(inspect.signature(function).parameters))

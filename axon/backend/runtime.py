@@ -1,0 +1,256 @@
+"""Load and launch built kernels on device memory that someone else owns, on the stream they are working on.
+
+This module knows addresses, shapes and strides; what library a tensor comes from is its caller's business. TMA descriptors are made
+on the host, passed by value, and kept for as long as address, shape and strides stay the same.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import OrderedDict
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from axon.backend.barriers import Descriptor
+from axon.backend.build import Kernel, build
+from axon.backend.emit import MapParameter, Parameter, PointerParameter, SizeParameter, StrideParameter
+from axon.backend.fuse import Contraction, Unsupported, fuse
+from axon.backend.pipeline import Stages, stages
+from axon.backend.schedule import Mapping, Problem, choose
+from axon.backend.target import HOPPER, Target
+from axon.core import Program, Value
+from axon.element import Element
+from axon.names import Symbol
+
+
+class DeviceError(Exception):
+    """The driver refused a call; the message names the call and its error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Device memory: its address, and for each dimension its extent and the elements from one index to the next."""
+
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    element: Element
+
+    @property
+    def copyable(self) -> str | None:
+        """Why bulk copies cannot address it, if they cannot."""
+        size = self.element.bits // 8
+        align = HOPPER.tensor_map_alignment
+        if self.pointer % align:
+            return f"its address is not a multiple of {align} bytes"
+        if len(self.shape) > HOPPER.tensor_map_rank:
+            return f"it has more than {HOPPER.tensor_map_rank} dimensions"
+        if self.strides[-1] != 1 and self.shape[-1] > 1:
+            return "its last dimension is not contiguous"
+        for d, (extent, stride) in enumerate(zip(self.shape[:-1], self.strides[:-1], strict=True)):
+            if extent > 1 and (stride * size % align or stride <= 0):
+                return f"dimension {d} steps by {stride * size} bytes, which is not a multiple of {align}"
+        return None
+
+
+def contiguous(pointer: int, shape: tuple[int, ...], element: Element) -> Tensor:
+    """A tensor laid out in rows."""
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return Tensor(pointer, shape, tuple(reversed(strides)), element)
+
+
+# ── plans ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One kernel of a program at given sizes: its mapping, all its forms, and how many blocks run it."""
+
+    kernel: Contraction
+    mapping: Mapping
+    stages: Stages
+    blocks: int
+
+
+class Executable:
+    """A core program's kernels on one target. Plans, built kernels and descriptors are kept between calls."""
+
+    def __init__(self, program: Program, target: Target = HOPPER, mapping: Mapping | None = None) -> None:
+        """Raises `Unsupported` for a program with an operation outside the families. A given mapping holds for every kernel."""
+        self.program, self.target, self.mapping = program, target, mapping
+        self.kernels = fuse(program)
+        self.values: tuple[Value, ...] = tuple(dict.fromkeys([*program.inputs, *(r.value for k in self.kernels for r in k.results)]))
+        self._plans: dict[tuple[object, ...], Plan] = {}
+        self._loaded: dict[int, Loaded] = {}
+
+    def __call__(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], stream: int) -> None:
+        """Launch every kernel in order on a stream. `tensors` holds all inputs and all results; `sizes` every dimension."""
+        for number, kernel in enumerate(self.kernels):
+            extents = [axis.extent.evaluate(sizes) for axis in (*kernel.outer, kernel.rows, kernel.columns)]
+            if min(extents) <= 0:
+                continue
+            plan = self.plan(number, tensors, sizes)
+            key = id(plan)
+            if key not in self._loaded:
+                self._loaded[key] = Loaded(build(plan.stages.source, self.target), plan)
+            self._loaded[key].launch(tensors, sizes, stream)
+
+    def plan(self, number: int, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Plan:
+        """The plan of a kernel for these tensors. Raises `Unsupported` for operands that bulk copies cannot read."""
+        kernel = self.kernels[number]
+        for operand in (kernel.left, kernel.right):
+            why = tensors[operand.value.symbol].copyable
+            if why:
+                raise Unsupported(f"`{operand.value.symbol.name}` cannot be read by bulk copies: {why}", kernel.span)
+        boxed = frozenset(r.value.symbol for r in kernel.results if tensors[r.value.symbol].copyable is None)
+        problem = problem_of(kernel, sizes)
+        if problem.depth < 1:
+            raise Unsupported("a sum over nothing", kernel.span)
+        key = (number, problem, boxed)
+        if key not in self._plans:
+            stored = tuple(r.value.element for r in kernel.results)
+            mapping = self.mapping or choose(problem, self.target, stored)
+            made = stages(kernel, mapping, self.target, self.values, boxed)
+            self._plans[key] = Plan(kernel, mapping, made, blocks(mapping, problem, self.target))
+        return self._plans[key]
+
+
+def problem_of(kernel: Contraction, sizes: MappingOf[Symbol, int]) -> Problem:
+    """The sizes on which the choice of a mapping depends."""
+    outer = 1
+    for axis in kernel.outer:
+        outer *= axis.extent.evaluate(sizes)
+    rows, columns, depth = (axis.extent.evaluate(sizes) for axis in (kernel.rows, kernel.columns, kernel.depth))
+    return Problem(rows, columns, depth, outer, kernel.left.value.element)
+
+
+def blocks(mapping: Mapping, problem: Problem, target: Target) -> int:
+    """How many thread blocks to launch: one for each tile, or as many as the chip holds if the mapping is persistent."""
+    rows, columns = -(-problem.rows // mapping.rows), -(-problem.columns // mapping.columns)
+    if mapping.cluster_over == "rows":
+        rows = -(-rows // mapping.cluster)
+    else:
+        columns = -(-columns // mapping.cluster)
+    clusters = rows * columns * problem.outer
+    held = target.multiprocessors // mapping.cluster
+    return mapping.cluster * (min(clusters, held) if mapping.persistent else clusters)
+
+
+# ── the driver ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_KEPT_ARGUMENTS = 256
+
+
+class Loaded:
+    """A kernel in the device's memory, with the arguments of recent launches."""
+
+    def __init__(self, kernel: Kernel, plan: Plan) -> None:
+        from cuda.core import ObjectCode
+
+        self.plan = plan
+        self.module = ObjectCode.from_cubin(kernel.cubin)
+        self.kernel = self.module.get_kernel(kernel.entry)
+        source = plan.stages.source
+        driver = _driver()
+        self.handle = driver.CUkernel(int(self.kernel.handle)) if not isinstance(self.kernel.handle, driver.CUkernel) else self.kernel.handle
+        _checked("cuInit", driver.cuInit(0))
+        device = _checked("cuCtxGetDevice", driver.cuCtxGetDevice())
+        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        _checked("cuKernelSetAttribute", driver.cuKernelSetAttribute(attribute, source.shared, self.handle, device))
+        self.function = _checked("cuKernelGetFunction", driver.cuKernelGetFunction(self.handle))
+        self._arguments: OrderedDict[tuple[object, ...], _Arguments] = OrderedDict()
+
+    def launch(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], stream: int) -> None:
+        parameters = self.plan.stages.source.parameters
+        symbols = {v.symbol for v in self.plan.stages.tile.tensors}
+        key = tuple(tensors[s] for s in symbols)
+        arguments = self._arguments.get(key)
+        if arguments is None:
+            arguments = self._arguments[key] = _Arguments([_argument(p, tensors, sizes) for p in parameters])
+            if len(self._arguments) > _KEPT_ARGUMENTS:
+                self._arguments.popitem(last=False)
+        source = self.plan.stages.source
+        driver = _driver()
+        grid = self.plan.blocks
+        result = driver.cuLaunchKernel(
+            self.function, grid, 1, 1, source.threads, 1, 1, source.shared, stream, arguments.address, 0
+        )
+        _checked("cuLaunchKernel", result)
+
+
+class _Arguments:
+    """A launch's arguments in memory, as the driver wants them: an array of pointers to values."""
+
+    def __init__(self, values: list[bytes]) -> None:
+        size = sum(-(-len(v) // 64) * 64 for v in values) + 64
+        self.memory = ctypes.create_string_buffer(size)
+        at = -(-ctypes.addressof(self.memory) // 64) * 64
+        pointers = []
+        for value in values:
+            ctypes.memmove(at, value, len(value))
+            pointers.append(at)
+            at += -(-len(value) // 64) * 64
+        self.pointers = (ctypes.c_void_p * len(pointers))(*pointers)
+        self.address = ctypes.addressof(self.pointers)
+
+
+def _argument(parameter: Parameter, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> bytes:
+    match parameter:
+        case MapParameter(descriptor=descriptor):
+            return tensor_map(tensors[descriptor.tensor], descriptor)
+        case PointerParameter(tensor=tensor):
+            return tensors[tensor].pointer.to_bytes(8, "little")
+        case StrideParameter(tensor=tensor, dimension=dimension):
+            return tensors[tensor].strides[dimension].to_bytes(8, "little", signed=True)
+        case SizeParameter(size=size):
+            return size.evaluate(sizes).to_bytes(4, "little", signed=True)
+
+
+@lru_cache(maxsize=4096)
+def tensor_map(tensor: Tensor, descriptor: Descriptor) -> bytes:
+    """The 128 bytes of a TMA descriptor. Outside the tensor, copies read 0 and write nothing."""
+    driver = _driver()
+    size = tensor.element.bits // 8
+    kinds = driver.CUtensorMapDataType
+    kind = {
+        Element.BF16: kinds.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        Element.F16: kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+        Element.F32: kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+    }[tensor.element]
+    rank = len(tensor.shape)
+    align = HOPPER.tensor_map_alignment
+    # A dimension of one index may have any stride; the driver wants an aligned one.
+    steps = [s * size if n > 1 else align for n, s in zip(tensor.shape[:-1], tensor.strides[:-1], strict=True)]
+    made = driver.cuTensorMapEncodeTiled(
+        kind,
+        rank,
+        tensor.pointer,
+        [driver.cuuint64_t(n) for n in reversed(tensor.shape)],
+        [driver.cuuint64_t(n) for n in reversed(steps)],
+        [driver.cuuint32_t(n) for n in reversed(descriptor.box)],
+        [driver.cuuint32_t(1)] * rank,
+        driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+        driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+    )
+    encoded = _checked("cuTensorMapEncodeTiled", made)
+    return ctypes.string_at(int(encoded.getPtr()), 128)
+
+
+def _driver() -> Any:
+    from cuda.bindings import driver
+
+    return driver
+
+
+def _checked(call: str, result: Any) -> Any:
+    error, *values = result
+    if int(error) != 0:
+        raise DeviceError(f"{call}: {error.name}")
+    return values[0] if len(values) == 1 else tuple(values)

@@ -1,0 +1,63 @@
+"""What the chip can hold and do, as one table per target. Every limit that a phase obeys is read from here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Limits of one chip. Sizes are bytes unless a name says otherwise."""
+
+    name: str
+    compute_capability: tuple[int, int, str]
+    multiprocessors: int
+    shared_per_block: int
+    registers_per_multiprocessor: int
+    register_granule: int  # setmaxnreg takes multiples of this
+    max_registers: int  # of one thread
+    warpgroup: int  # threads
+    max_warpgroups: int  # of a block that takes a whole multiprocessor
+    named_barriers: int  # 0 is the block's own
+    max_cluster: int
+    max_barrier_count: int  # of an mbarrier's pending arrivals
+    max_transaction: int  # bytes one mbarrier phase can expect
+    tensor_map_rank: int
+    tensor_map_alignment: int  # of addresses and strides
+    box_extent: int  # elements along one dimension of a copy
+    swizzle: int  # widest row that a swizzled tile may have, in bytes
+    swizzle_period: int  # alignment of a swizzled tile
+    product_rows: int  # m of one matrix instruction
+    product_columns: tuple[int, int, int]  # smallest n, largest n, granule
+    product_depth: int  # k of one matrix instruction, in bytes
+    matrix_flops: float  # dense bf16, per second, as long as power lasts
+    memory_rate: float  # bytes per second that a copy reaches
+    l2: int
+
+
+HOPPER = Target(
+    name="sm_90a",
+    compute_capability=(9, 0, "a"),
+    multiprocessors=132,
+    shared_per_block=227 * 1024,
+    registers_per_multiprocessor=65536,
+    register_granule=8,
+    max_registers=255,
+    warpgroup=128,
+    max_warpgroups=4,
+    named_barriers=16,
+    max_cluster=8,
+    max_barrier_count=(1 << 20) - 1,
+    max_transaction=(1 << 20) - 1,
+    tensor_map_rank=5,
+    tensor_map_alignment=16,
+    box_extent=256,
+    swizzle=128,
+    swizzle_period=1024,
+    product_rows=64,
+    product_columns=(8, 256, 8),
+    product_depth=32,
+    matrix_flops=800e12,
+    memory_rate=4.2e12,
+    l2=60 * 1000 * 1000,
+)
