@@ -65,7 +65,7 @@ class FileLoader:
             file = root / (name.text + SUFFIX)
             if not os.path.lexists(file) and os.path.join(shown, file.name) not in self._overlay:
                 continue
-            if not file.resolve().is_relative_to(root.resolve()):
+            if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(root)):
                 return _at(name, "AX0408", "an import may not lead out of its directory", f"`{file}` is a link to elsewhere")
             answer = self._read(file, os.path.join(shown, file.name))
             return answer if isinstance(answer, SourceFile) else _at(name, "AX0408", f"cannot read `{file}`", answer)
