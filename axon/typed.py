@@ -136,9 +136,11 @@ class Keep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slice:
+    """From `start` up to `stop` (the end, if None) in steps of `step`."""
+
     start: Dim
+    stop: Dim | None
     step: Dim
-    extent: Dim
 
 
 Subscript: TypeAlias = "At | Run | Keep | Slice"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
@@ -80,7 +80,6 @@ class Range:
     span: Span
     stated: bool
     declared: Dim | None = None  # the size that a declared result asks for
-    uses: list[Use] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

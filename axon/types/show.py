@@ -98,7 +98,7 @@ def symbols_of(state: State, t: Type) -> list[Symbol]:
                         found.setdefault(item.symbol)
                     else:
                         for _, monomial in state.dimension(item).terms:
-                            for atom, _power in monomial:
+                            for atom in monomial:
                                 if isinstance(atom, Symbol):
                                     found.setdefault(atom)
                         for symbol in sorted(state.dimension(item).variables, key=lambda s: s.id):

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from axon.element import ANY, Element
 from axon.names import Symbol, fresh
-from axon.shapes.constraint import Equal, Obligation, Range, Reason, Stretch
+from axon.shapes.constraint import Equal, Obligation, Range, Reason, Stretch, Use
 from axon.shapes.dimension import Dim
+from axon.shapes.relation import Relation
 from axon.types.type import (
     POISON,
     ElementType,
@@ -46,13 +47,17 @@ class State:
     allowed: dict[Symbol, frozenset[Element]] = field(default_factory=dict)
     levels: dict[Symbol, int] = field(default_factory=dict)
     rigid: set[Symbol] = field(default_factory=set)
+    generic: set[Symbol] = field(default_factory=set)  # quantified by a scheme
     flexible_dims: list[Symbol] = field(default_factory=list)
     named_dims: set[Symbol] = field(default_factory=set)  # flexible ones whose name is worth showing: they came from an index
     row_equations: list[tuple[Shape, Shape, Reason]] = field(default_factory=list)
     equals: list[Equal] = field(default_factory=list)
     stretches: list[Stretch] = field(default_factory=list)
     ranges: list[Range] = field(default_factory=list)
+    uses: list[Use] = field(default_factory=list)
     obligations: list[Obligation] = field(default_factory=list)
+    nonempty: list[tuple[ElementType, Obligation]] = field(default_factory=list)  # owed unless the element type is a float
+    data_sizes: dict[Symbol, tuple[Relation, ...]] = field(default_factory=dict)  # sizes that only the data decide, and bounds
 
     # ── fresh variables ────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,0 +1,280 @@
+"""Checking a module: its imports, its declarations in order, its signatures.
+
+    parse -> resolve -> types (stage one) -> shapes (stage two) -> signatures
+
+A module is checked by itself, with what it imports already checked; a declaration with errors is known to be broken, and its uses
+say nothing more. Suggestions that change the source are tried on it before they are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from time import monotonic
+
+from axon import builtins
+from axon import syntax as S
+from axon import typed as T
+from axon.diagnostics import AxonError, Diagnostic, Edit, Label, Suggestion
+from axon.grammar.parse import parse
+from axon.loader import Loader
+from axon.names import Symbol
+from axon.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, duplicate
+from axon.source import SourceFile, Span
+from axon.types.declare import Declarations
+from axon.types.elaborator import Env
+from axon.types.show import Namer, show_type, signature
+from axon.types.type import Scheme
+from axon.types.unify import State
+
+_MAX_ERRORS = 200
+_TRY_SECONDS = 1.5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckedModule:
+    """A module after checking; `ok` says that it has no errors (its imports neither)."""
+
+    source: SourceFile
+    diagnostics: tuple[Diagnostic, ...]
+    signatures: Mapping[str, str]  # what `axon sig` prints, of each declaration without errors, in source order
+    declarations: Mapping[str, T.Decl]  # of the same names
+    schemes: Mapping[str, Scheme]
+    symbols: Mapping[str, Symbol]
+    state: State
+    imports: Mapping[str, CheckedModule]
+    inner: tuple[tuple[str, Span, str], ...] = field(default=())  # names inside declarations, and their types as text
+    exports: Module | None = None
+
+    @property
+    def ok(self) -> bool:
+        return not any(d.severity == "error" for d in self.diagnostics)
+
+
+def check_module(loader: Loader, path: str) -> CheckedModule:
+    """Check the module at a path and what it imports. Never raises for what is wrong with a program."""
+    source = loader.read(path)
+    if isinstance(source, Diagnostic):
+        return _unreadable(path, source)
+    session = _Session(loader)
+    started = monotonic()
+    checked = session.check(source)
+    if checked.ok:
+        return checked
+    tried = _try_suggestions(checked, loader, session.modules, monotonic() - started)
+    return replace(checked, diagnostics=tried)
+
+
+def _unreadable(path: str, problem: Diagnostic) -> CheckedModule:
+    return CheckedModule(SourceFile(path, ""), (problem,), {}, {}, {}, {}, State(), {})
+
+
+class _Session:
+    """One check: modules are checked once, and a cycle of imports is seen."""
+
+    def __init__(self, loader: Loader, modules: dict[SourceFile, CheckedModule] | None = None) -> None:
+        self.loader = loader
+        self.modules = {} if modules is None else dict(modules)
+        self.open: list[SourceFile] = []
+
+    def check(self, source: SourceFile) -> CheckedModule:
+        if source in self.modules:
+            return self.modules[source]
+        self.open.append(source)
+        program, problems = parse(source)
+        checked = self._declarations(source, program, problems)
+        self.open.pop()
+        self.modules[source] = checked
+        return checked
+
+    def _declarations(self, source: SourceFile, program: S.Program, problems: tuple[Diagnostic, ...]) -> CheckedModule:
+        checker = Declarations()
+        checker.diagnostics.extend(problems)
+        scope = Scope(values={name: BuiltinName(name) for name in builtins.NAMES}).child()
+        imports: dict[str, CheckedModule] = {}
+        defined: dict[str, Span] = {}
+        syntax_errors = any(d.severity == "error" for d in problems)
+        wanted: list[S.Decl] = []
+        for decl in program.decls:
+            if isinstance(decl, S.Import):
+                self._import(checker, scope, decl, imports)
+                continue
+            if self._is_new(checker, decl, defined):
+                wanted.append(decl)
+        if syntax_errors:  # names that failed to parse would be unknown everywhere
+            return self._finish(source, checker, scope, (), imports)
+        decls: list[T.Decl] = []
+        sigs = [d for d in wanted if isinstance(d, S.Sig)]
+        for decl in wanted:
+            if isinstance(decl, S.Sig):
+                continue
+            if sum(d.severity == "error" for d in checker.diagnostics) >= _MAX_ERRORS:
+                note = Diagnostic("AX0405", f"more than {_MAX_ERRORS} errors; the rest of the file was not checked", severity="warning")
+                checker.report(note)
+                break
+            mine = [s for s in sigs if s.name.text in _names(decl)]
+            decls += checker.declarations(Env(scope), [*mine, decl], top=True)
+        self._lonely_sigs(checker, wanted, sigs)
+        return self._finish(source, checker, scope, tuple(decls), imports)
+
+    def _lonely_sigs(self, checker: Declarations, wanted: list[S.Decl], sigs: list[S.Sig]) -> None:
+        names = {n for d in wanted if not isinstance(d, S.Sig) for n in _names(d)}
+        for sig in sigs:
+            if sig.name.text not in names:
+                message = f"there is no definition for the `sig` of `{sig.name.text}`"
+                checker.report(Diagnostic("AX0218", message, (Label(sig.name.span, "declared here, defined nowhere"),)))
+
+    def _is_new(self, checker: Declarations, decl: S.Decl, defined: dict[str, Span]) -> bool:
+        kind = "type " if isinstance(decl, S.TypeDecl) else "sig " if isinstance(decl, S.Sig) else ""
+        for name, span in _binds(decl):
+            if kind + name in defined:
+                checker.report(duplicate(S.Name(name, span), defined[kind + name]))
+                return False
+            defined[kind + name] = span
+        return True
+
+    def _import(self, checker: Declarations, scope: Scope, decl: S.Import, imports: dict[str, CheckedModule]) -> None:
+        name = decl.name
+        source = self.loader.find(name)
+        if isinstance(source, Diagnostic):
+            checker.report(source)
+            scope.values[name.text] = BrokenName()
+            return
+        if source in self.open:
+            names = " → ".join(f"`{s.path}`" for s in [*self.open[self.open.index(source) :], source])
+            label = Label(name.span, "this import closes the circle")
+            checker.report(Diagnostic("AX0403", "these modules import each other", (label,), (names,)))
+            scope.values[name.text] = BrokenName()
+            return
+        module = self.check(source)
+        imports[name.text] = module
+        if not module.ok:
+            first = next(d for d in module.diagnostics if d.severity == "error")
+            where = f" (at {first.span})" if first.span is not None else ""
+            note = f"its first error is: {first.message}{where}"
+            label = Label(name.span, "imported here")
+            checker.report(Diagnostic("AX0402", f"the module `{name.text}` has errors", (label,), (note,)))
+        assert module.exports is not None
+        scope.values[name.text] = ModuleName(replace(module.exports, name=name.text))
+
+    def _finish(
+        self, source: SourceFile, checker: Declarations, scope: Scope, decls: tuple[T.Decl, ...], imports: dict[str, CheckedModule]
+    ) -> CheckedModule:
+        signatures: dict[str, str] = {}
+        declarations: dict[str, T.Decl] = {}
+        schemes: dict[str, Scheme] = {}
+        symbols: dict[str, Symbol] = {}
+        values: dict[str, Entity] = {}
+        by_symbol: dict[Symbol, T.Decl] = {}
+        for decl in decls:
+            for symbol in (decl.symbol,) if isinstance(decl, T.Fun) else _symbols(decl.pattern):
+                by_symbol[symbol] = decl
+        from axon.resolve import ValueName
+
+        for name, entity in scope.values.items():
+            if isinstance(entity, ModuleName):
+                continue
+            values[name] = entity
+            if isinstance(entity, ValueName) and entity.symbol in by_symbol:
+                scheme = replace(entity.scheme, type=checker.state.zonk(entity.scheme.type))
+                values[name] = replace(entity, scheme=scheme)
+                signatures[name] = signature(checker.state, scheme)
+                declarations[name] = by_symbol[entity.symbol]
+                schemes[name] = scheme
+                symbols[name] = entity.symbol
+        inner = tuple((name, span, show_type(Namer(checker.state), t)) for name, span, t in checker.inner)
+        exports = Module(source.path, values, dict(scope.aliases))
+        ordered = tuple(sorted(checker.diagnostics, key=lambda d: d.span.start if d.span is not None and d.span.file is source else -1))
+        return CheckedModule(
+            source, ordered, signatures, declarations, schemes, symbols, checker.state, imports, inner, exports
+        )
+
+
+def _names(decl: S.Decl) -> list[str]:
+    return [name for name, _ in _binds(decl)]
+
+
+def _binds(decl: S.Decl) -> list[tuple[str, Span]]:
+    match decl:
+        case S.Fun(name) | S.TypeDecl(name) | S.Sig(name):
+            return [(name.text, name.span)]
+        case S.Val(pattern):
+            return _pattern_names(pattern)
+        case _:
+            return []
+
+
+def _pattern_names(p: S.Pattern) -> list[tuple[str, Span]]:
+    match p:
+        case S.PatternName(name):
+            return [(name, p.span)] if name != "_" else []
+        case S.PatternTyped(inner):
+            return _pattern_names(inner)
+        case S.PatternTuple(items):
+            return [n for i in items for n in _pattern_names(i)]
+        case S.PatternRecord(fields):
+            return [n for _, i in fields for n in _pattern_names(i)]
+
+
+def _symbols(p: T.Pattern) -> list[Symbol]:
+    match p:
+        case T.PatternName(symbol=symbol):
+            return [symbol]
+        case T.PatternTuple(items=items):
+            return [s for i in items for s in _symbols(i)]
+        case T.PatternRecord(fields=fields):
+            return [s for _, i in fields for s in _symbols(i)]
+
+
+# ── suggestions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Overlay:
+    """A loader with one file changed."""
+
+    def __init__(self, loader: Loader, changed: SourceFile) -> None:
+        self.loader, self.changed = loader, changed
+
+    def read(self, path: str) -> SourceFile | Diagnostic:
+        return self.changed if path == self.changed.path else self.loader.read(path)
+
+    def find(self, name: S.Name) -> SourceFile | Diagnostic:
+        return self.loader.find(name)
+
+
+def _try_suggestions(
+    checked: CheckedModule, loader: Loader, modules: dict[SourceFile, CheckedModule], cost: float
+) -> tuple[Diagnostic, ...]:
+    """Keep those suggested changes of sizes after which the checker finds less to say, and mark them as checked."""
+    out: list[Diagnostic] = []
+    deadline = monotonic() + _TRY_SECONDS
+    errors = sum(d.severity == "error" for d in checked.diagnostics)
+    known = {s: m for s, m in modules.items() if s is not checked.source}
+    for diagnostic in checked.diagnostics:
+        kept: list[Suggestion] = []
+        for suggestion in diagnostic.suggestions:
+            if not suggestion.edits or not diagnostic.code.startswith("AX03"):
+                kept.append(suggestion)
+            elif monotonic() + cost < deadline and sum(s.checked or bool(s.edits) for s in kept) < 2:
+                left = _errors_after(checked.source, suggestion.edits, loader, known)
+                if left is not None and left < errors:
+                    kept.append(replace(suggestion, checked=left == 0))
+        out.append(replace(diagnostic, suggestions=tuple(kept)))
+    return tuple(out)
+
+
+def _errors_after(
+    source: SourceFile, edits: tuple[Edit, ...], loader: Loader, known: dict[SourceFile, CheckedModule]
+) -> int | None:
+    """How many errors a file has after edits; None if they do not apply to it."""
+    text = source.text
+    for edit in sorted(edits, key=lambda e: -e.span.start):
+        if edit.span.file is not source:
+            return None
+        text = text[: edit.span.start] + edit.text + text[edit.span.end :]
+    changed = SourceFile(source.path, text)
+    session = _Session(_Overlay(loader, changed), known)
+    try:
+        return sum(d.severity == "error" for d in session.check(changed).diagnostics)
+    except AxonError:
+        return None

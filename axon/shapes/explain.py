@@ -1,0 +1,260 @@
+"""The wording of shape errors: what `settle` found wrong, as diagnostics in the user's own names.
+
+Every message names both sizes and where each comes from, and gives numbers for which they differ. Suggestions made here carry
+edits; whoever checks the file tries them, and prints only those after which it passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import assert_never
+
+from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.names import Symbol
+from axon.shapes.constraint import Equal, Reason, Side
+from axon.shapes.counterexample import counterexample
+from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.shapes.prove import Facts
+from axon.shapes.relation import Relation
+from axon.shapes.settle import Clash, Hopeless, Problem, Refuted, TooLarge, Trouble, Unknown
+from axon.shapes.solve import Equation, solve
+from axon.source import Span
+
+_TYPICAL = (64, 32, 48, 16, 24, 12, 8, 10, 6, 5, 7, 9)  # sizes to show with; distinct, so that different names get different ones
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How to talk about a declaration: names of dimensions, and where annotations mention sizes."""
+
+    name: Callable[[Symbol], str]
+    origins: tuple[tuple[Dim, Span], ...]  # resolved sizes and where they are written
+    annotations: tuple[Span, ...]  # `w : f32[d, k]`, each pattern with a type
+    where: Callable[[str], Edit] | None  # the edit that adds a fact to the declaration
+
+
+def explain(trouble: Trouble, problem: Problem, words: Words) -> Diagnostic:
+    """One trouble as one diagnostic."""
+    match trouble:
+        case Clash():
+            return _clash(trouble, problem, words)
+        case Unknown():
+            return _unknown(trouble, words)
+        case Refuted():
+            return _refuted(trouble, words)
+        case Hopeless():
+            return _hopeless(trouble, words)
+        case TooLarge(reason):
+            label = Label(reason.span, "grows beyond what can be reasoned about")
+            note = "a size may have at most a few thousand terms"
+            return Diagnostic("AX0309", "the sizes in this declaration are too complicated", (label,), (note,))
+        case _:
+            assert_never(trouble)
+
+
+# ── equations ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
+    primary = c.equals[-1]
+    left, right = _sizes(c, primary, problem)
+    relation = Relation(left, "=", right)
+    labels = [Label(primary.reason.span, primary.reason.text)]
+    for side, size in zip(_sides(primary, c), (left, right), strict=True):
+        labels.append(_origin(side, size, words))
+    for equal in c.equals[:-1]:
+        text = equal.reason.text
+        if not any(label.span == equal.reason.span for label in labels):
+            labels.append(Label(equal.reason.span, text))
+    labels = _distinct(labels)
+    shown = f"{left.render(words.name)} = {right.render(words.name)}"
+    if c.kind == "data":
+        return Diagnostic(
+            "AX0307",
+            "a size that only the data decide cannot be proved equal to another",
+            tuple(labels),
+            (f"{shown} is known only when the program runs",),
+            (Suggestion("compare them at run time with `as`: `(e as f32[n])`"),),
+        )
+    notes = _numbers(relation, words)
+    if c.kind == "named":
+        notes = (f"{shown} does not follow from what is stated; your names say that any sizes will do", *notes)
+    return Diagnostic("AX0301", "these sizes cannot agree", tuple(labels), notes, tuple(_mends(left, right, labels, c, words)))
+
+
+def _sides(primary: Equal, c: Clash) -> tuple[Side, Side]:
+    sides = primary.reason.sides
+    if len(sides) == 2:
+        return sides[0], sides[1]
+    other = c.equals[0].reason.span if len(c.equals) > 1 else primary.reason.span
+    return Side(primary.reason.span, "this is {}"), Side(other, "this is {}")
+
+
+def _sizes(c: Clash, primary: Equal, problem: Problem) -> tuple[Dim, Dim]:
+    """The two sides of the primary equation, as the other equations of the core make them."""
+    rest = [Equation(problem.resolve(e.left), problem.resolve(e.right), e) for e in c.equals if e is not primary]
+    try:
+        known = solve(rest, problem.flexible, Facts()).substitution
+        left, right = (problem.resolve(d).substitute(known) for d in (primary.left, primary.right))
+    except DimensionTooLarge:
+        return c.relation.left, c.relation.right
+    flexible = set(problem.flexible)
+    if (left - right).variables & flexible and not c.relation.variables & flexible:
+        return c.relation.left, c.relation.right
+    return left, right
+
+
+def _origin(side: Side, size: Dim, words: Words) -> Label:
+    """Where a size is written, if an annotation says it; else the expression that has it."""
+    text = side.text.replace("{}", size.render(words.name))
+    if size.constant is None or not side.span.text.strip():
+        for dim, span in words.origins:
+            if dim == size and span.file is side.span.file:
+                return Label(span, f"`{_short(side.span)}` {_verb(text)}" if _verb(text) else text)
+    return Label(side.span, text)
+
+
+def _verb(text: str) -> str:
+    """Turn "the left side has 4 * d columns" into "has 4 * d columns", to be said of the expression itself."""
+    for start in ("the left side ", "the right side ", "this ", "the first ", "this element "):
+        if text.startswith(start):
+            return text[len(start) :]
+    return ""
+
+
+def _short(span: Span) -> str:
+    text = " ".join(span.text.split())
+    return text if len(text) <= 30 else text[:29] + "…"
+
+
+def _distinct(labels: Iterable[Label]) -> list[Label]:
+    seen: set[tuple[int, int, str]] = set()
+    out = []
+    for label in labels:
+        key = (label.span.start, label.span.end, label.text)
+        if key not in seen:
+            seen.add(key)
+            out.append(label)
+    return out
+
+
+def _numbers(relation: Relation, words: Words) -> tuple[str, ...]:
+    """When the relation holds, if that is simple to say, and sizes for which it does not."""
+    slack = relation.left - relation.right
+    shown = relation.render(words.name)
+    if slack.constant is not None:
+        if relation.left.constant is None or relation.right.constant is None:
+            return (f"{shown} never holds: the two differ by {abs(slack.constant)}",)
+        return (f"{relation.left} is not {relation.right}",)
+    variables = sorted(relation.variables, key=lambda s: s.id)
+    notes = []
+    if len(variables) == 1:
+        held = [n for n in range(0, 65) if _holds(relation, {variables[0]: n})]
+        only = f"{shown} holds only for {words.name(variables[0])} = {held[0]}" if len(held) == 1 else ""
+        if not held:
+            only = f"{shown} holds for no {words.name(variables[0])} up to 64"
+        if only:
+            notes.append(only)
+    wish = dict(zip(variables, _TYPICAL, strict=False))
+    values = wish if len(wish) == len(variables) and _defined(relation, wish) and not relation.holds(wish) else None
+    values = values or counterexample(Facts(), relation, wish)
+    if values is not None and _defined(relation, values):
+        given = ", ".join(f"{words.name(s)} = {values[s]}" for s in variables)
+        sides = f"{relation.left.evaluate(values)} {relation.op} {relation.right.evaluate(values)}"
+        notes.append(f"for {given} it would be {sides}")
+    return ("; ".join(notes),) if notes else ()
+
+
+def _holds(relation: Relation, values: dict[Symbol, int]) -> bool:
+    try:
+        return relation.holds(values)
+    except ZeroDivisionError:
+        return False
+
+
+def _defined(relation: Relation, values: dict[Symbol, int]) -> bool:
+    try:
+        relation.holds(values)
+    except ZeroDivisionError:
+        return False
+    return True
+
+
+def _mends(left: Dim, right: Dim, labels: list[Label], c: Clash, words: Words) -> Iterable[Suggestion]:
+    """Changes that may make the sizes agree: an annotation, the order of two operands, a stated fact."""
+    written = {label.span: dim for label in labels for dim, span in words.origins if span == label.span}
+    for old, new in ((right, left), (left, right)):
+        for span, dim in written.items():
+            if dim == old:
+                text = new.render(words.name)
+                edit = Edit(span, text)
+                shown = _annotation(span, text, words)
+                yield Suggestion(f"make it `{shown}`", (edit,))
+    sides = c.equals[-1].reason.sides
+    if len(sides) == 2 and c.equals[-1].reason.text.startswith("`@`") and sides[0].span != sides[1].span:
+        a, b = sides[0].span, sides[1].span
+        yield Suggestion(f"swap the operands: `{_short(b)} @ {_short(a)}`", (Edit(a, b.text), Edit(b, a.text)))
+    if c.kind == "named" and words.where is not None:
+        fact = f"{left.render(words.name)} = {right.render(words.name)}"
+        yield Suggestion(f"state it, if it is meant: `where {fact}`", (words.where(fact),))
+
+
+def _annotation(span: Span, text: str, words: Words) -> str:
+    """The annotated pattern around a size, with the size replaced."""
+    around = [a for a in words.annotations if a.file is span.file and a.start <= span.start and span.end <= a.end]
+    if not around:
+        return text
+    a = min(around, key=lambda s: s.end - s.start)
+    whole = a.file.text[a.start : span.start] + text + a.file.text[span.end : a.end]
+    whole = " ".join(whole.split())
+    return whole[1:-1].strip() if whole.startswith("(") and whole.endswith(")") else whole
+
+
+# ── ranges, obligations, contracts ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _unknown(u: Unknown, words: Words) -> Diagnostic:
+    name = u.range.symbol.name
+    if u.candidates:
+        ways = " and ".join(c.render(words.name) for c in u.candidates)
+        return Diagnostic(
+            "AX0311",
+            f"the uses of `{name}` ask for ranges that need not be equal",
+            (Label(u.range.span, f"`{name}` could run to any of {ways}"),),
+            ("which of these is the least depends on the sizes",),
+            (Suggestion(f"state the bound: `{name} < n`"),),
+        )
+    return Diagnostic(
+        "AX0302",
+        f"nothing says how far `{name}` runs",
+        (Label(u.range.span, f"`{name}` does not index a dimension by itself"),),
+        suggestions=(Suggestion(f"state its bound: `{name} < n`"),),
+    )
+
+
+def _fill(reason: Reason, shown: str) -> str:
+    return reason.text.replace("{}", shown)
+
+
+def _refuted(r: Refuted, words: Words) -> Diagnostic:
+    reason = r.obligation.reason
+    shown = r.relation.render(words.name)
+    wanted = r.obligation.relation.render(words.name)
+    labels = (Label(reason.span, _fill(reason, wanted)), *(Label(s.span, s.text) for s in reason.sides))
+    notes = [] if shown == wanted else [f"at the end of the ranges that is {shown}, which cannot be"]
+    if shown == wanted:
+        notes = [f"{shown} cannot be"] if r.relation.trivial is not False else []
+    indices = [s for s, _ in r.obligation.context.indices if s in r.obligation.relation.variables]
+    helps = []
+    if indices:
+        name = indices[-1].name
+        helps.append(Suggestion(f"state a smaller bound, `{name} < …`, guard it with `if`, or read zeros outside with `x[… | 0.0]`"))
+    code = "AX0303" if "index" in reason.text or "slice" in reason.text else "AX0305"
+    message = "this access leaves its tensor" if code == "AX0303" else "this cannot hold for the sizes here"
+    return Diagnostic(code, message, labels, tuple(notes), tuple(helps))
+
+
+def _hopeless(h: Hopeless, words: Words) -> Diagnostic:
+    labels = _distinct(Label(reason.span, f"this needs {r.render(words.name)}") for r, reason in h.facts)
+    return Diagnostic("AX0310", "no sizes satisfy everything that this declaration needs", tuple(labels))

@@ -1,0 +1,450 @@
+"""Stage two for one declaration: find the ranges of its indices, solve its equations, prove its obligations.
+
+What comes in is what stage one collected; what goes out is a substitution, the facts that become the contract, and the problems as
+data, which `explain` words. The priority of what decides a range is design §1's:
+
+1. a stated bound;                 2. unguarded bare uses, `a[i]`, which must agree;
+3. the declared result;            4. unguarded affine uses in which the index is the only unknown, `a[s * i + r]`;
+5. guarded bare uses, which must agree.
+
+Note [Worst case]
+    An obligation that cannot be proved as it stands is put into the contract without its indices: each is replaced by the end of
+    its range that is worst for the relation. Where an index cannot be eliminated so, or data guard the access, nothing is claimed
+    here: lowering proves what it can again, and compares the others with their sizes at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from axon.names import Symbol
+from axon.shapes.constraint import Context, Equal, Obligation, Range, Reason, Side, Stretch, Use
+from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
+from axon.shapes.prove import Answer, Facts, prove, unsatisfiable
+from axon.shapes.relation import Relation
+from axon.shapes.solve import Equation, Solution, simplify, solve
+
+_ZERO, _ONE = Dim.of(0), Dim.of(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What stage one collected for a declaration. `flexible` may be solved for; `outer` belongs to a declaration around it."""
+
+    equals: tuple[Equal, ...]
+    stretches: tuple[Stretch, ...]
+    ranges: tuple[Range, ...]
+    uses: tuple[Use, ...]
+    obligations: tuple[Obligation, ...]
+    assumed: tuple[tuple[Relation, Reason], ...]  # the user's `where`, and bounds of sizes that only data decide
+    flexible: tuple[Symbol, ...]
+    outer: frozenset[Symbol]
+    data: frozenset[Symbol]  # sizes that only the data decide
+    resolve: Callable[[Dim], Dim]  # puts in what earlier declarations solved
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """Equations that cannot hold together, and what they boil down to."""
+
+    equals: tuple[Equal, ...]
+    relation: Relation
+    kind: str  # "conflict" | "named" (sizes the user named would have to be equal) | "data" (decided by data)
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """An index whose range nothing decides. `candidates` are ranges that affine uses ask for, if there are several."""
+
+    range: Range
+    candidates: tuple[Dim, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refuted:
+    """An obligation that cannot hold."""
+
+    obligation: Obligation
+    relation: Relation
+
+
+@dataclass(frozen=True, slots=True)
+class Hopeless:
+    """Facts of the contract that no sizes satisfy together."""
+
+    facts: tuple[tuple[Relation, Reason], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    reason: Reason
+
+
+Trouble = Clash | Unknown | Refuted | Hopeless | TooLarge
+
+
+@dataclass(slots=True)
+class Outcome:
+    solved: dict[Symbol, Dim] = field(default_factory=dict)
+    contract: list[tuple[Relation, Reason]] = field(default_factory=list)
+    floating: list[Equal] = field(default_factory=list)  # equations between sizes of the declaration around
+    owed: list[Obligation] = field(default_factory=list)  # and obligations on those
+    troubles: list[Trouble] = field(default_factory=list)
+
+
+def settle(problem: Problem) -> Outcome:
+    """Solve a declaration's constraints on sizes."""
+    return _Settler(problem).run()
+
+
+class _Settler:
+    def __init__(self, problem: Problem) -> None:
+        self.p = problem
+        self.out = Outcome()
+        self.equals = [Equal(problem.resolve(e.left), problem.resolve(e.right), e.reason) for e in problem.equals]
+        self.uses = [
+            Use(problem.resolve(u.index), problem.resolve(u.target), u.context, u.span, u.base, u.axis, u.padded) for u in problem.uses
+        ]
+        assumed = [Relation(problem.resolve(r.left), r.op, problem.resolve(r.right)) for r, _ in problem.assumed]
+        self.facts = Facts().assume(*assumed)
+        self.solution = Solution({}, (), (), ())
+        self.stretches = list(problem.stretches)
+        self.known: set[Symbol] = set()  # indices whose range is decided
+        self.order = list(problem.flexible)  # what is solved for: the last first
+
+    def run(self) -> Outcome:
+        try:
+            self._ranges()
+        except DimensionTooLarge:
+            self._blame_size()
+            return self.out
+        self._conclude()
+        self._prove_obligations()
+        self._contract()
+        return self.out
+
+    def _blame_size(self) -> None:
+        heaviest = max(self.equals, key=lambda e: e.left.weight + e.right.weight)
+        self.out.troubles.append(TooLarge(heaviest.reason))
+
+    # ── ranges ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _ranges(self) -> None:
+        open_ = [r for r in self.p.ranges if not r.stated]
+        self.known = {r.symbol for r in self.p.ranges if r.stated}
+        by_index: dict[Symbol, list[Use]] = {r.symbol: [] for r in open_}
+        for use in self.uses:
+            for symbol in use.index.variables:
+                if symbol in by_index:
+                    by_index[symbol].append(use)
+        for r in open_:
+            bare = [u for u in by_index[r.symbol] if u.index.symbol == r.symbol and not u.context.guarded]
+            if bare:
+                self._agree(r, bare)
+            elif r.declared is not None:
+                self._decide(r, self.p.resolve(r.declared), Reason(r.span, f"the declared result gives the range of `{r.symbol.name}`"))
+        self._solve()
+        self._solve_stretches()
+        waiting = [r for r in open_ if r.symbol not in self.known]
+        while waiting and (progress := [r for r in waiting if self._affine(r, by_index[r.symbol], waiting)]):
+            waiting = [r for r in waiting if r not in progress]
+            self._solve()
+        for r in waiting:
+            bare = [u for u in by_index[r.symbol] if u.index.symbol == r.symbol]
+            if bare:
+                self._agree(r, bare)
+            elif r.symbol not in self.known:
+                self.out.troubles.append(Unknown(r))
+        self._solve()
+        # What a guarded use decided may be what an affine one waited for.
+        late = [r for r in waiting if r.symbol not in self.known]
+        while late and (progress := [r for r in late if self._affine(r, by_index[r.symbol], late)]):
+            late = [r for r in late if r not in progress]
+            self.out.troubles = [t for t in self.out.troubles if not (isinstance(t, Unknown) and t.range in progress)]
+            self._solve()
+
+    def _agree(self, r: Range, uses: Iterable[Use]) -> None:
+        """Bare uses of one index: all the dimensions it runs over are equal."""
+        name = r.symbol.name
+        first: Use | None = None
+        for use in uses:
+            here = Side(use.span, f"dimension {use.axis} of `{use.base}` is {{}}")
+            if first is None:
+                self.equals.append(Equal(r.extent, use.target, Reason(use.span, f"`{name}` runs over this", (here, here))))
+                first = use
+                continue
+            there = Side(first.span, f"dimension {first.axis} of `{first.base}` is {{}}")
+            text = f"`{name}` has one range, so what it indexes must have one size"
+            self.equals.append(Equal(first.target, use.target, Reason(use.span, text, (there, here))))
+        self.known.add(r.symbol)
+
+    def _decide(self, r: Range, extent: Dim, reason: Reason) -> None:
+        self.equals.append(Equal(r.extent, extent, reason))
+        self.known.add(r.symbol)
+
+    def _affine(self, r: Range, uses: list[Use], waiting: list[Range]) -> bool:
+        """Decide a range by the affine uses in which it is the only unknown."""
+        unknown = {w.symbol for w in waiting if w.symbol not in self.known} - {r.symbol}
+        candidates: list[tuple[Dim, Use]] = []
+        for use in uses:
+            if use.context.guarded or use.padded or use.index.symbol == r.symbol or use.index.variables & unknown:
+                continue
+            extent = self._largest(r.symbol, use)
+            if extent is not None:
+                candidates.append((self._now(extent), use))
+        if not candidates:
+            return False
+        least = next(
+            (c for c in candidates if all(self._proved(Relation(c[0], "<=", o), self.facts) for o, _ in candidates)), None
+        )
+        if least is None:
+            self.out.troubles.append(Unknown(r, tuple(dict.fromkeys(c for c, _ in candidates))))
+            self.known.add(r.symbol)
+            return True
+        extent, use = least
+        if r.extent.symbol in self.order:  # a computed range has no name to give to other sizes
+            self.order.remove(r.extent.symbol)
+            self.order.append(r.extent.symbol)
+        text = f"the largest range of `{r.symbol.name}` that stays inside `{use.base}`"
+        self._decide(r, extent, Reason(use.span, text))
+        need = f"`{use.base}` must be large enough for this: {{}}"
+        self.out.owed.append(Obligation(self._not_negative(extent), Context(), Reason(use.span, need)))
+        return True
+
+    @staticmethod
+    def _not_negative(extent: Dim) -> Relation:
+        """extent >= 0; of `q / s + c` without the division: q >= -c * s."""
+        for quotient in extent.quotients:
+            rest = extent - quotient.dividend // quotient.divisor
+            if rest.constant is not None:
+                return Relation(quotient.dividend, ">=", -rest * quotient.divisor)
+        return Relation(extent, ">=", _ZERO)
+
+    def _largest(self, symbol: Symbol, use: Use) -> Dim | None:
+        """The extent of an index for which an access just stays inside: from c * i + rest <= target - 1 in the worst case."""
+        split = use.index.linear_in(symbol)
+        if split is None:
+            return None
+        c, rest = split
+        ranges = {s: self._now(e) for s, e in use.context.indices}
+        if c.constant is not None and c.constant < 0:
+            low = self._extreme(rest, ranges, use.context, upper=False)
+            return None if low is None else low // -c + 1
+        high = self._extreme(rest, ranges, use.context, upper=True)
+        if high is None or c.variables & ranges.keys():
+            return None
+        if c.constant is None:
+            text = f"the coefficient of `{symbol.name}` must be positive: {{}}"
+            self.out.owed.append(Obligation(Relation(c, ">=", _ONE), Context(), Reason(use.span, text)))
+        room = self._now(use.target) - 1 - high
+        return room + 1 if c == _ONE else room // c + 1
+
+    def _extreme(self, dim: Dim, ranges: dict[Symbol, Dim], context: Context, upper: bool) -> Dim | None:
+        """The largest or smallest value over the indices in it, the innermost eliminated first; None if that is not clear."""
+        for symbol, extent in reversed(list(ranges.items())):
+            if symbol not in dim.variables:
+                continue
+            split = dim.linear_in(symbol)
+            if split is None:
+                return None
+            c, rest = split
+            rising = self._sign(c)
+            if rising is None:
+                return None
+            end = self._end(symbol, extent, ranges, context, high=rising == upper)
+            dim = rest + c * end
+        return dim
+
+    def _sign(self, c: Dim) -> bool | None:
+        """Whether a coefficient is at least 0 (True) or at most 0 (False)."""
+        if self._proved(Relation(c, ">=", _ZERO), self.facts):
+            return True
+        return False if self._proved(Relation(c, "<=", _ZERO), self.facts) else None
+
+    def _end(self, symbol: Symbol, extent: Dim, ranges: dict[Symbol, Dim], context: Context, high: bool) -> Dim:
+        """The last or first value of an index, by its range and the guards that bound it directly."""
+        end = extent - 1 if high else _ZERO
+        for guard in context.guards:
+            slack = self._now(guard.slack)
+            split = slack.linear_in(symbol) if guard.op not in ("=", "<>") else None
+            if split is not None and split[0].constant in (1, -1):
+                if split[0].constant == -1 and high:
+                    end = minimum(end, split[1])
+                elif split[0].constant == 1 and not high:
+                    end = maximum(end, -split[1])
+        return end
+
+    # ── equations ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _solve(self) -> None:
+        system = [Equation(e.left, e.right, e) for e in self.equals]
+        self.solution = solve(system, self.order, self.facts)
+
+    def _now(self, dim: Dim) -> Dim:
+        return self.p.resolve(dim).substitute(self.solution.substitution)
+
+    def _solve_stretches(self) -> None:
+        """A dimension stretches only if it is known to be 1 after all equalities; the others are equal."""
+        while self.stretches:
+            decided: list[Stretch] = []
+            for s in self.stretches:
+                left, right = self._now(s.left), self._now(s.right)
+                out = right if left == _ONE else left if right == _ONE or left == right else None
+                if out is not None:
+                    self.equals.append(Equal(Dim.of(s.out), out, s.reason))
+                    decided.append(s)
+            if not decided:
+                # All at once: two that are not known to be 1 now will not be.
+                for s in self.stretches:
+                    self.equals.append(Equal(self.p.resolve(s.left), self.p.resolve(s.right), s.reason))
+                    self.equals.append(Equal(Dim.of(s.out), self.p.resolve(s.left), s.reason))
+                decided = self.stretches
+            self.stretches = [s for s in self.stretches if s not in decided]
+            self._solve()
+
+    def _conclude(self) -> None:
+        """Sort what the equations leave: solved, contradictory, for the contract, or for the declaration around."""
+        self.out.solved = dict(self.solution.substitution)
+        for conflict in self.solution.conflicts:
+            equals = tuple(r for r in conflict.reasons if isinstance(r, Equal))
+            data = conflict.relation.variables & self.p.data
+            self.out.troubles.append(Clash(equals, conflict.relation, "data" if data else "conflict"))
+        for relation, reasons in self.solution.residual:
+            equals = tuple(r for r in reasons if isinstance(r, Equal))
+            variables = relation.variables
+            if variables & self.p.data:
+                self.out.troubles.append(Clash(equals, relation, "data"))
+            elif variables and variables <= self.p.outer:
+                self.out.floating.append(Equal(relation.left, relation.right, equals[-1].reason))
+            elif variables & (set(self.p.flexible) | self.p.outer) or _divisibility(relation):
+                self._keep(relation, equals)
+            else:
+                self.out.troubles.append(Clash(equals, relation, "named"))
+        for relation, reasons in self.solution.conditions:
+            equals = tuple(r for r in reasons if isinstance(r, Equal))
+            if relation.variables & self.p.data:
+                self.out.troubles.append(Clash(equals, relation, "data"))
+            else:
+                self._keep(relation, equals)
+
+    def _keep(self, relation: Relation, equals: tuple[Equal, ...]) -> None:
+        reason = equals[-1].reason if equals else self.p.equals[-1].reason
+        if relation.variables <= self.p.outer:
+            self.out.owed.append(Obligation(relation, Context(), reason))
+        else:
+            self.out.contract.append((relation, reason))
+
+    # ── obligations ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _proved(self, relation: Relation, facts: Facts) -> bool:
+        return prove(facts, relation) is Answer.PROVED
+
+    def _prove_obligations(self) -> None:
+        owed, self.out.owed = self.out.owed, []
+        broken = {t.range.symbol for t in self.out.troubles if isinstance(t, Unknown)}
+        for use in self.uses:
+            if not use.padded and not use.index.variables & broken:
+                owed.extend(self._inside(use))
+        facts = self.facts.assume(*(r for r, _ in self.out.contract))
+        blamed: set[int] = set()
+        for obligation in [*self.p.obligations, *owed]:
+            if obligation.reason.span.start in blamed and any(isinstance(t, Refuted) for t in self.out.troubles):
+                continue
+            before = len(self.out.troubles)
+            try:
+                self._judge(obligation, facts)
+            except DimensionTooLarge:
+                self.out.troubles.append(TooLarge(obligation.reason))
+            if len(self.out.troubles) > before:
+                blamed.add(obligation.reason.span.start)
+
+    @staticmethod
+    def _inside(use: Use) -> tuple[Obligation, ...]:
+        what = f"dimension {use.axis} of `{use.base}`"
+        low = Reason(use.span, f"this index of {what} can be negative: it needs {{}}")
+        high = Reason(use.span, f"this index can pass the end of {what}: it needs {{}}")
+        return (
+            Obligation(Relation(use.index, ">=", _ZERO), use.context, low),
+            Obligation(Relation(use.index, "<", use.target), use.context, high),
+        )
+
+    def _judge(self, obligation: Obligation, base: Facts) -> None:
+        relation = self._relation(obligation.relation)
+        if relation.trivial is True:
+            return
+        context = obligation.context
+        facts = base
+        needed = relation.variables
+        if context.indices or context.guards:
+            for symbol, extent in context.indices:
+                facts = facts.index(symbol, self._now(extent))
+            facts = facts.assume(*(self._relation(g) for g in context.guards))
+        if self._proved(relation, facts):
+            return
+        ranges = {s: self._now(e) for s, e in context.indices}
+        if relation.op in ("=", "<>") and needed & ranges.keys():
+            return
+        worst = self._worst(relation, ranges, context)
+        if worst is None or worst.variables & self.p.data or worst.variables & ranges.keys():
+            return  # see Note [Worst case]
+        if worst.trivial is True or self._proved(worst, base):
+            return
+        doubtful = context.guarded and not context.guards
+        if self._impossible(worst, base):
+            if not context.guarded:
+                self.out.troubles.append(Refuted(obligation, worst))
+            return
+        if doubtful:
+            return
+        if worst.variables <= self.p.outer and self.p.outer:
+            self.out.owed.append(Obligation(worst, Context(), obligation.reason))
+        else:
+            self.out.contract.append((worst, obligation.reason))
+
+    def _relation(self, relation: Relation) -> Relation:
+        return Relation(self._now(relation.left), relation.op, self._now(relation.right))
+
+    def _worst(self, relation: Relation, ranges: dict[Symbol, Dim], context: Context) -> Relation | None:
+        """The relation in its worst case over the indices, which are gone from it."""
+        if not relation.variables & ranges.keys():
+            return relation
+        slack = self._extreme(relation.slack, ranges, context, upper=False)
+        return None if slack is None else Relation(slack, ">=", _ZERO)
+
+    def _impossible(self, relation: Relation, facts: Facts) -> bool:
+        """Refuted, or possible only with some size at 0 or 1."""
+        if prove(facts, relation) is Answer.REFUTED:
+            return True
+        variables = relation.variables
+        large = facts.assume(*(Relation(Dim.of(v), ">=", Dim.of(2)) for v in variables))
+        if prove(large, relation) is not Answer.REFUTED:
+            return False
+        # A bound such as n <= 1 that the user could mean is not refuted unless every variable is forced down to 0 or 1.
+        return True
+
+    # ── the contract ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _contract(self) -> None:
+        """Simplify the facts, with the user's own in front, and see that sizes exist that satisfy them."""
+        stated = [(self._relation(r), reason) for r, reason in self.p.assumed if not r.variables & self.p.data]
+        everything = [*stated, *self.out.contract]
+        reasons: dict[Relation, Reason] = {}
+        for relation, reason in everything:
+            (found,) = simplify([relation], Facts()) or (relation,)
+            reasons.setdefault(found, reason)
+        kept = simplify([r for r, _ in everything], Facts())
+        default = everything[0][1] if everything else None
+        self.out.contract = [(r, reasons.get(r, default)) for r in kept]  # type: ignore[misc]
+        if kept and unsatisfiable(Facts().assume(*kept)):
+            self.out.troubles.append(Hopeless(tuple(self.out.contract)))
+
+
+def _divisibility(relation: Relation) -> bool:
+    """Whether an equation says that something divides something: slack is ± (a - b * (a / b)), up to a constant."""
+    slack = relation.slack
+    for q in slack.quotients:
+        remainder = q.dividend % q.divisor
+        if (slack - remainder).constant is not None or (slack + remainder).constant is not None:
+            return True
+    return False

@@ -1,0 +1,380 @@
+"""Written types to types: aliases expanded, dimension and type variables found or introduced."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from axon import syntax as S
+from axon.diagnostics import Diagnostic, Label, Suggestion
+from axon.element import Element
+from axon.names import Symbol, fresh
+from axon.resolve import Alias, ModuleName, RunName, Scope, ValueName, unknown, unknown_member
+from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
+from axon.shapes.relation import Relation
+from axon.source import Span
+from axon.types.solve import Solver
+from axon.types.type import (
+    I32,
+    POISON,
+    ElementType,
+    Exists,
+    Function,
+    RecordType,
+    Row,
+    Scheme,
+    Shape,
+    ShapeItem,
+    Tensor,
+    TupleType,
+    Type,
+    TypeVar,
+)
+
+_ELEMENTS = {e.value: e for e in Element}
+
+
+class Annotations(Solver):
+    """The part of inference that reads types as the user wrote them."""
+
+    # ── introducing the variables that a declaration mentions ──────────────────────────────────────────────────────────
+
+    def introduce(self, scope: Scope, mentioned: Mentions, rigid: bool) -> None:
+        """Bind what annotations mention and nothing in scope defines: rigid in a `fun`, to be found in a `val`."""
+        state = self.state
+        for name, span in mentioned.dims.items():
+            known = scope.value(name)
+            if isinstance(known, ValueName) and known.is_dimension:
+                continue
+            self.bind_dimension(scope, name, span, rigid)
+        for name in mentioned.rows:
+            if scope.run(name) is None:
+                row = state.row(name)
+                if rigid:
+                    state.rigid.add(row.symbol)
+                scope.runs[name] = RunName(row)
+        for name in mentioned.variables:
+            if scope.variable(name) is None:
+                variable: ElementType | TypeVar
+                variable = state.type_var(name[1:]) if name[1].isupper() else state.element_var(name=name[1:])
+                if rigid:
+                    state.rigid.add(variable.symbol)
+                scope.variables[name] = variable
+
+    def bind_dimension(self, scope: Scope, name: str, span: Span, rigid: bool) -> Symbol:
+        """A dimension variable with its name in scope as an i32."""
+        if rigid:
+            symbol = fresh(name)
+            self.state.levels[symbol] = self.state.level
+            self.state.rigid.add(symbol)
+        else:
+            found = self.state.dim(name, named=True).symbol
+            assert found is not None
+            symbol = found
+        scope.values[name] = ValueName(symbol, Scheme(I32), span, Dim.of(symbol), is_dimension=True)
+        return symbol
+
+    # ── types ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def type(self, scope: Scope, t: S.Type, expanding: tuple[Alias, ...] = ()) -> Type:
+        match t:
+            case S.TypeName():
+                return self._named(scope, t, expanding)
+            case S.TypeVar(name, args):
+                variable = scope.variable(name)
+                if isinstance(variable, TypeVar):
+                    if args is not None:
+                        return self._bad_args(t.span, f"`{name}` stands for any type and takes no brackets")
+                    return variable
+                if variable is None:
+                    self.report(unknown("type variable", name, t.span, (), "AX0407"))
+                    return POISON
+                return Tensor(variable, self._shape(scope, args or ()))
+            case S.TypeFun(param, result):
+                return Function(self.type(scope, param, expanding), self.type(scope, result, expanding))
+            case S.TypeTuple(items):
+                return TupleType(tuple(self.type(scope, i, expanding) for i in items))
+            case S.TypeRecord(fields):
+                seen: set[str] = set()
+                for name, _ in fields:
+                    if name.text in seen:
+                        return self._bad_args(name.span, f"the field `{name.text}` is listed twice")
+                    seen.add(name.text)
+                return RecordType(tuple((n.text, self.type(scope, f, expanding)) for n, f in fields))
+            case S.TypeExists(name, bound, body):
+                inner = scope.child()
+                symbol = self.bind_dimension(inner, name.text, name.span, rigid=True)
+                bounds = (Relation(Dim.of(symbol), "<=", self.dim(scope, bound)),) if bound is not None else ()
+                return Exists(symbol, bounds, self.type(inner, body, expanding))
+            case S.TypeDimFun():
+                return self._bad_args(t.span, "dimension parameters stand at the beginning of a `sig` alone")
+            case _:
+                assert_never(t)
+
+    def _named(self, scope: Scope, t: S.TypeName, expanding: tuple[Alias, ...]) -> Type:
+        if len(t.name) == 1 and t.name[0].text in _ELEMENTS:
+            return Tensor(_ELEMENTS[t.name[0].text], self._shape(scope, t.args or ()))
+        alias = self._alias(scope, t)
+        if alias is None:
+            return POISON
+        if alias in expanding:
+            self.report(
+                Diagnostic("AX0206", f"the type `{alias.decl.name.text}` contains itself", (Label(t.span, "mentioned here"),))
+            )
+            return POISON
+        params, args = alias.decl.params, t.args or ()
+        if len(params) != len(args):
+            takes = f"takes {len(params)} argument{'s' * (len(params) != 1)}"
+            return self._bad_args(t.span, f"`{alias.decl.name.text}` {takes}, not {len(args)}")
+        inner = alias.scope.child()
+        for param, arg in zip(params, args, strict=True):
+            if not self._bind_argument(scope, inner, param, arg):
+                return POISON
+        return self.type(inner, alias.decl.type, (*expanding, alias))
+
+    def _alias(self, scope: Scope, t: S.TypeName) -> Alias | None:
+        if len(t.name) == 2:
+            owner = scope.value(t.name[0].text)
+            if not isinstance(owner, ModuleName):
+                self.report(unknown("module", t.name[0].text, t.name[0].span, scope.names()))
+                return None
+            found = owner.module.aliases.get(t.name[1].text)
+            if found is None:
+                self.report(unknown_member(owner.module, t.name[1]))
+            return found
+        name = t.name[0]
+        found = scope.alias(name.text)
+        if found is None:
+            known = [*_ELEMENTS]
+            chain: Scope | None = scope
+            while chain is not None:
+                known += chain.aliases
+                chain = chain.parent
+            self.report(unknown("type", name.text, name.span, known, "AX0407"))
+        return found
+
+    def _bind_argument(self, outer: Scope, inner: Scope, param: S.TypeArg, arg: S.TypeArg) -> bool:
+        match param, arg:
+            case S.DimName(name), S.TypeVar() | S.ShapeRun():
+                self._bad_args(arg.span, f"`{name}` stands for a dimension")
+                return False
+            case S.DimName(name), _:
+                dim = self.dim(outer, arg)
+                inner.values[name] = ValueName(fresh(name), Scheme(I32), arg.span, dim, is_dimension=True)
+                self.origins.append((dim, arg.span))
+            case S.ShapeRun(name), S.ShapeRun(other):
+                run = self._run(outer, other, arg.span)
+                if run is None:
+                    return False
+                inner.runs[name] = RunName(run)
+            case S.TypeVar(name), S.TypeVar(other):
+                variable = outer.variable(other)
+                if variable is None:
+                    return False
+                inner.variables[name] = variable
+            case S.TypeVar(name), S.DimName(other) if other in _ELEMENTS:
+                inner.variables[name] = _ELEMENTS[other]
+            case _:
+                wants = "a shape variable" if isinstance(param, S.ShapeRun) else "an element type"
+                self._bad_args(arg.span, f"{wants} is needed here")
+                return False
+        return True
+
+    def _shape(self, scope: Scope, args: tuple[S.TypeArg, ...]) -> Shape:
+        items: list[ShapeItem] = []
+        for arg in args:
+            match arg:
+                case S.ShapeRun(name):
+                    row = self._run(scope, name, arg.span)
+                    items.append(row if row is not None else self.state.row())
+                case S.TypeVar():
+                    self._bad_args(arg.span, "a dimension is needed here")
+                    items.append(self.state.dim(""))
+                case _:
+                    dim = self.dim(scope, arg)
+                    self.origins.append((dim, arg.span))
+                    items.append(dim)
+        return tuple(items)
+
+    def _run(self, scope: Scope, name: str, span: Span) -> Row | None:
+        found = scope.run(name)
+        if found is None:
+            self.report(unknown("shape variable", f"..{name}", span, ()))
+            return None
+        return found.row
+
+    def _bad_args(self, span: Span, message: str) -> Type:
+        self.report(Diagnostic("AX0214", message, (Label(span, "here"),)))
+        return POISON
+
+    # ── dimensions and facts ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def dim(self, scope: Scope, d: S.Dim) -> Dim:
+        """The dimension; reports a name that is not one (and gives a fresh one in its place)."""
+        try:
+            return self._dim(scope, d)
+        except (DimensionTooLarge, ZeroDivisionError):
+            self.too_complex(d.span)
+            return self.state.dim("")
+
+    def _dim(self, scope: Scope, d: S.Dim) -> Dim:
+        match d:
+            case S.DimInt(value):
+                return Dim.of(value)
+            case S.DimName(name):
+                found = scope.value(name)
+                if isinstance(found, ValueName) and found.dim is not None:
+                    return found.dim
+                if found is None:
+                    known = (n for n in scope.names() if isinstance(v := scope.value(n), ValueName) and v.dim is not None)
+                    self.report(unknown("dimension", name, d.span, known))
+                else:
+                    self.report(not_a_dimension(f"`{name}`", d.span))
+                return self.state.dim("")
+            case S.DimNegate(operand):
+                return -self._dim(scope, operand)
+            case S.DimBinary(op, left, right):
+                a, b = self._dim(scope, left), self._dim(scope, right)
+                match op:
+                    case "+":
+                        return a + b
+                    case "-":
+                        return a - b
+                    case "*":
+                        return a * b
+                    case "/":
+                        return a // b
+                    case _:
+                        return a % b
+            case S.DimCall(function, args):
+                functions = {"min": minimum, "max": maximum}
+                if function.text not in functions or len(args) != 2:
+                    self.report(
+                        Diagnostic(
+                            "AX0308",
+                            "a dimension is made of names, integers, `+ - * / %`, `min a b` and `max a b`",
+                            (Label(d.span, "not one of these"),),
+                        )
+                    )
+                    return self.state.dim("")
+                return functions[function.text](self._dim(scope, args[0]), self._dim(scope, args[1]))
+            case _:
+                assert_never(d)
+
+    def facts(self, scope: Scope, facts: tuple[S.Fact, ...]) -> list[tuple[Relation, Span]]:
+        return [(Relation(self.dim(scope, f.left), f.relation, self.dim(scope, f.right)), f.span) for f in facts]
+
+
+def not_a_dimension(what: str, span: Span) -> Diagnostic:
+    return Diagnostic(
+        "AX0308",
+        f"{what} is not a dimension",
+        (Label(span, "its value is known only when the program runs"),),
+        suggestions=(Suggestion("make it a dimension parameter, `fun f {n} …`, or take the size of a parameter's dimension"),),
+    )
+
+
+# ── what the annotations of a declaration mention ───────────────────────────────────────────────────────────────────────
+
+
+class Mentions:
+    """The dimension, shape and type variables in the annotations of a declaration, outside the declarations inside it."""
+
+    def __init__(self) -> None:
+        self.dims: dict[str, Span] = {}
+        self.rows: dict[str, Span] = {}
+        self.variables: dict[str, Span] = {}
+
+    def type(self, t: S.Type) -> None:
+        match t:
+            case S.TypeName(_, args) | S.TypeVar(_, args):
+                if isinstance(t, S.TypeVar):
+                    self.variables.setdefault(t.name, t.span)
+                for arg in args or ():
+                    match arg:
+                        case S.ShapeRun(name):
+                            self.rows.setdefault(name, arg.span)
+                        case S.TypeVar(name):
+                            self.variables.setdefault(name, arg.span)
+                        case S.DimName(name) if name in _ELEMENTS:
+                            pass
+                        case _:
+                            self.dim(arg)
+            case S.TypeFun(param, result):
+                self.type(param)
+                self.type(result)
+            case S.TypeDimFun(_, result):
+                self.type(result)
+            case S.TypeExists(name, bound, body):
+                before = dict(self.dims)
+                self.type(body)
+                if name.text not in before:
+                    self.dims.pop(name.text, None)
+                if bound is not None:
+                    self.dim(bound)
+            case S.TypeTuple(items):
+                for item in items:
+                    self.type(item)
+            case S.TypeRecord(fields):
+                for _, item in fields:
+                    self.type(item)
+
+    def dim(self, d: S.Dim) -> None:
+        match d:
+            case S.DimName(name):
+                self.dims.setdefault(name, d.span)
+            case S.DimNegate(operand):
+                self.dim(operand)
+            case S.DimBinary(_, left, right):
+                self.dim(left)
+                self.dim(right)
+            case S.DimCall(_, args):
+                for arg in args:
+                    self.dim(arg)
+
+    def pattern(self, p: S.Param) -> None:
+        match p:
+            case S.PatternTyped(inner, t):
+                self.pattern(inner)
+                self.type(t)
+            case S.PatternTuple(items):
+                for item in items:
+                    self.pattern(item)
+            case S.PatternRecord(fields):
+                for _, item in fields:
+                    self.pattern(item)
+
+    def expr(self, e: S.Expr) -> None:
+        """The annotations inside an expression, but not those of `fun` and `val` declarations in it."""
+        stack: list[object] = [e]
+        while stack:
+            match stack.pop():
+                case S.Ascribe(value, t) | S.Coerce(value, t):
+                    self.type(t)
+                    stack.append(value)
+                case S.Fn(params, body):
+                    for p in params:
+                        self.pattern(p)
+                    stack.append(body)
+                case S.Cast(element, value):
+                    if element.text.startswith("'"):
+                        self.variables.setdefault(element.text, element.span)
+                    stack.append(value)
+                case S.Let(decls, body):
+                    stack += [d.value for d in decls if isinstance(d, S.Val)]
+                    stack.append(body)
+                case S.Loop(_, states, groups, body):
+                    for p, init in states:
+                        self.pattern(p)
+                        stack.append(init)
+                    stack += groups
+                    stack.append(body)
+                case S.Node() as node if not isinstance(node, (S.Val, S.Fun, S.TypeDecl, S.Sig, S.Import)):
+                    stack += _children(node)
+                case tuple() as items:
+                    stack += items
+
+
+def _children(node: S.Node) -> list[object]:
+    from dataclasses import fields
+
+    return [getattr(node, f.name) for f in fields(node) if f.name not in ("span", "op_span")]

@@ -1,0 +1,597 @@
+"""Declarations: patterns, `val`, `fun`, `type`, `sig`, and the generalization of what they define."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from axon import syntax as S
+from axon import typed as T
+from axon.diagnostics import Diagnostic, Label, Suggestion
+from axon.element import Element
+from axon.names import Symbol, fresh
+from axon.resolve import Alias, BrokenName, Entity, RunName, Scope, ValueName
+from axon.shapes.constraint import Reason, Side
+from axon.shapes.contract import Contract, ParameterShape
+from axon.shapes.dimension import Dim
+from axon.shapes.explain import Words, explain
+from axon.shapes.relation import Relation
+from axon.shapes.settle import Outcome, Problem, settle
+from axon.source import Span
+from axon.types import errors
+from axon.types.annotate import Mentions
+from axon.types.comprehension import symbolic
+from axon.types.elaborator import Env
+from axon.types.generate import Expressions
+from axon.types.show import Namer, show_type, symbols_of
+from axon.types.type import (
+    POISON,
+    ElementVar,
+    Exists,
+    Function,
+    Poison,
+    RecordType,
+    Row,
+    Scheme,
+    SchemeFact,
+    Tensor,
+    TupleType,
+    Type,
+    TypeVar,
+    function,
+)
+from axon.types.unify import size
+
+_MAX_TYPE = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """How far the lists of constraints reached when a declaration began."""
+
+    errors: int
+    deferred: int
+    equals: int
+    stretches: int
+    ranges: int
+    uses: int
+    obligations: int
+    nonempty: int
+    flexible: int
+    literals: int
+    elements: int
+
+
+@dataclass(slots=True, eq=False)
+class _Header:
+    """What is known of a `fun` before its body: from its parameters, or from its `sig`."""
+
+    explicit: tuple[Symbol, ...] = ()
+    facts: list[tuple[Relation, Span]] = field(default_factory=list)
+    declared: Type | None = None
+
+
+class Declarations(Expressions):
+    def __init__(self) -> None:
+        super().__init__()
+        self.annotations: list[Span] = []
+        self._builtins: dict[str, Scheme] = {}
+
+    # ── patterns ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def bind_pattern(self, scope: Scope, pattern: S.Pattern, t: Type, seen: dict[str, Span], dim: Dim | None = None) -> T.Pattern:
+        """Put a pattern's names in scope with the parts of a type, which the pattern may refine."""
+        match pattern:
+            case S.PatternName(name):
+                symbol = fresh(name)
+                if name != "_":
+                    if name in seen:
+                        labels = (Label(pattern.span, "here again"), Label(seen[name], "first here"))
+                        self.report(Diagnostic("AX0217", f"`{name}` is bound twice in one pattern", labels))
+                    seen[name] = pattern.span
+                    scope.values[name] = ValueName(symbol, Scheme(t), pattern.span, dim)
+                    self.inner.append((name, pattern.span, t))
+                return T.PatternName(symbol, type=t, span=pattern.span)
+            case S.PatternTyped(inner, written):
+                self.annotations.append(pattern.span)
+                declared = self.type(scope, written)
+                sides = (Side(pattern.span, "this has {}"), Side(written.span, "its type says {}"))
+                self.unify(t, declared, Reason(written.span, "what is bound must have this type", sides))
+                return self.bind_pattern(scope, inner, declared, seen, dim)
+            case S.PatternTuple(items):
+                parts = [self.state.type_var() for _ in items]
+                self.unify(t, TupleType(tuple(parts)), Reason(pattern.span, f"a pattern for a tuple of {len(items)}"))
+                bound = tuple(self.bind_pattern(scope, p, part, seen) for p, part in zip(items, parts, strict=True))
+                return T.PatternTuple(bound, type=t, span=pattern.span)
+            case S.PatternRecord(fields):
+                known = self.state.prune(t)
+                fields_types: list[tuple[str, Type]] = []
+                for name, _ in fields:
+                    found = known.get(name.text) if isinstance(known, RecordType) else None
+                    if isinstance(known, RecordType) and found is None:
+                        self.report(errors.no_field(self.state, known, name.text, name.span))
+                        found = POISON
+                    fields_types.append((name.text, found or self.state.type_var()))
+                if not isinstance(known, RecordType):
+                    self.unify(t, RecordType(tuple(fields_types)), Reason(pattern.span, "a pattern for a record with these fields"))
+                bound_fields = tuple(
+                    (n.text, self.bind_pattern(scope, p, ft, seen))
+                    for (n, p), (_, ft) in zip(fields, fields_types, strict=True)
+                )
+                return T.PatternRecord(bound_fields, type=t, span=pattern.span)
+        raise AssertionError(pattern)
+
+    # ── let ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def let(self, env: Env, e: S.Let, expected: Type | None) -> T.Expr:
+        scope = env.scope.child()
+        inner = env.within(scope)
+        decls = self.declarations(inner, e.decls, top=False)
+        body = self.infer(inner, e.body, expected)
+        return T.Let(decls, body, type=body.type, span=e.span)
+
+    def declarations(self, env: Env, decls: Sequence[S.Decl], top: bool) -> tuple[T.Decl, ...]:
+        """Check declarations in order; names come into scope after their own declaration."""
+        sigs = {d.name.text: d for d in decls if isinstance(d, S.Sig)}
+        used: set[str] = set()
+        out: list[T.Decl] = []
+        for decl in decls:
+            match decl:
+                case S.Val():
+                    out.append(self._val(env, decl, top, sigs, used))
+                case S.Fun():
+                    used.add(decl.name.text)
+                    out.append(self._fun(env, decl, sigs.get(decl.name.text)))
+                case S.TypeDecl(name):
+                    self._type_decl(env, decl)
+                    env.scope.aliases[name.text] = Alias(decl, env.scope)
+                case S.Sig():
+                    pass
+                case S.Import(name):
+                    if not top:
+                        label = Label(decl.span, "imports stand at the top of a file")
+                        self.report(Diagnostic("AX0406", "an `import` cannot stand inside a `let`", (label,)))
+        for name, sig in sigs.items():
+            if name not in used:
+                message = f"there is no definition for the `sig` of `{name}`"
+                self.report(Diagnostic("AX0218", message, (Label(sig.name.span, "declared here, defined nowhere below"),)))
+        return tuple(out)
+
+    def _type_decl(self, env: Env, decl: S.TypeDecl) -> None:
+        """A type declaration is checked where it stands, with its parameters as variables."""
+        scope = env.scope.child()
+        self.state.level += 1
+        for param in decl.params:
+            match param:
+                case S.DimName(name):
+                    self.bind_dimension(scope, name, param.span, rigid=True)
+                case S.ShapeRun(name):
+                    scope.runs[name] = RunName(self.state.row(name))
+                case S.TypeVar(name):
+                    scope.variables[name] = self.state.element_var(name=name[1:])
+        scope.aliases[decl.name.text] = Alias(decl, env.scope)  # so that a type that contains itself is seen
+        self.type(scope, decl.type, (scope.aliases[decl.name.text],))
+        self.state.level -= 1
+
+    # ── val ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _val(self, env: Env, d: S.Val, top: bool, sigs: dict[str, S.Sig], used: set[str]) -> T.Val:
+        single = _single(d.pattern)
+        sig = sigs.get(single.name) if single is not None else None
+        if single is not None:
+            used.add(single.name)
+        generalizes = single is not None and isinstance(_stripped(d.value), (S.Fn, S.Var, S.Operator, S.Field))
+        if not top and not generalizes:
+            return self._bind_val(env, d, sig, env.scope)
+        mark = self._enter()
+        scope = env.scope.child()
+        val = self._bind_val(replace(env, scope=scope), d, sig, scope)
+        names = [n for n in scope.values if n not in env.scope.values or scope.values[n] is not env.scope.values[n]]
+        scheme, ok = self._generalize(mark, val.value.type, (), [], d.span, None, keep_functions=generalizes)
+        for name in names:
+            entity: Entity = scope.values[name]
+            if not ok:
+                entity = BrokenName()
+            elif isinstance(entity, ValueName) and single is not None and name == single.name:
+                entity = replace(entity, scheme=scheme)
+            env.scope.values[name] = entity
+        return T.Val(val.pattern, val.value, scheme if generalizes and ok else None)
+
+    def _bind_val(self, env: Env, d: S.Val, sig: S.Sig | None, scope: Scope) -> T.Val:
+        mentions = Mentions()
+        mentions.pattern(d.pattern)
+        expected: Type | None = None
+        if sig is not None:
+            mentions.type(sig.type)
+        self.introduce(scope, mentions, rigid=False)
+        written = d.pattern.type if isinstance(d.pattern, S.PatternTyped) else sig.type if sig is not None else None
+        if written is not None:
+            before = len(self.diagnostics)
+            expected = self.type(scope, written)
+            del self.diagnostics[before:]  # the pattern itself reports them
+        value = self.infer(env, d.value, expected)
+        if sig is not None:
+            declared = self.type(scope, sig.type)
+            self.unify(value.type, declared, Reason(d.value.span, "this must have the type of its `sig`"))
+        t = self.state.prune(value.type)
+        if size(self.state, t) > _MAX_TYPE:
+            self.report(errors.too_large(d.value.span))
+            value = T.Literal(0, type=POISON, span=d.value.span)
+            t = POISON
+        target = replace(env, scope=scope).scope
+        pattern = self.bind_pattern(target, d.pattern, t, {}, symbolic(value) if isinstance(value, T.Dimension) else None)
+        return T.Val(pattern, value)
+
+    # ── fun ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _fun(self, env: Env, d: S.Fun, sig: S.Sig | None) -> T.Fun:
+        mark = self._enter()
+        scope = env.scope.child()
+        header = self._header(scope, d, sig)
+        params = tuple(p for p in d.params if not isinstance(p, S.DimParams))
+        types, result = self._parameter_types(header.declared, params, d, sig)
+        seen: dict[str, Span] = {}
+        patterns = tuple(self.bind_pattern(scope, p, t, seen) for p, t in zip(params, types, strict=True))
+        if d.result is not None:
+            declared = self.type(scope, d.result)
+            if result is None:
+                result = declared
+            else:
+                self.unify(declared, result, Reason(d.result.span, "the result type and the `sig` agree"))
+        inner = Env(scope, env.context, env.repeated)
+        body = self.infer(inner, d.body, result)
+        if result is not None:
+            written = d.result.span if d.result is not None else sig.type.span if sig is not None else d.body.span
+            sides = (Side(d.body.span, "the body has {}"), Side(written, "the declared result has {}"))
+            self.unify(body.type, result, Reason(d.body.span, "the body must have the declared type", sides))
+            if not isinstance(self.state.prune(body.type), Exists):
+                body = body if not isinstance(self.state.prune(body.type), Poison) else body
+        t = function(tuple(types), result if result is not None else body.type)
+        if size(self.state, t) > _MAX_TYPE:
+            self.report(errors.too_large(d.name.span))
+            t = POISON
+        scheme, ok = self._generalize(mark, t, header.explicit, header.facts, d.name.span, _adds_fact(d), True)
+        symbol = fresh(d.name.text)
+        entity: Entity = ValueName(symbol, scheme, d.name.span) if ok else BrokenName()
+        env.scope.values[d.name.text] = entity
+        self.inner.append((d.name.text, d.name.span, scheme.type))
+        return T.Fun(symbol, patterns, body, scheme, tuple(_param_name(p, n) for n, p in enumerate(params, 1)))
+
+    def _header(self, scope: Scope, d: S.Fun, sig: S.Sig | None) -> _Header:
+        """Introduce the variables that a function's annotations and its `sig` mention."""
+        header = _Header()
+        explicit: list[Symbol] = []
+        groups = [p for p in d.params if isinstance(p, S.DimParams)]
+        if groups and not isinstance(d.params[0], S.DimParams):
+            label = Label(groups[0].span, "after another parameter")
+            self.report(Diagnostic("AX0212", "dimension parameters stand before the others", (label,)))
+        written: S.Type | None = sig.type if sig is not None else None
+        names = [n for g in groups for n in g.names]
+        while isinstance(written, S.TypeDimFun):
+            if not groups:
+                names += written.names
+            written = written.result
+        for name in names:
+            if any(s.name == name.text for s in explicit):
+                label = Label(name.span, "here again")
+                self.report(Diagnostic("AX0217", f"the dimension parameter `{name.text}` is given twice", (label,)))
+                continue
+            explicit.append(self.bind_dimension(scope, name.text, name.span, rigid=True))
+        mentions = Mentions()
+        for p in d.params:
+            mentions.pattern(p)
+        if d.result is not None:
+            mentions.type(d.result)
+        if written is not None:
+            mentions.type(written)
+        mentions.expr(d.body)
+        self.introduce(scope, mentions, rigid=True)
+        header.explicit = tuple(explicit)
+        if written is not None:
+            header.declared = self.type(scope, written)
+        header.facts = self.facts(scope, (*d.where, *(sig.where if sig is not None else ())))
+        return header
+
+    def _parameter_types(
+        self, declared: Type | None, params: tuple[S.Pattern, ...], d: S.Fun, sig: S.Sig | None
+    ) -> tuple[list[Type], Type | None]:
+        types: list[Type] = []
+        rest = declared
+        for param in params:
+            if rest is None or isinstance(rest, Poison):
+                types.append(self.state.type_var())
+                continue
+            rest = self.state.prune(rest)
+            if not isinstance(rest, Function):
+                assert sig is not None
+                labels = (Label(param.span, "one parameter more than its `sig` has"), Label(sig.name.span, "the `sig`"))
+                self.report(Diagnostic("AX0218", f"`{d.name.text}` has more parameters than its `sig`", labels))
+                types.append(POISON)
+                rest = POISON
+                continue
+            types.append(rest.param)
+            rest = rest.result
+        return types, rest
+
+    # ── generalization ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _enter(self) -> _Mark:
+        s = self.state
+        s.level += 1
+        return _Mark(
+            len(self.diagnostics), len(self.deferred), len(s.equals), len(s.stretches), len(s.ranges), len(s.uses),
+            len(s.obligations), len(s.nonempty), len(s.flexible_dims), len(self.literals), len(s.allowed),
+        )  # fmt: skip
+
+    def _generalize(
+        self, mark: _Mark, t: Type, explicit: tuple[Symbol, ...], facts: list[tuple[Relation, Span]], span: Span,
+        where: Callable[[str], Edit] | None, keep_functions: bool,
+    ) -> tuple[Scheme, bool]:  # fmt: skip
+        """Settle what a declaration collected and quantify over what is its own; says whether it is free of errors."""
+        state = self.state
+        self.settle_types(mark.deferred)
+        if state.level == 1:
+            for left, right, reason in state.row_equations:
+                self.report(errors.splits(state, left, right, reason))
+            state.row_equations.clear()
+        self._default_elements(mark, t, keep_functions)
+        broken = any(d.severity == "error" for d in self.diagnostics[mark.errors :])
+        outcome, problem = self._settle_sizes(mark, facts)
+        if not broken:  # sizes that follow from wrong types say nothing new
+            self._explain(outcome, problem, where, t)
+        state.level -= 1
+        ok = not any(d.severity == "error" for d in self.diagnostics[mark.errors :])
+        kept = tuple(SchemeFact(r, reason.text, reason.span) for r, reason in outcome.contract)
+        scheme = self._quantify(t, explicit, kept if ok else ())
+        if ok:
+            ok = self._determined(scheme, span)
+        if ok:
+            scheme = self._with_divisors(scheme)
+        return scheme, ok
+
+    def _default_elements(self, mark: _Mark, t: Type, keep: bool) -> None:
+        """Element types that no parameter mentions get their defaults: f32 for floats, i32 for other numbers."""
+        state = self.state
+        of_params: set[Symbol] = set()
+        rest = state.prune(t)
+        while keep and isinstance(rest, Function):
+            of_params |= set(state.parts(rest.param, set()))
+            rest = state.prune(rest.result)
+        for symbol, allowed in list(islice(state.allowed.items(), mark.elements, None)):
+            known = symbol in state.elements or symbol in state.rigid or symbol in state.generic
+            if known or symbol in of_params or state.levels[symbol] < state.level:
+                continue
+            state.elements[symbol] = Element.I32 if Element.I32 in allowed else min(allowed, key=_PREFERENCE.index)
+        for value, literal, span in self.literals[mark.literals :]:
+            element = state.element(literal.element)
+            if isinstance(element, Element) and element.is_integer and not _fits(value, element):
+                message = f"{value} does not fit in {element.value}"
+                self.report(Diagnostic("AX0202", message, (Label(span, f"used as {element.value} here"),)))
+        if state.level == 1:
+            self.literals.clear()
+
+    def _settle_sizes(self, mark: _Mark, facts: list[tuple[Relation, Span]]) -> tuple[Outcome, Problem]:
+        s = self.state
+        level = s.level
+        flexible = tuple(f for f in s.flexible_dims if f not in s.dims and s.levels[f] >= level)
+        flexible = tuple(sorted(flexible, key=lambda f: f not in s.named_dims))
+        outer = frozenset(f for f in s.flexible_dims if f not in s.dims and s.levels[f] < level) if level > 1 else frozenset()
+        if level > 1:
+            outer |= frozenset(r for r in s.rigid if s.levels.get(r, 0) < level)
+        owed = [o for element, o in s.nonempty[mark.nonempty :] if not self._is_float(element)]
+        assumed = [(r, Reason(span, "stated here")) for r, span in facts]
+        nowhere = Reason(self._somewhere(facts), "")
+        assumed += [(b, nowhere) for bounds in s.data_sizes.values() for b in bounds]
+        problem = Problem(
+            tuple(s.equals[mark.equals :]), tuple(s.stretches[mark.stretches :]), tuple(s.ranges[mark.ranges :]),
+            tuple(s.uses[mark.uses :]), (*s.obligations[mark.obligations :], *owed), tuple(assumed), flexible, outer,
+            frozenset(s.data_sizes), s.dimension,
+        )  # fmt: skip
+        outcome = settle(problem)
+        del s.equals[mark.equals :], s.stretches[mark.stretches :], s.ranges[mark.ranges :], s.uses[mark.uses :]
+        del s.obligations[mark.obligations :], s.nonempty[mark.nonempty :]
+        s.dims.update(outcome.solved)
+        s.equals.extend(outcome.floating)
+        s.obligations.extend(outcome.owed)
+        if level == 1:
+            s.flexible_dims.clear()
+        return outcome, problem
+
+    def _is_float(self, element: Element | ElementVar) -> bool:
+        return all(e.is_float for e in self.state.allowed_of(element))
+
+    def _somewhere(self, facts: list[tuple[Relation, Span]]) -> Span:
+        from axon.source import SourceFile
+
+        return facts[0][1] if facts else SourceFile("", "").span()
+
+    def _explain(self, outcome: Outcome, problem: Problem, where: Callable[[str], Edit] | None, t: Type) -> None:
+        if not outcome.troubles:
+            return
+        namer = Namer(self.state)
+        namer.plan([s for s in self.state.rigid if self.state.levels.get(s, 0) >= self.state.level])
+        namer.plan(symbols_of(self.state, t))
+        origins = tuple((self.state.dimension(dim), span) for dim, span in self.origins)
+        words = Words(namer.dim, origins, tuple(self.annotations), where)
+        for trouble in outcome.troubles:
+            self.report(explain(trouble, problem, words))
+
+    def _quantify(self, t: Type, explicit: tuple[Symbol, ...], facts: tuple[SchemeFact, ...]) -> Scheme:
+        state = self.state
+        t = self._close(state.zonk(t))
+        types: dict[Symbol, None] = {}
+        elements: dict[Symbol, frozenset[Element]] = {}
+        rows: dict[Symbol, None] = {}
+        dims: dict[Symbol, None] = {}
+        mine = [s for s in state.parts(t, set()) if state.levels.get(s, 0) > state.level]
+        mine += [s for f in facts for s in f.relation.variables if state.levels.get(s, 0) > state.level]
+        rowset = self._rows(t)
+        bound = self._bound(t)
+        for symbol in mine:
+            if symbol in explicit or symbol in bound:
+                continue
+            if symbol in state.allowed:
+                elements[symbol] = state.allowed[symbol]
+            elif symbol in rowset:
+                rows[symbol] = None
+            elif symbol in self._type_vars(t):
+                types[symbol] = None
+            elif symbol not in state.data_sizes:
+                dims[symbol] = None
+        state.generic.update(types, elements, rows, dims, explicit)
+        return Scheme(t, tuple(types), tuple(elements.items()), tuple(rows), tuple(dims), explicit, facts)
+
+    def _close(self, t: Type) -> Type:
+        """Put sizes that only the data decide, which a result mentions, under `?k`."""
+        if isinstance(t, Function):
+            return Function(t.param, self._close(t.result))
+        state = self.state
+        free = [s for s in symbols_of(state, t) if s in state.data_sizes and state.levels.get(s, 0) > state.level]
+        for symbol in reversed(free):
+            if symbol not in self._bound(t):
+                t = Exists(symbol, state.data_sizes[symbol], t)
+        return t
+
+    def _walk(self, t: Type) -> list[Type]:
+        found: list[Type] = []
+        seen: set[int] = set()
+        stack = [t]
+        while stack:
+            t = self.state.prune(stack.pop())
+            if id(t) in seen:
+                continue
+            seen.add(id(t))
+            found.append(t)
+            match t:
+                case Function(param, result):
+                    stack += (param, result)
+                case TupleType(items):
+                    stack += items
+                case RecordType(fields):
+                    stack += [f for _, f in fields]
+                case Exists(_, _, body):
+                    stack.append(body)
+        return found
+
+    def _rows(self, t: Type) -> set[Symbol]:
+        tensors = (x for x in self._walk(t) if isinstance(x, Tensor))
+        return {i.symbol for x in tensors for i in self.state.shape(x.shape) if isinstance(i, Row)}
+
+    def _type_vars(self, t: Type) -> set[Symbol]:
+        return {x.symbol for x in self._walk(t) if isinstance(x, TypeVar)}
+
+    def _bound(self, t: Type) -> set[Symbol]:
+        return {x.symbol for x in self._walk(t) if isinstance(x, Exists)}
+
+    def _determined(self, scheme: Scheme, span: Span) -> bool:
+        """See that every size of a signature can be found from the arguments."""
+        shapes: list[ParameterShape] = []
+        free: set[Symbol] = set()
+        t: Type = scheme.type
+        while isinstance(t, Function):
+            for part in self._walk(t.param):
+                if isinstance(part, Tensor):
+                    dims = tuple(i for i in self.state.shape(part.shape) if isinstance(i, Dim))
+                    shapes.append(ParameterShape("", dims))
+                elif isinstance(part, Function):
+                    free |= set(symbols_of(self.state, part))
+            t = self.state.prune(t.result)
+        known = Contract(scheme.explicit, tuple(shapes)).determined() | free | self._bound(scheme.type)
+        missing = [s for s in scheme.dims if s not in known]
+        if not missing:
+            return True
+        namer = Namer(self.state)
+        shown = show_type(namer, scheme.type)
+        names = ", ".join(f"`{namer.dim(s)}`" for s in missing)
+        self.report(
+            Diagnostic(
+                "AX0306",
+                f"the size{'s' * (len(missing) > 1)} {names} cannot be found from the arguments",
+                (Label(span, "a call could not tell"),),
+                (f"the inferred type is {shown}",),
+                (Suggestion(f"make it a dimension parameter: `{{{namer.dim(missing[0])}}}`"),),
+            )
+        )
+        return False
+
+    def _with_divisors(self, scheme: Scheme) -> Scheme:
+        """A size found by division, c from h * c, needs its divisor to be at least 1."""
+        dims: list[Dim] = []
+        t: Type = scheme.type
+        while isinstance(t, Function):
+            dims += [i for p in self._walk(t.param) if isinstance(p, Tensor) for i in self.state.shape(p.shape) if isinstance(i, Dim)]
+            t = self.state.prune(t.result)
+        known = set(scheme.explicit) | {d.symbol for d in dims}
+        facts = list(scheme.facts)
+        for dim in dims:
+            unknown = [s for s in dim.variables if s not in known]
+            split = dim.linear_in(unknown[0]) if len(unknown) == 1 else None
+            if split is None:
+                continue
+            known.add(unknown[0])
+            if split[0].constant is None:
+                relation = Relation(split[0], ">=", Dim.of(1))
+                if not any(f.relation.left == split[0] or f.relation.slack == relation.slack for f in facts):
+                    facts.append(SchemeFact(relation, f"`{unknown[0].name}` is found by division: {{}}", None))
+        return replace(scheme, facts=tuple(facts))
+
+    def builtin_scheme(self, name: str) -> Scheme:
+        """The scheme of a function of the language, from its signature in the table."""
+        from axon import builtins
+        from axon.grammar.parse import parse_type
+        from axon.source import SourceFile
+
+        if name not in self._builtins:
+            written, problems = parse_type(SourceFile(f"<{name}>", builtins.FUNCTIONS[name]))
+            assert written is not None and not problems
+            scope = Scope()
+            mentions = Mentions()
+            mentions.type(written)
+            self.state.level += 1
+            self.introduce(scope, mentions, rigid=False)
+            t = self.type(scope, written)
+            self.state.level -= 1
+            self._builtins[name] = self._quantify(t, (), ())
+        return self._builtins[name]
+
+
+_PREFERENCE = [Element.F32, *Element]
+
+
+def _fits(value: int, element: Element) -> bool:
+    low, high = (0, 255) if element is Element.U8 else (-(2 ** (element.bits - 1)), 2 ** (element.bits - 1) - 1)
+    return low <= value <= high + (element is not Element.U8)  # -128 is written as minus 128
+
+
+def _single(pattern: S.Pattern) -> S.PatternName | None:
+    while isinstance(pattern, S.PatternTyped):
+        pattern = pattern.pattern
+    return pattern if isinstance(pattern, S.PatternName) else None
+
+
+def _stripped(e: S.Expr) -> S.Expr:
+    while isinstance(e, S.Ascribe):
+        e = e.value
+    return e
+
+
+def _param_name(p: S.Pattern, position: int) -> str:
+    single = _single(p)
+    return single.name if single is not None and single.name != "_" else f"argument {position}"
+
+
+def _adds_fact(d: S.Fun) -> Callable[[str], Edit]:
+    """The edit that adds a fact to a function's `where`."""
+
+    def edit(fact: str) -> Edit:
+        source = d.span.file
+        if d.where:
+            return Edit(Span(source, d.where[-1].span.end, d.where[-1].span.end), f", {fact}")
+        after = d.result.span.end if d.result is not None else d.params[-1].span.end if d.params else d.name.span.end
+        at = source.text.index("=", after)
+        return Edit(Span(source, at, at), f"where {fact} ")
+
+    return edit
+
+

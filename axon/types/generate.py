@@ -1,0 +1,556 @@
+"""Expressions: from surface syntax to typed syntax, generating constraints on the way."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from axon import builtins
+from axon import syntax as S
+from axon import typed as T
+from axon.diagnostics import Diagnostic, Label, Suggestion
+from axon.element import FLOAT, NUM, Element
+from axon.names import Symbol, fresh
+from axon.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, ValueName, unknown, unknown_member
+from axon.shapes.constraint import Reason, Side
+from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.shapes.relation import Relation
+from axon.source import Span
+from axon.types import errors
+from axon.types.comprehension import Comprehensions, _excerpt, facts, symbolic
+from axon.types.constraint import Lift, Member, Product
+from axon.types.elaborator import Env
+from axon.types.scheme import instantiate_type
+from axon.types.type import (
+    POISON,
+    UNIT,
+    Exists,
+    Function,
+    Poison,
+    RecordType,
+    Row,
+    Scheme,
+    Tensor,
+    TupleType,
+    Type,
+    TypeVar,
+    function,
+    scalar,
+)
+from axon.types.unify import Mismatch
+
+
+class Expressions(Comprehensions):
+    def infer(self, env: Env, expr: S.Expr, expected: Type | None = None) -> T.Expr:
+        """The typed form of an expression. `expected` is a declared type, which can decide ranges; it is not enforced here."""
+        match expr:
+            case S.Var():
+                return self._variable(env, expr)
+            case S.Int(value):
+                t = scalar(self.state.element_var(NUM))
+                self.literals.append((value, t, expr.span))
+                return T.Literal(value, type=t, span=expr.span)
+            case S.Float(value):
+                return T.Literal(value, type=scalar(self.state.element_var(FLOAT)), span=expr.span)
+            case S.Operator(op):
+                return self._operator(op, expr.span)
+            case S.Apply() | S.ApplyDims():
+                return self._application(env, expr)
+            case S.Unary():
+                return self._unary(env, expr)
+            case S.Binary():
+                return self._binary(env, expr)
+            case S.Tuple(items):
+                parts = tuple(self.infer(env, i) for i in items)
+                return T.Tuple(parts, type=TupleType(tuple(p.type for p in parts)) if parts else UNIT, span=expr.span)
+            case S.Record():
+                return self._record(env, expr)
+            case S.Field():
+                return self._field(env, expr)
+            case S.Project(value, position):
+                inner = self.infer(env, value)
+                out = self._part(inner.type, position, expr.span)
+                return T.Project(inner, position, type=out, span=expr.span)
+            case S.Access():
+                return self.access(env, expr)
+            case S.Ascribe(value, written):
+                t = self.type(env.scope, written)
+                inner = self.infer(env, value, t)
+                self._conform(inner.type, t, value, written.span)
+                return inner
+            case S.Coerce():
+                return self._coerce(env, expr)
+            case S.Cast():
+                return self._cast(env, expr)
+            case S.Let():
+                return self.let(env, expr, expected)
+            case S.Fn(params, body):
+                scope = env.scope.child()
+                seen: dict[str, Span] = {}
+                types: list[Type] = [self.state.type_var() for _ in params]
+                patterns = tuple(self.bind_pattern(scope, p, t, seen) for p, t in zip(params, types, strict=True))
+                inner = self.infer(env.within(scope), body)
+                return T.Fn(patterns, inner, type=function(tuple(types), inner.type), span=expr.span)
+            case S.If():
+                return self._if(env, expr, expected)
+            case S.For():
+                return self.for_(env, expr, expected)
+            case S.Reduce():
+                return self.reduce(env, expr)
+            case S.Loop():
+                return self.loop(env, expr)
+            case S.Array():
+                return self._array(env, expr)
+            case _:
+                assert_never(expr)
+
+    def let(self, env: Env, e: S.Let, expected: Type | None) -> T.Expr:
+        raise NotImplementedError
+
+    def _broken(self, span: Span) -> T.Expr:
+        return T.Literal(0, type=POISON, span=span)
+
+    # ── names ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _variable(self, env: Env, e: S.Var, dims: tuple[S.Dim, ...] | None = None, span: Span | None = None) -> T.Expr:
+        entity = env.scope.value(e.name)
+        if entity is None:
+            if env.scope.run(e.name) is not None:
+                note = f"`..{e.name}` is a run of indices; it stands in accesses alone"
+                self.report(unknown("value", e.name, e.span, env.scope.names(), note=note))
+            else:
+                self.report(unknown("value", e.name, e.span, env.scope.names()))
+            return self._broken(e.span)
+        return self._entity(env, entity, e.name, e.span, dims, span or e.span)
+
+    def _entity(
+        self, env: Env, entity: Entity, name: str, at: Span, dims: tuple[S.Dim, ...] | None, span: Span
+    ) -> T.Expr:
+        match entity:
+            case BrokenName():
+                return self._broken(span)
+            case ModuleName():
+                self.report(
+                    Diagnostic(
+                        "AX0406",
+                        f"`{name}` is a module, not a value",
+                        (Label(at, "used as a value"),),
+                        suggestions=(Suggestion(f"name something in it: `{name}.…`"),),
+                    )
+                )
+                return self._broken(span)
+            case BuiltinName(builtin):
+                if dims is not None:
+                    self.report(errors.dims_wrong(name, (), len(dims), span))
+                return self._builtin(env, builtin, span)
+            case ValueName(symbol, scheme, _, dim):
+                if dim is not None and dims is None:
+                    return T.Dimension(dim, type=scheme.type, span=span)
+                explicit = tuple(s.name for s in scheme.explicit)
+                if dims is None and explicit:
+                    self.report(errors.dims_missing(name, explicit, span))
+                    return self._broken(span)
+                if dims is not None and len(dims) != len(explicit):
+                    self.report(errors.dims_wrong(name, explicit, len(dims), span))
+                    return self._broken(span)
+                if not scheme.quantified:
+                    return T.Variable(symbol, None, type=scheme.type, span=span)
+                given = tuple(self._given_dim(env, d) for d in dims or ())
+                instance = self.instantiate(scheme, span, name, env.context, given)
+                try:
+                    t = instantiate_type(self.state, scheme.type, instance)
+                except DimensionTooLarge:
+                    self.too_complex(span)
+                    return self._broken(span)
+                return T.Variable(symbol, instance, type=t, span=span)
+            case _:
+                assert_never(entity)
+
+    def _given_dim(self, env: Env, d: S.Dim) -> Dim:
+        dim = self.dim(env.scope, d)
+        indices = {s for s, _ in env.context.indices}
+        if dim.variables & indices:
+            name = next(iter(dim.variables & indices)).name
+            label = Label(d.span, f"this differs from one `{name}` to the next")
+            self.report(Diagnostic("AX0308", f"a dimension cannot depend on the index `{name}`", (label,)))
+            return self.state.dim("")
+        return dim
+
+    def _builtin(self, env: Env, name: str, span: Span) -> T.Expr:
+        if name in builtins.CONSTANTS:
+            value = builtins.CONSTANTS[name]
+            t = scalar(Element.BOOL) if isinstance(value, bool) else scalar(self.state.element_var(FLOAT))
+            return T.Literal(value, type=t, span=span)
+        if name in builtins.UNARY or name in builtins.BINARY:
+            allowed = builtins.UNARY.get(name) or builtins.BINARY[name]
+            t = self.state.tensor(allowed)
+            count = 1 if name in builtins.UNARY else 2
+            return T.Builtin(name, type=function((t,) * count, t), span=span)
+        scheme = self.builtin_scheme(name)
+        instance = self.instantiate(scheme, span, name, env.context)
+        return T.Builtin(name, type=instantiate_type(self.state, scheme.type, instance), span=span)
+
+    def builtin_scheme(self, name: str) -> Scheme:
+        raise NotImplementedError
+
+    def _operator(self, op: str, span: Span) -> T.Expr:
+        if op == "@":
+            element = self.state.element_var(NUM)
+            row, i, k, j = self.state.row(), self.state.dim("i"), self.state.dim("k"), self.state.dim("j")
+            left, right, out = (Tensor(element, (row, a, b)) for a, b in ((i, k), (k, j), (i, j)))
+            return T.Builtin("matmul", type=function((left, right), out), span=span)
+        name, allowed, gives_bool = builtins.OPERATORS[op]
+        t = self.state.tensor(allowed)
+        result = Tensor(Element.BOOL, t.shape) if gives_bool else t
+        return T.Builtin(name, type=function((t, t), result), span=span)
+
+    # ── application ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _application(self, env: Env, e: S.Apply | S.ApplyDims) -> T.Expr:
+        """A function with all the arguments that stand after it."""
+        arguments: list[S.Expr] = []
+        head: S.Expr = e
+        while isinstance(head, S.Apply):
+            arguments.append(head.argument)
+            head = head.function
+        arguments.reverse()
+        if isinstance(head, S.ApplyDims):
+            f = self._with_dims(env, head)
+        else:
+            f = self.infer(env, head)
+        if not arguments:
+            return f
+        return self._call(env, f, [self.infer(env, a) for a in arguments], e.span, _excerpt(head.span))
+
+    def _with_dims(self, env: Env, e: S.ApplyDims) -> T.Expr:
+        match e.function:
+            case S.Var():
+                return self._variable(env, e.function, e.dims, e.span)
+            case S.Field(S.Var(owner), name) if isinstance(module := env.scope.value(owner), ModuleName):
+                return self._module_member(env, module.module, name, e.dims, e.span)
+            case _:
+                self.infer(env, e.function)
+                self.report(errors.dims_wrong(_excerpt(e.function.span), (), len(e.dims), e.span))
+                return self._broken(e.span)
+
+    def _call(self, env: Env, f: T.Expr, arguments: list[T.Expr], span: Span, name: str) -> T.Expr:
+        pointwise = self._pointwise(f, arguments, span)
+        if pointwise is not None:
+            return pointwise
+        t = self._apply(f, arguments, name, env)
+        call: T.Expr = T.Call(f, tuple(arguments), type=t, span=span)
+        return self._open(env, call)
+
+    def _pointwise(self, f: T.Expr, arguments: list[T.Expr], span: Span) -> T.Expr | None:
+        """Functions of the language broadcast like operators."""
+        match f:
+            case T.Builtin(name=name) if name in builtins.UNARY and len(arguments) == 1:
+                t = self.as_tensor(arguments[0].type, arguments[0].span, f"`{name}` is computed element by element")
+                reason = Reason(arguments[0].span, f"the argument of `{name}`")
+                if t is None or not self.narrow(t, builtins.UNARY[name], reason):
+                    return self._broken(span)
+                return T.Unary(name, arguments[0], type=t, span=span)
+            case T.Builtin(name=name) if name in builtins.BINARY and len(arguments) == 2:
+                return self._elementwise(name, builtins.BINARY[name], False, *arguments, f.span, span, f"`{name}`")
+        return None
+
+    def _apply(self, f: T.Expr, arguments: list[T.Expr], name: str, env: Env) -> Type:
+        t = self.state.prune(f.type)
+        lifted = self._lifted(t, arguments, name, env)
+        if lifted is not None:
+            return lifted
+        for n, argument in enumerate(arguments, 1):
+            t = self.state.prune(t)
+            match t:
+                case Poison():
+                    return POISON
+                case Function(param, result):
+                    if not self.unify(argument.type, param, self._argument_reason(argument, n, len(arguments), name)):
+                        return POISON
+                    t = result
+                case TypeVar():
+                    result = self.state.type_var()
+                    if not self.unify(t, Function(argument.type, result), Reason(f.span, "applied here")):
+                        return POISON
+                    t = result
+                case _:
+                    self.report(errors.not_a_function(self.state, t, f.span, argument.span, n - 1))
+                    return POISON
+        return t
+
+    def _argument_reason(self, argument: T.Expr, n: int, count: int, name: str) -> Reason:
+        which = "the argument" if count == 1 else f"argument {n}"
+        sides = (Side(argument.span, "this has {}"), Side(argument.span, f"`{name}` takes {{}}"))
+        return Reason(argument.span, f"{which} of `{name}`", sides)
+
+    def _lifted(self, t: Type, arguments: list[T.Expr], name: str, env: Env) -> Type | None:
+        """The type of a function of scalars applied to what may be tensors; None if the function is not one of scalars."""
+        params: list[Type] = []
+        result: Type = t
+        for _ in arguments:
+            result = self.state.prune(result)
+            if not isinstance(result, Function) or not self._is_scalar(result.param):
+                return None
+            params.append(result.param)
+            result = result.result
+        if not self._is_scalars(result) or all(self._is_scalar(a.type) for a in arguments):
+            return None
+        out: Type = self.state.type_var()
+        reasons = tuple(self._argument_reason(a, n, len(arguments), name) for n, a in enumerate(arguments, 1))
+        self.defer(Lift(tuple(params), result, tuple(a.type for a in arguments), out, reasons, env.context))
+        return out
+
+    def _is_scalar(self, t: Type) -> bool:
+        t = self.state.prune(t)
+        return isinstance(t, Tensor) and not self.state.shape(t.shape)
+
+    def _is_scalars(self, t: Type) -> bool:
+        t = self.state.prune(t)
+        match t:
+            case TupleType(items):
+                return bool(items) and all(self._is_scalars(i) for i in items)
+            case RecordType(fields):
+                return all(self._is_scalars(f) for _, f in fields)
+            case _:
+                return self._is_scalar(t)
+
+    def _open(self, env: Env, e: T.Expr) -> T.Expr:
+        """Name the size of a value whose size only the data decide."""
+        t = self.state.prune(e.type)
+        if not isinstance(t, Exists):
+            return e
+        if env.repeated:
+            self.existential_under_for(e.span)
+            return self._broken(e.span)
+        symbol = self._data_size(t)
+        instance = T.Instance({}, {}, {}, {t.symbol: Dim.of(symbol)})
+        opened: T.Expr = T.Open(e, symbol, t.symbol, type=instantiate_type(self.state, t.body, instance), span=e.span)
+        return self._open(env, opened)
+
+    def _data_size(self, t: Exists) -> Symbol:
+        symbol = fresh(t.symbol.name)
+        self.state.levels[symbol] = self.state.level
+        image = {t.symbol: Dim.of(symbol)}
+        self.state.data_sizes[symbol] = tuple(b.substitute(image) for b in t.bounds)
+        return symbol
+
+    # ── operators ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _unary(self, env: Env, e: S.Unary) -> T.Expr:
+        operand = self.infer(env, e.operand)
+        op, allowed = ("neg", NUM) if e.op == "-" else ("not", builtins.BOOL)
+        t = self.as_tensor(operand.type, e.operand.span, f"the operand of `{e.op}`")
+        if t is None or not self.narrow(t, allowed, Reason(e.operand.span, f"the operand of `{e.op}`")):
+            return self._broken(e.span)
+        if op == "neg" and isinstance(operand, T.Dimension):
+            return T.Dimension(-operand.dim, type=t, span=e.span)
+        return T.Unary(op, operand, type=t, span=e.span)
+
+    def _binary(self, env: Env, e: S.Binary) -> T.Expr:
+        if e.op == "|>":
+            argument = self.infer(env, e.left)
+            f = self.infer(env, e.right)
+            return self._call(env, f, [argument], e.span, _excerpt(e.right.span))
+        left = self.infer(env, e.left)
+        inner = env
+        if e.op in ("andalso", "orelse"):
+            inner = env.guarded(facts(left, e.op == "andalso"))
+        right = self.infer(inner, e.right)
+        if e.op == "@":
+            return self._matmul(left, right, e)
+        name, allowed, gives_bool = builtins.OPERATORS[e.op]
+        found = self._elementwise(name, allowed, gives_bool, left, right, e.op_span, e.span, f"`{e.op}`")
+        if isinstance(left, T.Dimension) or isinstance(right, T.Dimension):
+            return self._symbolic(env, name, left, right, found, e.op_span)
+        return found
+
+    def _elementwise(
+        self, name: str, allowed: frozenset[Element], gives_bool: bool, left: T.Expr, right: T.Expr, at: Span, span: Span, what: str
+    ) -> T.Expr:  # fmt: skip
+        a = self.as_tensor(left.type, left.span, f"the left side of {what}")
+        b = self.as_tensor(right.type, right.span, f"the right side of {what}")
+        if a is None or b is None:
+            return self._broken(span)
+        sides = (Side(left.span, f"this is {_type_words(self, a)}"), Side(right.span, f"this is {_type_words(self, b)}"))
+        words = Reason(at, f"{what} needs one element type on both sides", sides)
+        if not self.narrow(a, allowed, Reason(left.span, f"the left side of {what}")):
+            return self._broken(span)
+        if not self.narrow(b, allowed, Reason(right.span, f"the right side of {what}")):
+            return self._broken(span)
+        try:
+            self.state.unify_element(a.element, b.element)
+        except Mismatch as m:
+            self.report(errors.mismatch(self.state, m, a, b, words))
+            return self._broken(span)
+        sides = (Side(left.span, "the left side has {}"), Side(right.span, "the right side has {}"))
+        shape = self.broadcast(a, b, Reason(at, f"{what} works element by element", sides))
+        result = Tensor(Element.BOOL if gives_bool else a.element, shape)
+        return T.Binary(name, left, right, type=result, span=span)
+
+    def _symbolic(self, env: Env, op: str, left: T.Expr, right: T.Expr, found: T.Expr, at: Span) -> T.Expr:
+        """Arithmetic on dimensions and indices stays symbolic where it can."""
+        a, b = symbolic(left), symbolic(right)
+        if a is None or b is None or isinstance(found.type, Poison):
+            return found
+        try:
+            match op:
+                case "add":
+                    dim = a + b
+                case "sub":
+                    dim = a - b
+                case "mul":
+                    dim = a * b
+                case "div" | "mod":
+                    text = "the divisor must be at least 1: {}"
+                    self.oblige(Relation(b, ">=", Dim.of(1)), env.context, Reason(right.span, text))
+                    dim = a // b if op == "div" else a % b
+                case "max" | "min":
+                    from axon.shapes.dimension import maximum, minimum
+
+                    dim = (maximum if op == "max" else minimum)(a, b)
+                case _:
+                    return found
+        except (DimensionTooLarge, ZeroDivisionError):
+            return found
+        return T.Dimension(dim, type=found.type, span=found.span)
+
+    def _matmul(self, left: T.Expr, right: T.Expr, e: S.Binary) -> T.Expr:
+        a = self.as_tensor(left.type, e.left.span, "the left side of `@`")
+        b = self.as_tensor(right.type, e.right.span, "the right side of `@`")
+        if a is None or b is None:
+            return self._broken(e.span)
+        for t, node in ((a, e.left), (b, e.right)):
+            if not self.narrow(t, NUM, Reason(node.span, "`@` multiplies numbers")):
+                return self._broken(e.span)
+        sides = (Side(e.left.span, f"this is {_type_words(self, a)}"), Side(e.right.span, f"this is {_type_words(self, b)}"))
+        try:
+            self.state.unify_element(a.element, b.element)
+        except Mismatch as m:
+            reason = Reason(e.op_span, "`@` needs one element type on both sides", sides)
+            self.report(errors.mismatch(self.state, m, a, b, reason))
+            return self._broken(e.span)
+        out = self.state.row()
+        reason = Reason(e.op_span, "the product")
+        self.defer(Product(a.shape, b.shape, out, reason, (e.left.span, e.right.span)))
+        return T.MatMul(left, right, type=Tensor(a.element, (out,)), span=e.span)
+
+    # ── data ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _record(self, env: Env, e: S.Record) -> T.Expr:
+        fields = tuple((n, self.infer(env, v)) for n, v in e.fields)
+        seen: dict[str, Span] = {}
+        for name, _ in fields:
+            if name.text in seen:
+                labels = (Label(name.span, "here again"), Label(seen[name.text], "first here"))
+                self.report(Diagnostic("AX0217", f"the field `{name.text}` is given twice", labels))
+                return self._broken(e.span)
+            seen[name.text] = name.span
+        t = RecordType(tuple((n.text, v.type) for n, v in fields))
+        return T.Record(tuple((n.text, v) for n, v in fields), type=t, span=e.span)
+
+    def _field(self, env: Env, e: S.Field) -> T.Expr:
+        if isinstance(e.record, S.Var):
+            owner = env.scope.value(e.record.name)
+            if isinstance(owner, ModuleName):
+                return self._module_member(env, owner.module, e.name, None, e.span)
+        record = self.infer(env, e.record)
+        return T.Field(record, e.name.text, type=self._part(record.type, e.name.text, e.name.span), span=e.span)
+
+    def _module_member(self, env: Env, module: Module, name: S.Name, dims: tuple[S.Dim, ...] | None, span: Span) -> T.Expr:
+        entity = module.values.get(name.text)
+        if entity is None:
+            self.report(unknown_member(module, name))
+            return self._broken(span)
+        return self._entity(env, entity, f"{module.name}.{name.text}", name.span, dims, span)
+
+    def _part(self, t: Type, member: str | int, span: Span) -> Type:
+        out = self.state.type_var()
+        self.defer(Member(t, member, out, span))
+        return out
+
+    def _array(self, env: Env, e: S.Array) -> T.Expr:
+        items = tuple(self.infer(env, i) for i in e.items)
+        t: Type = items[0].type if items else scalar(self.state.element_var())
+        for item in items[1:]:
+            sides = (Side(item.span, "this element has {}"), Side(items[0].span, "the first has {}"))
+            if not self.unify(item.type, t, Reason(item.span, "the elements of an array have one type and shape", sides)):
+                return self._broken(e.span)
+        if isinstance(self.state.prune(t), Function):
+            self.report(errors.stored_function("an array", e.items[0].span))
+            return self._broken(e.span)
+        return T.Array(items, type=self.prepend((Dim.of(len(items)),), t, e.span, "an array"), span=e.span)
+
+    def _cast(self, env: Env, e: S.Cast) -> T.Expr:
+        name = e.element.text
+        if name == "_":
+            target = self.state.element_var()
+        elif name.startswith("'"):
+            variable = env.scope.variable(name)
+            if variable is None or isinstance(variable, TypeVar):
+                self.report(unknown("element type", name, e.element.span, (), "AX0407"))
+                return self._broken(e.span)
+            target = variable  # type: ignore[assignment]
+        else:
+            known = {x.value: x for x in Element}
+            if name not in known:
+                self.report(unknown("element type", name, e.element.span, known, "AX0407"))
+                return self._broken(e.span)
+            target = known[name]  # type: ignore[assignment]
+        if e.value is None:
+            source = self.state.tensor()
+            x = fresh("x")
+            body = T.Cast(T.Variable(x, None, type=source, span=e.span), type=Tensor(target, source.shape), span=e.span)
+            pattern = T.PatternName(x, type=source, span=e.span)
+            return T.Fn((pattern,), body, type=Function(source, body.type), span=e.span)
+        value = self.infer(env, e.value)
+        t = self.as_tensor(value.type, e.value.span, "`cast` converts elements")
+        if t is None:
+            return self._broken(e.span)
+        return T.Cast(value, type=Tensor(target, t.shape), span=e.span)
+
+    def _coerce(self, env: Env, e: S.Coerce) -> T.Expr:
+        value = self.infer(env, e.value)
+        t = self.type(env.scope, e.type)
+        loose = self._loosen(t)
+        if not self.unify(value.type, loose, Reason(e.value.span, "`as` changes what is known of sizes, nothing else")):
+            return self._broken(e.span)
+        return T.Coerce(value, type=t, span=e.span)
+
+    def _loosen(self, t: Type) -> Type:
+        """The type with every dimension free."""
+        t = self.state.prune(t)
+        match t:
+            case Tensor(element, shape):
+                return Tensor(element, tuple(i if isinstance(i, Row) else self.state.dim("") for i in self.state.shape(shape)))
+            case TupleType(items):
+                return TupleType(tuple(self._loosen(i) for i in items))
+            case RecordType(fields):
+                return RecordType(tuple((n, self._loosen(f)) for n, f in fields))
+            case _:
+                return t
+
+    def _conform(self, found: Type, t: Type, value: S.Expr, written: Span) -> bool:
+        sides = (Side(value.span, "this has {}"), Side(written, "its type says {}"))
+        return self.unify(found, t, Reason(value.span, "this must have the type that is written", sides))
+
+    def _if(self, env: Env, e: S.If, expected: Type | None) -> T.Expr:
+        condition = self.condition(env, e.condition, "the condition of `if`")
+        then = self.infer(env.guarded(facts(condition, True)), e.then, expected)
+        otherwise = self.infer(env.guarded(facts(condition, False)), e.otherwise, expected)
+        sides = (Side(e.otherwise.span, "the `else` branch has {}"), Side(e.then.span, "the `then` branch has {}"))
+        text = "the branches of an `if` have one type and shape"
+        if not self.unify(otherwise.type, then.type, Reason(e.otherwise.span, text, sides)):
+            return self._broken(e.span)
+        t = self.state.prune(then.type)
+        if isinstance(t, Function):
+            self.report(errors.stored_function("the result of an `if`", e.then.span))
+            return self._broken(e.span)
+        return T.If(condition, then, otherwise, type=t, span=e.span)
+
+
+def _type_words(expressions: Expressions, t: Tensor) -> str:
+    from axon.types.show import Namer, show_element
+
+    allowed = expressions.state.allowed_of(t.element)
+    return show_element(Namer(expressions.state), t.element) if len(allowed) == 1 else errors.class_name(allowed)
+
+
