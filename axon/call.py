@@ -87,7 +87,7 @@ class Session:
             where = spans((p.name, p.span) for p in callee.parameters)
             raise contract_error(callee.name, broken, program.contract, explicit, shapes, where, callee.signature) from None
         results = compiler.run(program, inputs, explicit)
-        return values.assemble(program.result, results, inputs, numbers=numbers)
+        return values.assemble(program.result, results, numbers=numbers)
 
     def program(self, callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) -> core.Program:
         """The specialization for these arguments."""
@@ -104,6 +104,29 @@ class Session:
                 types = tuple(map(values.argument_type, matched))
                 self._programs[key] = compiler.lower(self.checked, callee.name, types)
             return matched, self._programs[key]
+
+
+def _callee(checked: CheckedModule, name: str) -> Callee:
+    from axon import typed
+    from axon.types.type import Function
+    from axon.values import Wanted
+
+    scheme, decl = checked.schemes[name], checked.declarations[name]
+    patterns: tuple[typed.Pattern, ...] = ()
+    if isinstance(decl, typed.Fun):
+        patterns = decl.params
+    elif isinstance(decl, typed.Val) and isinstance(decl.value, typed.Fn):
+        patterns = decl.value.params
+    parameters: list[Wanted] = []
+    type = scheme.type
+    while isinstance(type, Function):
+        pattern = patterns[len(parameters)] if len(parameters) < len(patterns) else None
+        named = pattern.symbol.name if isinstance(pattern, typed.PatternName) else "_"
+        own = named if named != "_" else f"argument {len(parameters) + 1}"
+        parameters.append(Wanted(own, type.param, pattern.span if pattern else None))
+        type = type.result
+    span = decl.pattern.span if isinstance(decl, typed.Val) else None
+    return Callee(name, scheme, tuple(parameters), span, f"sig {name} : {checked.signatures[name]}")
 
 
 # ── arguments ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -17,6 +17,7 @@ from axon.diagnostics import AxonError, Diagnostic, Suggestion
 from axon.loader import SUFFIX, FileLoader
 
 if TYPE_CHECKING:
+    from axon import syntax
     from axon.call import Callee, Session
     from axon.check import CheckedModule
 
@@ -141,12 +142,15 @@ def _emit(arguments: argparse.Namespace) -> int:
         if any(d.severity == "error" for d in diagnostics):
             raise AxonError(diagnostics)
         for decl in program.decls:
-            if name is None or _declares(decl, name):
+            if name is None or name in _declared(decl):
                 print(outline(decl))
         return 0
     checked = _checked(path)
     if arguments.stage == "types":
-        return _sig(arguments)
+        if name is not None:
+            _require(checked, path, name)
+        _print_types(checked, name)
+        return 0
     from axon.arguments import parse_arguments
     from axon.call import Session
     from axon.core_print import print_program
@@ -195,7 +199,7 @@ def _test(arguments: argparse.Namespace) -> int:
     from axon.doctest import run_file
 
     loader = FileLoader()
-    passed, failures = 0, []
+    passed, failures = 0, list[Diagnostic]()
     for file in _files(arguments.paths):
         outcome = run_file(loader, file)
         passed += outcome.passed
@@ -287,9 +291,35 @@ def _chosen(session: Session, path: str, name: str | None) -> Callee:
     return functions[0]
 
 
-def _declares(decl: Any, name: str) -> bool:
-    declared = getattr(decl, "name", None) or getattr(decl, "pattern", None)
-    return getattr(declared, "text", getattr(declared, "name", None)) == name
+def _declared(decl: syntax.Decl) -> list[str]:
+    """The names that a declaration introduces."""
+    from axon import syntax
+
+    def names(pattern: syntax.Pattern) -> list[str]:
+        match pattern:
+            case syntax.PatternName(name=name):
+                return [name]
+            case syntax.PatternTyped(pattern=inner):
+                return names(inner)
+            case syntax.PatternTuple(items=items):
+                return [name for item in items for name in names(item)]
+            case syntax.PatternRecord(fields=fields):
+                return [name for _, item in fields for name in names(item)]
+
+    return names(decl.pattern) if isinstance(decl, syntax.Val) else [decl.name.text]
+
+
+def _print_types(checked: CheckedModule, only: str | None) -> None:
+    """Signatures, and below each the types of the names inside the declaration, with their lines."""
+    for decl in compiler.parse(checked.source)[0].decls:
+        names = [name for name in _declared(decl) if name in checked.signatures]
+        if not names or (only is not None and only not in names):
+            continue
+        for name in names:
+            print(f"sig {name} : {checked.signatures[name]}")
+        for name, span, text in sorted(checked.inner, key=lambda entry: entry[1].start):
+            if span.file is checked.source and decl.span.start <= span.start < decl.span.end and name not in names:
+                print(f"  {checked.source.position(span.start)[0]}: {name} : {text}")
 
 
 def _save(path: str, result: Any) -> None:

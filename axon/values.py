@@ -294,26 +294,15 @@ def flatten(params: tuple[core.Param, ...], values: Iterable[Any]) -> dict[int, 
     return out
 
 
-def assemble(structure: core.Structure, results: list[Array], inputs: Iterable[Array], *, numbers: bool) -> Any:
-    """Results as Python values; no array shares memory with an input or another result. With `numbers`, scalars are Python's."""
-    taken = [array for array in inputs if array.ndim]
-
-    def leaf(array: Array) -> Any:
-        array = np.asarray(array)
-        if array.ndim == 0:
-            return array if not numbers else array.item() if array.dtype.kind != "V" else float(array)
-        if not array.flags.writeable or any(np.may_share_memory(array, other) for other in taken):
-            array = array.copy()
-        taken.append(array)
-        return array
-
-    def walk(structure: core.Structure) -> Any:
-        match structure:
-            case core.Leaf(position=position):
-                return leaf(results[position])
-            case core.TupleOf(items=items):
-                return tuple(walk(item) for item in items)
-            case core.RecordOf(fields=fields):
-                return {name: walk(item) for name, item in fields}
-
-    return walk(structure)
+def assemble(structure: core.Structure, results: list[Array], *, numbers: bool) -> Any:
+    """Results as Python values. With `numbers`, scalars are Python numbers, else arrays of rank 0."""
+    match structure:
+        case core.Leaf(position=position):
+            array = np.asarray(results[position])
+            if array.ndim or not numbers:
+                return array
+            return array.item() if array.dtype.kind != "V" else float(array)
+        case core.TupleOf(items=items):
+            return tuple(assemble(item, results, numbers=numbers) for item in items)
+        case core.RecordOf(fields=fields):
+            return {name: assemble(item, results, numbers=numbers) for name, item in fields}

@@ -64,9 +64,16 @@ CASES = {
         label(LINES, "fun f x =\n  let val y = x\n  in y end\n\nfun g", "the outer one"),
         label(LINES, "x", "a name", 1),
     ),
-    "two_end_on_a_line": (label(LINES, "val y = x\n  in y end", "inner"), label(LINES, "fun f x =\n  let val y = x\n  in y end", "outer")),
+    "two_end_on_a_line": (
+        label(LINES, "val y = x\n  in y end", "inner"),
+        label(LINES, "fun f x =\n  let val y = x\n  in y end", "outer"),
+    ),
     "two_files": (label(MLP, "nn.relu", "used here"), label(LINES, "h x", "declared here")),
-    "tabs_and_wide_characters": (label(TABS, "y end", "after wide ones"), label(TABS, "日本", "wide"), label(TABS, "x", "plain", 1)),
+    "tabs_and_wide_characters": (
+        label(TABS, "y end", "after wide ones"),
+        label(TABS, "日本", "wide"),
+        label(TABS, "x", "plain", 1),
+    ),
     "empty_span": (Label(MLP.span(14, 14), "nothing"),),
     "end_of_file": (Label(MLP.span(len(MLP.text)), "the end"),),
     "end_of_file_without_line_end": (Label(SourceFile("f.axon", "fun f").span(5), "the end"),),
