@@ -27,7 +27,8 @@ _BOUNDARIES = _CLOSERS | DECLARATIONS | {END}
 _PHRASES = (
     ("decl", "a declaration"), ("atom", "an expression"), ("atype", "a type"), ("param", "a parameter"), ("apat", "a pattern"),
     ("bind", "an index"), ("element", "an element type such as `f16`"), ("operator", "an operator such as `+`"),
-    ("datom", "a dimension"), ("field_expr", "a field"), ("field_pat", "a field"), ("field_type", "a field"), ("tparam", "a parameter"), ("rel", "a comparison such as `=`"),
+    ("datom", "a dimension"), ("field_expr", "a field"), ("field_pat", "a field"), ("field_type", "a field"),
+    ("tparam", "a parameter"), ("rel", "a comparison such as `=`"),
 )  # fmt: skip
 _EXPRESSIONS = (
     s.Var, s.Int, s.Float, s.Operator, s.Apply, s.ApplyDims, s.Unary, s.Binary, s.Tuple, s.Record, s.Field, s.Project, s.Access,
@@ -236,7 +237,8 @@ def _stray_closer(t: Trouble) -> Advice | None:
     """A closing word or bracket of something that was never opened."""
     kind, opened = t.found.kind, {v.kind for v in t.machine.values if isinstance(v, Token)}
     openers = {_OWNERS[kind]} if kind in _OWNERS else {o for o, c in BRACKETS.items() if c == kind}
-    if kind not in _CLOSERS or opened & openers:
+    innermost = innermost_open(t.machine)
+    if kind not in _CLOSERS or opened & openers or (innermost and innermost.token.kind in BRACKETS and t.accepts(innermost.closer)):
         return None
     wanted = _OWNERS.get(kind) or next(iter(openers))
     return t.advise("AX0101", f"this `{kind}` has no `{wanted}` before it")
@@ -280,7 +282,9 @@ def _particular(t: Trouble) -> Advice | None:
         return t.advise("AX0101", "no commas between the indices of a reduction", help="as in `sum i j => …`")
     if found.kind == ")" and last == ["(", "NAME"] and t.accepts(","):
         return t.advise("AX0101", f"one index stands without parentheses: `{clip(values[-1].text)}`")
-    if found.kind == ":" and isinstance(values[-1], _EXPRESSIONS):
+    if found.kind == "?" and values and isinstance(values[-1], _EXPRESSIONS):
+        return t.advise("AX0113", "Axon has no `?`: a choice is `if … then … else …`")
+    if found.kind == ":" and values and isinstance(values[-1], _EXPRESSIONS):
         return t.advise("AX0101", "a type for an expression needs parentheses around both", help="write `(e : t)`")
     return None
 

@@ -34,7 +34,7 @@ DECLARING = {
     "def": "fun", "func": "fun", "function": "fun", "fn": "fun", "define": "fun", "proc": "fun", "rec": "fun",
     "let": "val", "const": "val", "var": "val", "auto": "val", "class": "type", "struct": "type", "data": "type",
     "typedef": "type", "datatype": "type", "record": "type", "from": "import", "open": "import", "use": "import",
-    "include": "import", "using": "import", "module": "import", "entry": "fun", "local": "let",
+    "include": "import", "using": "import", "module": "import", "entry": "fun",
 }  # fmt: skip
 
 # Words that mean something in expressions elsewhere. They are ordinary names here, so they are worth a word only when
