@@ -1,0 +1,225 @@
+"""What the scalar operators of core do to whole arrays, for every element type.
+
+Arrays have exactly the dtype of their element type. Operations on 16- and 8-bit floats are computed in f32 and rounded once.
+Integers wrap; the caller has excluded zero divisors and negative exponents. Nothing here looks at shapes: everything broadcasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from axon.core import COMPARISONS, LOGIC
+from axon.element import Element
+
+Array = npt.NDArray[Any]
+
+
+def is_narrow(element: Element) -> bool:
+    """Whether arithmetic on it happens in f32."""
+    return element.accumulator is not element
+
+
+def widen(array: Array, element: Element) -> Array:
+    """The array in the element type that arithmetic and accumulation use; exact."""
+    return array.astype(np.float32) if is_narrow(element) else array
+
+
+def narrow(array: Array, element: Element) -> Array:
+    """An f32 result of arithmetic on a narrow element type, rounded to it; others unchanged."""
+    return array.astype(element.dtype) if is_narrow(element) else array
+
+
+def constant(value: float | int | bool, element: Element, rank: int) -> Array:
+    """A literal as an array of `rank` dimensions of size 1."""
+    if element.is_float:
+        array = convert(np.array(value, np.float64), Element.F64, element)
+    else:
+        array = np.array(value, element.dtype)
+    return array.reshape((1,) * rank)
+
+
+# ── operators ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_SQRT_PI_INVERSE = 0.56418958354775628695
+# Coefficients of W. J. Cody, "Rational Chebyshev approximations for the error function", Mathematics of Computation 23 (1969).
+_SMALL = (
+    (1.85777706184603153e-1, 3.16112374387056560e0, 1.13864154151050156e2, 3.77485237685302021e2, 3.20937758913846947e3),
+    (1.0, 2.36012909523441209e1, 2.44024637934444173e2, 1.28261652607737228e3, 2.84423683343917062e3),
+)
+_MIDDLE = (
+    (
+        2.15311535474403846e-8, 5.64188496988670089e-1, 8.88314979438837594e0, 6.61191906371416295e1, 2.98635138197400131e2,
+        8.81952221241769090e2, 1.71204761263407058e3, 2.05107837782607147e3, 1.23033935479799725e3,
+    ),
+    (
+        1.0, 1.57449261107098347e1, 1.17693950891312499e2, 5.37181101862009858e2, 1.62138957456669019e3,
+        3.29079923573345963e3, 4.36261909014324716e3, 3.43936767414372164e3, 1.23033935480374942e3,
+    ),
+)  # fmt: skip
+_LARGE = (
+    (
+        1.63153871373020978e-2, 3.05326634961232344e-1, 3.60344899949804439e-1, 1.25781726111229246e-1,
+        1.60837851487422766e-2, 6.58749161529837803e-4,
+    ),
+    (
+        1.0, 2.56852019228982242e0, 1.87295284992346725e0, 5.27905102951428412e-1, 6.05183413124413191e-2,
+        2.33520497626869185e-3,
+    ),
+)  # fmt: skip
+
+
+def erf(x: Array) -> Array:
+    """The error function, in float64 to a few units in the last place; other dtypes are computed there and rounded."""
+    wide = x.astype(np.float64)
+    size = np.abs(wide)
+    result = np.where(np.isnan(wide), np.nan, 1.0)  # what stays 1 where |x| >= 6: erfc(6) is below half an ulp of 1
+
+    small = size <= 0.46875
+    y = size[small]
+    result[small] = y * _rational(_SMALL, y * y)
+
+    middle = (size > 0.46875) & (size <= 4.0)
+    y = size[middle]
+    result[middle] = 1.0 - np.exp(-y * y) * _rational(_MIDDLE, y)
+
+    large = (size > 4.0) & (size < 6.0)
+    y = size[large]
+    z = 1.0 / (y * y)
+    result[large] = 1.0 - np.exp(-y * y) * (_SQRT_PI_INVERSE - z * _rational(_LARGE, z)) / y
+
+    return np.copysign(result, wide).astype(x.dtype)
+
+
+def _rational(coefficients: tuple[tuple[float, ...], tuple[float, ...]], x: Array) -> Array:
+    above, below = (np.full_like(x, first) for first, *_ in coefficients)
+    for a, b in zip(coefficients[0][1:], coefficients[1][1:], strict=True):
+        above *= x
+        above += a
+        below *= x
+        below += b
+    quotient: Array = above / below
+    return quotient
+
+
+UNARY: dict[str, Callable[[Array], Array]] = {
+    "neg": np.negative,
+    "not": np.logical_not,
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: np.reciprocal(np.sqrt(x)),
+    "sin": np.sin,
+    "cos": np.cos,
+    "tanh": np.tanh,
+    "erf": erf,
+    "abs": np.abs,
+    "sign": np.sign,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+}
+BINARY: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "mod": np.mod,
+    "pow": np.power,
+    "max": np.maximum,
+    "min": np.minimum,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
+}
+
+
+def unary(op: str, x: Array, element: Element) -> Array:
+    return narrow(UNARY[op](widen(x, element)), element)
+
+
+def binary(op: str, x: Array, y: Array, element: Element) -> Array:
+    """`element` is the operands'. Integer `div` and `mod` want divisors other than 0, integer `pow` exponents of at least 0."""
+    if op == "div":
+        apply: Callable[[Array, Array], Array] = np.true_divide if element.is_float else np.floor_divide
+    else:
+        apply = BINARY[op]
+    result = apply(widen(x, element), widen(y, element))
+    return result if op in COMPARISONS or op in LOGIC else narrow(result, element)
+
+
+# ── conversions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def convert(x: Array, source: Element, target: Element) -> Array:
+    """`cast`. Floats round to nearest even; floats into integers truncate and saturate, NaN gives 0; integers wrap."""
+    if source is target:
+        return x
+    if target is Element.BOOL:
+        return np.not_equal(widen(x, source), 0)
+    if target.is_integer:
+        return _float_to_integer(x, target) if source.is_float else x.astype(target.dtype)
+    if source in (Element.F64, Element.I64) and target.bits <= 16 and target is not Element.F16:
+        return _round_to_odd(x, source).astype(target.dtype)
+    return (x.astype(np.float64) if is_narrow(target) and source.bits > 16 else widen(x, source)).astype(target.dtype)
+
+
+def _float_to_integer(x: Array, target: Element) -> Array:
+    wide = np.trunc(x.astype(np.float64))
+    limits = np.iinfo(target.dtype)
+    # float(limits.max) may round up to 2.0**63, which is just outside, so >= is right for it and harmless for the others.
+    high, low = wide >= float(limits.max), wide <= float(limits.min)
+    inside = np.where(high | low | np.isnan(wide), 0.0, wide).astype(target.dtype)
+    return np.where(high, limits.max, np.where(low, limits.min, inside)).astype(target.dtype)
+
+
+def _round_to_odd(x: Array, source: Element) -> Array:
+    """To f32 such that rounding again to a narrower type rounds correctly once: inexact results get an odd last bit."""
+    if source is Element.I64:
+        # From 2**53 on, integers are made multiples of 1024 first, also to odd; then they are exact in float64.
+        floor = x & ~np.int64(1023)
+        x = np.where((np.abs(x) >= 2**53) & (floor != x), floor | 1024, x).astype(np.float64)
+    y = x.astype(np.float32)
+    bits = y.view(np.uint32)
+    away = np.abs(y.astype(np.float64)) > np.abs(x)
+    inexact = (y.astype(np.float64) != x) & ~np.isnan(x)
+    odd: Array = ((bits - away) | inexact).astype(np.uint32).view(np.float32)
+    return odd
+
+
+# ── reductions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+FOLDS: dict[str, np.ufunc] = {
+    "sum": np.add,
+    "prod": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "any": np.logical_or,
+    "all": np.logical_and,
+}
+
+
+def identity(kind: str, element: Element) -> float | int | bool:
+    """What a named reduction of nothing gives. For `max` and `min` of integers, which have none, the least or greatest integer.
+
+    f8e4m3 has no infinity: its greatest finite value stands for it.
+    """
+    match kind:
+        case "sum":
+            return 0
+        case "prod":
+            return 1
+        case "any" | "all":
+            return kind == "all"
+    sign = -1 if kind in ("max", "argmax") else 1
+    if element.is_integer:
+        limits = np.iinfo(element.dtype)
+        return int(limits.min if sign < 0 else limits.max)
+    return sign * (448.0 if element is Element.F8E4M3 else float("inf"))

@@ -1,0 +1,77 @@
+"""Boxes of indices, cut into blocks so that no intermediate array grows large."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import TypeAlias
+
+from axon.core import Axis, Bind, Scalar
+from axon.interpret.arithmetic import Array
+from axon.interpret.frame import Frame, Range
+from axon.names import Symbol
+from axon.source import Span
+
+Block: TypeAlias = "tuple[tuple[int, int], ...]"  # (low, high) of each axis
+
+POINTS = 2**19  # of one block where every point becomes an element of an array
+OPERAND = 2**23  # elements of one operand of a matrix product
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Axes with their sizes; axis i is dimension i + 1 of every array. `rank` counts the spare dimension 0."""
+
+    symbols: tuple[Symbol, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        return 1 + len(self.symbols)
+
+    @property
+    def empty(self) -> bool:
+        return 0 in self.sizes
+
+    def frame(
+        self, block: Block, dims: Mapping[Symbol, int], tensors: Mapping[Symbol, Array], span: Span | None
+    ) -> Frame:
+        """Where to evaluate over one block."""
+        pairs = enumerate(zip(self.symbols, block, strict=True), start=1)
+        axes = {symbol: Range(position, low, high) for position, (symbol, (low, high)) in pairs}
+        return Frame(dims, tensors, axes, self.rank, span)
+
+    def blocks(self, chunk: tuple[int, ...]) -> Iterator[Block]:
+        """The box in pieces of at most `chunk`, the last axis running fastest."""
+        ranges = [
+            [(low, min(low + step, size)) for low in range(0, size, step)]
+            for size, step in zip(self.sizes, chunk, strict=True)
+        ]
+        return product(*ranges)
+
+    def chunk(self, groups: Iterable[Iterable[int]], limit: int) -> tuple[int, ...]:
+        """Sizes of blocks in which each group of axes spans at most `limit` points; outer axes are cut first."""
+        sizes = list(self.sizes)
+        for group in groups:
+            order = sorted(group)
+            while prod(sizes[i] for i in order) > limit:
+                widest = next(i for i in order if sizes[i] > 1)
+                sizes[widest] = (sizes[widest] + 1) // 2
+        return tuple(sizes)
+
+
+def box_of(axes: tuple[Axis, ...], dims: Mapping[Symbol, int]) -> Box:
+    """The box of axes whose extents do not depend on other axes."""
+    return Box(tuple(axis.symbol for axis in axes), tuple(max(0, axis.extent.evaluate(dims)) for axis in axes))
+
+
+def points(bodies: tuple[Scalar, ...]) -> int:
+    """How many points a block may have: fewer where a `let` keeps many values alive."""
+    live = 0
+    for body in bodies:
+        while isinstance(body, Bind):
+            live += len(body.bindings)
+            body = body.body
+    return max(2**12, POINTS * 8 // (8 + live))
