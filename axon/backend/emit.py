@@ -72,7 +72,7 @@ class Emitted:
 
 _RESERVED = frozenset(
     "ptx cuda libdevice int32 int64 float32 kernel shared thread lane group consumer rank base steps tile tiles clusters min max "
-    "abs range row row_0 row_1 column place freed inside band height next_outer tile count group warp stage phase left right product not and or if else while for in is def return None True False".split()
+    "abs range row row_0 row_1 column place freed inside band height next_outer y0_0 y0_1 y0_2 y0_3 y1_0 y1_1 y1_2 y1_3 tile count group warp stage phase left right product not and or if else while for in is def return None True False".split()
 )
 _LOADS = {Element.BF16: "load_bf16", Element.F16: "load_f16", Element.F32: "load_f32", Element.I32: "load_i32"}
 _PACKS = {Element.BF16: "pack_bf16", Element.F16: "pack_f16"}
@@ -507,7 +507,9 @@ class _Emitter:
                         arguments.append(self.piece(use))
                     else:
                         arguments.append(self.size(Dim.of(use)))
-                out.append(f"{result.name}({', '.join(arguments)})")
+                # Named at once: the next group's loads reuse the names of these arguments.
+                out.append(f"y{group % 2}_{2 * half + e}")
+                self.line(f"{out[-1]} = {result.name}({', '.join(arguments)})")
         return out
 
     def read_name(self, store: Store, use: Read, half: int, e: int) -> str:

@@ -1,0 +1,81 @@
+"""A role's body as straight code with jumps, for those who execute it step by step: the verifier and the simulator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from axon.backend.barriers import AfterSteps, Op, Steps, Tiles
+from axon.names import Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class NextTile:
+    """Ask whether there is another tile; go to `exit` if not."""
+
+    exit: int
+
+
+@dataclass(frozen=True, slots=True)
+class BeginSteps:
+    """Set the count of completed steps of an axis to 0."""
+
+    axis: Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """Count a step, and ask whether there is another; go to `back` if so."""
+
+    axis: Symbol
+    back: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unless:
+    """Go to `exit` unless so many steps of the axis are complete."""
+
+    axis: Symbol
+    count: int
+    exit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    to: int
+
+
+Instruction: TypeAlias = "Op | NextTile | BeginSteps | NextStep | Unless | Jump"
+
+
+def flatten(body: tuple[Op, ...]) -> tuple[Instruction, ...]:
+    """The body's operations in order, with its loops and conditions as jumps to positions."""
+    out: list[Instruction] = []
+
+    def block(ops: tuple[Op, ...]) -> None:
+        for op in ops:
+            at = len(out)
+            match op:
+                case Tiles(body=inner):
+                    out.append(Jump(at))
+                    block(inner)
+                    out.append(Jump(at))
+                    out[at] = NextTile(len(out))
+                case Steps(axis=axis, body=inner):
+                    out.append(BeginSteps(axis.symbol))
+                    block(inner)
+                    out.append(NextStep(axis.symbol, at + 1))
+                case AfterSteps(axis=axis, count=count, body=inner):
+                    out.append(Jump(at))
+                    block(inner)
+                    out[at] = Unless(axis.symbol, count, len(out))
+                case _:
+                    out.append(op)
+
+    block(body)
+    return tuple(out)
+
+
+def saturation(code: tuple[Instruction, ...]) -> int:
+    """The count of steps beyond which no condition tells counts apart."""
+    return max((i.count for i in code if isinstance(i, Unless)), default=0)

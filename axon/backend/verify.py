@@ -1,0 +1,665 @@
+"""Proof that a barrier program neither deadlocks nor races, for any number of tiles and steps.
+
+Note [One interleaving is enough]
+    No operation branches on the state of a barrier: roles only wait for counts that grow. Such programs are confluent. For one
+    sequence of loop decisions, every interleaving performs the same operations, and the order that synchronization forces among
+    them (happens-before) is the same in all, provided that no wait can pass on another phase than the one it passes on here. So one
+    interleaving is run, and everything is asked of happens-before in it:
+      * a wait for phase n comes after the completion of phase n - 1 (else it could pass on phase n - 2, whose parity is the same) and
+        before the completion of phase n + 1 (else it could miss its phase);
+      * an arrival for phase n comes after the completion of phase n - 1 (else it could count in that one);
+      * a copy into a stage comes after every read of it has retired and every earlier copy into it is complete;
+      * a product comes after the copies that filled its stage, and the stage holds the piece that this step is about;
+      * a store's buffer is written after the earlier store has read it, and sent after all writers have written and fenced.
+    A deadlock in this interleaving is one in all, and the absence of one here is absence everywhere.
+
+Note [Any number of steps]
+    Whether a loop goes on is decided by nobody in particular: both ways are explored, and all roles follow the same decisions. What
+    an agent knows to have happened is a set of *facts*, one for the newest event of each kind and place, so that states are finite;
+    counters are kept relative to the slowest. States already seen are not explored again, and when none is left, every run of any
+    length has been covered.
+
+A warpgroup is two agents: its first thread, which alone arrives and stores, and the rest of its threads. Where both must take part
+(a product, a named barrier), both must come; what the rest did before a product is known to whoever waits for it to retire.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from axon.backend import barriers as b
+from axon.backend.barriers import BarrierProgram, Ring
+from axon.backend.flow import BeginSteps, Instruction, Jump, NextStep, NextTile, Unless, flatten, saturation
+from axon.names import Symbol
+
+Kind: TypeAlias = Literal["deadlock", "bytes", "count", "phase", "read", "overwrite", "content", "buffer", "fence", "exit", "layout", "setup"]
+
+MAX_STATES = 20_000
+_MAX_EVENTS = 200_000  # between two decisions: more means that a role runs forever without one
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """What is wrong, who noticed, and the loop decisions that lead there."""
+
+    kind: Kind
+    message: str
+    agent: str = ""
+    decisions: tuple[bool, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}" + (f" ({self.agent})" if self.agent else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Every run is covered by so many states."""
+
+    states: int
+
+
+class _Found(Exception):
+    def __init__(self, violation: Violation) -> None:
+        super().__init__(str(violation))
+        self.violation = violation
+
+
+def verify(program: BarrierProgram) -> Proof | Violation:
+    """Prove the program correct, or say what is wrong with it."""
+    try:
+        _static(program)
+        try:
+            return _Explorer(program).explore(merge=True)
+        except _Found:
+            return _Explorer(program).explore(merge=False)  # one that really happens, or a proof after all
+    except _Found as found:
+        return found.violation
+
+
+# ── what needs no running ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _static(program: BarrierProgram) -> None:
+    """Setup, the layout of shared memory, and that the copies of one put fill a stage exactly."""
+    if not program.fenced:
+        raise _Found(Violation("setup", "barriers are used before their initialization is published"))
+    areas = [(r.barriers, 16 * r.depth) for r in program.rings] + [(r.data, r.depth * r.stage) for r in program.rings]
+    consumers = program.mapping.consumers
+    areas += [(x.offset, consumers * x.slots * x.slot) for x in program.buffers]
+    end = 0
+    for start, size in sorted(areas):
+        if start < end:
+            raise _Found(Violation("layout", f"shared memory from {start} has two owners"))
+        end = start + size
+    if end > program.shared or program.shared > program.target.shared_per_block:
+        raise _Found(Violation("layout", f"{end} bytes are used of {program.shared}, the limit is {program.target.shared_per_block}"))
+    for ring in program.rings:
+        copies = [op for role in program.roles for op in b.operations(role.body) if isinstance(op, b.Copy) and op.ring == ring]
+        pieces = []
+        for copy in copies:
+            for rank in range(program.cluster) if copy.multicast else (0,):
+                pieces.append((copy.offset + copy.by_rank * rank, copy.bytes))
+        at = 0
+        for start, size in sorted(pieces):
+            if start != at:
+                raise _Found(Violation("layout", f"copies into a stage leave or overlap bytes {min(at, start)} to {max(at, start)}"))
+            at += size
+        if at != ring.stage:
+            raise _Found(Violation("layout", f"copies fill {at} bytes of a stage of {ring.stage}"))
+    for role in program.roles:
+        for op in b.operations(role.body):
+            if isinstance(op, b.Meet) and (op.threads != 128 or not 1 <= op.barrier <= program.target.named_barriers - role.instances):
+                raise _Found(Violation("count", f"named barrier {op.barrier} waits for {op.threads} threads of 128"))
+
+
+# ── states ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Place: TypeAlias = "tuple[int, Symbol, b.Side, int]"  # block, ring, side, stage of a barrier
+Facts: TypeAlias = int  # a set of facts, one bit each
+
+
+@dataclass(slots=True)
+class _Barrier:
+    count: int
+    parity: int  # of the newest complete phase; 1 before the first
+    pending: int
+    bytes: int
+    gathered: Facts  # what arrivals of the open phase knew
+    released: Facts  # what arrivals of the newest complete phase knew
+
+    def copy(self) -> _Barrier:
+        return replace(self)
+
+
+@dataclass(slots=True)
+class _Agent:
+    at: int
+    decided: int  # how many loop decisions it has followed, relative
+    steps: tuple[tuple[Symbol, int], ...]
+    cursors: dict[Symbol, tuple[int, int, int]]  # stage, wraps mod 2, pieces passed (relative)
+    knows: Facts
+    groups: tuple[tuple[Facts, tuple[Facts, ...]], ...]  # products: facts known at issue, reads to be known once retired
+    open: tuple[Facts, tuple[Facts, ...]] | None  # products since the last commit
+    fenced: bool  # a product fence since the last commit
+    stores: tuple[int, ...]  # facts of stores not known to have read their buffer
+
+    def copy(self) -> _Agent:
+        return replace(self, cursors=dict(self.cursors))
+
+
+@dataclass(slots=True)
+class _State:
+    agents: list[_Agent]
+    barriers: dict[Place, _Barrier]
+    content: dict[tuple[object, ...], object]  # what a stage or a slot holds
+    decisions: list[bool]
+
+    def copy(self) -> _State:
+        return _State([a.copy() for a in self.agents], {k: v.copy() for k, v in self.barriers.items()}, dict(self.content), list(self.decisions))
+
+
+def _knowledge(state: _State) -> tuple[Facts, ...]:
+    """What every agent, product and barrier knows, in a fixed order."""
+    out = []
+    for agent in state.agents:
+        out += [agent.knows, *(known for known, _ in agent.groups), *((agent.open[0],) if agent.open else ())]
+    for barrier in state.barriers.values():
+        out += [barrier.gathered, barrier.released]
+    return tuple(out)
+
+
+def _learn(state: _State, knowledge: tuple[Facts, ...]) -> None:
+    """Put knowledge in the order of `_knowledge` back into a state."""
+    rest = iter(knowledge)
+    for agent in state.agents:
+        agent.knows = next(rest)
+        agent.groups = tuple((next(rest), read) for _, read in agent.groups)
+        if agent.open:
+            agent.open = (next(rest), agent.open[1])
+    for barrier in state.barriers.values():
+        barrier.gathered, barrier.released = next(rest), next(rest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Who:
+    """An agent's identity."""
+
+    block: int
+    role: int
+    instance: int
+    leader: bool
+    name: str
+    code: tuple[Instruction, ...]
+    peers: tuple[int, ...]  # the agents of its warpgroup, itself included
+
+
+class _Explorer:
+    def __init__(self, program: BarrierProgram) -> None:
+        self.program = program
+        self.facts: dict[tuple[object, ...], int] = {}
+        self.who = list(_agents(program))
+        self.saturation = max(saturation(w.code) for w in self.who)
+        self.waiters: dict[tuple[int, Symbol, b.Side], list[int]] = {}
+        for number, who in enumerate(self.who):
+            for op in who.code:
+                if isinstance(op, b.Await):
+                    places = self.waiters.setdefault((who.block, op.ring.symbol, op.side), [])
+                    if number not in places:
+                        places.append(number)
+
+    # ── exploring ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def explore(self, *, merge: bool) -> Proof:
+        """Follow every sequence of decisions. With `merge`, states that differ in knowledge alone are taken as one that knows what
+        both know: far fewer states, and sound, since less knowledge never hides a violation; but it may find one that is not there."""
+        seen: dict[object, tuple[Facts, ...]] = {}
+        exact: set[object] = set()
+        trail: deque[tuple[_State, tuple[bool, ...]]] = deque([(self.start(), ())])
+        while trail:
+            state, path = trail.popleft()
+            self.path = path
+            if not self.run(state):
+                continue
+            control, known = self.control(state), _knowledge(state)
+            if merge:
+                before = seen.get(control)
+                common = known if before is None else tuple(x & y for x, y in zip(known, before, strict=True))
+                if common == before:
+                    continue
+                seen[control] = common
+                _learn(state, common)
+            else:
+                if (control, known) in exact:
+                    continue
+                exact.add((control, known))
+            if len(seen) + len(exact) > MAX_STATES:
+                raise _Found(Violation("deadlock", f"more than {MAX_STATES} states: not proved"))
+            for decision in (False, True):
+                branch = state.copy()
+                branch.decisions.append(decision)
+                trail.append((branch, (*path, decision)))
+        return Proof(len(seen) + len(exact))
+
+    def start(self) -> _State:
+        program = self.program
+        barriers = {}
+        for block in range(program.cluster):
+            for ring in program.rings:
+                for stage in range(ring.depth):
+                    for side, count in (("full", ring.full), ("empty", ring.empty)):
+                        if count < 1:
+                            raise _Found(Violation("count", f"a barrier that waits for {count} arrivals"))
+                        place: Place = (block, ring.symbol, "full" if side == "full" else "empty", stage)
+                        barriers[place] = _Barrier(count, 1, count, 0, 0, 0)
+        cursors = {ring.symbol: (0, 0, 0) for ring in program.rings}
+        agents = [_Agent(0, 0, (), dict(cursors), 0, (), None, False, ()) for _ in self.who]
+        state = _State(agents, barriers, {}, [])
+        # Initialization is published before anyone starts: all know that nothing is pending anywhere.
+        for place in barriers:
+            for what in ("complete", "before"):
+                self.fact(what, *place)
+            for waiter in self.waiters.get(place[:3], ()):
+                self.fact("waited", *place, waiter)
+        for block in range(program.cluster):
+            for ring in program.rings:
+                for stage in range(ring.depth):
+                    for piece in self.pieces(ring):
+                        self.fact("filled", block, ring.symbol, stage, piece)
+                    for role, instance in self.readers(ring):
+                        self.fact("read", block, ring.symbol, stage, role, instance)
+        for block in range(program.cluster):
+            for x in program.buffers:
+                for instance in range(program.mapping.consumers):
+                    for slot in range(x.slots):
+                        self.fact("sent", block, x.symbol, instance, slot)
+        everything = (1 << len(self.facts)) - 1
+        for agent in agents:
+            agent.knows = everything
+        return state
+
+    def pieces(self, ring: Ring) -> list[tuple[int, int]]:
+        """The parts of a stage that copies fill: which copy, from which block of the cluster (-1: its own)."""
+        copies = [op for role in self.program.roles for op in b.operations(role.body) if isinstance(op, b.Copy) and op.ring == ring]
+        return [(n, rank) for n, c in enumerate(copies) for rank in (range(self.program.cluster) if c.multicast else (-1,))]
+
+    def readers(self, ring: Ring) -> list[tuple[int, int]]:
+        return [
+            (r, instance)
+            for r, role in enumerate(self.program.roles)
+            if any(isinstance(op, b.Product) and op.ring == ring for op in b.operations(role.body))
+            for instance in range(role.instances)
+        ]
+
+    def control(self, state: _State) -> object:
+        """All of a state but what is known, with counters relative to the slowest agent, so that runs of any length have few."""
+        base = {r.symbol: min(a.cursors[r.symbol][2] for a in state.agents) for r in self.program.rings}
+        agents = tuple(
+            (
+                (a.at, a.decided, a.steps, a.stores, tuple(read for _, read in a.groups), a.open and a.open[1], a.fenced),
+                tuple((s, x[0], x[1], x[2] - base[s]) for s, x in a.cursors.items()),
+            )
+            for a in state.agents
+        )
+        barriers = tuple((x.parity, x.pending, x.bytes) for x in state.barriers.values())
+        content = tuple(sorted(((repr(k), self.relative(v, base)) for k, v in state.content.items()), key=lambda kv: kv[0]))
+        return agents, barriers, content, tuple(state.decisions)
+
+    def relative(self, value: object, base: dict[Symbol, int]) -> object:
+        if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], Symbol):
+            return value[0].id, value[1] - base[value[0]]
+        return repr(value)
+
+    def run(self, state: _State) -> bool:
+        """Run every agent as far as it gets without a new decision. False when all have finished."""
+        moved, events = True, 0
+        while moved:
+            moved = False
+            for number in range(len(self.who)):
+                while self.step(state, number):
+                    moved = True
+                    events += 1
+                    if events > _MAX_EVENTS:
+                        raise self.found("deadlock", "a role runs on without a loop decision", number)
+        drop = min(a.decided for a in state.agents)
+        if all(a.at == len(w.code) for a, w in zip(state.agents, self.who, strict=True)):
+            self.at_end(state)
+            return False
+        waiting = [n for n, a in enumerate(state.agents) if self.wants(state, n)]
+        if not waiting:
+            self.deadlock(state)
+        del state.decisions[:drop]
+        for agent in state.agents:
+            agent.decided -= drop
+        return True
+
+    def wants(self, state: _State, number: int) -> bool:
+        """Whether an agent stands at a loop decision that nobody has made."""
+        agent, who = state.agents[number], self.who[number]
+        return agent.at < len(who.code) and isinstance(who.code[agent.at], NextTile | NextStep) and agent.decided == len(state.decisions)
+
+    def deadlock(self, state: _State) -> None:
+        for place, barrier in state.barriers.items():
+            if barrier.bytes and barrier.pending == 0:
+                raise self.found("bytes", f"the {place[2]} barrier of stage {place[3]} is left with {barrier.bytes} bytes expected", None)
+        stuck = [n for n, (a, w) in enumerate(zip(state.agents, self.who, strict=True)) if a.at < len(w.code)]
+        where = "; ".join(f"{self.who[n].name} at {_describe(self.who[n].code[state.agents[n].at])}" for n in stuck)
+        raise self.found("deadlock", f"nobody can go on: {where}", stuck[0])
+
+    def at_end(self, state: _State) -> None:
+        for place, barrier in state.barriers.items():
+            if barrier.pending != barrier.count or barrier.bytes:
+                raise self.found("exit", f"the {place[2]} barrier of stage {place[3]} ends inside a phase", None)
+        for (block, ring, side, stage), barrier in state.barriers.items():
+            if side == "full" and barrier.parity != state.barriers[block, ring, "empty", stage].parity:
+                raise self.found("exit", f"stage {stage} is left borrowed", None)
+        for number, agent in enumerate(state.agents):
+            if agent.groups or agent.open:
+                raise self.found("exit", "products are left in flight", number)
+
+    def found(self, kind: Kind, message: str, number: int | None) -> _Found:
+        return _Found(Violation(kind, message, "" if number is None else self.who[number].name, self.path))
+
+    # ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def fact(self, *name: object) -> Facts:
+        if name not in self.facts:
+            self.facts[name] = 1 << len(self.facts)
+        return self.facts[name]
+
+    def forget(self, state: _State, facts: Facts) -> None:
+        """A new event of these kinds and places: nobody knows of it yet."""
+        keep = ~facts
+        for agent in state.agents:
+            agent.knows &= keep
+            agent.groups = tuple((known & keep, read) for known, read in agent.groups)
+            if agent.open:
+                agent.open = (agent.open[0] & keep, agent.open[1])
+        for barrier in state.barriers.values():
+            barrier.gathered &= keep
+            barrier.released &= keep
+
+    # ── one step of one agent ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def step(self, state: _State, number: int) -> bool:
+        """Let an agent do its next operation; False if it cannot now."""
+        agent, who = state.agents[number], self.who[number]
+        if agent.at == len(who.code):
+            return False
+        op = who.code[agent.at]
+        match op:
+            case Jump(to=to):
+                agent.at = to
+                return True
+            case NextTile(exit=exit_):
+                if agent.decided == len(state.decisions):
+                    return False
+                agent.decided += 1
+                agent.at = agent.at + 1 if state.decisions[agent.decided - 1] else exit_
+                return True
+            case BeginSteps(axis=axis):
+                agent.steps = (*((a, n) for a, n in agent.steps if a != axis), (axis, 0))
+            case NextStep(axis=axis, back=back):
+                if agent.decided == len(state.decisions):
+                    return False
+                agent.decided += 1
+                done = min(dict(agent.steps)[axis] + 1, self.saturation)
+                agent.steps = (*((a, n) for a, n in agent.steps if a != axis), (axis, done))
+                if state.decisions[agent.decided - 1]:
+                    agent.at = back
+                    return True
+            case Unless(axis=axis, count=count, exit=exit_):
+                if dict(agent.steps)[axis] < count:
+                    agent.at = exit_
+                    return True
+            case b.Await(ring=ring, side=side, first=first):
+                if not self.await_(state, number, ring, side, first):
+                    return False
+            case b.Product() | b.Commit() | b.ProductFence():
+                if not self.together(state, who):
+                    return False
+                if isinstance(op, b.Product):
+                    self.product(state, who, op)
+                elif isinstance(op, b.Commit):
+                    self.commit(state, who)
+                else:
+                    for peer in who.peers:
+                        state.agents[peer].fenced = True
+                for peer in who.peers:
+                    state.agents[peer].at += 1
+                return True
+            case b.Meet():
+                if not self.together(state, who):
+                    return False
+                known = 0
+                for peer in who.peers:
+                    known |= state.agents[peer].knows
+                for peer in who.peers:
+                    state.agents[peer].knows = known
+                    state.agents[peer].at += 1
+                return True
+            case b.Depart():
+                if any(a.at == len(w.code) or not isinstance(w.code[a.at], b.Depart) for a, w in zip(state.agents, self.who, strict=True)):
+                    return False
+                for peer, other in enumerate(state.agents):
+                    if other.stores:
+                        raise self.found("exit", "a block leaves while a store still reads its buffer", peer)
+                    other.at += 1
+                return True
+            case _:
+                self.local(state, number, op)
+        agent.at += 1
+        if agent.at == len(who.code) and self.program.cluster > 1:
+            raise self.found("exit", "it leaves while other blocks may still reach into its block", number)
+        return True
+
+    def together(self, state: _State, who: _Who) -> bool:
+        """Whether every agent of the warpgroup stands at the same place."""
+        return len({state.agents[p].at for p in who.peers}) == 1
+
+    def local(self, state: _State, number: int, op: Instruction) -> None:
+        """Operations that wait for nobody."""
+        agent, who = state.agents[number], self.who[number]
+        match op:
+            case b.Expect(ring=ring, bytes=size):
+                stage = agent.cursors[ring.symbol][0]
+                self.arrive(state, number, (who.block, ring.symbol, "full", stage), agent.knows, size)
+            case b.Copy():
+                self.copy(state, number, op)
+            case b.Advance(ring=ring):
+                stage, wraps, passed = agent.cursors[ring.symbol]
+                stage += 1
+                agent.cursors[ring.symbol] = (0, wraps ^ 1, passed + 1) if stage == ring.depth else (stage, wraps, passed + 1)
+            case b.Release(ring=ring, back=back, cluster=cluster):
+                if who.leader:
+                    stage = (agent.cursors[ring.symbol][0] - back) % ring.depth
+                    for block in range(self.program.cluster) if cluster else (who.block,):
+                        self.arrive(state, number, (block, ring.symbol, "empty", stage), agent.knows, 0)
+            case b.Retire(pending=pending):
+                while len(agent.groups) > pending:
+                    known, finished = agent.groups[0]
+                    agent.groups = agent.groups[1:]
+                    agent.knows |= known
+                    for fact in finished:
+                        agent.knows |= fact
+            case b.Reclaim(pending=pending):
+                if who.leader:
+                    while len(agent.stores) > pending:
+                        agent.knows |= agent.stores[0]
+                        agent.stores = agent.stores[1:]
+            case b.Drain():
+                if who.leader:
+                    agent.stores = ()
+            case b.Write():
+                self.write(state, number, op)
+            case b.AsyncFence():
+                for peer_fact, mask in list(self.facts.items()):
+                    if peer_fact[0] == "wrote" and peer_fact[-1] == number and agent.knows & mask:
+                        agent.knows |= self.fact("fenced", *peer_fact[1:])
+            case b.Send():
+                if who.leader:
+                    self.send(state, number, op)
+
+    # ── barriers ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def await_(self, state: _State, number: int, ring: Ring, side: b.Side, first: int) -> bool:
+        agent, who = state.agents[number], self.who[number]
+        stage, wraps, _ = agent.cursors[ring.symbol]
+        place: Place = (who.block, ring.symbol, side, stage)
+        barrier = state.barriers[place]
+        if barrier.parity != first ^ wraps:
+            return False
+        if not agent.knows & self.fact("before", *place):
+            raise self.found("phase", f"the wait for `{side}` of stage {stage} may pass one round early", number)
+        agent.knows |= barrier.released
+        waited = self.fact("waited", *place, number)
+        self.forget(state, waited)
+        agent.knows |= waited
+        return True
+
+    def arrive(self, state: _State, number: int, place: Place, knows: Facts, size: int, *, arrival: bool = True) -> None:
+        """An arrival, or bytes that arrive (a negative size, `arrival` false)."""
+        barrier = state.barriers[place]
+        if not knows & self.fact("complete", *place):
+            raise self.found("phase", f"an arrival at `{place[2]}` of stage {place[3]} may count in an earlier round", number)
+        barrier.gathered |= knows
+        barrier.bytes += size
+        barrier.pending -= arrival
+        if barrier.pending == 0 and barrier.bytes < 0:
+            raise self.found("bytes", f"stage {place[3]} receives {-barrier.bytes} bytes more than were announced", number)
+        if barrier.pending < 0:
+            raise self.found("count", f"more arrivals at `{place[2]}` of stage {place[3]} than it counts", number)
+        if barrier.pending == 0 and barrier.bytes == 0:
+            self.complete(state, number, place)
+
+    def complete(self, state: _State, number: int, place: Place) -> None:
+        barrier = state.barriers[place]
+        waiters = [self.fact("waited", *place, w) for w in self.waiters.get(place[:3], ())]
+        for waiter in waiters:
+            if not barrier.gathered & waiter:
+                raise self.found("phase", f"`{place[2]}` of stage {place[3]} may complete twice before a wait sees it", number)
+        newest, before = self.fact("complete", *place), self.fact("before", *place)
+        self.shift(state, newest, before)
+        for waiter in waiters:
+            self.forget(state, waiter)
+        barrier.released = barrier.gathered | newest
+        barrier.gathered = 0
+        barrier.pending = barrier.count
+        barrier.parity ^= 1
+
+    def shift(self, state: _State, newest: Facts, before: Facts) -> None:
+        """What was the newest completion is now the one before; nobody knows the newest."""
+
+        def moved(known: Facts) -> Facts:
+            return known & ~(newest | before) | (before if known & newest else 0)
+
+        for agent in state.agents:
+            agent.knows = moved(agent.knows)
+            agent.groups = tuple((moved(known), read) for known, read in agent.groups)
+            if agent.open:
+                agent.open = (moved(agent.open[0]), agent.open[1])
+        for barrier in state.barriers.values():
+            barrier.gathered, barrier.released = moved(barrier.gathered), moved(barrier.released)
+
+    # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def copy(self, state: _State, number: int, op: b.Copy) -> None:
+        agent, who = state.agents[number], self.who[number]
+        ring = op.ring
+        stage, _, passed = agent.cursors[ring.symbol]
+        which = [c for role in self.program.roles for c in b.operations(role.body) if isinstance(c, b.Copy) and c.ring == ring].index(op)
+        piece = (which, who.block if op.multicast else -1)
+        for block in range(self.program.cluster) if op.multicast else (who.block,):
+            for role, instance in self.readers(ring):
+                if not agent.knows & self.fact("read", block, ring.symbol, stage, role, instance):
+                    raise self.found("overwrite", f"a copy into stage {stage} may overtake a product that still reads it", number)
+            filled = self.fact("filled", block, ring.symbol, stage, piece)
+            if not agent.knows & filled:
+                raise self.found("overwrite", f"a copy into stage {stage} may overtake an earlier one", number)
+            self.forget(state, filled)
+            state.content[block, ring.symbol, stage, piece] = (ring.symbol, passed)
+            self.arrive(state, number, (block, ring.symbol, "full", stage), agent.knows | filled, -op.bytes, arrival=False)
+
+    def product(self, state: _State, who: _Who, op: b.Product) -> None:
+        ring = op.ring
+        known = 0
+        for peer in who.peers:
+            agent = state.agents[peer]
+            stage, _, passed = agent.cursors[ring.symbol]
+            if not agent.fenced:
+                raise self.found("fence", "a product is issued without a fence before its group", peer)
+            for piece in self.pieces(ring):
+                if not agent.knows & self.fact("filled", who.block, ring.symbol, stage, piece):
+                    raise self.found("read", f"a product may read stage {stage} before it is full", peer)
+                if state.content.get((who.block, ring.symbol, stage, piece)) != (ring.symbol, passed):
+                    raise self.found("content", f"stage {stage} holds another step's piece", peer)
+            known |= agent.knows
+        read = self.fact("read", who.block, ring.symbol, stage, who.role, who.instance)
+        self.forget(state, read)
+        for peer in who.peers:
+            agent = state.agents[peer]
+            before = agent.open or (0, ())
+            agent.open = (before[0] | known & ~read, (*before[1], read))
+
+    def commit(self, state: _State, who: _Who) -> None:
+        for peer in who.peers:
+            agent = state.agents[peer]
+            agent.groups = (*agent.groups, agent.open or (0, ()))
+            agent.open = None
+            agent.fenced = False
+
+    def write(self, state: _State, number: int, op: b.Write) -> None:
+        agent, who = state.agents[number], self.who[number]
+        if agent.groups or agent.open:
+            raise self.found("read", "accumulators are read while products still write them", number)
+        if not agent.knows & self.fact("sent", who.block, op.buffer.symbol, who.instance, op.slot):
+            raise self.found("buffer", f"slot {op.slot} is written while a store may still read it", number)
+        place = (who.block, op.buffer.symbol, who.instance, op.slot, number)
+        wrote = self.fact("wrote", *place)
+        self.forget(state, wrote | self.fact("fenced", *place))
+        agent.knows |= wrote
+        state.content[who.block, op.buffer.symbol, who.instance, op.slot, number] = (op.store.tensor.id, op.block, op.column)
+
+    def send(self, state: _State, number: int, op: b.Send) -> None:
+        agent, who = state.agents[number], self.who[number]
+        rows, columns = self.program.order.rows, self.program.order.columns
+        at = {c.axis: c for c in op.at}
+        for peer in who.peers:
+            place = (who.block, op.buffer.symbol, who.instance, op.slot, peer)
+            if not agent.knows & self.fact("wrote", *place):
+                raise self.found("buffer", f"slot {op.slot} is sent before all of it is written", number)
+            if not agent.knows & self.fact("fenced", *place):
+                raise self.found("fence", f"slot {op.slot} is sent without a fence after its writes", number)
+            want = (op.descriptor.tensor.id, at[rows.symbol].offset // 64, at[columns.symbol].offset)
+            if state.content.get(place) != want:
+                raise self.found("content", f"slot {op.slot} does not hold what is sent from it", number)
+        sent = self.fact("sent", who.block, op.buffer.symbol, who.instance, op.slot)
+        if not agent.knows & sent and sent in agent.stores:
+            raise self.found("buffer", f"slot {op.slot} is sent twice at once", number)
+        self.forget(state, sent)
+        agent.stores = (*agent.stores, sent)
+
+
+def _agents(program: BarrierProgram) -> list[_Who]:
+    out: list[_Who] = []
+    for block in range(program.cluster):
+        for number, role in enumerate(program.roles):
+            code = flatten(role.body)
+            for instance in range(role.instances):
+                label = role.name + (f" {instance}" if role.instances > 1 else "") + (f" of block {block}" if program.cluster > 1 else "")
+                leaders = (True,) if role.elected else (True, False)
+                first = len(out)
+                peers = tuple(range(first, first + len(leaders)))
+                for leader in leaders:
+                    part = "" if role.elected else (", first thread" if leader else ", other threads")
+                    out.append(_Who(block, number, instance, leader, label + part, code, peers))
+    return out
+
+
+def _describe(op: Instruction) -> str:
+    match op:
+        case b.Await(side=side):
+            return f"a wait for `{side}`"
+        case _:
+            return type(op).__name__

@@ -1,0 +1,99 @@
+"""Barrier programs run on the CPU give what NumPy gives, in every interleaving tried."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from axon.backend import barriers as b
+from axon.backend.fuse import fuse
+from axon.backend.pipeline import stages
+from axon.backend.schedule import Mapping
+from axon.backend.simulate import SimulationError, simulate
+from axon.backend.target import HOPPER
+from axon.element import Element
+from tests.backend.programs import Case, add, contraction, dimensions, error, expected, gelu, inputs, mul
+from tests.backend.test_verify import drop, mutate, sites
+
+TWO = Mapping(128, 128, 64, stages=3, cluster=2, slots=2)
+ONE = Mapping(64, 64, 64, stages=2, consumers=1, cluster=1)
+
+
+def run(case: Case, sizes: dict[str, int], mapping: Mapping, *, boxed: bool = True, seed: int = 0) -> tuple[object, dict[object, object]]:
+    (kernel,) = fuse(case.program)
+    arrays = inputs(case, sizes, seed)
+    values = (*case.program.inputs, *(r.value for r in kernel.results))
+    results = frozenset(r.value.symbol for r in kernel.results)
+    program = stages(kernel, mapping, HOPPER, values, results if boxed else frozenset()).barriers
+    simulate(program, arrays, dimensions(case, arrays), seed=seed)
+    return arrays[case.result.symbol], arrays
+
+
+@pytest.mark.parametrize("axes", ["ik,jk->ij", "ik,kj->ij", "ki,jk->ij", "ki,kj->ij"])
+@pytest.mark.parametrize("mapping", [TWO, ONE, replace(TWO, in_flight=2, cluster=1), Mapping(256, 128, stages=3, cluster_over="columns")], ids=str)
+def test_every_layout(axes: str, mapping: Mapping) -> None:
+    case = contraction(axes)
+    got, arrays = run(case, {"i": 200, "j": 136, "k": 152}, mapping)
+    assert error(got, expected(case, arrays)) < 3e-3
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_interleavings_agree(seed: int) -> None:
+    case = contraction("ik,jk->ij", result=Element.F32)
+    got, arrays = run(case, {"i": 300, "j": 140, "k": 330}, TWO, seed=seed)
+    assert error(got, expected(case, arrays)) < 1e-6
+
+
+def test_batches_in_any_place() -> None:
+    case = contraction("bshd,bthd->bhst", Element.F16)
+    got, arrays = run(case, {"b": 2, "s": 70, "t": 72, "h": 3, "d": 64}, ONE)
+    assert error(got, expected(case, arrays)) < 1e-3
+
+
+def test_a_left_factor_with_an_outer_index_of_its_own() -> None:
+    case = contraction("bsd,de->bse")
+    got, arrays = run(case, {"b": 3, "s": 66, "d": 72, "e": 80}, ONE)
+    assert error(got, expected(case, arrays)) < 3e-3
+
+
+@pytest.mark.parametrize("boxed", [True, False])
+def test_an_epilogue_with_a_row_and_a_matrix(boxed: bool) -> None:
+    case = contraction("ik,jk->ij", Element.BF16, Element.F32, lambda p, x, at: add(gelu(add(p, x[0]), Element.F32), x[1]), "j,ij")
+    got, arrays = run(case, {"i": 130, "j": 72, "k": 64}, ONE, boxed=boxed)
+    s = expected(case, arrays) + arrays[case.extra[0].symbol]
+    from math import erf
+
+    want = s * 0.5 * (1 + np.vectorize(erf)(s / np.sqrt(2))) + arrays[case.extra[1].symbol]
+    assert error(got, want) < 1e-5
+
+
+def test_a_result_whose_rows_come_from_the_second_factor() -> None:
+    case = contraction("ki,kj->ji")
+    got, arrays = run(case, {"i": 72, "j": 80, "k": 40}, ONE)
+    assert error(got, expected(case, arrays)) < 3e-3
+
+
+def test_a_scaled_product() -> None:
+    case = contraction("ik,jk->ij", result=Element.F32, epilogue=lambda p, x, at: mul(p, x[0]), extra="i")
+    got, arrays = run(case, {"i": 72, "j": 80, "k": 40}, ONE)
+    assert error(got, expected(case, arrays) * arrays[case.extra[0].symbol][:, None]) < 1e-6
+
+
+def test_a_dropped_wait_shows() -> None:
+    case = contraction("ik,jk->ij")
+    (kernel,) = fuse(case.program)
+    values = (*case.program.inputs, *(r.value for r in kernel.results))
+    program = stages(kernel, ONE, HOPPER, values, frozenset({case.result.symbol})).barriers
+    last, _ = list(sites(program, b.Await))[-1]
+    broken = mutate(program, last, drop)
+    arrays = inputs(case, {"i": 64, "j": 64, "k": 256})
+    failures = 0
+    for seed in range(8):
+        try:
+            simulate(broken, arrays, dimensions(case, arrays), seed=seed, clusters=1)
+            failures += error(arrays[case.result.symbol], expected(case, arrays)) > 3e-3
+        except SimulationError:
+            failures += 1
+    assert failures

@@ -1,0 +1,193 @@
+"""The proof accepts what the compiler makes, and refuses every way of breaking it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from axon.backend import barriers as b
+from axon.backend.barriers import BarrierProgram, Op
+from axon.backend.fuse import fuse
+from axon.backend.pipeline import stages
+from axon.backend.schedule import Mapping
+from axon.backend.target import HOPPER
+from axon.backend.verify import Proof, Violation, verify
+from axon.element import Element
+from tests.backend.programs import Case, contraction
+
+SMALL = Mapping(128, 128, 64, stages=3, cluster=2, slots=2)
+MAPPINGS = {
+    "as found best": Mapping(),
+    "no cluster": Mapping(cluster=1),
+    "nothing in flight": Mapping(in_flight=0),
+    "two in flight": Mapping(in_flight=2),
+    "one consumer": Mapping(64, 128, stages=6, consumers=1),
+    "three consumers": Mapping(192, 128, stages=4, consumers=3, cluster=1),
+    "a cluster over columns": Mapping(256, 128, cluster_over="columns"),
+    "a cluster of four": Mapping(128, 256, cluster=4),
+    "eight stages": Mapping(64, 64, stages=8, consumers=1, cluster=1),
+    "two slots": SMALL,
+}
+
+
+def lowered(case: Case, mapping: Mapping, *, boxed: bool = True) -> BarrierProgram:
+    (kernel,) = fuse(case.program)
+    results = frozenset(r.value.symbol for r in kernel.results)
+    values = (*case.program.inputs, *(r.value for r in kernel.results))
+    return stages(kernel, mapping, HOPPER, values, results if boxed else frozenset()).barriers
+
+
+@pytest.mark.parametrize("mapping", MAPPINGS.values(), ids=MAPPINGS)
+def test_what_the_compiler_makes_is_proved(mapping: Mapping) -> None:
+    assert isinstance(verify(lowered(contraction("ik,jk->ij"), mapping)), Proof)
+
+
+@pytest.mark.parametrize("boxed", [True, False])
+@pytest.mark.parametrize("axes", ["ik,kj->ij", "ki,jk->ij", "ki,kj->ij", "bshd,bthd->bhst"])
+def test_every_layout_is_proved(axes: str, boxed: bool) -> None:
+    for result in (Element.BF16, Element.F32):
+        assert isinstance(verify(lowered(contraction(axes, result=result), SMALL, boxed=boxed)), Proof)
+
+
+# ── mutants ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Change = Callable[[Op], tuple[Op, ...]]
+
+
+def mutate(program: BarrierProgram, wanted: int, change: Change) -> BarrierProgram:
+    """The program with its operation number `wanted`, counted over all roles, changed."""
+    count = -1
+
+    def block(body: tuple[Op, ...]) -> tuple[Op, ...]:
+        nonlocal count
+        out: list[Op] = []
+        for op in body:
+            count += 1
+            if count == wanted:
+                out += change(op)
+            elif isinstance(op, b.Tiles | b.Steps | b.AfterSteps):
+                out.append(replace(op, body=block(op.body)))
+            else:
+                out.append(op)
+        return tuple(out)
+
+    roles = tuple(replace(role, body=block(role.body)) for role in program.roles)
+    return replace(program, roles=roles)
+
+
+def sites(program: BarrierProgram, kind: type) -> Iterator[tuple[int, Op]]:
+    ops = [op for role in program.roles for op in b.operations(role.body)]
+    return ((n, op) for n, op in enumerate(ops) if isinstance(op, kind))
+
+
+def drop(op: Op) -> tuple[Op, ...]:
+    return ()
+
+
+def twice(op: Op) -> tuple[Op, ...]:
+    return (op, op)
+
+
+def with_field(name: str, change: Callable[[int], int]) -> Change:
+    return lambda op: (replace(op, **{name: change(getattr(op, name))}),)
+
+
+OPERATION_MUTANTS: list[tuple[str, type, Change, set[str]]] = [
+    ("a dropped release", b.Release, drop, {"deadlock", "exit"}),
+    ("a doubled release", b.Release, twice, {"phase", "count", "overwrite"}),
+    ("a dropped announcement", b.Expect, drop, {"deadlock", "bytes"}),
+    ("a doubled announcement", b.Expect, twice, {"phase", "count", "bytes"}),
+    ("16 bytes more announced", b.Expect, with_field("bytes", lambda n: n + 16), {"bytes"}),
+    ("16 bytes fewer announced", b.Expect, with_field("bytes", lambda n: n - 16), {"bytes"}),
+    ("16 bytes more copied", b.Copy, with_field("bytes", lambda n: n + 16), {"layout"}),
+    ("a dropped copy", b.Copy, drop, {"layout"}),
+    ("a doubled copy", b.Copy, twice, {"layout"}),
+    ("a copy to another place", b.Copy, with_field("offset", lambda n: n + 1024), {"layout"}),
+    ("a flipped parity", b.Await, with_field("first", lambda n: n ^ 1), {"deadlock", "read", "overwrite", "phase"}),
+    ("a dropped wait", b.Await, drop, {"read", "overwrite", "phase"}),
+    ("a dropped advance", b.Advance, drop, {"deadlock", "phase", "content", "overwrite", "count"}),
+    ("a doubled advance", b.Advance, twice, {"deadlock", "phase", "content", "read"}),
+    ("a release of the stage before", b.Release, with_field("back", lambda n: n + 1), {"overwrite", "phase", "deadlock", "exit", "count"}),
+    ("a release of the stage after", b.Release, with_field("back", lambda n: n - 1), {"overwrite", "phase", "deadlock", "exit", "count"}),
+    ("a release of this block alone", b.Release, lambda op: (replace(op, cluster=False),), {"deadlock"}),
+    ("a dropped retirement", b.Retire, drop, {"overwrite", "read"}),
+    ("a retirement that leaves one more in flight", b.Retire, with_field("pending", lambda n: n + 1), {"overwrite", "read"}),
+    ("a dropped commit", b.Commit, drop, {"overwrite", "read", "exit"}),
+    ("a dropped product fence", b.ProductFence, drop, {"fence"}),
+    ("a dropped fence before a store", b.AsyncFence, drop, {"fence"}),
+    ("a dropped meeting", b.Meet, drop, {"buffer", "fence"}),
+    ("a meeting of one warp fewer", b.Meet, with_field("threads", lambda n: n - 32), {"count"}),
+    ("a dropped reclaim", b.Reclaim, drop, {"buffer"}),
+    ("a reclaim that leaves one more", b.Reclaim, with_field("pending", lambda n: n + 1), {"buffer"}),
+    ("a write to the other slot", b.Write, with_field("slot", lambda n: n ^ 1), {"buffer", "content"}),
+    ("a store of the other slot", b.Send, with_field("slot", lambda n: n ^ 1), {"buffer", "content"}),
+    ("a drain that is missing", b.Drain, drop, {"exit"}),
+    ("a departure that is missing", b.Depart, drop, {"exit", "deadlock"}),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "change", "allowed"), OPERATION_MUTANTS, ids=[m[0] for m in OPERATION_MUTANTS])
+def test_a_changed_operation_is_refused(name: str, kind: type, change: Change, allowed: set[str]) -> None:
+    program = lowered(contraction("ik,jk->ij"), SMALL)
+    places = list(sites(program, kind))
+    assert places
+    for number, op in places:
+        answer = verify(mutate(program, number, change))
+        assert isinstance(answer, Violation), f"{name}: {op} at {number} is accepted"
+        assert answer.kind in allowed, f"{name}: {op} at {number}: {answer}"
+
+
+@pytest.mark.parametrize("side", ["full", "empty"])
+@pytest.mark.parametrize("more", [1, -1])
+def test_a_changed_count_is_refused(side: str, more: int) -> None:
+    program = lowered(contraction("ik,jk->ij"), SMALL)
+    (ring,) = program.rings
+    changed = replace(ring, **{side: getattr(ring, side) + more})
+
+    def swap(body: tuple[Op, ...]) -> tuple[Op, ...]:
+        out: list[Op] = []
+        for op in body:
+            if isinstance(op, b.Tiles | b.Steps | b.AfterSteps):
+                out.append(replace(op, body=swap(op.body)))
+            else:
+                out.append(replace(op, ring=changed) if hasattr(op, "ring") else op)
+        return tuple(out)
+
+    roles = tuple(replace(role, body=swap(role.body)) for role in program.roles)
+    answer = verify(replace(program, rings=(changed,), roles=roles))
+    assert isinstance(answer, Violation)
+    assert answer.kind in {"deadlock", "count", "phase", "overwrite"}
+
+
+def test_a_release_before_its_retirement_is_refused() -> None:
+    program = lowered(contraction("ik,jk->ij"), replace(SMALL, in_flight=0))
+    retire = next(op for _, op in sites(program, b.Retire))
+    for number, _ in sites(program, b.Release):
+        moved = mutate(program, number, lambda op: (op, retire))
+        first = next(n for n, op in sites(moved, b.Retire))
+        answer = verify(mutate(moved, first, drop))
+        assert isinstance(answer, Violation)
+        assert answer.kind == "overwrite"
+
+
+def test_exchanged_stages_are_refused() -> None:
+    program = lowered(contraction("ik,jk->ij"), SMALL)
+    (advance, _), *_ = sites(program, b.Advance)
+    (expect, announced), *_ = sites(program, b.Expect)
+    exchanged = mutate(mutate(program, advance, drop), expect, lambda op: (b.Advance(announced.ring), op))
+    answer = verify(exchanged)
+    assert isinstance(answer, Violation)
+    assert answer.kind in {"overwrite", "phase", "deadlock", "content"}
+
+
+def test_unpublished_barriers_and_shared_memory_with_two_owners_are_refused() -> None:
+    program = lowered(contraction("ik,jk->ij"), SMALL)
+    unfenced = verify(replace(program, fenced=False))
+    assert isinstance(unfenced, Violation)
+    assert unfenced.kind == "setup"
+    (buffer,) = program.buffers
+    overlapping = verify(replace(program, buffers=(replace(buffer, offset=buffer.offset - 1024),)))
+    assert isinstance(overlapping, Violation)
+    assert overlapping.kind == "layout"
