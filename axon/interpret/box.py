@@ -46,7 +46,7 @@ class Box:
     def blocks(self, chunk: tuple[int, ...]) -> Iterator[Block]:
         """The box in pieces of at most `chunk`, the last axis running fastest."""
         ranges = [
-            [(low, min(low + step, size)) for low in range(0, size, step)]
+            [(low, min(low + step, size)) for low in range(0, size, max(1, step))]
             for size, step in zip(self.sizes, chunk, strict=True)
         ]
         return product(*ranges)

@@ -83,6 +83,9 @@ def _view(tensor: Array, affine: list[Affine], frame: Frame) -> Array:
             strides[axis.position] += coefficient * stride
             offset += coefficient * axis.low
         start.append(slice(offset, offset + 1))
+    if tensor.dtype.isbuiltin != 1:  # as_strided does not know the types of ml_dtypes
+        bits = tensor.view(f"u{tensor.itemsize}")
+        return as_strided(bits[tuple(start)], shape, strides, writeable=False).view(tensor.dtype)
     return as_strided(tensor[tuple(start)], shape, strides, writeable=False)
 
 

@@ -47,21 +47,27 @@ def reducer(monoid: Monoid, bodies: tuple[Scalar, ...]) -> Reducer:
 
 def front(value: Array, inner: Frame, outer: Frame) -> Array:
     """A value over all axes with the reduced ones flattened into dimension 0, where it is full; the domain's stay as they are."""
+    full = spread(value, inner, outer)[0]
+    domain = outer.rank - 1
+    order = [*range(domain, full.ndim), *range(domain)]
+    flat: Array = full.transpose(order).reshape(-1, *full.shape[:domain])
+    return flat
+
+
+def spread(value: Array, inner: Frame, outer: Frame) -> Array:
+    """A value over all axes, full along the reduced ones."""
     sizes = list(value.shape)
     for axis in inner.axes.values():
         if axis.position >= outer.rank:
             sizes[axis.position] = axis.high - axis.low
-    full = np.broadcast_to(value, sizes)[0]
-    domain = outer.rank - 1
-    order = [*range(domain, full.ndim), *range(domain)]
-    return full.transpose(order).reshape(-1, *full.shape[:domain])
+    return np.broadcast_to(value, sizes)
 
 
 def all_of(masks: Masks) -> Array:
-    first, *others = masks
-    for other in others:
-        first = np.logical_and(first, other)
-    return first
+    kept: Array = masks[0]
+    for mask in masks[1:]:
+        kept = np.logical_and(kept, mask)
+    return kept
 
 
 class Named:
@@ -88,12 +94,8 @@ class Named:
             value = np.where(kept, value, value.dtype.type(self.unit))
             if self.partly:
                 some = np.logical_or.reduce(front(kept, inner, outer), axis=0, keepdims=True)
-        sizes = list(value.shape)
-        for axis in inner.axes.values():
-            if axis.position >= outer.rank:
-                sizes[axis.position] = axis.high - axis.low
-        full = np.broadcast_to(value, sizes)
-        reduced = self.fold.reduce(full, axis=tuple(range(outer.rank, inner.rank)), dtype=value.dtype)
+        axes = tuple(range(outer.rank, inner.rank))
+        reduced = self.fold.reduce(spread(value, inner, outer), axis=axes, dtype=value.dtype)
         return [np.asarray(reduced), some]
 
     def merge(self, first: State, second: State, outer: Frame) -> State:
