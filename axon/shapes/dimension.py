@@ -342,7 +342,7 @@ class Dim:
         return total
 
     def render(self, name: Callable[[Symbol], str]) -> str:
-        """Surface syntax, with as few parentheses as needed; parsing it gives a Dim equal to this one."""
+        """Surface syntax, with as few parentheses as needed. It parses back (minima of maxima perhaps to another form)."""
         from axon.shapes.pretty import render  # it is made of Dims, and computing needs no printing
 
         return render(self, name)
@@ -561,11 +561,12 @@ def _remainder(dividend: Dim, divisor: Dim) -> Dim:
 def _least(dims: tuple[Dim, ...]) -> Dim:
     """The minimum of some Dims. See Note [Canonical atoms]."""
     items: set[Dim] = set()
-    for dim in dims:  # flatten min(min(a, b) + c, d)
-        nested = [m[0] for m in dim._terms if len(m) == 1 and isinstance(m[0], Minimum)]
-        if len(nested) == 1 and isinstance(nested[0], Minimum) and dim._terms[(nested[0],)] == 1:
-            others = dim - Dim({(nested[0],): 1})
-            items.update(item + others for item in nested[0].items)
+    for dim in dims:  # flatten min(k * min(a, b) + c, d)
+        nested = _nested_minimum(dim)
+        if nested is not None:
+            k = dim._terms[(nested,)]
+            others = dim - Dim({(nested,): k})
+            items.update(k * item + others for item in nested.items)
         else:
             items.add(dim)
     lowest: dict[Dim, int] = {}  # of those that differ by a constant, the least
@@ -584,5 +585,15 @@ def _least(dims: tuple[Dim, ...]) -> Dim:
     )
     items = {item - common for item in items}
     factor = gcd(*(item.content for item in items))
-    items = {divided(item, factor) for item in items}
-    return common + factor * _of_atom(Minimum(tuple(sorted(items, key=lambda item: item.sort_key))))
+    least = tuple(sorted((divided(item, factor) for item in items), key=lambda item: item.sort_key))
+    if any(_nested_minimum(item) is not None for item in least):  # what was taken out has uncovered one
+        return common + factor * _least(least)
+    return common + factor * _of_atom(Minimum(least))
+
+
+def _nested_minimum(dim: Dim) -> Minimum | None:
+    """The minimum among its terms, if there is one alone, with a positive coefficient."""
+    nested = [m[0] for m in dim._terms if len(m) == 1 and isinstance(m[0], Minimum)]
+    if len(nested) == 1 and isinstance(nested[0], Minimum) and dim._terms[(nested[0],)] > 0:
+        return nested[0]
+    return None

@@ -33,11 +33,12 @@ def claims_of(relation: Relation) -> tuple[Claim, ...]:
 class _Log:
     """The claims of a growing chain of Facts, which share one log as long as each extends the newest."""
 
-    __slots__ = ("by_variable", "claims", "relations")
+    __slots__ = ("by_variable", "claims", "owners", "relations")
 
     def __init__(self, relations: Iterable[Relation] = ()) -> None:
         self.relations: list[Relation] = []
         self.claims: list[Claim] = []
+        self.owners: list[int] = []  # which relation makes each claim
         self.by_variable: dict[Symbol, list[int]] = {}
         for relation in relations:
             self.add(relation)
@@ -54,6 +55,7 @@ class _Log:
             if not claim[1].variables and Relation(claim[1], claim[0], Dim.of(0)).trivial is False:
                 self.by_variable.setdefault(_NOWHERE, []).append(len(self.claims))
             self.claims.append(claim)
+            self.owners.append(len(self.relations) - 1)
 
 
 _NOWHERE = Symbol("false", 0)  # under it stand the claims that are false whatever the variables are
@@ -62,21 +64,21 @@ _NOWHERE = Symbol("false", 0)  # under it stand the claims that are false whatev
 class Facts:
     """An immutable set of relations. Every variable is at least 0."""
 
-    __slots__ = ("_claims", "_length", "_log", "answers", "signs")
+    __slots__ = ("_claims", "_hidden", "_length", "_log", "answers")
 
     def __init__(self) -> None:
         self._set(_Log())
 
-    def _set(self, log: _Log) -> None:
+    def _set(self, log: _Log, hidden: frozenset[int] = frozenset()) -> None:
         self._log = log
         self._length = len(log.relations)
         self._claims = len(log.claims)
+        self._hidden = hidden  # relations of the log that are not assumed here
         self.answers: dict[Claim, Answer] = {}  # of earlier queries; the prover's
-        self.signs: dict[Dim, bool] = {}
 
     @property
     def relations(self) -> tuple[Relation, ...]:
-        return tuple(self._log.relations[: self._length])
+        return tuple(r for i, r in enumerate(self._log.relations[: self._length]) if i not in self._hidden)
 
     def assume(self, *relations: Relation) -> Facts:
         """These facts and more."""
@@ -84,13 +86,16 @@ class Facts:
         if not new:
             return self
         log = self._log
-        if len(log.relations) != self._length:
-            log = _Log(log.relations[: self._length])
+        if len(log.relations) != self._length or self._hidden:
+            log = _Log(self.relations)
         for relation in new:
             log.add(relation)
-        result = Facts.__new__(Facts)
-        result._set(log)
-        return result
+        return _facts(log)
+
+    def without(self, relation: Relation) -> Facts:
+        """These facts except one."""
+        gone = (i for i, r in enumerate(self._log.relations[: self._length]) if r == relation)
+        return _facts(self._log, self._hidden.union(gone))
 
     def index(self, symbol: Symbol, extent: Dim) -> Facts:
         """These facts and 0 <= symbol < extent."""
@@ -102,10 +107,15 @@ class Facts:
         """The claims that mention one of the variables."""
         seen: set[int] = set()
         for variable in variables:
-            for i in self._log.by_variable.get(variable, ()):
-                if i < self._claims and i not in seen:
+            for i in self._mentioning(variable):
+                if i not in seen:
                     seen.add(i)
                     yield self._log.claims[i]
+
+    def _mentioning(self, variable: Symbol) -> Iterator[int]:
+        for i in self._log.by_variable.get(variable, ()):
+            if i < self._claims and self._log.owners[i] not in self._hidden:
+                yield i
 
     def false(self) -> Iterator[Claim]:
         """The claims that are false whatever the variables are."""
@@ -118,7 +128,7 @@ class Facts:
         reached = set(variables)
         edge = sorted(reached, key=lambda v: v.id)
         while edge and len(found) < limit:
-            layer = sorted({i for v in edge for i in self._log.by_variable.get(v, ()) if i < self._claims} - seen)
+            layer = sorted({i for v in edge for i in self._mentioning(v)} - seen)
             seen.update(layer)
             found += [self._log.claims[i] for i in layer]
             edge = sorted({v for i in layer for v in self._log.claims[i][1].variables} - reached, key=lambda v: v.id)
@@ -129,6 +139,11 @@ class Facts:
     def variables(self) -> frozenset[Symbol]:
         return frozenset(v for relation in self.relations for v in relation.variables)
 
+
+def _facts(log: _Log, hidden: frozenset[int] = frozenset()) -> Facts:
+    facts = Facts.__new__(Facts)
+    facts._set(log, hidden)
+    return facts
 
 
 def claim_holds(claim: Claim, values: Mapping[Symbol, int]) -> bool:

@@ -107,7 +107,8 @@ def _division(dividend: Dim, op: str, divisor: Dim, name: Name) -> _Text:
 
 
 def _call(function: str, items: Iterable[Dim], name: Name) -> _Text:
-    texts = [_within(_sum(pieces(item, name)), _ATOM) for item in items]
+    simplest_first = sorted(items, key=lambda item: (item.weight, item.sort_key))
+    texts = [_within(_sum(pieces(item, name)), _ATOM) for item in simplest_first]
     text = texts.pop()
     for i, first in enumerate(reversed(texts)):
         text = f"{function} {first} {f'({text})' if i else text}"
@@ -126,7 +127,7 @@ def _pretty_quotient(atom: Quotient, cofactor: Dim, outer: Dim, name: Name) -> t
         if _covers(outer, inner):
             return outer - inner, Dim.of(1), _division(inner, "%", Dim.of(-q), name)
     k = b.constant
-    if q is not None and k is not None:  # (a + k * c) / k - c = a / k
+    if q is not None and k:  # (a + k * c) / k - c = a / k
         folded = {m: c // q for m, c in outer.mapping.items() if m in a.mapping and c % q == 0 and c // q < 0}
         back = Dim(folded)
         return outer - q * back, Dim.of(q), _division(a + k * back, "/", b, name)

@@ -29,7 +29,8 @@ __all__ = ["Answer", "Facts", "counterexample", "nonnegative", "positive", "prov
 _STEPS = 4_000  # of one query
 _SECONDS = 0.3
 _MAX_FACTS = 48  # that one query looks at
-_MAX_DEPTH = 3
+_FEW_FACTS = 10  # that it looks at before
+_MAX_DEPTH = 3  # of queries about signs inside queries
 
 
 def prove(facts: Facts, relation: Relation) -> Answer:
@@ -177,7 +178,12 @@ class _Prover:
                 return Answer.UNKNOWN
             claims = self.facts.relevant(slack.variables, _MAX_FACTS)
             can_hold, can_fail = _sampled(claims, (kind, slack))
-            refutes = Refutation(self, self.budget).run
+            near = claims[:_FEW_FACTS]
+
+            def refutes(claims: list[Claim], goal: Claim) -> bool:
+                refutation = Refutation(self, self.budget)
+                return (len(near) < len(claims) and refutation.run(near, goal)) or refutation.run(claims, goal)
+
             if kind == ">=":
                 if not can_fail and refutes(claims, (">=", -slack - 1)):
                     return Answer.PROVED

@@ -26,6 +26,7 @@ from axon.shapes.relation import Relation
 
 _ZERO = Dim.of(0)
 _MINIMISE_SECONDS = 0.5
+_MAX_JUDGED = 200  # relations of one system that are looked at in depth
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,9 @@ def _minimal(
         found = conflict(kept)
     if found is None:
         return used, relation
-    kept, relation = found
+    if (fewer := conflict(found[0])) is not None:
+        kept, found = found[0], fewer
+    relation = found[1]
     chunk = max(len(kept) // 2, 1)
     while True:
         position = 0
@@ -123,13 +126,34 @@ def _minimal(
         chunk = max(chunk // 2, 1)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Trace:
+    """Which equations made something: one of the system's, and what made other things. A graph, since chains can be long."""
+
+    own: int | None
+    others: tuple[_Trace, ...] = ()
+
+    def equations(self) -> frozenset[int]:
+        found: set[int] = set()
+        seen = {self}
+        todo = [self]
+        while todo:
+            trace = todo.pop()
+            if trace.own is not None:
+                found.add(trace.own)
+            new = [other for other in trace.others if other not in seen]
+            seen.update(new)
+            todo += new
+        return frozenset(found)
+
+
 @dataclass(frozen=True, slots=True)
 class _Open:
     """left = right, and the equations that made it."""
 
     left: Dim
     right: Dim
-    used: frozenset[int]
+    used: _Trace
 
     @property
     def slack(self) -> Dim:
@@ -145,13 +169,14 @@ class _Solver:
         self._rank = {v: i for i, v in enumerate(flexible)}
         self._given = facts
         self._facts = facts
-        self._images: dict[Symbol, tuple[Dim, frozenset[int]]] = {}
-        self._queue = deque(_Open(e.left, e.right, frozenset((i,))) for i, e in enumerate(system))
+        self._images: dict[Symbol, tuple[Dim, _Trace]] = {}
+        self._queue = deque(_Open(e.left, e.right, _Trace(i)) for i, e in enumerate(system))
         self._waiting: dict[int, _Open] = {}  # equations without a unit to eliminate
         self._watchers: dict[Symbol, set[int]] = {}  # which of them mention a flexible variable
         self._count = 0
-        self._divided: list[tuple[Relation, frozenset[int]]] = []
-        self._forced: list[tuple[Symbol, frozenset[int], Relation]] = []
+        self._judged = 0
+        self._divided: list[tuple[Relation, _Trace]] = []
+        self._forced: list[tuple[Symbol, _Trace, Relation]] = []
         self.conditions: list[tuple[Relation, frozenset[int]]] = []
         self.residual: list[tuple[Relation, frozenset[int]]] = []
         self.conflicts: list[tuple[frozenset[int], Relation]] = []
@@ -170,34 +195,32 @@ class _Solver:
 
     # ── substitution ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _resolve(self, dim: Dim) -> tuple[Dim, frozenset[int]]:
-        """The Dim over variables that are still free, and the equations that this used."""
-        used: set[int] = set()
-        start = dim.symbol
-        while True:
-            bound = [v for v in dim.variables if v in self._images]
-            if not bound:
-                break
-            for v in bound:
-                used |= self._images[v][1]
-            dim = dim.substitute({v: self._images[v][0] for v in bound})
-        if start is not None and start in self._images:
-            self._images[start] = (dim, frozenset(used))  # the next look is short
-        return dim, frozenset(used)
+    def _resolve(self, dim: Dim) -> tuple[Dim, tuple[_Trace, ...]]:
+        """The Dim over variables that are still free, and what made the replacements."""
+        bound = [v for v in dim.variables if v in self._images]
+        if not bound:
+            return dim, ()
+        todo = list(bound)
+        while todo:  # bring the images up to date, innermost first
+            image, used = self._images[todo[-1]]
+            inner = [v for v in image.variables if v in self._images]
+            stale = [v for v in inner if not self._images.keys().isdisjoint(self._images[v][0].variables)]
+            if stale:
+                todo += stale
+                continue
+            v = todo.pop()
+            if inner:
+                image = image.substitute({w: self._images[w][0] for w in inner})
+                self._images[v] = image, _Trace(None, (used, *(self._images[w][1] for w in inner)))
+        images = {v: self._images[v] for v in bound}
+        return dim.substitute({v: image for v, (image, _) in images.items()}), tuple(used for _, used in images.values())
 
     def _resolved(self, equation: _Open) -> _Open:
-        if self._images.keys().isdisjoint(equation.left.variables | equation.right.variables):
+        left, by_left = self._resolve(equation.left)
+        right, by_right = self._resolve(equation.right)
+        if not by_left and not by_right:
             return equation
-        left, by_left = self._shortened(equation.left)
-        right, by_right = self._shortened(equation.right)
-        return _Open(left, right, equation.used | by_left | by_right)
-
-    def _shortened(self, dim: Dim) -> tuple[Dim, frozenset[int]]:
-        """As `_resolve`, resolving each variable by itself first, so that long chains are walked once."""
-        for v in dim.variables:
-            if v in self._images:
-                self._resolve(Dim.of(v))
-        return self._resolve(dim)
+        return _Open(left, right, _Trace(None, (equation.used, *by_left, *by_right)))
 
     def _bind(self, variable: Symbol, value: Dim, equation: _Open) -> None:
         constant = value.constant
@@ -230,7 +253,7 @@ class _Solver:
             if not slack.mapping:
                 continue
             if Relation(slack, "=", _ZERO).trivial is False:
-                self.conflicts.append((equation.used, Relation(equation.left, "=", equation.right)))
+                self.conflicts.append((equation.used.equations(), Relation(equation.left, "=", equation.right)))
                 continue
             for v in self._free(slack):
                 split = slack.linear_in(v)
@@ -269,7 +292,7 @@ class _Solver:
                 rows[lead] = (number, slack)
                 continue
             other_number, b = rows.pop(lead)
-            a, used = slack, self._waiting.pop(number).used | self._waiting.pop(other_number).used
+            a, used = slack, _Trace(None, (self._waiting.pop(number).used, self._waiting.pop(other_number).used))
             while (lead,) in b.mapping:  # Euclid's algorithm on the leading coefficients
                 a, b = b, a.plus(b, -(a.mapping.get((lead,), 0) // b.mapping[(lead,)]))
             self._queue += [_Open(*_sides(a), used), _Open(*_sides(b), used)]
@@ -331,22 +354,20 @@ class _Solver:
 
     def _judge_conditions(self) -> None:
         """Divisions are possible and solved variables are at least 0: by the facts, or by a condition, or not at all."""
-        wanted: dict[Relation, frozenset[int]] = {}
+        wanted: dict[Relation, _Trace] = {}
         for relation, used in sorted(self._divided, key=lambda item: item[0].op == "="):  # divisors first
             left, by = self._resolve(relation.left)
-            wanted.setdefault(Relation(left, relation.op, relation.right), used | by)
+            wanted.setdefault(Relation(left, relation.op, relation.right), _Trace(None, (used, *by)))
         for variable in self._images:
-            value, used = self._resolve(Dim.of(variable))
+            value, by = self._resolve(Dim.of(variable))
             if any(c < 0 for c in value.mapping.values()) or any(not isinstance(a, Symbol) for a in value.atoms):
-                wanted.setdefault(Relation(value, ">=", _ZERO), used)
+                wanted.setdefault(Relation(value, ">=", _ZERO), _Trace(None, by))
         for relation, used in wanted.items():
-            answer = prove(self._facts, relation)
-            if answer is Answer.UNKNOWN and self._only_degenerate(relation):
-                answer = Answer.REFUTED
+            answer = self._judge(relation)
             if answer is Answer.REFUTED:
-                self.conflicts.append((used, self._origin(used, relation)))
+                self.conflicts.append((used.equations(), self._origin(used.equations(), relation)))
             elif answer is Answer.UNKNOWN:
-                self.conditions.append((relation, used))
+                self.conditions.append((relation, used.equations()))
                 self._facts = self._facts.assume(relation)
 
     def _origin(self, used: frozenset[int], relation: Relation) -> Relation:
@@ -361,16 +382,23 @@ class _Solver:
             equation = self._resolved(equation)
             relation = Relation(equation.left, "=", equation.right)
             slack = self._cancelled(equation.slack)
-            answer = prove(self._facts, Relation(slack, "=", _ZERO))
-            if answer is Answer.UNKNOWN and slack != equation.slack:
-                answer = prove(self._facts, relation)
-            if answer is Answer.UNKNOWN and self._only_degenerate(relation):
-                answer = Answer.REFUTED
+            answer = self._judge(relation)
+            if answer is Answer.UNKNOWN and slack != equation.slack and self._judge(Relation(slack, "=", _ZERO)) is Answer.PROVED:
+                answer = Answer.PROVED
             if answer is Answer.REFUTED:
-                self.conflicts.append((equation.used, relation))
+                self.conflicts.append((equation.used.equations(), relation))
             elif answer is Answer.UNKNOWN:
-                self.residual.append((relation, equation.used))
+                self.residual.append((relation, equation.used.equations()))
                 self._facts = self._facts.assume(relation)
+
+    def _judge(self, relation: Relation) -> Answer:
+        """As `prove`, where what only degenerate sizes satisfy is refuted. See Note [Degenerate]."""
+        self._judged += 1
+        if self._judged > _MAX_JUDGED:  # nobody writes so many; do not let them cost more than their reading
+            trivial = relation.trivial
+            return Answer.UNKNOWN if trivial is None else Answer.PROVED if trivial else Answer.REFUTED
+        answer = prove(self._facts, relation)
+        return Answer.REFUTED if answer is Answer.UNKNOWN and self._only_degenerate(relation) else answer
 
     def _only_degenerate(self, relation: Relation) -> bool:
         """Whether it holds only with some variable at 0 or 1, although the facts allow that variable more."""
@@ -392,13 +420,14 @@ class _Solver:
             value = self._resolve(Dim.of(variable))[0]
             if prove(self._given, Relation(Dim.of(variable), "=", value)) is Answer.PROVED:
                 continue
-            others = [e for i, e in enumerate(self._system) if i not in used]
-            if len(others) < len(self._system) and others:
+            equations = used.equations()
+            others = [e for i, e in enumerate(self._system) if i not in equations]
+            if others:
                 again = _Solver(tuple(others), self._flexible, self._given)
                 again.run(judge_degenerate=False)
                 if again._resolve(Dim.of(variable))[0] == value:
                     continue
-            self.conflicts.append((used, relation))
+            self.conflicts.append((equations, relation))
 
 
 def _sides(slack: Dim) -> tuple[Dim, Dim]:
@@ -415,19 +444,21 @@ def simplify(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, ...
 
     A quotient's divisor is known not to be 0 where it occurs, so `d % h = 0` makes `h >= 1` superfluous.
     """
-    kept = [r for r in {_canonical(r, facts): None for r in relations} if r.trivial is not True or r.left.quotients]
-    kept = sorted(_joined(kept), key=_complexity)
+    kept = list({_canonical(r, facts): None for r in relations})
+    kept = sorted((r for r in _joined(kept) if not _superfluous(r, facts)), key=_complexity)
+    assumed = facts.assume(*kept)
     for relation in reversed(kept):  # the complicated ones go first
-        others = [r for r in kept if r is not relation]
-        if prove(facts.assume(*others), relation) is Answer.PROVED and _defined_by(relation, others, facts):
-            kept = others
-    return tuple(kept)
+        others = assumed.without(relation)
+        if _superfluous(relation, others):
+            assumed = others
+    left = set(assumed.relations)
+    return tuple(r for r in kept if r in left)
 
 
-def _defined_by(relation: Relation, others: list[Relation], facts: Facts) -> bool:
-    """Whether the divisors in a relation are known not to be 0 without it."""
-    known = facts.assume(*others)
-    return all(prove(known, Relation(q.divisor, "<>", _ZERO)) is Answer.PROVED for q in relation.left.quotients)
+def _superfluous(relation: Relation, others: Facts) -> bool:
+    """Whether the others prove it, and also that no divisor in it is 0."""
+    divisors = (Relation(q.divisor, "<>", _ZERO) for q in relation.left.quotients)
+    return all(prove(others, r) is Answer.PROVED for r in (relation, *divisors))
 
 
 def _canonical(relation: Relation, facts: Facts) -> Relation:
