@@ -168,7 +168,7 @@ class Generator:
 
     def loop(self) -> list[Value]:
         initial = [self.pick(*self.tensors) for _ in range(self.pick(1, 2))]
-        trip = index(self.pick(*[d for d in map(Dim.of, self.sizes)], Dim.of(2)))
+        trip = index(self.pick(*map(Dim.of, self.sizes), Dim.of(2)))
 
         def step(inner: Build, counter: Value, states: tuple[Value, ...]) -> list[Value]:
             outer, self.build, tensors = self.build, inner, self.tensors

@@ -168,7 +168,7 @@ class Slow:
         y = self.scalar(right)
         if op in ("eq", "ne", "lt", "le", "gt", "ge"):
             return BINARY[op](x, y)
-        if element.is_integer and (op in ("div", "mod") and y == 0 or op == "pow" and y < 0):
+        if element.is_integer and ((op in ("div", "mod") and y == 0) or (op == "pow" and y < 0)):
             raise Fails("AX0503")
         match op:
             case "div":
