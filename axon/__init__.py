@@ -15,7 +15,7 @@ The map of the architecture; data flows one way, and each arrow is one module or
                 -> core                      lower       monomorphic first-order tensor operations (core, core_print, core_verify)
                 -> values                    interpret   the meaning of core, in NumPy
 
-`check` runs the phases up to `shaped` over a module and its imports. `compiler` is the only module that knows every phase. The
+`checker` runs the phases up to `shaped` over a module and its imports. `compiler` is the only module that knows every phase. The
 faces (`cli`, `module`, `doctest`) hold no logic of their own. `source`, `names`, `element`, `diagnostics` and `codes` are the
 vocabulary that all share; `render` lays diagnostics out; `loader` finds and reads files.
 

@@ -18,7 +18,7 @@ from axon.source import Span
 
 if TYPE_CHECKING:
     from axon import core
-    from axon.check import CheckedModule
+    from axon.checker import CheckedModule
     from axon.types.type import Scheme
     from axon.values import Wanted
 

@@ -19,7 +19,7 @@ from axon.loader import SUFFIX, FileLoader
 if TYPE_CHECKING:
     from axon import syntax
     from axon.call import Callee, Session
-    from axon.check import CheckedModule
+    from axon.checker import CheckedModule
 
 STAGES = ("ast", "types", "core")
 LATER_STAGES = ("tile", "roles", "barriers", "kernel", "ptx", "sass")

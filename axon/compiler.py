@@ -22,7 +22,7 @@ from axon.source import SourceFile
 
 if TYPE_CHECKING:
     from axon import core, syntax
-    from axon.check import CheckedModule
+    from axon.checker import CheckedModule
     from axon.lower import ArgumentType
 
 RECURSION_LIMIT = 20_000
@@ -40,7 +40,7 @@ def parse(source: SourceFile) -> tuple[syntax.Program, tuple[Diagnostic, ...]]:
 def check(loader: Loader, path: str) -> CheckedModule:
     """A module with everything it imports, parsed, resolved, typed and shaped; its diagnostics say what is wrong."""
     with _phase("checking"):
-        from axon.check import check_module
+        from axon.checker import check_module
 
         return check_module(loader, path)
 

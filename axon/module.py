@@ -13,7 +13,7 @@ from axon.loader import FileLoader
 from axon.nearest import nearest
 
 if TYPE_CHECKING:
-    from axon.check import CheckedModule
+    from axon.checker import CheckedModule
 
 
 def load(path: str | os.PathLike[str]) -> Module:
