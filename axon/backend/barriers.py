@@ -100,8 +100,10 @@ class Expect:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Copy a box to `offset + by_rank · rank` in the cursor's stage, of this block or of each block of the cluster at once; its
-    bytes count at the full barrier there."""
+    """Copy a box to `offset + by_rank · rank` in the cursor's stage, of this block or of each block of the cluster at once.
+
+    Its bytes count at the full barrier there.
+    """
 
     ring: Ring
     descriptor: Descriptor
@@ -120,7 +122,7 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One thread arrives at the empty barrier of the stage `back` behind the cursor: in every block of the cluster, or in this one."""
+    """One thread arrives at the empty barrier of the stage `back` behind the cursor: of each block of the cluster, or of this one."""
 
     ring: Ring
     back: int
@@ -255,7 +257,7 @@ Op: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """`instances` warpgroups that run one body; `elected`: only their first thread does. `registers` per thread, None as launched."""
+    """`instances` warpgroups that run one body; `elected`: only their first thread. `registers` per thread, None as launched."""
 
     name: str
     instances: int

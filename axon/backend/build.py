@@ -21,7 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from axon.backend.emit import Emitted, MapParameter, PointerParameter, SizeParameter, StrideParameter
+from axon.backend.pipeline import Stages
+from axon.backend.proof import Violation
 from axon.backend.target import Target
+from axon.backend.verify import verify
 
 _FORMAT = 1
 
@@ -40,13 +43,18 @@ class Kernel:
     spilled: int  # bytes
 
 
-def build(emitted: Emitted, target: Target) -> Kernel:
-    """The machine code of a kernel, from the cache if it was built before. Raises `BuildError` on spills or serialized products."""
-    key = _key(emitted, target)
-    path = cache_directory() / f"{key}.cubin"
+def build(stages: Stages, target: Target) -> Kernel:
+    """The machine code of a kernel, from the cache if it was built before; else the barrier program is proved first.
+
+    Raises `BuildError` for a program that is not proved, for spills, and for serialized products.
+    """
+    path = cache_directory() / f"{_key(stages.source, target)}.cubin"
     kernel = _read(path)
     if kernel is None:
-        kernel = compile_source(emitted, target)
+        answer = verify(stages.barriers)
+        if isinstance(answer, Violation):
+            raise BuildError(f"the barrier program is not proved: {answer}")
+        kernel = compile_source(stages.source, target)
         _write(path, kernel)
     return kernel
 

@@ -70,10 +70,13 @@ class Emitted:
     shared: int
 
 
-_RESERVED = frozenset(
-    "ptx cuda libdevice int32 int64 float32 kernel shared thread lane group consumer rank base steps tile tiles clusters min max "
-    "abs range row row_0 row_1 column place freed inside band height next_outer y0_0 y0_1 y0_2 y0_3 y1_0 y1_1 y1_2 y1_3 tile count group warp stage phase left right product not and or if else while for in is def return None True False".split()
-)
+_RESERVED = frozenset({  # the emitter's own names, and Python's
+    "ptx", "cuda", "libdevice", "int32", "int64", "float32", "kernel", "shared", "thread", "lane", "group", "consumer",
+    "rank", "base", "steps", "tile", "tiles", "clusters", "min", "max", "abs", "range", "row", "row_0", "row_1", "column",
+    "place", "freed", "inside", "band", "height", "next_outer", "y0_0", "y0_1", "y0_2", "y0_3", "y1_0", "y1_1", "y1_2",
+    "y1_3", "count", "warp", "stage", "phase", "left", "right", "product", "not", "and", "or", "if", "else", "while",
+    "for", "in", "is", "def", "return", "None", "True", "False",
+})  # fmt: skip
 _LOADS = {Element.BF16: "load_bf16", Element.F16: "load_f16", Element.F32: "load_f32", Element.I32: "load_i32"}
 _PACKS = {Element.BF16: "pack_bf16", Element.F16: "pack_f16"}
 
@@ -115,7 +118,13 @@ class _Emitter:
         body, self.lines = self.lines, []
         parameters = ", ".join(self.parameters.values())
         made = [f"{name} = {expression}" for expression, name in self.intrinsics.items()]
-        head = ["from numba import cuda, float32, int32, int64", "from numba.cuda import libdevice", "", "from axon.backend import ptx", ""]
+        head = [
+            "from numba import cuda, float32, int32, int64",
+            "from numba.cuda import libdevice",
+            "",
+            "from axon.backend import ptx",
+            "",
+        ]
         text = "\n".join([*head, *made, "", *self.functions, f"def kernel({parameters}):", *body]) + "\n"
         return Emitted(text, tuple(self.parameters), program.threads, program.cluster, program.shared)
 
@@ -314,7 +323,9 @@ class _Emitter:
 
     def copy(self, op: b.Copy) -> None:
         ring, rank = op.ring, len(op.at)
-        to = f"shared + {ring.data + op.offset} + {self.stage(ring)} * {ring.stage}" + (f" + rank * {op.by_rank}" if op.by_rank else "")
+        to = f"shared + {ring.data + op.offset} + {self.stage(ring)} * {ring.stage}" + (
+            f" + rank * {op.by_rank}" if op.by_rank else ""
+        )
         source = self.parameters[MapParameter(op.descriptor)]
         at = ", ".join(self.coordinate(c) for c in reversed(op.at))
         full = self.barrier(ring, "full")
@@ -540,9 +551,9 @@ class _Emitter:
             plain = plain.operand
         if isinstance(plain, Local):
             return _Result(None, ())
-        uses: list[Read | Symbol] = list(dict.fromkeys(reads(store.expression)))
         indices = (n.dim for n in nodes(store.expression) if isinstance(n, Index))
-        uses += sorted({s for dim in indices for s in dim.variables}, key=lambda s: s.id)
+        variables = sorted({s for dim in indices for s in dim.variables}, key=lambda s: s.id)
+        uses: list[Read | Symbol] = [*dict.fromkeys(reads(store.expression)), *variables]
         inner = Names(_RESERVED)
         arguments: dict[Read | Symbol, str] = {}
         for use in uses:

@@ -146,7 +146,8 @@ def _contraction(op: Compute, values: Mapping[Symbol, Value]) -> Contraction:
     if len(op.reduction.axes) != 1:
         raise Unsupported("a contraction over more than one index has no kernel family", span)
     (depth,) = op.reduction.axes
-    deep, shallow = [], []
+    deep: list[Scalar] = []
+    shallow: list[Scalar] = []
     for factor in _factors(op.body[0]):
         (deep if _mentions(factor, depth.symbol) else shallow).append(factor)
     operands = [_operand(factor, values) for factor in deep]
@@ -177,7 +178,9 @@ def _contraction(op: Compute, values: Mapping[Symbol, Value]) -> Contraction:
 
 def _sides(op: Compute, first: Operand, second: Operand) -> tuple[Operand, Operand, Axis, Axis]:
     """Which operand is left: the result's last index stands in the right one alone, so that stores are contiguous."""
-    alone = {id(o): [a for a in op.axes if a.symbol in o.axes and a.symbol not in p.axes] for o, p in ((first, second), (second, first))}
+    alone = {
+        id(o): [a for a in op.axes if a.symbol in o.axes and a.symbol not in p.axes] for o, p in ((first, second), (second, first))
+    }
     for left, right in ((first, second), (second, first)):
         columns = alone[id(right)]
         rows = alone[id(left)]

@@ -113,7 +113,7 @@ class _Lowering:
         along_inner = split_axis == inner
         panels = (share if along_inner else steps[inner]) // field.width
         rows = prod(tile.shape[:-1]) if along_inner else prod(tile.shape[:-1]) // steps[split_axis] * share
-        box_of = {a: n for a, n in zip(tile.axes[:-1], tile.shape[:-1], strict=True)} | {inner: field.width}
+        box_of = dict(zip(tile.axes[:-1], tile.shape[:-1], strict=True)) | {inner: field.width}
         if not along_inner:
             box_of[split_axis] = share
         box = tuple(box_of.get(a, 1) for a in load.axes)
@@ -183,7 +183,7 @@ class _Lowering:
         for block in range(self._blocks):
             for column in range(0, columns.step, width):
                 if store.tensor not in self.boxed:
-                    out.append(b.Scatter(store, block, column, width))
+                    out.append(b.Scatter(store, block, column, min(width, columns.step - column)))
                     continue
                 assert self.buffer is not None
                 slot = self.next_slot

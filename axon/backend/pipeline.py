@@ -10,7 +10,7 @@ from axon.backend.barriers import BarrierProgram
 from axon.backend.emit import Emitted
 from axon.backend.fuse import Contraction, Unsupported, reads
 from axon.backend.roles import RoleProgram
-from axon.backend.schedule import Mapping, check
+from axon.backend.schedule import Mapping, Traits, check, panel
 from axon.backend.target import Target
 from axon.backend.tile import TileProgram
 from axon.core import Value
@@ -30,26 +30,32 @@ class Stages:
     source: Emitted
 
 
-def stages(
-    kernel: Contraction, mapping: Mapping, target: Target, values: tuple[Value, ...], boxed: frozenset[Symbol]
-) -> Stages:
+def stages(kernel: Contraction, mapping: Mapping, target: Target, values: tuple[Value, ...], boxed: frozenset[Symbol]) -> Stages:
     """Take a kernel down to source. `values` describes every tensor it may mention; `boxed` are those that bulk copies can store.
 
     Raises `Unsupported` for a mapping that the target cannot hold and for what has no device form.
     """
-    stored = tuple(r.value.element for r in kernel.results)
-    for element in stored:
+    facts = traits(kernel)
+    for element in facts.stored:
         if element not in STORED:
             raise Unsupported(f"a kernel cannot store {element.value}", kernel.span)
-    wrong = check(mapping, target, kernel.left.value.element, stored)
+    wrong = check(mapping, target, facts)
     if wrong:
         raise Unsupported("the mapping does not fit: " + "; ".join(wrong), kernel.span)
     tiled = tile.tile(kernel, mapping, tensors(kernel, values))
     tile.verify(tiled)
     split = roles.roles(tiled, mapping)
     roles.verify(split)
-    program = lower_roles.lower(split, target, boxed)
+    # A bulk copy stores whole panels; a tile that is narrower stores element by element.
+    wide = frozenset(r.value.symbol for r in kernel.results if mapping.columns % panel(r.value.element, target) == 0)
+    program = lower_roles.lower(split, target, boxed & wide)
     return Stages(tiled, split, program, emission.emit(program))
+
+
+def traits(kernel: Contraction) -> Traits:
+    """What of a kernel decides which mappings are legal."""
+    across = (kernel.left.axes[-1] != kernel.depth.symbol, kernel.right.axes[-1] != kernel.depth.symbol)
+    return Traits(kernel.left.value.element, tuple(r.value.element for r in kernel.results), *across)
 
 
 def tensors(kernel: Contraction, values: tuple[Value, ...]) -> tuple[Value, ...]:

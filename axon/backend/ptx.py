@@ -44,14 +44,12 @@ class Instruction:
     memory: bool = True
 
 
-_TRY_WAIT = (
-    "{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1; @done bra over; bra again; over: }"
-)
+_TRY_WAIT = "{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1; @done bra over; bra again; over: }"
 _ARRIVE_AT = "{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $1; mbarrier.arrive.shared::cluster.b64 _, [there]; }"
 _COPY = "cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
 
 INSTRUCTIONS: dict[str, Instruction] = {
-    # Barriers in shared memory. A plain arrive releases enough here: what it releases are reads by the tensor cores, already retired;
+    # Barriers in shared memory. A plain arrive is enough here: what it releases are reads by the tensor cores, already retired;
     # `.release.cluster` would add a full memory barrier to the loop and cost a sixth of the speed (docs/backend.md).
     "barrier_init": Instruction("mbarrier.init.shared::cta.b64 [$0], $1;", "rr"),
     "barrier_init_fence": Instruction("fence.mbarrier_init.release.cluster;"),
@@ -109,9 +107,7 @@ def instruction(entry: Instruction) -> Any:
 
     def typing(context: Any, *arguments: Any) -> Any:
         def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
-            operands = [
-                _fit(builder, v, t, _CODES[c][0]) for v, t, c in zip(values, signature.args, entry.operands, strict=True)
-            ]
+            operands = [_fit(builder, v, t, _CODES[c][0]) for v, t, c in zip(values, signature.args, entry.operands, strict=True)]
             call = _call(builder, llvm_result, entry.text, constraints, operands)
             return call if entry.result else target.get_dummy_value()
 
@@ -231,9 +227,7 @@ def accumulators(columns: int) -> Any:
     return intrinsic(typing)
 
 
-def _on_accumulators(
-    builder: Any, n: int, text: str, acc: Any, more: list[Any], codes: list[str], *, memory: bool
-) -> Any:
+def _on_accumulators(builder: Any, n: int, text: str, acc: Any, more: list[Any], codes: list[str], *, memory: bool) -> Any:
     operands = [builder.extract_value(acc, i) for i in range(n)] + more
     constraints = ["=f"] * n + [str(i) for i in range(n)] + codes + (["~{memory}"] if memory else [])
     result = _call(builder, ir.LiteralStructType([_F32] * n), text, constraints, operands)

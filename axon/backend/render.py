@@ -10,8 +10,8 @@ from axon.names import Symbol
 from axon.shapes.dimension import Dim
 
 _SIGNS = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "pow": "**", "eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">",
-    "ge": ">=", "and": "andalso", "or": "orelse",
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "pow": "**", "eq": "=", "ne": "<>", "lt": "<", "le": "<=",
+    "gt": ">", "ge": ">=", "and": "andalso", "or": "orelse",
 }  # fmt: skip
 
 

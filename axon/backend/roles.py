@@ -77,7 +77,7 @@ class Retire:
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """Give back the stage that was borrowed `back` gets before the newest one (0 is the newest), if there was such a get in this loop."""
+    """Give back the stage borrowed `back` gets before the newest one (0 is the newest), if this loop has made so many."""
 
     aref: Aref
     back: int
@@ -127,9 +127,7 @@ def _slice(body: tuple[Statement, ...]) -> frozenset[Symbol]:
         needed |= more
 
 
-def _arefs(
-    body: tuple[Statement, ...], needed: frozenset[Symbol], mapping: Mapping
-) -> Iterator[tuple[Aref, tuple[Load, ...]]]:
+def _arefs(body: tuple[Statement, ...], needed: frozenset[Symbol], mapping: Mapping) -> Iterator[tuple[Aref, tuple[Load, ...]]]:
     users = {
         load.tile.symbol: frozenset(
             i for i, s in enumerate(t.statements(body)) if isinstance(s, Multiply) and load.tile in (s.left, s.right)
@@ -266,7 +264,9 @@ def _lines(body: tuple[RoleStatement, ...], names: Names, indent: str) -> list[s
             case Clear() | Store():
                 text = t.statement_text(statement, names)
             case Put(aref=aref, loads=loads):
-                fills = ", ".join(f"{names[x.tile.symbol]} = {names[x.tensor]}[{', '.join(names[a] for a in x.axes)}]" for x in loads)
+                fills = ", ".join(
+                    f"{names[x.tile.symbol]} = {names[x.tensor]}[{', '.join(names[a] for a in x.axes)}]" for x in loads
+                )
                 text = f"put {names[aref.symbol]} ← {fills}"
             case Get(aref=aref):
                 text = f"get {names[aref.symbol]}"

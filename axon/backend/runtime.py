@@ -17,7 +17,7 @@ from axon.backend.barriers import Descriptor
 from axon.backend.build import Kernel, build
 from axon.backend.emit import MapParameter, Parameter, PointerParameter, SizeParameter, StrideParameter
 from axon.backend.fuse import Contraction, Unsupported, fuse
-from axon.backend.pipeline import Stages, stages
+from axon.backend.pipeline import Stages, stages, traits
 from axon.backend.schedule import Mapping, Problem, choose
 from axon.backend.target import HOPPER, Target
 from axon.core import Program, Value
@@ -84,7 +84,9 @@ class Executable:
         """Raises `Unsupported` for a program with an operation outside the families. A given mapping holds for every kernel."""
         self.program, self.target, self.mapping = program, target, mapping
         self.kernels = fuse(program)
-        self.values: tuple[Value, ...] = tuple(dict.fromkeys([*program.inputs, *(r.value for k in self.kernels for r in k.results)]))
+        self.values: tuple[Value, ...] = tuple(
+            dict.fromkeys([*program.inputs, *(r.value for k in self.kernels for r in k.results)])
+        )
         self._plans: dict[tuple[object, ...], Plan] = {}
         self._loaded: dict[int, Loaded] = {}
 
@@ -97,7 +99,7 @@ class Executable:
             plan = self.plan(number, tensors, sizes)
             key = id(plan)
             if key not in self._loaded:
-                self._loaded[key] = Loaded(build(plan.stages.source, self.target), plan)
+                self._loaded[key] = Loaded(build(plan.stages, self.target), plan)
             self._loaded[key].launch(tensors, sizes, stream)
 
     def plan(self, number: int, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Plan:
@@ -113,8 +115,7 @@ class Executable:
             raise Unsupported("a sum over nothing", kernel.span)
         key = (number, problem, boxed)
         if key not in self._plans:
-            stored = tuple(r.value.element for r in kernel.results)
-            mapping = self.mapping or choose(problem, self.target, stored)
+            mapping = self.mapping or choose(problem, traits(kernel), self.target)
             made = stages(kernel, mapping, self.target, self.values, boxed)
             self._plans[key] = Plan(kernel, mapping, made, blocks(mapping, problem, self.target))
         return self._plans[key]
@@ -126,7 +127,7 @@ def problem_of(kernel: Contraction, sizes: MappingOf[Symbol, int]) -> Problem:
     for axis in kernel.outer:
         outer *= axis.extent.evaluate(sizes)
     rows, columns, depth = (axis.extent.evaluate(sizes) for axis in (kernel.rows, kernel.columns, kernel.depth))
-    return Problem(rows, columns, depth, outer, kernel.left.value.element)
+    return Problem(rows, columns, depth, outer)
 
 
 def blocks(mapping: Mapping, problem: Problem, target: Target) -> int:
@@ -157,7 +158,9 @@ class Loaded:
         self.kernel = self.module.get_kernel(kernel.entry)
         source = plan.stages.source
         driver = _driver()
-        self.handle = driver.CUkernel(int(self.kernel.handle)) if not isinstance(self.kernel.handle, driver.CUkernel) else self.kernel.handle
+        self.handle = (
+            driver.CUkernel(int(self.kernel.handle)) if not isinstance(self.kernel.handle, driver.CUkernel) else self.kernel.handle
+        )
         _checked("cuInit", driver.cuInit(0))
         device = _checked("cuCtxGetDevice", driver.cuCtxGetDevice())
         attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -177,9 +180,7 @@ class Loaded:
         source = self.plan.stages.source
         driver = _driver()
         grid = self.plan.blocks
-        result = driver.cuLaunchKernel(
-            self.function, grid, 1, 1, source.threads, 1, 1, source.shared, stream, arguments.address, 0
-        )
+        result = driver.cuLaunchKernel(self.function, grid, 1, 1, source.threads, 1, 1, source.shared, stream, arguments.address, 0)
         _checked("cuLaunchKernel", result)
 
 

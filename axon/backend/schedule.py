@@ -1,13 +1,15 @@
 """Mappings: how a kernel is laid out on the chip, as data, and the cost model that picks one.
 
-A mapping changes speed, never results. `candidates` lists what is legal for a kernel on a target, `predict` prices one for given
-sizes, `choose` takes the cheapest. `check` words what is wrong with a mapping that a user gives.
+A mapping changes speed, never results. `candidates` lists what is worth pricing for a kernel on a target, `predict` prices one for
+given sizes, `choose` takes the cheapest. `check` words what is wrong with a mapping that a user gives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
 from typing import Literal
 
 from axon.backend.target import Target
@@ -16,6 +18,10 @@ from axon.element import Element
 # Registers per thread of (producer, consumer), by the number of consumer warpgroups; None keeps what the launch gave. Together
 # they fit the file of one multiprocessor.
 REGISTER_BUDGETS: dict[int, tuple[int, int] | None] = {1: None, 2: (40, 232), 3: (32, 160)}
+SPARE_REGISTERS = 40  # what a consumer needs beside its accumulators
+
+BARRIER_BYTES = 1024  # at the start of shared memory; keeps what follows aligned for swizzled tiles
+BUFFER_BYTES = 64 * 128  # one store buffer: 64 rows of one swizzle width
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +36,26 @@ class Mapping:
     consumers: int = 2  # warpgroups that share the rows of a tile
     cluster: int = 2  # blocks that share one operand by multicast
     cluster_over: Literal["rows", "columns"] = "rows"  # the axis along which the blocks of a cluster differ
-    group: int = 8  # tile rows that are walked together, for the L2 cache
+    group: int = 8  # clusters of tile rows that are walked together, for the L2 cache
     persistent: bool = True  # one block per multiprocessor walks many tiles
     slots: int = 1  # buffers per consumer between its registers and a store
 
     def __str__(self) -> str:
-        shape = f"tile {self.rows}×{self.columns}×{self.depth} · consumers {self.consumers} · stages {self.stages} · in flight {self.in_flight}"
+        tile = f"tile {self.rows}×{self.columns}×{self.depth} · consumers {self.consumers}"
+        ring = f"stages {self.stages} · in flight {self.in_flight}"
         cluster = f"cluster {self.cluster} over {self.cluster_over}" if self.cluster > 1 else "no cluster"
-        return f"{shape} · {cluster} · groups of {self.group} · {'persistent' if self.persistent else 'one tile per block'}"
+        walk = "persistent" if self.persistent else "one tile per block"
+        return f"{tile} · {ring} · {cluster} · groups of {self.group} · {walk}"
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What of a kernel decides which mappings are legal: element types, and which factors are stored across the reduced index."""
+
+    element: Element
+    stored: tuple[Element, ...]
+    left_across: bool = False
+    right_across: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,44 +66,17 @@ class Problem:
     columns: int
     depth: int
     outer: int = 1
-    element: Element = Element.BF16
 
 
-def shared_bytes(mapping: Mapping, element: Element, stored: tuple[Element, ...]) -> int:
-    """The dynamic shared memory of a block: barriers, ring, and the buffers of stores."""
-    size = element.bits // 8
-    ring = mapping.stages * (mapping.rows + mapping.columns) * mapping.depth * size
-    buffers = mapping.consumers * mapping.slots * BUFFER_BYTES if stored else 0
-    return BARRIER_BYTES + ring + buffers
+def panel(element: Element, target: Target) -> int:
+    """Elements in one swizzle width."""
+    return target.swizzle * 8 // element.bits
 
 
-BARRIER_BYTES = 1024  # at the start of shared memory; keeps what follows aligned for swizzled tiles
-BUFFER_BYTES = 64 * 128  # one store buffer: 64 rows of one swizzle width
-
-
-def check(mapping: Mapping, target: Target, element: Element, stored: tuple[Element, ...]) -> tuple[str, ...]:
-    """What forbids this mapping on this target; nothing if it is legal."""
-    low, high, granule = target.product_columns
-    panel = target.swizzle * 8 // element.bits
-    shared_extent = mapping.columns if mapping.cluster_over == "rows" else mapping.rows
-    rules = [
-        (all(getattr(mapping, f.name) >= 1 for f in fields(mapping) if f.type == "int" and f.name != "in_flight"),
-         "every number of a mapping is at least 1"),
-        (mapping.rows % (target.product_rows * mapping.consumers) == 0,
-         f"rows must be a multiple of {target.product_rows} for each of {mapping.consumers} consumers"),
-        (low <= mapping.columns <= high and mapping.columns % granule == 0, f"columns must be {low} to {high} in steps of {granule}"),
-        (mapping.columns % panel == 0, f"columns must be a multiple of {panel}"),
-        (mapping.depth % panel == 0, f"depth must be a multiple of {panel}"),
-        (0 <= mapping.in_flight < mapping.stages, "fewer products can be in flight than the ring has stages"),
-        (mapping.consumers in REGISTER_BUDGETS, f"there can be {' or '.join(map(str, REGISTER_BUDGETS))} consumers"),
-        (mapping.cluster <= target.max_cluster, f"a cluster has at most {target.max_cluster} blocks"),
-        (shared_extent % (mapping.cluster * 64) == 0, f"the blocks of a cluster load multiples of 64 {'columns' if mapping.cluster_over == 'rows' else 'rows'} each"),
-        (accumulators(mapping) + 40 <= _budget(mapping, target), f"{accumulators(mapping)} accumulators leave a consumer's thread no registers"),
-        (mapping.rows <= target.box_extent, f"rows can be at most {target.box_extent}"),
-        (shared_bytes(mapping, element, stored) <= target.shared_per_block,
-         f"it needs {shared_bytes(mapping, element, stored)} bytes of shared memory of {target.shared_per_block}"),
-    ]  # fmt: skip
-    return tuple(text for holds, text in rules if not holds)
+def shared_bytes(mapping: Mapping, traits: Traits) -> int:
+    """The dynamic shared memory of a block, if every result is stored by bulk copies: barriers, ring, and buffers."""
+    ring = mapping.stages * (mapping.rows + mapping.columns) * mapping.depth * traits.element.bits // 8
+    return BARRIER_BYTES + ring + mapping.consumers * mapping.slots * BUFFER_BYTES
 
 
 def accumulators(mapping: Mapping) -> int:
@@ -93,29 +84,67 @@ def accumulators(mapping: Mapping) -> int:
     return mapping.rows * mapping.columns // (mapping.consumers * 128)
 
 
-def _budget(mapping: Mapping, target: Target) -> int:
-    budget = REGISTER_BUDGETS.get(mapping.consumers)
-    return budget[1] if budget else target.max_registers
+def check(mapping: Mapping, target: Target, traits: Traits) -> tuple[str, ...]:
+    """What forbids this mapping on this target; nothing if it is legal."""
+    numbers = (mapping.rows, mapping.columns, mapping.depth, mapping.stages, mapping.cluster, mapping.group, mapping.slots)
+    if any(n < 1 for n in numbers):
+        return ("every number of a mapping is at least 1",)
+    if mapping.consumers not in REGISTER_BUDGETS:
+        return (f"there can be {', '.join(map(str, REGISTER_BUDGETS))} consumers, not {mapping.consumers}",)
+    low, high, granule = target.product_columns
+    width = panel(traits.element, target)
+    over_rows = mapping.cluster_over == "rows"
+    shared, across = (mapping.columns, traits.right_across) if over_rows else (mapping.rows, traits.left_across)
+    unit = width if across else 8  # what a block may load of a shared tile: whole panels, or whole swizzle periods of rows
+    what = "columns" if over_rows else "rows"
+    budget = REGISTER_BUDGETS[mapping.consumers]
+    registers = budget[1] if budget else target.max_registers
+    used = shared_bytes(mapping, traits)
+    rules = [
+        (mapping.rows % (target.product_rows * mapping.consumers) == 0, f"rows must be a multiple of {target.product_rows} for each consumer"),
+        (mapping.rows <= target.box_extent, f"rows can be at most {target.box_extent}"),
+        (low <= mapping.columns <= high, f"columns must be {low} to {high}"),
+        (mapping.columns % (width if traits.right_across else granule) == 0, f"columns must be a multiple of {width if traits.right_across else granule}"),
+        (mapping.columns % 16 == 0, "columns must be a multiple of 16"),
+        (mapping.depth % width == 0, f"depth must be a multiple of {width}"),
+        (0 <= mapping.in_flight < mapping.stages, "fewer products can be in flight than the ring has stages"),
+        (mapping.stages * 16 <= BARRIER_BYTES, f"there can be at most {BARRIER_BYTES // 16} stages"),
+        (mapping.cluster <= target.max_cluster, f"a cluster has at most {target.max_cluster} blocks"),
+        (mapping.cluster == 1 or shared % (mapping.cluster * unit) == 0, f"each block of a cluster must load a multiple of {unit} {what}"),
+        (accumulators(mapping) + SPARE_REGISTERS <= registers, f"{accumulators(mapping)} accumulators leave a consumer's thread too few registers"),
+        (used <= target.shared_per_block, f"it needs {used} bytes of shared memory of {target.shared_per_block}"),
+    ]  # fmt: skip
+    return tuple(text for holds, text in rules if not holds)
 
 
-def candidates(target: Target, element: Element, stored: tuple[Element, ...]) -> Iterator[Mapping]:
-    """The mappings worth pricing: the best known tiles, each with the deepest ring that fits, with and without clusters."""
-    tiles = ((128, 256, 2), (256, 128, 2), (128, 192, 2), (128, 128, 2), (128, 64, 2), (64, 256, 1), (64, 128, 1), (64, 64, 1))
-    for rows, columns, consumers in tiles:
-        for cluster, over in ((2, "rows"), (2, "columns"), (1, "rows")):
-            for slots in (2, 1):
-                deepest = None
-                for stages in range(3, 9):
-                    mapping = Mapping(rows, columns, 64, stages, 1, consumers, cluster, "rows" if over == "rows" else "columns", slots=slots)
-                    if not check(mapping, target, element, stored):
-                        deepest = mapping
-                if deepest:
-                    yield deepest
-                    break
+# ── choosing ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+TILES = (  # rows, columns, depth, consumers
+    (128, 256, 64, 2), (256, 128, 64, 2), (128, 192, 64, 2), (192, 128, 64, 3), (128, 160, 64, 2), (128, 128, 64, 2), (128, 128, 128, 2),
+    (128, 96, 64, 2), (128, 64, 128, 2), (128, 32, 128, 2), (64, 256, 64, 1), (64, 128, 64, 1), (64, 128, 128, 1), (64, 64, 128, 1),
+    (64, 32, 128, 1), (64, 16, 128, 1),
+)  # fmt: skip
+CLUSTERS: tuple[tuple[int, Literal["rows", "columns"]], ...] = ((2, "rows"), (2, "columns"), (4, "columns"), (1, "rows"))
+MOST_STAGES = 12
+
+
+@lru_cache(maxsize=64)
+def candidates(target: Target, traits: Traits) -> tuple[Mapping, ...]:
+    """The mappings worth pricing: every tile and cluster with the deepest ring that fits, two store buffers if there is room."""
+    return tuple(_candidates(target, traits))
+
+
+def _candidates(target: Target, traits: Traits) -> Iterator[Mapping]:
+    for (rows, columns, depth, consumers), (cluster, over) in product(TILES, CLUSTERS):
+        base = Mapping(rows, columns, depth, 2, 1, consumers, cluster, over)
+        rings = (replace(base, stages=stages, slots=slots) for stages in range(MOST_STAGES, 2, -1) for slots in (2, 1))
+        legal = next((m for m in rings if not check(m, target, traits)), None)
+        if legal:
+            yield legal
 
 
 def predict(mapping: Mapping, problem: Problem, target: Target) -> float:
-    """Seconds that a mapping should take: the slowest of the matrix units, the memory and the shared-memory feed, by waves of tiles."""
+    """Seconds that a mapping should take: the slowest of the matrix units, the L2 feed and the memory, by waves of tiles."""
     tiles_m = -(-problem.rows // mapping.rows)
     tiles_n = -(-problem.columns // mapping.columns)
     if mapping.cluster_over == "rows":
@@ -127,15 +156,13 @@ def predict(mapping: Mapping, problem: Problem, target: Target) -> float:
     waves = -(-tiles // blocks)
     steps = -(-problem.depth // mapping.depth)
     rate = target.matrix_flops / target.multiprocessors * _efficiency(mapping)
-    product = 2.0 * mapping.rows * mapping.columns * mapping.depth / rate
+    work = 2.0 * mapping.rows * mapping.columns * mapping.depth / rate
     shared_m, shared_n = (1, mapping.cluster) if mapping.cluster_over == "rows" else (mapping.cluster, 1)
-    size = problem.element.bits // 8
-    feed = (mapping.rows / shared_m + mapping.columns / shared_n) * mapping.depth * size / FEED_RATE
-    step = max(product, feed)
+    feed = (mapping.rows / shared_m + mapping.columns / shared_n) * mapping.depth * 2 / FEED_RATE
     fill, drain = 1.5e-6, mapping.rows * mapping.columns * 2 / STORE_RATE
-    busy = waves * (steps * step + TILE_OVERHEAD) + fill + drain
-    moved = (problem.rows * problem.depth + problem.depth * problem.columns + problem.rows * problem.columns) * size * problem.outer
-    return max(busy, moved / target.memory_rate + fill)
+    busy = waves * (steps * max(work, feed) + TILE_OVERHEAD) + fill + drain
+    elements = problem.rows * problem.depth + problem.depth * problem.columns + problem.rows * problem.columns
+    return max(busy, 2 * elements * problem.outer / target.memory_rate + fill)
 
 
 FEED_RATE = 50e9  # bytes per second that one multiprocessor gets from the L2 cache while all ask
@@ -144,12 +171,11 @@ TILE_OVERHEAD = 0.4e-6
 
 
 def _efficiency(mapping: Mapping) -> float:
-    """The share of the matrix units' rate that a tile reaches: small tiles read shared memory more often for each product."""
-    per_consumer = mapping.rows // mapping.consumers
-    bytes_read = (per_consumer + mapping.columns) / (per_consumer * mapping.columns)
-    return min(1.0, 0.95 / (64 * bytes_read)) if bytes_read > 0 else 1.0
+    """The share of the matrix units' rate that a tile reaches: small ones read shared memory more often for each product."""
+    rows = mapping.rows // mapping.consumers
+    return min(1.0, 0.95 * rows * mapping.columns / (64 * (rows + mapping.columns)))
 
 
-def choose(problem: Problem, target: Target, stored: tuple[Element, ...]) -> Mapping:
+def choose(problem: Problem, traits: Traits, target: Target) -> Mapping:
     """The legal mapping with the least predicted time; the earliest in `candidates` among equals."""
-    return min(candidates(target, problem.element, stored), key=lambda m: predict(m, problem, target))
+    return min(candidates(target, traits), key=lambda m: predict(m, problem, target))

@@ -2,8 +2,8 @@
 
 Every warpgroup is an agent; copies, products and stores are events that happen at any time between their issue and what waits for
 them. Shared memory starts as NaN and is addressed in bytes, as the hardware would, except for the swizzle, which permutes within a
-panel on both sides alike. A wrong count, parity or order shows as a deadlock or as a wrong result in some interleaving; `verify` is the
-proof, this is the check that the proof is about the right program.
+panel on both sides alike. A wrong count, parity or order shows as a deadlock or as a wrong result in some interleaving: `verify`
+is the proof, this is the check that the proof is about the right program.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 
 from axon.backend import barriers as b
 from axon.backend.barriers import BarrierProgram, Coordinate, Ring
-from axon.backend.tile import Store
 from axon.backend.flow import BeginSteps, Instruction, Jump, NextStep, NextTile, Unless, flatten
+from axon.backend.tile import Store
 from axon.core import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary
 from axon.element import Element
 from axon.names import Symbol
@@ -31,7 +31,9 @@ class SimulationError(Exception):
     """The program deadlocked or touched something it must not, in this interleaving."""
 
 
-def simulate(program: BarrierProgram, tensors: Mapping[Symbol, Array], sizes: Mapping[Symbol, int], *, seed: int = 0, clusters: int = 2) -> None:
+def simulate(
+    program: BarrierProgram, tensors: Mapping[Symbol, Array], sizes: Mapping[Symbol, int], *, seed: int = 0, clusters: int = 2
+) -> None:
     """Run the program; results are written into their arrays in `tensors`, in place.
 
     `tensors` holds NumPy arrays of every tensor, `sizes` every dimension; `clusters` is the size of the grid. Raises
@@ -79,7 +81,13 @@ class _Agent:
 
 class _Cluster:
     def __init__(
-        self, program: BarrierProgram, tensors: Mapping[Symbol, Array], sizes: Mapping[Symbol, int], random: Random, index: int, clusters: int
+        self,
+        program: BarrierProgram,
+        tensors: Mapping[Symbol, Array],
+        sizes: Mapping[Symbol, int],
+        random: Random,
+        index: int,
+        clusters: int,
     ) -> None:
         self.program, self.tensors, self.sizes, self.random = program, tensors, sizes, random
         self.index, self.clusters = index, clusters
@@ -92,7 +100,9 @@ class _Cluster:
         }
         # Stages in elements of two bytes, buffers as they are stored.
         self.stages = {
-            (block, ring.symbol): np.full((ring.depth, ring.stage // 2), np.nan, np.float32) for block in range(program.cluster) for ring in program.rings
+            (block, ring.symbol): np.full((ring.depth, ring.stage // 2), np.nan, np.float32)
+            for block in range(program.cluster)
+            for ring in program.rings
         }
         self.slots: dict[tuple[int, Symbol, int, int], Array] = {}
         self.copies: list[Callable[[], None]] = []
@@ -245,7 +255,10 @@ class _Cluster:
                 row = order.rows.step * agent.pieces[order.rows.symbol] + (agent.instance * agent.blocks + op.block) * 64
                 column = order.columns.step * agent.pieces[order.columns.symbol] + op.column
                 values = self.result(agent, op.store, op.block, op.column, op.width)
-                at = [row if a == order.rows.symbol else column if a == order.columns.symbol else agent.pieces[a] for a in op.store.axes]
+                at = [
+                    row if a == order.rows.symbol else column if a == order.columns.symbol else agent.pieces[a]
+                    for a in op.store.axes
+                ]
                 box = [64 if a == order.rows.symbol else op.width if a == order.columns.symbol else 1 for a in op.store.axes]
                 self.put(op.store.tensor, at, box, op.store.axes, values)
 
@@ -282,7 +295,8 @@ class _Cluster:
         item = ring.fields[number]
         outer, inner = item.tile.shape
         panels = [
-            stage[(item.offset + p * item.panel) // 2 :][: outer * item.width].reshape(outer, item.width) for p in range(inner // item.width)
+            stage[(item.offset + p * item.panel) // 2 :][: outer * item.width].reshape(outer, item.width)
+            for p in range(inner // item.width)
         ]
         matrix = np.concatenate(panels, axis=1)
         return matrix if item.tile.axes[-1] == over else matrix.T
@@ -391,10 +405,10 @@ class _Values:
             case Select(condition=condition, then=then, otherwise=otherwise):
                 return np.where(self.value(condition), self.value(then), self.value(otherwise))
             case Convert(operand=operand, element=element):
-                value = np.asarray(self.value(operand))
+                source: Array = np.asarray(self.value(operand))
                 if element.is_float:
-                    return value.astype(np.float32)
-                return value != 0 if element == Element.BOOL else value.astype(np.int32)
+                    return source.astype(np.float32)
+                return source != 0 if element == Element.BOOL else source.astype(np.int32)
             case Bind(bindings=bindings, body=body):
                 for symbol, bound in bindings:
                     self.locals[symbol] = self.value(bound)

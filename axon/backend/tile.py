@@ -164,10 +164,12 @@ def verify(program: TileProgram) -> None:
                     defined.add(tile.symbol)
                 case Multiply(accumulator=acc, left=left, right=right, over=over):
                     assert {acc.symbol, left.symbol, right.symbol} <= defined, "a product of undefined tiles"
-                    assert over in left.axes and over in right.axes and over not in acc.axes, "a product over no shared axis"
-                    assert left.memory == right.memory == "shared" and acc.memory == "registers"
+                    both = set(left.axes) & set(right.axes)
+                    assert over in both - set(acc.axes), "a product over no shared axis"
+                    assert {left.memory, right.memory, acc.memory} == {"shared", "registers"}, "a product in other memories"
                 case Store(axes=axes, accumulator=acc):
-                    assert acc.symbol in defined and set(acc.axes) <= set(axes) <= set(inside), "a store outside its tile"
+                    assert acc.symbol in defined, "a store of an undefined tile"
+                    assert set(acc.axes) <= set(axes) <= set(inside), "a store outside its tile"
                 case For(axis=axis, body=inner):
                     walk(inner, inside | {axis.symbol: axis.step})
 

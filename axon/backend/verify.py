@@ -5,8 +5,8 @@ Note [One interleaving is enough]
     sequence of loop decisions, every interleaving performs the same operations, and the order that synchronization forces among
     them (happens-before) is the same in all, provided that no wait can pass on another phase than the one it passes on here. So one
     interleaving is run, and everything is asked of happens-before in it:
-      * a wait for phase n comes after the completion of phase n - 1 (else it could pass on phase n - 2, whose parity is the same) and
-        before the completion of phase n + 1 (else it could miss its phase);
+      * a wait for phase n comes after the completion of phase n - 1 (else it could pass on phase n - 2, whose parity is the same)
+        and before the completion of phase n + 1 (else it could miss its phase);
       * an arrival for phase n comes after the completion of phase n - 1 (else it could count in that one);
       * a copy into a stage comes after every read of it has retired and every earlier copy into it is complete;
       * a product comes after the copies that filled its stage, and the stage holds the piece that this step is about;
@@ -27,91 +27,28 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from axon.backend import barriers as b
 from axon.backend.barriers import BarrierProgram, Ring
 from axon.backend.flow import BeginSteps, Instruction, Jump, NextStep, NextTile, Unless, flatten, saturation
+from axon.backend.proof import Found, Kind, Proof, Violation, check_layout
 from axon.names import Symbol
-
-Kind: TypeAlias = Literal["deadlock", "bytes", "count", "phase", "read", "overwrite", "content", "buffer", "fence", "exit", "layout", "setup"]
 
 MAX_STATES = 20_000
 _MAX_EVENTS = 200_000  # between two decisions: more means that a role runs forever without one
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """What is wrong, who noticed, and the loop decisions that lead there."""
-
-    kind: Kind
-    message: str
-    agent: str = ""
-    decisions: tuple[bool, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.message}" + (f" ({self.agent})" if self.agent else "")
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """Every run is covered by so many states."""
-
-    states: int
-
-
-class _Found(Exception):
-    def __init__(self, violation: Violation) -> None:
-        super().__init__(str(violation))
-        self.violation = violation
-
-
 def verify(program: BarrierProgram) -> Proof | Violation:
     """Prove the program correct, or say what is wrong with it."""
     try:
-        _static(program)
+        check_layout(program)
         try:
             return _Explorer(program).explore(merge=True)
-        except _Found:
+        except Found:
             return _Explorer(program).explore(merge=False)  # one that really happens, or a proof after all
-    except _Found as found:
+    except Found as found:
         return found.violation
-
-
-# ── what needs no running ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _static(program: BarrierProgram) -> None:
-    """Setup, the layout of shared memory, and that the copies of one put fill a stage exactly."""
-    if not program.fenced:
-        raise _Found(Violation("setup", "barriers are used before their initialization is published"))
-    areas = [(r.barriers, 16 * r.depth) for r in program.rings] + [(r.data, r.depth * r.stage) for r in program.rings]
-    consumers = program.mapping.consumers
-    areas += [(x.offset, consumers * x.slots * x.slot) for x in program.buffers]
-    end = 0
-    for start, size in sorted(areas):
-        if start < end:
-            raise _Found(Violation("layout", f"shared memory from {start} has two owners"))
-        end = start + size
-    if end > program.shared or program.shared > program.target.shared_per_block:
-        raise _Found(Violation("layout", f"{end} bytes are used of {program.shared}, the limit is {program.target.shared_per_block}"))
-    for ring in program.rings:
-        copies = [op for role in program.roles for op in b.operations(role.body) if isinstance(op, b.Copy) and op.ring == ring]
-        pieces = []
-        for copy in copies:
-            for rank in range(program.cluster) if copy.multicast else (0,):
-                pieces.append((copy.offset + copy.by_rank * rank, copy.bytes))
-        at = 0
-        for start, size in sorted(pieces):
-            if start != at:
-                raise _Found(Violation("layout", f"copies into a stage leave or overlap bytes {min(at, start)} to {max(at, start)}"))
-            at += size
-        if at != ring.stage:
-            raise _Found(Violation("layout", f"copies fill {at} bytes of a stage of {ring.stage}"))
-    for role in program.roles:
-        for op in b.operations(role.body):
-            if isinstance(op, b.Meet) and (op.threads != 128 or not 1 <= op.barrier <= program.target.named_barriers - role.instances):
-                raise _Found(Violation("count", f"named barrier {op.barrier} waits for {op.threads} threads of 128"))
 
 
 # ── states ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -157,7 +94,12 @@ class _State:
     decisions: list[bool]
 
     def copy(self) -> _State:
-        return _State([a.copy() for a in self.agents], {k: v.copy() for k, v in self.barriers.items()}, dict(self.content), list(self.decisions))
+        return _State(
+            [a.copy() for a in self.agents],
+            {k: v.copy() for k, v in self.barriers.items()},
+            dict(self.content),
+            list(self.decisions),
+        )
 
 
 def _knowledge(state: _State) -> tuple[Facts, ...]:
@@ -213,7 +155,8 @@ class _Explorer:
 
     def explore(self, *, merge: bool) -> Proof:
         """Follow every sequence of decisions. With `merge`, states that differ in knowledge alone are taken as one that knows what
-        both know: far fewer states, and sound, since less knowledge never hides a violation; but it may find one that is not there."""
+        both know: far fewer states, and sound, since less knowledge never hides a violation; but it may find one that is not there.
+        """
         seen: dict[object, tuple[Facts, ...]] = {}
         exact: set[object] = set()
         trail: deque[tuple[_State, tuple[bool, ...]]] = deque([(self.start(), ())])
@@ -235,7 +178,7 @@ class _Explorer:
                     continue
                 exact.add((control, known))
             if len(seen) + len(exact) > MAX_STATES:
-                raise _Found(Violation("deadlock", f"more than {MAX_STATES} states: not proved"))
+                raise Found(Violation("deadlock", f"more than {MAX_STATES} states: not proved"))
             for decision in (False, True):
                 branch = state.copy()
                 branch.decisions.append(decision)
@@ -250,7 +193,7 @@ class _Explorer:
                 for stage in range(ring.depth):
                     for side, count in (("full", ring.full), ("empty", ring.empty)):
                         if count < 1:
-                            raise _Found(Violation("count", f"a barrier that waits for {count} arrivals"))
+                            raise Found(Violation("count", f"a barrier that waits for {count} arrivals"))
                         place: Place = (block, ring.symbol, "full" if side == "full" else "empty", stage)
                         barriers[place] = _Barrier(count, 1, count, 0, 0, 0)
         cursors = {ring.symbol: (0, 0, 0) for ring in program.rings}
@@ -337,12 +280,18 @@ class _Explorer:
     def wants(self, state: _State, number: int) -> bool:
         """Whether an agent stands at a loop decision that nobody has made."""
         agent, who = state.agents[number], self.who[number]
-        return agent.at < len(who.code) and isinstance(who.code[agent.at], NextTile | NextStep) and agent.decided == len(state.decisions)
+        return (
+            agent.at < len(who.code)
+            and isinstance(who.code[agent.at], NextTile | NextStep)
+            and agent.decided == len(state.decisions)
+        )
 
     def deadlock(self, state: _State) -> None:
         for place, barrier in state.barriers.items():
             if barrier.bytes and barrier.pending == 0:
-                raise self.found("bytes", f"the {place[2]} barrier of stage {place[3]} is left with {barrier.bytes} bytes expected", None)
+                raise self.found(
+                    "bytes", f"the {place[2]} barrier of stage {place[3]} is left with {barrier.bytes} bytes expected", None
+                )
         stuck = [n for n, (a, w) in enumerate(zip(state.agents, self.who, strict=True)) if a.at < len(w.code)]
         where = "; ".join(f"{self.who[n].name} at {_describe(self.who[n].code[state.agents[n].at])}" for n in stuck)
         raise self.found("deadlock", f"nobody can go on: {where}", stuck[0])
@@ -358,8 +307,8 @@ class _Explorer:
             if agent.groups or agent.open:
                 raise self.found("exit", "products are left in flight", number)
 
-    def found(self, kind: Kind, message: str, number: int | None) -> _Found:
-        return _Found(Violation(kind, message, "" if number is None else self.who[number].name, self.path))
+    def found(self, kind: Kind, message: str, number: int | None) -> Found:
+        return Found(Violation(kind, message, "" if number is None else self.who[number].name, self.path))
 
     # ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -440,7 +389,10 @@ class _Explorer:
                     state.agents[peer].at += 1
                 return True
             case b.Depart():
-                if any(a.at == len(w.code) or not isinstance(w.code[a.at], b.Depart) for a, w in zip(state.agents, self.who, strict=True)):
+                if any(
+                    a.at == len(w.code) or not isinstance(w.code[a.at], b.Depart)
+                    for a, w in zip(state.agents, self.who, strict=True)
+                ):
                     return False
                 for peer, other in enumerate(state.agents):
                     if other.stores:
@@ -568,7 +520,9 @@ class _Explorer:
         agent, who = state.agents[number], self.who[number]
         ring = op.ring
         stage, _, passed = agent.cursors[ring.symbol]
-        which = [c for role in self.program.roles for c in b.operations(role.body) if isinstance(c, b.Copy) and c.ring == ring].index(op)
+        which = [
+            c for role in self.program.roles for c in b.operations(role.body) if isinstance(c, b.Copy) and c.ring == ring
+        ].index(op)
         piece = (which, who.block if op.multicast else -1)
         for block in range(self.program.cluster) if op.multicast else (who.block,):
             for role, instance in self.readers(ring):
@@ -647,7 +601,11 @@ def _agents(program: BarrierProgram) -> list[_Who]:
         for number, role in enumerate(program.roles):
             code = flatten(role.body)
             for instance in range(role.instances):
-                label = role.name + (f" {instance}" if role.instances > 1 else "") + (f" of block {block}" if program.cluster > 1 else "")
+                label = (
+                    role.name
+                    + (f" {instance}" if role.instances > 1 else "")
+                    + (f" of block {block}" if program.cluster > 1 else "")
+                )
                 leaders = (True,) if role.elected else (True, False)
                 first = len(out)
                 peers = tuple(range(first, first + len(leaders)))

@@ -7,8 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from axon.core import Axis, Block, Compute, Convert, Leaf, Monoid, Program, Read, Reduction, Scalar, Value
-from axon.core import Binary, Const, Index, Select, Unary  # noqa: F401  (tests build expressions from these)
+from axon.core import (  # noqa: F401  (tests build expressions from these)
+    Axis,
+    Binary,
+    Block,
+    Compute,
+    Const,
+    Convert,
+    Index,
+    Leaf,
+    Monoid,
+    Program,
+    Read,
+    Reduction,
+    Scalar,
+    Select,
+    Unary,
+    Value,
+)
 from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.shapes.contract import Contract

@@ -21,7 +21,9 @@ TWO = Mapping(128, 128, 64, stages=3, cluster=2, slots=2)
 ONE = Mapping(64, 64, 64, stages=2, consumers=1, cluster=1)
 
 
-def run(case: Case, sizes: dict[str, int], mapping: Mapping, *, boxed: bool = True, seed: int = 0) -> tuple[object, dict[object, object]]:
+def run(
+    case: Case, sizes: dict[str, int], mapping: Mapping, *, boxed: bool = True, seed: int = 0
+) -> tuple[object, dict[object, object]]:
     (kernel,) = fuse(case.program)
     arrays = inputs(case, sizes, seed)
     values = (*case.program.inputs, *(r.value for r in kernel.results))
@@ -32,7 +34,9 @@ def run(case: Case, sizes: dict[str, int], mapping: Mapping, *, boxed: bool = Tr
 
 
 @pytest.mark.parametrize("axes", ["ik,jk->ij", "ik,kj->ij", "ki,jk->ij", "ki,kj->ij"])
-@pytest.mark.parametrize("mapping", [TWO, ONE, replace(TWO, in_flight=2, cluster=1), Mapping(256, 128, stages=3, cluster_over="columns")], ids=str)
+@pytest.mark.parametrize(
+    "mapping", [TWO, ONE, replace(TWO, in_flight=2, cluster=1), Mapping(256, 128, stages=3, cluster_over="columns")], ids=str
+)
 def test_every_layout(axes: str, mapping: Mapping) -> None:
     case = contraction(axes)
     got, arrays = run(case, {"i": 200, "j": 136, "k": 152}, mapping)
