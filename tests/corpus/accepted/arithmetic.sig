@@ -1,0 +1,7 @@
+sig poly : 'a[..s] -> 'a[..s]
+sig negated_square : 'a[..s] -> 'a[..s]
+sig power_tower : 'a[..s] -> 'a[..s]
+sig floor_div : 'a[..s] -> 'a[..s]
+sig remainder : 'a[..s] -> 'a[..s]
+sig root : 'a[..s] -> 'a[..s]
+sig difference : 'a[..s] -> 'a[..s] -> 'a[..s]

@@ -1,0 +1,2 @@
+sig inc : 'a[..s] -> 'a[..s]
+sig one : i32

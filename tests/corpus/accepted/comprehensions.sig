@@ -1,0 +1,10 @@
+sig matmul : 'a[i, k] -> 'a[k, j] -> 'a[i, j]
+sig transpose : 'a[j, i] -> 'a[i, j]
+sig outer : 'a[i] -> 'a[j] -> 'a[i, j]
+sig bilinear : 'a[i] -> 'a[i, j] -> 'a[j] -> 'a
+sig diagonal : 'a[i, i] -> 'a[i]
+sig batched : 'a[n, i, k] -> 'a[n, k, j] -> 'a[n, i, j]
+sig attention_scores : 'a[b, s, h, d] -> 'a[b, t, h, d] -> 'a[b, h, s, t]
+sig distances : 'a[i, k] -> 'a[j, k] -> 'a[i, j]
+sig gram : 'a[k, i] -> 'a[i, i]
+sig squares : {n} -> i32[n]

@@ -1,0 +1,6 @@
+sig product : 'a[i, k] -> 'a[k, j] -> 'a[i, j]
+sig by_matrix : f32[b, s, d] -> f32[d, k] -> f32[b, s, k]
+sig batched : f32[b, s, d] -> f32[b, d, k] -> f32[b, s, k]
+sig chain : f32[i, j] -> f32[j, k] -> f32[k, l] -> f32[i, l]
+sig bias : f32[..s, n, d] -> f32[d, k] -> f32[k] -> f32[..s, n, k]
+sig square : 'a[n, n] -> 'a[n, n]

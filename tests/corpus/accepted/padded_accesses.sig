@@ -1,0 +1,6 @@
+sig shift_right : 'a[n] -> 'a[n]
+sig conv2d_same : 'a[n, c, h, w] -> 'a[o, c, r, s] -> 'a[n, o, h, w]
+sig smooth : 'a[n] -> 'a[n]
+sig pad : {p} -> 'a[n] -> 'a[2 * p + n]
+sig lookup : f32[n] -> i32[..s] -> f32 -> f32[..s]
+sig life : i32[n, m] -> i32[n, m]

@@ -1,0 +1,7 @@
+sig affine : 'a[..s] -> 'a[..s] -> 'a[..s] -> 'a[..s]
+sig shift : f32 -> f32 -> f32
+sig twice : ('A -> 'A) -> 'A -> 'A
+sig compose : ('A -> 'B) -> ('C -> 'A) -> 'C -> 'B
+sig flip : ('A -> 'B -> 'C) -> 'B -> 'A -> 'C
+sig constant : 'A -> 'B -> 'A
+sig activate : ('a -> 'b[..m]) -> 'a[..s, n] -> 'b[..s, n, ..m]

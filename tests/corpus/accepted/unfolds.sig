@@ -1,0 +1,5 @@
+sig counting : {n} -> i32[n]
+sig running_total : 'a[t] -> 'a[t]
+sig fibonacci_numbers : {n} -> i32[n]
+sig sigmoid : 'a[..s] -> 'a[..s]
+sig lstm : { w : f32[d, 4 * h], u : f32[h, 4 * h], b : f32[4 * h] } -> f32[t, d] -> f32[t, h]
