@@ -16,6 +16,7 @@ from axon.grammar.table import Table
 from axon.source import SourceFile, Span
 
 MAX_CHARACTERS = 4 * 1024 * 1024
+MAX_ERRORS = 100
 END = "$END"
 
 
@@ -144,6 +145,7 @@ def _cut(file: SourceFile, text: str, table: Table, diagnostics: list[Diagnostic
     master, keywords = _master(table)
     tokens: list[Token] = []
     left_out: list[int] = []
+    enough = len(diagnostics) + MAX_ERRORS
     for match in master.finditer(text):
         kind = match.lastgroup or ""
         if kind == "SPACE" or kind == "UNREADABLE":
@@ -154,6 +156,8 @@ def _cut(file: SourceFile, text: str, table: Table, diagnostics: list[Diagnostic
         elif kind in _FOREIGN:
             diagnostic, piece = _foreign(kind, piece, file.span(match.start(), match.end()))
             diagnostics.append(diagnostic)
+            if len(diagnostics) == enough:  # the rest of such a text is not worth reading
+                break
             if not piece:
                 left_out += [match.start()] * (match[0] != ";")
                 continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from dataclasses import replace
 from typing import Any, cast
 
@@ -10,12 +10,10 @@ from axon import syntax
 from axon.diagnostics import Diagnostic, Label, Suggestion
 from axon.grammar.build import Builder
 from axon.grammar.explain import DECLARATIONS, Advice, Open, Trouble, explain, never_closed
-from axon.grammar.lexer import END, Token, tokenize
+from axon.grammar.lexer import END, MAX_ERRORS, Token, tokenize
 from axon.grammar.machine import MAX_DEPTH, Machine
 from axon.grammar.table import load
 from axon.source import SourceFile, Span
-
-MAX_ERRORS = 100
 
 
 def parse(source: SourceFile) -> tuple[syntax.Program, tuple[Diagnostic, ...]]:
@@ -62,7 +60,7 @@ class _Reader:
             self.machine.push("decls", [], 0, 0)  # so that the stack's bottom is always the declarations read so far
         self.errors: list[Diagnostic] = []
         self.spoiled = [_offset(d) for d in self.lexed.diagnostics]  # offsets at which errors lie
-        self.rereads = 2 * len(self.tokens)  # how many tokens may yet be read again
+        self.rereads = 100_000 + 2 * len(self.tokens)  # how many tokens may yet be read again
 
     def read(self) -> Any:
         """What the text means, with stand-ins where it is wrong; a type or expression with an unmended error is None."""
@@ -152,7 +150,7 @@ class _Reader:
         for number in range(at, len(self.tokens)):
             token = self.tokens[number]
             kind = token.kind
-            if kind == END or (kind in DECLARATIONS and (anywhere or self._at_margin(token, margin))):
+            if kind == END or (kind in DECLARATIONS and (anywhere or self._at_margin(number, margin))):
                 self._to_top()
                 return number
             if let is None:
@@ -182,17 +180,15 @@ class _Reader:
             machine.push("expr", syntax.Tuple((), span=self.source.span(here, here)), here, here)
         return True
 
-    def _margin(self) -> int | None:
+    def _margin(self) -> int:
         """The column of the declaration of the file that is being read."""
-        return self._column(self.machine.starts[1]) if len(self.machine.starts) > 1 else None
+        return self.source.position(self.machine.starts[1])[1] if len(self.machine.starts) > 1 else 1
 
-    def _column(self, offset: int) -> int:
-        return offset - self.lexed.blanked.rfind("\n", 0, offset)
-
-    def _at_margin(self, token: Token, margin: int | None) -> bool:
+    def _at_margin(self, number: int, margin: int) -> bool:
         """Whether a token is the first on its line, and no further to the right than the margin."""
-        column = self._column(token.start)
-        return (margin is None or column <= margin) and not self.lexed.blanked[token.start - column + 1 : token.start].strip()
+        start = self.tokens[number].start
+        column = self.source.position(start)[1]
+        return column <= margin and (number == 0 or self.tokens[number - 1].end <= start - column + 1)
 
     def _swallowed(self, stopped: int) -> tuple[int, Open] | None:
         """The first declaration at the margin that an open `let` has taken, and that `let`. See Note [Swallowed declarations]."""
@@ -200,12 +196,12 @@ class _Reader:
             return None
         margin = self._margin()
         lets = [v for v in self.machine.values if isinstance(v, Token) and v.kind == "let"]
-        if not lets or self._at_margin(lets[0], margin):
+        first = bisect_left(self.tokens, lets[0].start, key=lambda t: t.start) if lets else stopped
+        if not lets or self._at_margin(first, margin):
             return None  # who begins a line with `let` at the margin may well put its declarations there
-        first = bisect_right(self.tokens, lets[0].start, key=lambda t: t.start)
-        for number in range(first, stopped):
+        for number in range(first + 1, stopped):
             token = self.tokens[number]
-            if token.kind in DECLARATIONS and self._at_margin(token, margin):
+            if token.kind in DECLARATIONS and self._at_margin(number, margin):
                 self.rereads -= stopped - number
                 taker = max((let for let in lets if let.start < token.start), key=lambda t: t.start)
                 return (number, Open(taker, "in")) if self.rereads > 0 else None
