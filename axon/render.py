@@ -270,7 +270,7 @@ def _underlines(spots: list[tuple[int, int, _Mark]], style: str) -> list[Line]:
         row[start:end] = [("^" if mark.primary else "-", _style(mark, style))] * (end - start)
     rows = [_joined(row)]
 
-    pending = sorted(reversed([s for s in spots if s[2].label.text]), key=lambda s: (s[0], s[1]))
+    pending = sorted((s for s in spots if s[2].label.text), key=lambda s: (s[0], s[1], s[2].primary))
     if pending and pending[-1][1] == size and "\n" not in pending[-1][2].label.text:
         start, _, mark = pending[-1]
         if all(end <= start or not m.label.text or m is mark for _, end, m in spots):

@@ -1,0 +1,39 @@
+"""Helpers of the faces' tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from axon.cli import main
+
+
+@dataclass(frozen=True)
+class Ran:
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def axon_cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """Run `axon ARGUMENTS…` in this process."""
+
+    def run(*arguments: object) -> Ran:
+        capsys.readouterr()
+        status = main([str(a) for a in arguments])
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.out + captured.err
+        return Ran(status, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -1,0 +1,304 @@
+"""The command line: what it prints where, and its exit status."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from axon.cli import main
+
+Cli = Callable[..., object]
+
+GOOD = "fun double x = x + x\nfun dot (a : f32[n]) b = sum i => a[i] * b[i]\nval half = 0.5\n"
+BAD = "fun f x = y\nfun g x = z\n"
+
+
+# ── check ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_check(axon_cli: Cli, here: Path, snapshot: SnapshotAssertion) -> None:
+    (here / "good.axon").write_text(GOOD)
+    (here / "bad.axon").write_text(BAD)
+    good, bad, both = axon_cli("check", "good.axon"), axon_cli("check", "bad.axon"), axon_cli("check", ".")
+    assert (good.status, good.out, good.err) == (0, "", "checked 1 file: no errors\n")
+    assert bad.status == 1
+    assert bad.out == snapshot
+    assert bad.err == "checked 1 file: 2 errors\n"
+    assert both.status == 1
+    assert both.err == "checked 2 files: 2 errors\n"
+
+
+def test_check_as_json(axon_cli: Cli, here: Path) -> None:
+    (here / "good.axon").write_text(GOOD)
+    (here / "bad.axon").write_text(BAD)
+    good, bad = axon_cli("check", "good.axon", "--format", "json"), axon_cli("check", "--format", "json", "bad.axon")
+    assert (good.status, json.loads(good.out), good.err) == (0, [], "")
+    assert bad.status == 1
+    found = json.loads(bad.out)
+    assert [d["code"] for d in found] == ["AX0401", "AX0401"]
+    assert found[0]["labels"][0]["start"] == {"line": 1, "column": 11, "offset": 10}
+    missing = axon_cli("check", "nowhere.axon", "--format", "json")
+    assert (missing.status, json.loads(missing.out)[0]["code"]) == (1, "AX0408")
+
+
+def test_a_module_that_two_files_import_is_reported_once(axon_cli: Cli, here: Path) -> None:
+    (here / "a.axon").write_text("import c\nfun f x = c.f x\n")
+    (here / "b.axon").write_text("import c\nfun f x = c.f x\n")
+    (here / "c.axon").write_text("fun f x = y\n")
+    ran = axon_cli("check", ".")
+    assert ran.out.count("there is no value `y`") == 1 + 2  # itself, and where it is imported
+
+
+def test_warnings_do_not_fail(axon_cli: Cli, here: Path) -> None:
+    (here / "a.axon").write_text("fun f g x = g -x\n")
+    ran = axon_cli("check", "a.axon")
+    assert "warning[AX0110]" in ran.out
+    assert ran.status == 0
+
+
+WRONG_USAGE = [[], ["frobnicate"], ["check"], ["run"], ["check", "--format", "xml", "a.axon"], ["emit", "a"]]
+
+
+@pytest.mark.parametrize("arguments", WRONG_USAGE)
+def test_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_an_empty_directory(axon_cli: Cli, here: Path) -> None:
+    ran = axon_cli("check", ".")
+    assert (ran.status, "AX0408" in ran.out) == (1, True)
+
+
+# ── sig and emit ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_sig(axon_cli: Cli, here: Path) -> None:
+    (here / "good.axon").write_text(GOOD)
+    assert axon_cli("sig", "good.axon").out == (
+        "sig double : 'a[..s] -> 'a[..s]\nsig dot : f32[n] -> f32[n] -> f32\nsig half : f32\n"
+    )
+    assert axon_cli("sig", "good.axon:dot").out == "sig dot : f32[n] -> f32[n] -> f32\n"
+    wrong = axon_cli("sig", "good.axon:doubel")
+    assert wrong.status == 1
+    assert "AX0507" in wrong.out
+    assert "did you mean `double`?" in wrong.out
+
+
+def test_emit(axon_cli: Cli, here: Path, snapshot: SnapshotAssertion) -> None:
+    (here / "good.axon").write_text(GOOD)
+    assert axon_cli("emit", "good.axon", "--stage", "ast").out == snapshot
+    assert axon_cli("emit", "good.axon:dot", "--stage", "types").out == snapshot
+    core = axon_cli("emit", "good.axon:dot", "--stage", "core")
+    assert core.status == 0
+    assert core.out == snapshot
+    with_arguments = axon_cli("emit", "good.axon:double", "--stage", "core", "x=randn(f64[2, 3])")
+    assert "f64[" in with_arguments.out
+    assert "AX0602" in axon_cli("emit", "good.axon:dot", "--stage", "tile").out
+    assert "AX0602" in axon_cli("emit", "good.axon:dot", "--stage", "machine").out
+
+
+# ── run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+RUN = """\
+fun double x = x + x
+fun heads {h} x = for i < h, j => x[(i, j)]
+fun stats (x : f32[n]) = { total = (sum i => x[i]), largest = (max i => x[i]) }
+fun swap (p : { a : i32, b : f32[n] }) = { a = p.b, b = p.a }
+val pair = (1, [| 2.5, 3.5 |])
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "out"),
+    [
+        (["double", "x=1.5"], "3.0 : f32\n"),
+        (["double", "x=2"], "4 : i32\n"),
+        (["double", "x=[1.0, 2.0]"], "[| 2.0, 4.0 |] : f32[2]\n"),
+        (["double", "x=ones(bf16[2])"], "[| 2.0, 2.0 |] : bf16[2]\n"),
+        (["double", "x=zeros(f32[0])"], "[| |] : f32[0]\n"),
+        (["heads", "h=2", "x=arange(i32[4])"], "[| [| 0, 1 |],\n   [| 2, 3 |] |] : i32[2, 2]\n"),
+        (["stats", "x=[1.0, 2.0]"], "{ total = 3.0, largest = 2.0 } : { total : f32, largest : f32 }\n"),
+        (["swap", "p={a = 1, b = [1.5]}"], "{ a = [| 1.5 |], b = 1 } : { a : f32[1], b : i32 }\n"),
+        (["swap", "p.a=1", "p.b=[]"], "{ a = [| |], b = 1 } : { a : f32[0], b : i32 }\n"),
+        (["pair"], "(1, [| 2.5, 3.5 |]) : (i32, f32[2])\n"),
+        (["double", "x=1", "--target", "cpu"], "2 : i32\n"),
+    ],
+)
+def test_run(axon_cli: Cli, here: Path, arguments: list[str], out: str) -> None:
+    (here / "run.axon").write_text(RUN)
+    name, *rest = arguments
+    ran = axon_cli("run", f"run.axon:{name}", *rest)
+    assert (ran.status, ran.out, ran.err) == (0, out, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["run.axon:double"], "AX0505", "`double` lacks `x`"),
+        (["run.axon:double", "y=1"], "AX0505", "no parameter `y`"),
+        (["run.axon:double", "x=true"], "AX0504", "a number"),
+        (["run.axon:double", "x=1", "--target", "cuda"], "AX0601", "no target `cuda`"),
+        (["run.axon:double", "x=1", "--target", "cdua"], "AX0601", "did you mean `cuda`?"),
+        (["run.axon:heads", "x=arange(i32[4])"], "AX0505", "dimension parameter"),
+        (["run.axon:heads", "h=-1", "x=arange(i32[4])"], "AX0505", "from 0"),
+        (["run.axon:heads", "h=3", "x=arange(i32[4])"], "AX0501", "dimension 1 of `x` is 4"),
+        (["run.axon:stats", "x=ones(f64[2])"], "AX0504", ".astype(np.float32)"),
+        (["run.axon:stats", "x=ones(f32[2, 2])"], "AX0506", "rank"),
+        (["run.axon:swap", "p={a = 1}"], "AX0505", "lacks the field `b`"),
+        (["run.axon:swap", "p={a = 1, b = 2, c = 3}"], "AX0505", "no field `c`"),
+        (["run.axon:swap", "p=1"], "AX0505", "is a record"),
+        (["run.axon:nope"], "AX0507", "declares no `nope`"),
+        (["run.axon"], "AX0507", "exactly one function"),
+        (["run.axon:double", "x=missing.npy"], "AX0508", "No such file"),
+        (["nowhere.axon:double", "x=1"], "AX0408", "cannot read"),
+    ],
+)
+def test_run_errors(axon_cli: Cli, here: Path, arguments: list[str], code: str, words: str) -> None:
+    (here / "run.axon").write_text(RUN)
+    ran = axon_cli("run", *arguments)
+    assert ran.status == 1
+    assert ran.out.startswith(f"error[{code}]"), ran.out
+    assert ran.out.count("error[") == 1
+    assert words in ran.out
+
+
+def test_the_only_function_needs_no_name(axon_cli: Cli, here: Path) -> None:
+    (here / "one.axon").write_text("val c = 2.0\nfun scale x = c * x\n")
+    assert axon_cli("run", "one.axon", "x=2.0").out == "4.0 : f32\n"
+
+
+def test_out(axon_cli: Cli, here: Path) -> None:
+    (here / "run.axon").write_text(RUN)
+    ran = axon_cli("run", "run.axon:double", "x=[1.0, 2.0]", "--out", "y.npy")
+    assert (ran.status, ran.out, ran.err) == (0, "", "wrote y.npy\n")
+    assert np.load("y.npy").tolist() == [2, 4]
+    assert axon_cli("run", "run.axon:double", "x=y.npy").out == "[| 4.0, 8.0 |] : f32[2]\n"
+    axon_cli("run", "run.axon:stats", "x=[1.0, 2.0]", "--out", "s.npz")
+    with np.load("s.npz") as file:
+        assert {name: file[name].item() for name in file.files} == {"total": 3.0, "largest": 2.0}
+    axon_cli("run", "run.axon:pair", "--out", "p.npz")
+    with np.load("p.npz") as file:
+        assert sorted(file.files) == ["1", "2"]
+    assert "AX0508" in axon_cli("run", "run.axon:pair", "--out", "p.npy").out
+    assert "AX0508" in axon_cli("run", "run.axon:double", "x=1", "--out", "p.npz").out
+    assert "AX0408" in axon_cli("run", "run.axon:double", "x=1", "--out", "no/such/y.npy").out
+    assert sorted(os.listdir()) == ["p.npz", "run.axon", "s.npz", "y.npy"]
+
+
+def test_narrow_floats_survive_files(axon_cli: Cli, here: Path) -> None:
+    (here / "a.axon").write_text("fun same (x : bf16[n]) = x\nfun eighth (x : f8e5m2[n]) = x\nfun any x = x\n")
+    for element, name in (("bf16", "same"), ("f8e5m2", "eighth")):
+        axon_cli("run", f"a.axon:{name}", f"x=full({element}[2], 1.5)", "--out", "x.npy")
+        assert axon_cli("run", f"a.axon:{name}", "x=x.npy").out == f"[| 1.5, 1.5 |] : {element}[2]\n"
+    assert "AX0504" in axon_cli("run", "a.axon:any", "x=x.npy").out  # which of the 8-bit floats is not known
+
+
+# ── fmt ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_fmt(axon_cli: Cli, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = here / "a.axon"
+    file.write_text("fun   f x=x+1.0\n")
+    file.chmod(0o640)
+    check = axon_cli("fmt", "--check", "a.axon")
+    assert (check.status, check.out) == (1, "a.axon is not formatted\n")
+    assert axon_cli("fmt", ".").status == 0
+    assert file.read_text() == "fun f x = x + 1.0\n"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert axon_cli("fmt", "--check", "a.axon").status == 0
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"fun  f x=x")))
+    assert axon_cli("fmt", "-").out == "fun f x = x\n"
+    file.write_text("fun f x = (\n")
+    before = file.read_text()
+    assert axon_cli("fmt", "a.axon").status == 1
+    assert file.read_text() == before
+    assert os.listdir() == ["a.axon"]
+
+
+def test_fmt_follows_links(axon_cli: Cli, here: Path) -> None:
+    (here / "real.axon").write_text("fun   f x = x\n")
+    (here / "link.axon").symlink_to("real.axon")
+    assert axon_cli("fmt", "link.axon").status == 0
+    assert (here / "link.axon").is_symlink()
+    assert (here / "real.axon").read_text() == "fun f x = x\n"
+
+
+# ── test ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_test(axon_cli: Cli, here: Path, snapshot: SnapshotAssertion) -> None:
+    (here / "good.axon").write_text("(* >>> double 2.0\n   4.0 *)\nfun double x = x + x\n")
+    (here / "bad.axon").write_text("(* >>> double 2.0\n   5.0\n\n   >>> double y\n   1 *)\nfun double x = x + x\n")
+    good, bad = axon_cli("test", "good.axon"), axon_cli("test", ".")
+    assert (good.status, good.out, good.err) == (0, "", "1 test passed, 0 failed\n")
+    assert (bad.status, bad.err) == (1, "1 test passed, 2 failed\n")
+    assert bad.out == snapshot
+
+
+# ── explain ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_explain(axon_cli: Cli) -> None:
+    ran = axon_cli("explain", "ax0501")
+    assert ran.status == 0
+    assert ran.out.startswith("# AX0501: sizes break the contract\n")
+    wrong = axon_cli("explain", "AX501")
+    assert (wrong.status, "did you mean `AX0501`?" in wrong.out) == (1, True)
+    assert "AX0602" in axon_cli("explain", "mlp.axon:forward").out
+
+
+# ── the process ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_reader_that_leaves_is_no_error(here: Path) -> None:
+    (here / "many.axon").write_text("".join(f"val v{i} = {i}\n" for i in range(5_000)))
+    command = f"{sys.executable} -m axon sig many.axon | head -n 1"
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.stdout == "sig v0 : i32\n"
+    assert ran.stderr == ""
+
+
+def test_output_is_utf8_everywhere(here: Path) -> None:
+    (here / "bad.axon").write_text("fun f x = y\n")
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    ran = subprocess.run([sys.executable, "-m", "axon", "check", "bad.axon"], capture_output=True, env=environment, check=False)
+    assert "┌─ bad.axon:1:11" in ran.stdout.decode()
+
+
+def test_a_mistake_in_axon_is_one_diagnostic(axon_cli: Cli, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import axon.checker
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("of\nall \x1b[31mthings")
+
+    (here / "good.axon").write_text(GOOD)
+    monkeypatch.setattr(axon.checker, "check_module", broken)
+    ran = axon_cli("check", "good.axon")
+    assert ran.status == 1
+    assert ran.out.startswith("error[AX0001]: Axon failed while checking")
+    assert "ZeroDivisionError: of all \\x1b[31mthings" in ran.out
+
+    def endless(*_: object) -> None:
+        endless()
+
+    monkeypatch.setattr(axon.checker, "check_module", endless)
+    assert axon_cli("check", "good.axon").out.startswith("error[AX0002]")
+    limit = sys.getrecursionlimit()
+    assert limit <= 3_000, "the limit is put back"
+    monkeypatch.setenv("AXON_DEBUG", "1")
+    monkeypatch.setattr(axon.checker, "check_module", broken)
+    with pytest.raises(ZeroDivisionError):
+        main(["check", "good.axon"])

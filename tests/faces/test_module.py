@@ -1,0 +1,308 @@
+"""The Python API: modules, functions, arguments and results."""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+import axon
+from axon import compiler
+
+SOURCE = """\
+fun double x = x + x
+fun add x y = x + y
+fun dot (a : f32[n]) (b : f32[n]) = sum i => a[i] * b[i]
+fun matmul a b = for i j => sum k => a[i, k] * b[k, j]
+fun heads {h} x = for i < h, j => x[(i, j)]
+fun grid {h, w} = for i < h, j < w => i * 10 + j
+fun halves (x : f32[2 * n]) = for i j => x[(i, j)]
+fun norm (p : { scale : f32, shift : f32[d] }) x = for ..i j => x[..i, j] * p.scale + p.shift[j]
+fun swap (a, b) = (b, a)
+fun same x = x
+fun twice x = (x, x)
+fun pick (table : 'a[n]) (id : i32) = table[id]
+fun ratio (a : i32) (b : i32) = a / b
+fun compose f x = f (f x)
+fun batched (q : 'a[..b, n]) (k : 'a[..b, n]) = q + k
+fun positive x = x > 0.0
+val table = [| 1.0, 2.0 |]
+val limit = 3
+val both = { a = 1.5, b = (true, 2) }
+fun lambda x = x * x
+"""
+
+
+@pytest.fixture(scope="module")
+def m() -> axon.Module:
+    return axon.compile(SOURCE)
+
+
+def f32(*shape: int) -> Any:
+    return np.arange(int(np.prod(shape)), dtype=np.float32).reshape(shape)
+
+
+def error(call: Any, kind: type[axon.AxonError] = axon.AxonError) -> axon.Diagnostic:
+    """The one diagnostic of a failing call."""
+    with pytest.raises(axon.AxonError) as caught:
+        call()
+    assert type(caught.value) is kind
+    (diagnostic,) = caught.value.diagnostics
+    return diagnostic
+
+
+# ── modules ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_module_has(m: axon.Module) -> None:
+    assert dir(m)[:3] == ["double", "add", "dot"]
+    assert list(m) == dir(m)
+    assert repr(m) == "<axon module <text>>"
+    assert isinstance(m.double, axon.Function)
+    assert m.table.tolist() == [1.0, 2.0]
+    assert m.table.dtype == np.float32
+    assert m.limit == 3
+    assert m.both == {"a": 1.5, "b": (True, 2)}
+    assert m["lambda"](3) == 9
+
+
+def test_unknown_attributes(m: axon.Module) -> None:
+    with pytest.raises(AttributeError, match="declares no 'doubel'; did you mean 'double'"):
+        _ = m.doubel
+    with pytest.raises(KeyError):
+        _ = m["doubel"]
+    assert not hasattr(m, "__array__")
+    assert not hasattr(m, "_repr_html_")
+    copy.copy(m)
+
+
+def test_signature(m: axon.Module) -> None:
+    assert m.dot.signature == "sig dot : f32[n] -> f32[n] -> f32"
+    assert m.heads.signature == "sig heads : {h} -> 'a[h * m] -> 'a[h, m] where h >= 1" or "{h}" in m.heads.signature
+    assert repr(m.dot) == "<axon function dot : f32[n] -> f32[n] -> f32>"
+    assert repr(m.grid[2, 3]).startswith("<axon function at {2, 3} grid : {h, w} -> i32[h, w]")
+
+
+def test_load_sees_edits(tmp_path: Path) -> None:
+    file = tmp_path / "a.axon"
+    file.write_text("import b\nfun f x = b.g x\n")
+    (tmp_path / "b.axon").write_text("fun g x = x + 1\n")
+    old = axon.load(file)
+    assert old.f(1) == 2
+    (tmp_path / "b.axon").write_text("fun g x = x + 2\n")
+    assert axon.load(str(file)).f(1) == 3
+    assert old.f(1) == 2
+
+
+def test_errors_of_programs(tmp_path: Path) -> None:
+    with pytest.raises(axon.AxonError) as caught:
+        axon.compile("fun f x = y\n")
+    assert caught.value.diagnostics[0].code == "AX0401"
+    assert str(caught.value).startswith("error[AX0401]")
+    assert error(lambda: axon.load(tmp_path / "nowhere.axon")).code == "AX0408"
+    assert axon.check("fun f x = x") == []
+    assert [d.code for d in axon.check("fun f x = y")] == ["AX0401"]
+    assert axon.compile("fun f g x = g -x\n").f  # a warning
+
+
+@pytest.mark.parametrize("text", ["", "\0", "\ud800", "(" * 100_000, "fun f x = " + "-" * 100_000 + "x", "(*" * 50_000, "\ufeff"])
+def test_check_never_raises(text: str) -> None:
+    assert isinstance(axon.check(text), list)
+
+
+# ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_arrays(m: axon.Module) -> None:
+    a, b = f32(2, 3), f32(3, 4)
+    out = m.matmul(a, b)
+    assert np.array_equal(out, a @ b)
+    assert out.dtype == np.float32
+    assert np.array_equal(m.matmul(a.astype(np.float64), b.astype(np.float64)), a.astype(np.float64) @ b)
+    assert np.array_equal(m.matmul(b=b, a=a), a @ b)
+    assert np.array_equal(m.matmul(np.asfortranarray(a), b[:, ::-1]), a @ b[:, ::-1])
+    assert m.matmul(f32(0, 3), f32(3, 4)).shape == (0, 4)
+    assert m.matmul(f32(2, 0), f32(0, 4)).tolist() == [[0.0] * 4] * 2
+    assert np.array_equal(m.double(a, target="cpu"), a + a)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int32", "int8", "uint8"])
+def test_element_types(m: axon.Module, dtype: str) -> None:
+    out = m.double(np.ones(3, dtype))
+    assert out.dtype == np.dtype(dtype)
+    assert out.tolist() == [2, 2, 2]
+
+
+def test_narrow_floats(m: axon.Module) -> None:
+    for dtype in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
+        out = m.double(np.ones(3, dtype))
+        assert out.dtype == np.dtype(dtype)
+        scalar = m.double(np.array(1.5, dtype))
+        assert (type(scalar), scalar) == (float, 3.0)
+
+
+def test_numbers(m: axon.Module) -> None:
+    assert m.double(2) == 4
+    assert type(m.double(2)) is int
+    assert m.double(1.5) == 3.0
+    assert m.dot([1, 2], [3.0, 4.0]) == 11.0
+    assert type(m.dot([1], [1])) is float
+    assert m.positive(2.0) is True
+    assert m.double(np.float64(1.5)) == 3.0
+    assert m.add(np.ones(2, np.float64), 1).dtype == np.float64  # takes the element type that the array decides
+    assert m.add(1, np.ones(2, np.float64)).dtype == np.float64
+    assert m.double([[1, 2], [3, 4]]).dtype == np.int32
+    assert m.dot([], []) == 0.0
+
+
+def test_records_and_tuples(m: axon.Module) -> None:
+    out = m.norm({"scale": 2.0, "shift": f32(3)}, np.ones((2, 3), np.float32))
+    assert out.tolist() == [[2, 3, 4]] * 2
+    assert np.array_equal(m.norm({"shift": f32(3), "scale": 2.0}, np.ones((2, 3), np.float32)), out)
+    a, b = m.swap((1, f32(2)))
+    assert a.tolist() == [0, 1]
+    assert b == 1
+
+
+def test_dimension_parameters(m: axon.Module) -> None:
+    assert m.heads[2](f32(6)).shape == (2, 3)
+    assert m.heads[np.int64(3)](f32(6)).shape == (3, 2)
+    assert m.grid[2, 3]().tolist() == [[0, 1, 2], [10, 11, 12]]
+    assert m.grid[0, 3]().shape == (0, 3)
+
+
+def test_results_are_fresh(m: axon.Module) -> None:
+    x = f32(3)
+    assert not np.shares_memory(m.same(x), x)
+    a, b = m.twice(x)
+    assert not np.shares_memory(a, b)
+    a[0] = 7
+    assert x[0] == 0
+    table = m.table
+    table[0] = 9
+    assert m.table[0] == 1.0
+    frozen = f32(3)
+    frozen.flags.writeable = False
+    assert m.same(frozen).flags.writeable
+
+
+# ── what is refused ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def refused(m: axon.Module) -> dict[str, Any]:
+    one, two = f32(3), f32(3, 2)
+    return {
+        "sizes": lambda: m.dot(f32(3), f32(4)),
+        "sizes_by_name": lambda: m.matmul(a=f32(2, 3), b=f32(4, 5)),
+        "size_without_solution": lambda: m.halves(f32(7)),
+        "dimension_parameter_that_does_not_divide": lambda: m.heads[4](f32(6)),
+        "dimension_parameter_zero": lambda: m.heads[0](f32(6)),
+        "record_size": lambda: m.norm({"scale": 1.0, "shift": f32(2)}, f32(4, 3)),
+        "rank": lambda: m.dot(f32(3), two),
+        "rank_at_least": lambda: m.batched(f32(), f32()),
+        "rank_of_a_shape_variable": lambda: m.batched(f32(2, 3), one),
+        "element": lambda: m.dot(np.ones(3), one),
+        "elements_differ": lambda: m.matmul(two, f32(2, 2).astype(np.float16)),
+        "element_class": lambda: m.double(np.ones(3, bool)),
+        "element_that_axon_lacks": lambda: m.double(np.ones(3, complex)),
+        "element_in_record": lambda: m.norm({"scale": 1.0, "shift": np.ones(3)}, f32(4, 3)),
+        "big_endian": lambda: m.double(np.ones(3, ">f4")),
+        "objects": lambda: m.double(np.array([object()])),
+        "text": lambda: m.double("3.5"),
+        "nothing": lambda: m.double(None),
+        "float_for_integer": lambda: m.pick(one, 1.0),
+        "integer_too_large": lambda: m.pick(one, 2**31),
+        "integer_far_too_large": lambda: m.double(10**1000),
+        "ragged_list": lambda: m.double([[1, 2], [3]]),
+        "masked": lambda: m.double(np.ma.masked_array([1.0], [True])),
+        "missing": lambda: m.add(one),
+        "missing_all": lambda: m.add(),
+        "too_many": lambda: m.add(one, one, one),
+        "unknown_name": lambda: m.dot(one, bb=one),
+        "twice": lambda: m.dot(one, a=one),
+        "tuple": lambda: m.swap((1, 2, 3)),
+        "list_for_tuple": lambda: m.swap([1, 2]),
+        "record_lacks": lambda: m.norm({"scale": 1.0}, two),
+        "record_has_more": lambda: m.norm({"scale": 1.0, "shift": one, "shfit": one}, two),
+        "record_is_array": lambda: m.norm(one, two),
+        "function": lambda: m.compose(lambda x: x, 1.0),
+        "no_dimension_parameters": lambda: m.double[3],
+        "lacks_dimension_parameters": lambda: m.heads(one),
+        "too_few_dimension_parameters": lambda: m.grid[3],
+        "negative_dimension_parameter": lambda: m.grid[-1, 3],
+        "float_dimension_parameter": lambda: m.grid[1.0, 3],
+        "huge_dimension_parameter": lambda: m.grid[2**31, 3],
+        "dimension_parameters_twice": lambda: m.grid[2, 3][2, 3],
+        "target": lambda: m.double(one, target="cuda"),
+        "unknown_target": lambda: m.double(one, target="cup"),
+        "index": lambda: m.pick(one, 3),
+        "negative_index": lambda: m.pick(one, -1),
+        "division": lambda: m.ratio(1, 0),
+    }
+
+
+CASES = sorted(refused(None))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_refusals(m: axon.Module, case: str, snapshot: SnapshotAssertion) -> None:
+    with pytest.raises(axon.AxonError) as caught:
+        refused(m)[case]()
+    assert len(caught.value.diagnostics) == 1
+    shapes = caught.value.diagnostics[0].code in ("AX0501", "AX0502", "AX0506")
+    assert isinstance(caught.value, axon.ShapeError) == shapes
+    assert str(caught.value) == snapshot
+
+
+def test_a_function_still_works_after_errors(m: axon.Module) -> None:
+    for call in refused(m).values():
+        with pytest.raises(axon.AxonError):
+            call()
+    assert m.dot(f32(3), f32(3)) == 5.0
+
+
+# ── specializations ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_specializations_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    lower = compiler.lower
+    monkeypatch.setattr(compiler, "lower", lambda *a: made.append(a[2]) or lower(*a))
+    m = axon.compile(SOURCE)
+    for n in (0, 1, 5):
+        m.double(f32(n))
+    assert len(made) == 1
+    m.double(f32(2, 2))
+    m.double(f32(2).astype(np.float64))
+    assert len(made) == 3
+    m.double(2.0)
+    m.double(np.float32(2.0))
+    assert len(made) == 4
+
+
+def test_threads(m: axon.Module) -> None:
+    fresh = axon.compile(SOURCE)
+
+    def work(i: int) -> bool:
+        a, b = f32(1 + i % 5, 3), f32(3, 2)
+        return np.array_equal(fresh.matmul(a, b), a @ b) and axon.check("fun f x = x") == []
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(64)))
+    assert sys.getrecursionlimit() < compiler.RECURSION_LIMIT
+
+
+def test_relative_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.axon").write_text("import nn\nfun f x = nn.relu x\n")
+    monkeypatch.chdir(tmp_path)
+    assert axon.load("a.axon").f(-1.0) == 0.0
+    os.chdir("/")
+    assert axon.load(tmp_path / "a.axon").f(-1.0) == 0.0
