@@ -375,14 +375,16 @@ class Comprehensions(Annotations):
         default = None if e.default is None else self.infer(env, e.default)
         name = _excerpt(e.base.span)
 
-        def of(t: Type) -> Type:
+        def of(t: Type, part: bool = False) -> Type:
             match t:
                 case TupleType(items):
-                    return TupleType(tuple(of(self.state.prune(i)) for i in items))
+                    return TupleType(tuple(of(self.state.prune(i), True) for i in items))
                 case RecordType(fields):
-                    return RecordType(tuple((n, of(self.state.prune(f))) for n, f in fields))
-                case Tensor():
-                    return self._access_tensor(env.context, e, t, subscripts, default, name)
+                    return RecordType(tuple((n, of(self.state.prune(f), True)) for n, f in fields))
+                case Tensor(element, shape):
+                    shape, rest = self._parted(shape, subscripts) if part else (shape, ())
+                    found = self._access_tensor(env.context, e, Tensor(element, shape), subscripts, default, name)
+                    return Tensor(found.element, (*found.shape, *rest)) if isinstance(found, Tensor) else found
                 case TypeVar():
                     new = self.state.tensor()
                     self.unify(t, new, Reason(e.base.span, "this is indexed"))
@@ -400,6 +402,12 @@ class Comprehensions(Annotations):
         else:
             out = of(known)
         return T.Access(base, subscripts, default, env.context, type=out, span=e.span)
+
+    def _parted(self, shape: Shape, subscripts: tuple[T.Subscript, ...]) -> tuple[Shape, Shape]:
+        """A part of a record may have more dimensions than there are subscripts: the rest is kept."""
+        shape = self.state.shape(shape)
+        known = not any(isinstance(i, Row) for i in shape) and not any(isinstance(s, T.Run | T.Keep) for s in subscripts)
+        return (shape[: len(subscripts)], shape[len(subscripts) :]) if known else (shape, ())
 
     def _subscript(self, env: Env, s: S.Subscript) -> T.Subscript:
         match s:
@@ -476,7 +484,7 @@ class Comprehensions(Annotations):
                         extent = None if index is None else extents.get(index.symbol)
                         if sizes and extent is not None:  # a part of a split is as large as the range of its index
                             self.equal(size, extent, Reason(value.span, f"part of dimension {axis} of `{name}`"))
-                        elif index is not None:
+                        if index is not None:
                             use = Use(index, size, context, value.span, name, axis, default is not None)
                             self.state.uses.append(use)
                 case T.Slice():

@@ -8,10 +8,10 @@ from itertools import islice
 
 from axon import syntax as S
 from axon import typed as T
-from axon.diagnostics import Diagnostic, Label, Suggestion
+from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import Element
 from axon.names import Symbol, fresh
-from axon.resolve import Alias, BrokenName, Entity, RunName, Scope, ValueName
+from axon.resolve import Alias, BrokenName, BuiltinName, Entity, ModuleName, RunName, Scope, ValueName
 from axon.shapes.constraint import Reason, Side
 from axon.shapes.contract import Contract, ParameterShape
 from axon.shapes.dimension import Dim
@@ -61,6 +61,7 @@ class _Mark:
     flexible: int
     literals: int
     elements: int
+    consequences: int
 
 
 @dataclass(slots=True, eq=False)
@@ -181,7 +182,7 @@ class Declarations(Expressions):
         sig = sigs.get(single.name) if single is not None else None
         if single is not None:
             used.add(single.name)
-        generalizes = single is not None and isinstance(_stripped(d.value), (S.Fn, S.Var, S.Operator, S.Field))
+        generalizes = single is not None and self._is_function(env.scope, _stripped(d.value))
         if not top and not generalizes:
             return self._bind_val(env, d, sig, env.scope)
         mark = self._enter()
@@ -197,6 +198,18 @@ class Declarations(Expressions):
                 entity = replace(entity, scheme=scheme)
             env.scope.values[name] = entity
         return T.Val(val.pattern, val.value, scheme if generalizes and ok else None)
+
+    def _is_function(self, scope: Scope, e: S.Expr) -> bool:
+        """Whether an expression is a function by its form, or names one that is polymorphic: such a `val` is generalized."""
+        match e:
+            case S.Fn() | S.Operator():
+                return True
+            case S.Var(name):
+                entity = scope.value(name)
+                return isinstance(entity, BuiltinName) or (isinstance(entity, ValueName) and entity.scheme.quantified)
+            case S.Field(S.Var(name)):
+                return isinstance(scope.value(name), ModuleName)
+        return False
 
     def _bind_val(self, env: Env, d: S.Val, sig: S.Sig | None, scope: Scope) -> T.Val:
         mentions = Mentions()
@@ -322,6 +335,7 @@ class Declarations(Expressions):
         return _Mark(
             len(self.diagnostics), len(self.deferred), len(s.equals), len(s.stretches), len(s.ranges), len(s.uses),
             len(s.obligations), len(s.nonempty), len(s.flexible_dims), len(self.literals), len(s.allowed),
+            self.consequences,
         )  # fmt: skip
 
     def _generalize(
@@ -336,12 +350,12 @@ class Declarations(Expressions):
                 self.report(errors.splits(state, left, right, reason))
             state.row_equations.clear()
         self._default_elements(mark, t, keep_functions)
-        broken = any(d.severity == "error" for d in self.diagnostics[mark.errors :])
+        broken = self.consequences > mark.consequences or self._failed(mark)
         outcome, problem = self._settle_sizes(mark, facts)
         if not broken:  # sizes that follow from wrong types say nothing new
             self._explain(outcome, problem, where, t)
         state.level -= 1
-        ok = not any(d.severity == "error" for d in self.diagnostics[mark.errors :])
+        ok = not broken and not self._failed(mark)
         kept = tuple(SchemeFact(r, reason.text, reason.span) for r, reason in outcome.contract)
         scheme = self._quantify(t, explicit, kept if ok else ())
         if ok:
@@ -349,6 +363,9 @@ class Declarations(Expressions):
         if ok:
             scheme = self._with_divisors(scheme)
         return scheme, ok
+
+    def _failed(self, mark: _Mark) -> bool:
+        return any(d.severity == "error" for d in self.diagnostics[mark.errors :])
 
     def _default_elements(self, mark: _Mark, t: Type, keep: bool) -> None:
         """Element types that no parameter mentions get their defaults: f32 for floats, i32 for other numbers."""
@@ -497,7 +514,9 @@ class Declarations(Expressions):
                 elif isinstance(part, Function):
                     free |= set(symbols_of(self.state, part))
             t = self.state.prune(t.result)
-        known = Contract(scheme.explicit, tuple(shapes)).determined() | free | self._bound(scheme.type)
+        outer = [s for d in shapes for i in d.dims for s in i.variables if self.state.levels.get(s, 0) <= self.state.level]
+        given = tuple(dict.fromkeys((*scheme.explicit, *outer)))
+        known = Contract(given, tuple(shapes)).determined() | free | self._bound(scheme.type)
         missing = [s for s in scheme.dims if s not in known]
         if not missing:
             return True

@@ -49,6 +49,7 @@ class Elaborator(ABC):
         self.state = State()
         self.diagnostics: list[Diagnostic] = []
         self.deferred: list[Deferred] = []
+        self.consequences = 0  # uses of broken declarations, which were reported where they stand
         self.literals: list[tuple[int, Tensor, Span]] = []  # integer literals, whose values must fit their types
         self.origins: list[tuple[Dim, Span]] = []  # where annotations mention sizes
         self.inner: list[tuple[str, Span, Type]] = []  # what the names inside declarations turned out to be

@@ -127,6 +127,7 @@ class Expressions(Comprehensions):
     ) -> T.Expr:
         match entity:
             case BrokenName():
+                self.consequences += 1
                 return self._broken(span)
             case ModuleName():
                 self.report(

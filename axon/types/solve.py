@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from axon.element import Element
+from axon.names import Symbol
 from axon.shapes.constraint import Reason, Side, Stretch
 from axon.shapes.dimension import Dim
 from axon.source import Span
@@ -45,12 +47,39 @@ class Solver(Elaborator):
         while True:
             while self._sweep(start):
                 pass
-            waiting = self.deferred[start:]
+            waiting = [c for c in self.deferred[start:] if not self._floats(c)]
             if not waiting:
                 return
             first = min(waiting, key=lambda c: _DEFAULT_ORDER.index(type(c)))
             self.deferred.remove(first)
             self.default(first)
+
+    def _floats(self, c: Deferred) -> bool:
+        """Whether a constraint of a local declaration waits for what the declaration around it may still find out.
+
+        Its own variables then belong to that declaration too: they are not generalized.
+        """
+        state = self.state
+        seen: set[int] = set()
+        parts = [s for t in _types(c) for s in state.parts(t, seen)]
+        decisive = [s for t in _waits_for(c) for s in self._heads(t)]
+        if all(state.levels.get(s, 0) >= state.level or s in state.rigid for s in decisive):
+            return False
+        for s in parts:
+            if state.levels.get(s, 0) >= state.level:
+                state.levels[s] = state.level - 1
+        return True
+
+    def _heads(self, t: Type) -> list[Symbol]:
+        """The variables whose solution would say more of a type's rank or kind."""
+        t = self.state.prune(t)
+        match t:
+            case TypeVar(symbol):
+                return [symbol]
+            case Tensor(_, shape):
+                return [i.symbol for i in self.state.shape(shape) if isinstance(i, Row)]
+            case _:
+                return []
 
     def _sweep(self, start: int) -> bool:
         waiting = self.deferred[start:]
@@ -281,13 +310,37 @@ class Solver(Elaborator):
         return True
 
 
+def _types(c: Deferred) -> tuple[Type, ...]:
+    """Every type that a constraint is about."""
+    match c:
+        case Broadcast(left, right, out) | Product(left, right, out):
+            return scalar_like(left), scalar_like(right), scalar_like((out,))
+        case Prepend(items, body, out):
+            return scalar_like(items), body, out
+        case Indexed(base=base, out=out):
+            return base, out
+        case Member(value, _, out):
+            return value, out
+        case Lift(params, result, arguments, out):
+            return (*params, result, *arguments, out)
+
+
+def _waits_for(c: Deferred) -> tuple[Type, ...]:
+    """The types of which more must be known."""
+    match c:
+        case Broadcast(left, right) | Product(left, right):
+            return scalar_like(left), scalar_like(right)
+        case Prepend(body=t) | Indexed(base=t) | Member(value=t):
+            return (t,)
+        case Lift(arguments=arguments):
+            return arguments
+
+
 def _unknown_rank(state: State, t: Type) -> bool:
     return isinstance(t, Tensor) and any(isinstance(i, Row) and i.symbol not in state.rigid for i in state.shape(t.shape))
 
 
 def scalar_like(shape: Shape) -> Type:
     """A type to show a shape with in a message."""
-    from axon.element import Element
-
     return Tensor(Element.F32, shape)
 

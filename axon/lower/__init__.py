@@ -1,0 +1,256 @@
+"""Checked syntax to core: one declaration, at one choice of ranks and element types.
+
+Lowering evaluates the typed program at compile time: functions are applied and gone, records and tuples are taken apart, ranks and
+element types are known, sizes stay symbolic. See `evaluate` for expressions and `builder` for how operations come to stand on only
+the indices they use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from axon import typed as T
+from axon.checker import CheckedModule
+from axon.core import Block, Leaf, Param, Program, RecordOf, Structure, TupleOf, Value
+from axon.diagnostics import AxonError, Diagnostic, Label
+from axon.element import Element
+from axon.lower.builder import Builder, Context
+from axon.lower.evaluate import Definitions, Evaluator
+from axon.lower.value import Closure, Env, Frame, Primitive, RecordValue, TensorValue, TupleValue
+from axon.lower.value import Value as Lowered
+from axon.names import Symbol, fresh
+from axon.shapes.contract import Contract, ContractFact, ParameterShape
+from axon.shapes.dimension import Dim
+from axon.shapes.prove import Facts
+from axon.source import Span
+from axon.types.type import ElementVar, Exists, Function, RecordType, Row, Scheme, Tensor, TupleType, Type, TypeVar
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """The element type and rank of an argument."""
+
+    element: Element
+    rank: int
+
+
+ArgumentType: TypeAlias = "TensorType | tuple[ArgumentType, ...] | Mapping[str, ArgumentType]"
+
+
+def lower(checked: CheckedModule, name: str, arguments: tuple[ArgumentType, ...] | None) -> Program:
+    """A declaration in core, for arguments of these element types and ranks.
+
+    None stands for the most general arguments: f32 (or what its class allows), no dimensions for a shape variable. Raises AxonError
+    for arguments that do not fit the signature, and for functions as parameters or results.
+    """
+    return _Lowering(checked, name).run(arguments)
+
+
+def definitions(checked: CheckedModule) -> Definitions:
+    """Every declaration at the top of a module and of those it imports."""
+    found: Definitions = {}
+    waiting, seen = [checked], set()
+    while waiting:
+        module = waiting.pop()
+        if module.source in seen:
+            continue
+        seen.add(module.source)
+        for name, decl in module.declarations.items():
+            found[module.symbols[name]] = (decl, module.state)
+        waiting += module.imports.values()
+    return found
+
+
+class _Lowering:
+    def __init__(self, checked: CheckedModule, name: str) -> None:
+        self.checked, self.name = checked, name
+        self.scheme: Scheme = checked.schemes[name]
+        self.frame = Frame(checked.state)
+        self.inputs: list[Value] = []
+        self.shapes: list[ParameterShape] = []
+        self.span = _span(checked.declarations[name])
+
+    def run(self, arguments: tuple[ArgumentType, ...] | None) -> Program:
+        scheme, decl = self.scheme, self.checked.declarations[self.name]
+        types: list[Type] = []
+        t: Type = scheme.type
+        while isinstance(t, Function):
+            types.append(t.param)
+            t = t.result
+        if arguments is None:
+            self._generalize()
+        elif len(arguments) != len(types):
+            raise self._wrong(f"`{self.name}` takes {len(types)} arguments, not {len(arguments)}")
+        else:
+            for wanted, given in zip(types, arguments, strict=True):
+                self._match(wanted, given)
+        names = _parameter_names(decl, len(types))
+        params: list[Param] = []
+        values: list[Lowered] = []
+        for n, (name, wanted) in enumerate(zip(names, types, strict=True)):
+            structure, value = self._parameter(name, wanted, None if arguments is None else arguments[n])
+            params.append(Param(name, structure))
+            values.append(value)
+        facts = tuple(ContractFact(f.relation, f.why, f.span) for f in scheme.facts)
+        contract = Contract(scheme.explicit, tuple(self.shapes), facts)
+        builder = Builder(Facts().assume(*(f.relation for f in scheme.facts)))
+        evaluator = Evaluator(builder, definitions(self.checked))
+        found = self._result(evaluator, values)
+        results, structure = self._store(builder, found)
+        block = Block(tuple(builder.ops), results)
+        return Program(self.name, scheme.explicit, tuple(params), tuple(self.inputs), contract, block, structure)
+
+    def _result(self, evaluator: Evaluator, values: list[Lowered]) -> Lowered:
+        decl = self.checked.declarations[self.name]
+        env = Env(self.frame)
+        context = Context()
+        if isinstance(decl, T.Fun):
+            f: Lowered = Closure(decl.params, decl.body, env)
+        else:
+            symbol = self.checked.symbols[self.name]
+            found = evaluator.eval(env, decl.value, context)
+            f = evaluator._bind(env, decl.pattern, found)[symbol]
+        return evaluator.apply(f, values, context, self.span)
+
+    # ── arguments ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _generalize(self) -> None:
+        for symbol, allowed in self.scheme.elements:
+            self.frame.elements[symbol] = next(e for e in _USUAL if e in allowed)
+        for row in self.scheme.rows:
+            self.frame.rows[row] = ()
+
+    def _match(self, wanted: Type, given: ArgumentType) -> None:
+        """Find what element and shape variables stand for."""
+        match wanted, given:
+            case Tensor(element, shape), TensorType(actual, rank):
+                if isinstance(element, ElementVar):
+                    known = self.frame.elements.setdefault(element.symbol, actual)
+                    if known is not actual:
+                        raise self._wrong(f"{known.value} and {actual.value} for one element type", "AX0504")
+                elif element is not actual:
+                    raise self._wrong(f"an argument has {actual.value} elements; {element.value} is needed", "AX0504")
+                self._match_rank(shape, rank)
+            case TupleType(items), tuple() as parts if len(parts) == len(items):
+                for item, part in zip(items, parts, strict=True):
+                    self._match(item, part)
+            case RecordType(fields), Mapping() if {n for n, _ in fields} == set(given):
+                for name, field in fields:
+                    self._match(field, given[name])
+            case TypeVar(), _:
+                pass
+            case _:
+                raise self._wrong("an argument does not fit the signature")
+
+    def _match_rank(self, shape: tuple[Dim | Row, ...], rank: int) -> None:
+        rows = self.frame.rows
+        open_ = [i.symbol for i in shape if isinstance(i, Row) and i.symbol not in rows]
+        known = sum(len(rows[i.symbol]) if isinstance(i, Row) and i.symbol in rows else 1 for i in shape) - len(open_)
+        if len(set(open_)) > 1:
+            raise self._wrong("the ranks of the arguments can be split in more than one way", "AX0506")
+        if known > rank or (not open_ and known != rank):
+            raise self._wrong(f"an argument of rank {rank} does not fit the signature", "AX0506")
+        if open_:
+            (row,) = set(open_)
+            count = rank - known
+            names = [row.name] if count == 1 else [f"{row.name}{n + 1}" for n in range(count)]
+            rows[row] = tuple(Dim.of(fresh(n)) for n in names)
+
+    def _parameter(self, path: str, t: Type, given: ArgumentType | None) -> tuple[Structure, Lowered]:
+        """The inputs that a parameter is made of, and the value that it is in the program."""
+        match t:
+            case Tensor(element, shape):
+                dims: list[Dim] = []
+                for item in shape:
+                    dims.extend(self.frame.rows[item.symbol] if isinstance(item, Row) else (item,))
+                known = element if isinstance(element, Element) else self.frame.elements[element.symbol]
+                return self._input(path, known, tuple(dims))
+            case TupleType(items):
+                parts = given if isinstance(given, tuple) else (None,) * len(items)
+                made = [self._parameter(f"{path}.{n}", i, g) for n, (i, g) in enumerate(zip(items, parts, strict=True), 1)]
+                return TupleOf(tuple(s for s, _ in made)), TupleValue(tuple(v for _, v in made))
+            case RecordType(fields):
+                given = given if isinstance(given, Mapping) else {}
+                found = {n: self._parameter(f"{path}.{n}", f, given.get(n)) for n, f in fields}
+                return RecordOf(tuple((n, s) for n, (s, _) in found.items())), RecordValue({n: v for n, (_, v) in found.items()})
+            case TypeVar():
+                return self._any(path, given)
+            case Exists(_, _, body):
+                return self._parameter(path, body, given)
+            case _:
+                raise self._wrong(f"`{path}` is a function; functions are applied inside Axon, they cannot come from outside")
+
+    def _any(self, path: str, given: ArgumentType | None) -> tuple[Structure, Lowered]:
+        """An argument of any type is what the caller gives."""
+        match given:
+            case None:
+                return self._input(path, Element.F32, ())
+            case TensorType(element, rank):
+                return self._input(path, element, tuple(Dim.of(fresh("n")) for _ in range(rank)))
+            case tuple():
+                made = [self._any(f"{path}.{n}", g) for n, g in enumerate(given, 1)]
+                return TupleOf(tuple(s for s, _ in made)), TupleValue(tuple(v for _, v in made))
+            case _:
+                found = {n: self._any(f"{path}.{n}", g) for n, g in given.items()}
+                return RecordOf(tuple((n, s) for n, (s, _) in found.items())), RecordValue({n: v for n, (_, v) in found.items()})
+
+    def _input(self, path: str, element: Element, dims: tuple[Dim, ...]) -> tuple[Structure, Lowered]:
+        value = Value(fresh(path.replace(".", "_").replace(" ", "_")), element, dims)
+        self.inputs.append(value)
+        self.shapes.append(ParameterShape(path, dims))
+        return Leaf(len(self.inputs) - 1), Builder(Facts()).view(value)
+
+    # ── results ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _store(self, builder: Builder, found: Lowered) -> tuple[tuple[Symbol, ...], Structure]:
+        """Every tensor of the result as a value of the block; none of them is an input, so that results alias nothing."""
+        results: list[Symbol] = []
+        inputs = {v.symbol for v in self.inputs}
+
+        def go(value: Lowered) -> Structure:
+            match value:
+                case TensorValue():
+                    kept = value
+                    if value.lazy or value.symbol is None or value.symbol in inputs or value.symbol in results:
+                        kept = builder.store(_fresh_copy(value), Context(), "result")
+                    assert kept.symbol is not None
+                    results.append(kept.symbol)
+                    return Leaf(len(results) - 1)
+                case TupleValue(items):
+                    return TupleOf(tuple(go(i) for i in items))
+                case RecordValue(fields):
+                    return RecordOf(tuple((n, go(f)) for n, f in fields.items()))
+                case Closure() | Primitive():
+                    raise self._wrong(f"the result of `{self.name}` is a function; apply it to all its arguments")
+
+        structure = go(found)
+        return tuple(results), structure
+
+    def _wrong(self, message: str, code: str = "AX0505") -> AxonError:
+        return AxonError((Diagnostic(code, message, (Label(self.span, "declared here"),)),))
+
+
+_USUAL = (Element.F32, Element.I32, *Element)
+
+
+def _fresh_copy(value: TensorValue) -> TensorValue:
+    return TensorValue(value.element, value.shape, value.at, lazy=True)
+
+
+def _span(decl: T.Decl) -> Span:
+    return decl.body.span if isinstance(decl, T.Fun) else decl.value.span
+
+
+def _parameter_names(decl: T.Decl, count: int) -> Iterator[str]:
+    """What a user calls each parameter; those without a name are counted."""
+    patterns: tuple[T.Pattern, ...] = ()
+    if isinstance(decl, T.Fun):
+        patterns = decl.params
+    elif isinstance(decl.value, T.Fn):
+        patterns = decl.value.params
+    for n in range(count):
+        pattern = patterns[n] if n < len(patterns) else None
+        named = pattern.symbol.name if isinstance(pattern, T.PatternName) else "_"
+        yield named if named != "_" else f"argument {n + 1}"

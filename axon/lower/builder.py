@@ -1,0 +1,380 @@
+"""Building a block of core: operations on only the indices they use.
+
+A Context is where an expression is evaluated: the axes of the comprehensions around it, and the guards that hold there. Storing a
+tensor (`store`) or reducing (`reduce`) looks at what the body mentions, and makes an operation over just those axes, which every
+outer index then shares.
+
+Note [Guards]
+    An operation taken out of a guarded expression runs for every index. That is harmless unless it reads what only the guard
+    makes right, or could fail; then the guard goes with it. `risk` counts such reads while a body is lowered.
+
+Note [Dependent ranges]
+    `sum k < i => e` reduces over an axis whose extent mentions another. An operation that leaves such a reduction runs over the
+    largest extent, guarded by `k < i`, since a tensor is rectangular.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from axon.core import (
+    Axis,
+    Bind,
+    Block,
+    Compress,
+    Compute,
+    Const,
+    Index,
+    Local,
+    Loop,
+    Monoid,
+    Op,
+    Read,
+    Reduction,
+    Scalar,
+    Scan,
+    Select,
+    Sort,
+    Value,
+    element_of,
+)
+from axon.core import Binary as CoreBinary
+from axon.diagnostics import AxonError, Diagnostic
+from axon.element import Element
+from axon.lower.scalars import conjunction, facts, mentioned, substitute, zero
+from axon.lower.value import Subscripts, TensorValue
+from axon.names import Symbol, fresh
+from axon.shapes.dimension import Dim
+from axon.shapes.prove import Answer, Facts, prove
+from axon.shapes.relation import Relation
+from axon.source import Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Context:
+    """The axes around an expression, outermost first, and the guards that hold where it stands."""
+
+    axes: tuple[Axis, ...] = ()
+    guards: tuple[Scalar, ...] = ()
+
+    def with_axes(self, axes: Sequence[Axis]) -> Context:
+        return replace(self, axes=(*self.axes, *axes))
+
+    def guarded(self, condition: Scalar) -> Context:
+        return replace(self, guards=(*self.guards, condition))
+
+
+@dataclass(slots=True, eq=False)
+class Builder:
+    known: Facts  # the contract, and what is known of sizes that only data decide
+    ops: list[Op] = field(default_factory=list)
+    locals: dict[Symbol, Scalar] = field(default_factory=dict)
+    risk: int = 0
+
+    # ── facts ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def facts(self, context: Context, guards: bool = True) -> Facts:
+        found = self.known
+        for axis in context.axes:
+            found = found.index(axis.symbol, axis.extent)
+        if guards:
+            found = found.assume(*(r for g in context.guards for r in facts(g)))
+        return found
+
+    def read(self, base: TensorValue, subscripts: Subscripts, context: Context, span: Span) -> Scalar:
+        """An element of a tensor. What cannot be proved to lie inside is compared with the size at run time."""
+        safety = self._safety(base, subscripts, context)
+        if safety is not Answer.PROVED or base.guarded:
+            self.risk += 1
+        element = base.at(subscripts)
+        if safety is Answer.UNKNOWN:
+            return self._checked(base, element, subscripts, context, span)
+        return element
+
+    def _safety(self, base: TensorValue, subscripts: Subscripts, context: Context) -> Answer:
+        """PROVED: inside whatever holds; REFUTED: only where the guards hold; UNKNOWN: not proved."""
+        if not all(isinstance(s, Dim) for s in subscripts):
+            return Answer.UNKNOWN
+        answer = Answer.PROVED
+        plain = guarded = None
+        for subscript, size in zip(subscripts, base.shape, strict=True):
+            assert isinstance(subscript, Dim)
+            for relation in (Relation(subscript, ">=", Dim.of(0)), Relation(subscript, "<", size)):
+                if relation.trivial is True:
+                    continue
+                plain = self.facts(context, guards=False) if plain is None else plain
+                if prove(plain, relation) is Answer.PROVED:
+                    continue
+                guarded = self.facts(context) if guarded is None else guarded
+                if prove(guarded, relation) is not Answer.PROVED:
+                    return Answer.UNKNOWN
+                answer = Answer.REFUTED
+        return answer
+
+    def _checked(self, base: TensorValue, element: Scalar, subscripts: Subscripts, context: Context, span: Span) -> Scalar:
+        if isinstance(element, Read) and element.padding is None:
+            return replace(element, checked=span)
+        stored = self.store(base, context)  # a view whose reads are not the subscripts themselves
+        found = stored.at(subscripts)
+        assert isinstance(found, Read)
+        return replace(found, checked=span)
+
+    # ── scalars with a name ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def name(self, scalar: Scalar, name: str, context: Context, risky: bool) -> Scalar:
+        """A scalar that is used more than once, evaluated once in each operation that needs it."""
+        symbol = fresh(name)
+        guard = conjunction(context.guards) if risky else None
+        self.locals[symbol] = scalar if guard is None else Select(guard, scalar, zero(element_of(scalar)))
+        return Local(symbol, element_of(scalar))
+
+    def _bound(self, scalar: Scalar) -> Scalar:
+        """The scalar with the locals it mentions defined in front of it, under names of their own."""
+        needed: set[Symbol] = set()
+        waiting: set[Symbol] = set()
+        seen: set[int] = set()
+        mentioned(scalar, waiting, seen)
+        while waiting:
+            symbol = waiting.pop()
+            if symbol in self.locals and symbol not in needed:
+                needed.add(symbol)
+                mentioned(self.locals[symbol], waiting, seen)
+        if not needed:
+            return scalar
+        order = sorted(needed, key=lambda s: s.id)  # a local mentions only older ones
+        renamed = {s: fresh(s.name) for s in order}
+        shared: dict[int, Scalar] = {}
+        bindings = tuple((renamed[s], substitute(self.locals[s], {}, renamed, shared)) for s in order)
+        return Bind(bindings, substitute(scalar, {}, renamed, shared))
+
+    def _uses(self, scalars: Sequence[Scalar | Dim]) -> set[Symbol]:
+        """Every axis that scalars mention, also through locals."""
+        found: set[Symbol] = set()
+        seen: set[int] = set()
+        for scalar in scalars:
+            mentioned(scalar, found, seen)
+        waiting = [s for s in found if s in self.locals]
+        while waiting:
+            more: set[Symbol] = set()
+            mentioned(self.locals[waiting.pop()], more, seen)
+            waiting += [s for s in more - found if s in self.locals]
+            found |= more
+        return found
+
+    # ── operations ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def store(self, value: TensorValue, context: Context, name: str = "t") -> TensorValue:
+        """The tensor as a value of core, over the axes it depends on."""
+        if value.symbol is not None and not value.lazy:
+            return value
+        axes = [Axis(fresh(f"i{n}" if len(value.shape) > 1 else "i"), extent) for n, extent in enumerate(value.shape)]
+        before = self.risk
+        body = value.at(tuple(Dim.of(a.symbol) for a in axes))
+        risky = self.risk > before or value.guarded
+        return self.compute(axes, (body,), context, risky, (name,))[0]
+
+    def compute(
+        self, axes: Sequence[Axis], body: Sequence[Scalar], context: Context, risky: bool, names: Sequence[str],
+        reduction: tuple[Sequence[Axis], Monoid, Scalar | None] | None = None, span: Span | None = None,
+    ) -> list[TensorValue]:  # fmt: skip
+        """Store bodies over their own axes and those of the context that they mention; reduced, if so wished."""
+        guard = conjunction(context.guards) if risky else None
+        where = reduction[2] if reduction is not None else None
+        inner = list(reduction[0]) if reduction is not None else []
+        monoid = reduction[1] if reduction is not None else None
+        mention: list[Scalar | Dim] = [*body, *(a.extent for a in [*axes, *inner])]
+        mention += [x for x in (guard, where) if x is not None]
+        if monoid is not None:
+            mention += [*monoid.units, *monoid.combine]
+        outer, dependent = self._outer(context, mention)
+        guard = conjunction(tuple(g for g in (guard, *dependent) if g is not None))
+        rename = {a.symbol: fresh(a.symbol.name) for a in outer}
+        image = {old: Dim.of(new) for old, new in rename.items()}
+        shared: dict[int, Scalar] = {}
+
+        def place(scalar: Scalar) -> Scalar:
+            return substitute(self._bound(scalar), image, {}, shared)
+
+        domain = [Axis(rename[a.symbol], self._hull(a, context)) for a in outer]
+        domain += [Axis(a.symbol, a.extent.substitute(image)) for a in axes]
+        reduce_: Reduction | None = None
+        if monoid is not None:
+            condition = conjunction(tuple(g for g in (guard, where) if g is not None))
+            units = tuple(place(u) for u in monoid.units)
+            combine = tuple(place(c) for c in monoid.combine)
+            reduce_ = Reduction(
+                tuple(Axis(a.symbol, a.extent.substitute(image)) for a in inner),
+                replace(monoid, units=units, combine=combine),
+                None if condition is None else place(condition),
+            )
+            placed = tuple(place(b) for b in body)
+        else:
+            placed = tuple(place(b if guard is None else Select(guard, b, zero(element_of(b)))) for b in body)
+        shape = tuple(a.extent for a in domain)
+        elements = [element_of(b) for b in body]
+        if monoid is not None and monoid.kind in ("argmax", "argmin"):
+            elements = elements[1:]
+        outs = tuple(Value(fresh(n), e, shape) for n, e in zip(names, elements, strict=True))
+        self.ops.append(Compute(outs, tuple(domain), reduce_, placed, span))
+        prefix = tuple(Dim.of(a.symbol) for a in outer)
+        return [self.view(out, prefix) for out in outs]
+
+    def view(self, value: Value, prefix: tuple[Dim, ...] = ()) -> TensorValue:
+        """A stored value; `prefix` are the subscripts for the axes of the context that it is stored over."""
+
+        def at(subscripts: Subscripts) -> Scalar:
+            return Read(value.symbol, (*prefix, *subscripts), value.element)
+
+        whole = value.symbol if not prefix else None
+        return TensorValue(value.element, value.shape[len(prefix) :], at, symbol=whole)
+
+    def _outer(self, context: Context, mention: Sequence[Scalar | Dim]) -> tuple[list[Axis], list[Scalar]]:
+        """The axes of the context that are needed, and the guards that dependent ranges among them bring."""
+        used = self._uses(mention)
+        own = {a.symbol for a in context.axes}
+        conditions: list[Scalar] = []
+        for axis in reversed(context.axes):
+            if axis.symbol in used and axis.extent.variables & own:
+                used |= axis.extent.variables
+                conditions.append(CoreBinary("lt", Index(Dim.of(axis.symbol)), Index(axis.extent)))
+        return [a for a in context.axes if a.symbol in used], conditions[::-1]
+
+    def _hull(self, axis: Axis, context: Context) -> Dim:
+        """The largest extent that an axis can have, over the axes that its extent mentions."""
+        extent = axis.extent
+        for outer in reversed(context.axes):
+            if outer.symbol not in extent.variables:
+                continue
+            split = extent.linear_in(outer.symbol)
+            rising = split is not None and prove(self.known, Relation(split[0], ">=", Dim.of(0))) is Answer.PROVED
+            falling = split is not None and prove(self.known, Relation(split[0], "<=", Dim.of(0))) is Answer.PROVED
+            if split is None or not (rising or falling):
+                message = f"the largest range of `{axis.symbol.name}` cannot be found, since its bound is not linear"
+                raise AxonError((Diagnostic("AX0309", message),))
+            extent = split[1] + (split[0] * (outer.extent - 1) if rising else Dim.of(0))
+        return extent
+
+    def scan(self, axis: Axis, body: Sequence[Scalar], monoid: Monoid, context: Context, risky: bool, names: Sequence[str], span: Span) -> list[TensorValue]:  # fmt: skip
+        """The running combination along an axis."""
+        guard = conjunction(context.guards) if risky else None
+        mention: list[Scalar | Dim] = [*body, *monoid.units, *monoid.combine, axis.extent]
+        outer, dependent = self._outer(context, [*mention, *([guard] if guard is not None else [])])
+        guard = conjunction(tuple(g for g in (guard, *dependent) if g is not None))
+        rename = {a.symbol: fresh(a.symbol.name) for a in outer}
+        image = {old: Dim.of(new) for old, new in rename.items()}
+        shared: dict[int, Scalar] = {}
+
+        def place(scalar: Scalar) -> Scalar:
+            return substitute(self._bound(scalar), image, {}, shared)
+
+        domain = [Axis(rename[a.symbol], self._hull(a, context)) for a in outer]
+        domain.append(Axis(axis.symbol, axis.extent.substitute(image)))
+        placed = tuple(place(b if guard is None else Select(guard, b, zero(element_of(b)))) for b in body)
+        shape = tuple(a.extent for a in domain)
+        outs = tuple(Value(fresh(n), element_of(b), shape) for n, b in zip(names, body, strict=True))
+        units, combine = tuple(place(u) for u in monoid.units), tuple(place(c) for c in monoid.combine)
+        self.ops.append(Scan(outs, tuple(domain), replace(monoid, units=units, combine=combine), placed, span))
+        prefix = tuple(Dim.of(a.symbol) for a in outer)
+        return [self.view(out, prefix) for out in outs]
+
+    def stored_over(self, value: TensorValue, context: Context, name: str) -> Symbol:
+        """The tensor stored over every axis of the context, used or not: what a loop's state is."""
+        own = [Axis(fresh("i"), extent) for extent in value.shape]
+        before = self.risk
+        body = value.at(tuple(Dim.of(a.symbol) for a in own))
+        risky = self.risk > before or value.guarded
+        rename = {a.symbol: fresh(a.symbol.name) for a in context.axes}
+        image = {old: Dim.of(new) for old, new in rename.items()}
+        _, dependent = self._outer(context, [Index(Dim.of(a.symbol)) for a in context.axes])
+        guard = conjunction((*(context.guards if risky else ()), *dependent))
+        placed = substitute(self._bound(body if guard is None else Select(guard, body, zero(element_of(body)))), image, {})
+        domain = [Axis(rename[a.symbol], self._hull(a, context)) for a in context.axes]
+        domain += [Axis(a.symbol, a.extent.substitute(image)) for a in own]
+        out = Value(fresh(name), value.element, tuple(a.extent for a in domain))
+        self.ops.append(Compute((out,), tuple(domain), None, (placed,)))
+        return out.symbol
+
+    def loop(
+        self, initial: Sequence[TensorValue], trip: Scalar, extent: Dim, counter: Symbol, stacked: bool, context: Context, span: Span,
+        step: Callable[[list[TensorValue]], list[TensorValue]],
+    ) -> list[TensorValue]:  # fmt: skip
+        """Repeat a step over states, for every index of the context at once."""
+        prefix = tuple(Dim.of(a.symbol) for a in context.axes)
+        outer = tuple(self._hull(a, context) for a in context.axes)
+        starts = [self.stored_over(v, context, "start") for v in initial]
+        states = [Value(fresh("state"), v.element, (*outer, *v.shape)) for v in initial]
+        bound = self._uses([trip]) & {a.symbol for a in context.axes}
+        limit = self._largest(trip, context, span) if bound else self.scalar(trip, context)
+        saved, self.ops = self.ops, []
+        known, self.known = self.known, self.known.index(counter, extent)
+        before = [self.view(s, prefix) for s in states]
+        after = step(before)
+        if bound:  # the loops of different indices end at different times
+            going = CoreBinary("lt", Index(Dim.of(counter)), trip)
+            after = [_choose(going, new, old) for new, old in zip(after, before, strict=True)]
+        results = tuple(self.stored_over(v, context, "next") for v in after)
+        block = Block(tuple(self.ops), results)
+        self.ops, self.known = saved, known
+        lead = (extent,) if stacked else ()
+        outs = tuple(Value(fresh("last" if not stacked else "states"), s.element, (*lead, *s.shape)) for s in states)
+        self.ops.append(Loop(outs, tuple(starts), tuple(states), counter, limit, block, stacked, span))
+        if not stacked:
+            return [self.view(o, prefix) for o in outs]
+
+        def unstacked(out: Value) -> TensorValue:
+            def at(subscripts: Subscripts) -> Scalar:
+                return Read(out.symbol, (subscripts[0], *prefix, *subscripts[1:]), out.element)
+
+            whole = out.symbol if not prefix else None
+            return TensorValue(out.element, (extent, *out.shape[1 + len(prefix) :]), at, symbol=whole)
+
+        return [unstacked(o) for o in outs]
+
+    def scalar(self, scalar: Scalar, context: Context) -> Scalar:
+        """A scalar that stands by itself: one that computes something is stored first."""
+        if isinstance(scalar, (Index, Read)) and not self._uses([scalar]) & self.locals.keys():
+            return scalar
+        return self.compute((), (scalar,), context, False, ("t",))[0].at(())
+
+    def _largest(self, trip: Scalar, context: Context, span: Span) -> Scalar:
+        """The largest number of steps over the axes of the context."""
+        used = self._uses([trip])
+        axes = [Axis(fresh(a.symbol.name), self._hull(a, context)) for a in context.axes if a.symbol in used]
+        names = [a.symbol for a in context.axes if a.symbol in used]
+        image = {old: Dim.of(new.symbol) for old, new in zip(names, axes, strict=True)}
+        body = substitute(self._bound(trip), image, {})
+        out = Value(fresh("trip"), Element.I32, ())
+        # A custom maximum with unit 0: without any index there is nothing to repeat.
+        left, right = fresh("a"), fresh("b")
+        best = CoreBinary("max", Local(left, Element.I32), Local(right, Element.I32))
+        monoid = Monoid("custom", (Const(0, Element.I32),), (left,), (right,), (best,))
+        self.ops.append(Compute((out,), (), Reduction(tuple(axes), monoid), (body,), span))
+        return Read(out.symbol, (), Element.I32)
+
+    def compress(self, mask: TensorValue, context: Context, span: Span) -> TensorValue:
+        """The indices at which a vector of bool is true."""
+        stored = self.store(mask, context, "mask")
+        assert stored.symbol is not None
+        size = fresh("k")
+        out = Value(fresh("indices"), Element.I32, (Dim.of(size),))
+        self.ops.append(Compress(out, size, stored.symbol, span))
+        self.known = self.known.assume(Relation(Dim.of(size), "<=", mask.shape[0]))
+        return self.view(out)
+
+    def sort(self, value: TensorValue, context: Context, span: Span, want_indices: bool) -> TensorValue:
+        """Sorted along the last dimension, or the indices that sort."""
+        symbol = self.stored_over(value, context, "unsorted")
+        op = self.ops[-1]
+        assert isinstance(op, Compute)
+        shape = op.outs[0].shape
+        values, indices = Value(fresh("sorted"), value.element, shape), Value(fresh("order"), Element.I32, shape)
+        self.ops.append(Sort(values, indices, symbol, span))
+        prefix = tuple(Dim.of(a.symbol) for a in context.axes)
+        return self.view(indices if want_indices else values, prefix)
+
+
+def _choose(condition: Scalar, then: TensorValue, otherwise: TensorValue) -> TensorValue:
+    return TensorValue(
+        then.element, then.shape, lambda s: Select(condition, then.at(s), otherwise.at(s)), lazy=True
+    )

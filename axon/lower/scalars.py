@@ -1,0 +1,148 @@
+"""Small things about scalar expressions of core: what they mention, and putting something else for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from axon.core import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary
+from axon.element import Element
+from axon.names import Symbol
+from axon.shapes.dimension import Dim
+from axon.shapes.relation import Relation
+
+
+def as_scalar(subscript: Dim | Scalar) -> Scalar:
+    return Index(subscript) if isinstance(subscript, Dim) else subscript
+
+
+def mentioned(scalar: Scalar | Dim, into: set[Symbol], seen: set[int]) -> None:
+    """Add the axes, dimensions and locals (not tensors) that a scalar mentions. Shared parts are looked at once."""
+    stack: list[Scalar | Dim | None] = [scalar]
+    while stack:
+        s = stack.pop()
+        if s is None or isinstance(s, Const):
+            continue
+        if isinstance(s, Dim):
+            into |= s.variables
+            continue
+        if id(s) in seen:
+            continue
+        seen.add(id(s))
+        match s:
+            case Index(dim=dim):
+                into |= dim.variables
+            case Local(symbol=symbol):
+                into.add(symbol)
+            case Read(subscripts=subscripts, padding=padding):
+                stack += subscripts
+                stack.append(padding)
+            case Unary(operand=operand) | Convert(operand=operand):
+                stack.append(operand)
+            case Binary(left=left, right=right):
+                stack += (left, right)
+            case Select(condition=c, then=a, otherwise=b):
+                stack += (c, a, b)
+            case Bind(bindings=bindings, body=body):
+                stack += [v for _, v in bindings]
+                stack.append(body)
+            case _:
+                assert_never(s)
+
+
+def substitute(
+    scalar: Scalar, dims: Mapping[Symbol, Dim], locals_: Mapping[Symbol, Symbol], seen: dict[int, Scalar] | None = None
+) -> Scalar:
+    """The scalar with other axes for some, and other names for some locals. Shared parts stay shared."""
+    seen = {} if seen is None else seen
+
+    def dim(d: Dim) -> Dim:
+        return d.substitute(dims) if d.variables & dims.keys() else d
+
+    def subscript(s: Dim | Scalar) -> Dim | Scalar:
+        return dim(s) if isinstance(s, Dim) else go(s)
+
+    def go(s: Scalar) -> Scalar:
+        found = seen.get(id(s))
+        if found is not None:
+            return found
+        new: Scalar
+        match s:
+            case Const():
+                new = s
+            case Index(dim=d, element=element):
+                new = Index(dim(d), element)
+            case Local(symbol=symbol, element=element):
+                new = Local(locals_[symbol], element) if symbol in locals_ else s
+            case Read(tensor, subscripts, element, padding, checked):
+                new = Read(
+                    tensor, tuple(subscript(x) for x in subscripts), element, None if padding is None else go(padding), checked
+                )
+            case Unary(op, operand):
+                new = Unary(op, go(operand))
+            case Binary(op, left, right):
+                new = Binary(op, go(left), go(right))
+            case Select(c, a, b):
+                new = Select(go(c), go(a), go(b))
+            case Convert(operand, element):
+                new = Convert(go(operand), element)
+            case Bind(bindings, body):
+                new = Bind(tuple((locals_.get(n, n), go(v)) for n, v in bindings), go(body))
+            case _:
+                assert_never(s)
+        seen[id(s)] = new
+        return new
+
+    return go(scalar)
+
+
+_RELATIONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+def facts(scalar: Scalar, holds: bool = True) -> tuple[Relation, ...]:
+    """What a condition says about axes and dimensions if it holds, or if it does not."""
+    match scalar:
+        case Binary(op=op, left=Index(dim=a), right=Index(dim=b)) if op in _RELATIONS:
+            relation = Relation(a, _RELATIONS[op], b)
+            return (relation if holds else relation.negated,)
+        case Binary(op=op, left=left, right=right) if op in _RELATIONS:
+            a_, b_ = integer(left), integer(right)
+            if a_ is None or b_ is None:
+                return ()
+            relation = Relation(a_, _RELATIONS[op], b_)
+            return (relation if holds else relation.negated,)
+        case Binary(op="and" | "or" as op, left=left, right=right) if (op == "and") == holds:
+            return facts(left, holds) + facts(right, holds)
+        case Unary(op="not", operand=operand):
+            return facts(operand, not holds)
+    return ()
+
+
+def integer(scalar: Scalar) -> Dim | None:
+    """An i32 as a Dim, if it is symbolic."""
+    match scalar:
+        case Index(dim=dim):
+            return dim
+        case Const(value=int() as value, element=Element.I32):
+            return Dim.of(value)
+    return None
+
+
+def conjunction(conditions: tuple[Scalar, ...]) -> Scalar | None:
+    out: Scalar | None = None
+    for c in conditions:
+        out = c if out is None else Binary("and", out, c)
+    return out
+
+
+def zero(element: Element) -> Const:
+    return Const(False if element is Element.BOOL else 0.0 if element.is_float else 0, element)
+
+
+def simplified(op: str, left: Scalar, right: Scalar) -> Scalar:
+    """A binary operation; on symbolic integers the sum, difference or product is symbolic too."""
+    if op in ("add", "sub", "mul") and (isinstance(left, Index) or isinstance(right, Index)):
+        a, b = integer(left), integer(right)
+        if a is not None and b is not None:
+            return Index(a + b if op == "add" else a - b if op == "sub" else a * b)
+    return Binary(op, left, right)
