@@ -21,7 +21,7 @@ from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Minimum, Quotien
 from axon.shapes.facts import Answer, Claim, Facts, claim_holds
 from axon.shapes.groebner import Basis
 from axon.shapes.linear import Budget, OutOfBudget
-from axon.shapes.refute import Refutation
+from axon.shapes.refute import Refutation, cancelled
 from axon.shapes.relation import Relation
 
 __all__ = ["Answer", "Facts", "counterexample", "nonnegative", "positive", "prove", "reduced", "unsatisfiable"]
@@ -73,13 +73,11 @@ def unsatisfiable(facts: Facts, near: Iterable[Symbol] | None = None) -> bool:
 def reduced(facts: Facts, dim: Dim) -> Dim:
     """The Dim, simpler where the facts allow: (n * m) / m is n, h * (d / h) is d if h divides d, and min n m is n if n <= m."""
 
-    def image(atom: Atom) -> Dim:
+    def least(atom: Atom) -> Dim:
         if isinstance(atom, Symbol):
             return Dim.of(atom)
         whole = rebuilt(atom, lambda part: reduced(facts, part))
         match whole.atom:
-            case Quotient(a, b) if b.constant is None and (exact := a.exact_quotient(b)) is not None and positive(facts, b):
-                return exact
             case Minimum(items):
                 for item in items:
                     if all(prove(facts, Relation(item, "<=", other)) is Answer.PROVED for other in items if other is not item):
@@ -88,7 +86,7 @@ def reduced(facts: Facts, dim: Dim) -> Dim:
 
     if all(isinstance(atom, Symbol) for atom in dim.atoms):
         return dim
-    dim = dim.rewrite(image)
+    dim = cancelled(dim, lambda part: positive(facts, part)).rewrite(least)
     for atom in dim.atoms:
         if isinstance(atom, Quotient):
             split = dim.split(atom)

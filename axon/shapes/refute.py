@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import gcd
 from typing import Protocol
 
@@ -82,22 +82,7 @@ class Refutation:
         return None
 
     def _simplified(self, dim: Dim) -> Dim:
-        """Quotients that are exact, by a divisor known to be positive, replaced by what they are."""
-        if all(isinstance(a, Symbol) for a in dim.atoms):
-            return dim
-
-        def image(atom: Atom) -> Dim:
-            if isinstance(atom, Symbol):
-                return Dim.of(atom)
-            whole = rebuilt(atom, self._simplified)
-            found = whole.atom
-            if isinstance(found, Quotient) and found.divisor.constant is None:
-                exact = found.dividend.exact_quotient(found.divisor)
-                if exact is not None and self._signs.at_least_one(found.divisor):
-                    return exact
-            return whole
-
-        return dim.rewrite(image)
+        return cancelled(dim, self._signs.at_least_one)
 
     # ── consequences ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -124,8 +109,7 @@ class Refutation:
         shared = _shared(varying)
         if not shared or not self._nonnegative_monomial(shared):
             return []
-        found = Dim({left: c for m, c in varying.items() if (left := without(m, shared)) is not None})
-        return [(">=", found - 1), (">=", Dim({shared: 1}) - 1)]
+        return [(">=", _without(Dim(varying), shared) - 1), (">=", Dim({shared: 1}) - 1)]
 
     def _at_least_one(self, atom: Atom) -> bool:
         return self._signs.at_least_one(Dim({(atom,): 1}))
@@ -253,6 +237,37 @@ class Refutation:
             ):
                 return False
         return True
+
+
+def cancelled(dim: Dim, at_least_one: Callable[[Dim], bool]) -> Dim:
+    """The Dim with each quotient's dividend and divisor divided by what they share and is known to be positive."""
+    if all(isinstance(a, Symbol) for a in dim.atoms):
+        return dim
+
+    def image(atom: Atom) -> Dim:
+        if isinstance(atom, Symbol):
+            return Dim.of(atom)
+        whole = rebuilt(atom, lambda part: cancelled(part, at_least_one))
+        found = whole.atom
+        if not isinstance(found, Quotient) or found.divisor.constant is not None:
+            return whole
+        a, b = found.dividend, found.divisor
+        exact = a.exact_quotient(b)
+        if exact is not None and at_least_one(b):
+            return exact
+        shared = _shared((*a.mapping, *b.mapping))
+        factor = Dim({tuple(s for s in shared if at_least_one(Dim.of(s) if isinstance(s, Symbol) else Dim({(s,): 1}))): 1})
+        if factor.constant is not None:
+            return whole
+        (monomial,) = factor.mapping
+        return _without(a, monomial) // _without(b, monomial)
+
+    return dim.rewrite(image)
+
+
+def _without(dim: Dim, monomial: Monomial) -> Dim:
+    """A Dim all of whose terms are multiples of a monomial, divided by it."""
+    return Dim({over: c for m, c in dim.mapping.items() if (over := without(m, monomial)) is not None})
 
 
 def _shared(monomials: Iterable[Monomial]) -> Monomial:

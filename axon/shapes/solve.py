@@ -112,18 +112,19 @@ def _minimal(
         kept, found = found[0], fewer
     relation = found[1]
     chunk = max(len(kept) // 2, 1)
-    while True:
-        position = 0
-        while position < len(kept) and len(kept) > 1 and monotonic() < deadline:
+    while monotonic() < deadline:
+        before, position = len(kept), 0
+        while position < len(kept) > 1 and monotonic() < deadline:
             shorter = kept[:position] + kept[position + chunk :]
             found = conflict(shorter) if shorter else None
             if found is None:
                 position += chunk
             else:
                 kept, relation = shorter, found[1]
-        if chunk == 1 or monotonic() >= deadline:
-            return frozenset(kept), relation
+        if chunk == 1 and len(kept) == before:
+            break
         chunk = max(chunk // 2, 1)
+    return frozenset(kept), relation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,6 +177,7 @@ class _Solver:
         self._count = 0
         self._judged = 0
         self._divided: list[tuple[Relation, _Trace]] = []
+        self._quotients: set[Symbol] = set()
         self._forced: list[tuple[Symbol, _Trace, Relation]] = []
         self.conditions: list[tuple[Relation, frozenset[int]]] = []
         self.residual: list[tuple[Relation, frozenset[int]]] = []
@@ -348,6 +350,8 @@ class _Solver:
             factor = rest.content
             rest = divided(rest, factor)
         self._divided.append((Relation(-rest % coefficient, "=", _ZERO), equation.used))
+        self._divided.append((Relation(-rest, ">=", _ZERO), equation.used))  # then so is the quotient
+        self._quotients.add(variable)
         self._bind(variable, -rest // coefficient * factor, equation)
 
     # ── judgement ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -358,7 +362,7 @@ class _Solver:
         for relation, used in sorted(self._divided, key=lambda item: item[0].op == "="):  # divisors first
             left, by = self._resolve(relation.left)
             wanted.setdefault(Relation(left, relation.op, relation.right), _Trace(None, (used, *by)))
-        for variable in self._images:
+        for variable in [v for v in self._images if v not in self._quotients]:
             value, by = self._resolve(Dim.of(variable))
             if any(c < 0 for c in value.mapping.values()) or any(not isinstance(a, Symbol) for a in value.atoms):
                 wanted.setdefault(Relation(value, ">=", _ZERO), _Trace(None, by))
@@ -485,7 +489,7 @@ def _canonical(relation: Relation, facts: Facts) -> Relation:
 
 def _joined(relations: list[Relation]) -> list[Relation]:
     """p = 0 in place of p >= 0 and -p >= 0."""
-    least = {r.left for r in relations if r.op == ">="}
+    least = {r.left for r in relations if r.op == ">=" and r.left.mapping}
     equal = {p if p.terms[0][0] > 0 else -p for p in least if -p in least}
     found = [r for r in relations if not (r.op == ">=" and (r.left in equal or -r.left in equal))]
     return found + [Relation(p, "=", _ZERO) for p in equal if Relation(p, "=", _ZERO) not in found]

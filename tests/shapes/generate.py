@@ -36,7 +36,8 @@ class Tree:
             return values[self.value]
         if self.op == "int":
             return self.value
-        assert self.left is not None and self.right is not None
+        assert self.left is not None
+        assert self.right is not None
         return _MEANING[self.op](self.left.evaluate(values), self.right.evaluate(values))
 
     def dim(self, symbols: tuple[Symbol, ...]) -> Dim:
@@ -44,7 +45,8 @@ class Tree:
             return Dim.of(symbols[self.value])
         if self.op == "int":
             return Dim.of(self.value)
-        assert self.left is not None and self.right is not None
+        assert self.left is not None
+        assert self.right is not None
         return _BUILD[self.op](self.left.dim(symbols), self.right.dim(symbols))
 
 
@@ -90,7 +92,7 @@ _TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\d+|[-+*/%()])")
 
 def parse(text: str, names: Mapping[str, Dim]) -> Dim:
     """The grammar of dimensions in the surface syntax, to read back what was rendered."""
-    tokens = _TOKEN.findall(text) + [""]
+    tokens = [*_TOKEN.findall(text), ""]
     assert "".join(tokens) == text.replace(" ", ""), text
     at = 0
 
