@@ -7,7 +7,7 @@ builder's block; the scalar code between them becomes scalar expressions of core
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import inf, prod
 from typing import assert_never
 
 from axon import builtins
@@ -197,7 +197,9 @@ class Evaluator:
             found = self._global(e.symbol, c)
         if e.instance is not None and isinstance(found, Closure):
             frame = self.instance(env, found.env.frame, e.instance)
-            return Closure(found.params, found.body, found.env.in_frame(frame), found.given)
+            found = Closure(found.params, found.body, found.env.in_frame(frame), found.given)
+        if isinstance(found, Closure) and not found.params:  # `fun zeros {n} = …`: its dimensions are all it takes
+            return self.eval(found.env, found.body, c)
         return found
 
     def _global(self, symbol: Symbol, c: Context) -> Value:
@@ -206,10 +208,7 @@ class Evaluator:
             decl, state = self.definitions[symbol]
             env = Env(Frame(state))
             if isinstance(decl, T.Fun):
-                self.globals[symbol] = Closure(decl.params, decl.body, env) if decl.params else self.eval(env, decl.body, Context())
-                if not decl.params:  # `fun zeros {n} = …` depends on its dimensions: evaluated at every use
-                    del self.globals[symbol]
-                    return Closure((), decl.body, env)
+                self.globals[symbol] = Closure(decl.params, decl.body, env)
             else:
                 saved = self.b.risk
                 self.globals |= self._bind(env, decl.pattern, self._keep(self.eval(env, decl.value, Context()), Context(), "v"))
@@ -518,7 +517,10 @@ class Evaluator:
         view = self._as_view(scalar, every)
         if view is not None and not (risky and c.guards):
             return view
-        return self.b.compute(every, (scalar,), c, risky, ("t",))[0]
+        image = {a.symbol: fresh(a.symbol.name) for a in axes}  # several tensors may come from one comprehension
+        renamed = {old: Dim.of(new) for old, new in image.items()}
+        own_axes = [Axis(image.get(a.symbol, a.symbol), a.extent) for a in every]
+        return self.b.compute(own_axes, (substitute(scalar, renamed, {}),), c, risky, ("t",))[0]
 
     def _as_view(self, scalar: Scalar, axes: list[Axis]) -> TensorValue | None:
         """A comprehension that only reads each element from somewhere needs no storage: a transposition, a slice, a row."""
@@ -681,6 +683,8 @@ class Evaluator:
                 own, (scalar, *positions), c, risky, [e.kind] * len(axes), (axes, Monoid(e.kind), where), e.span
             )  # fmt: skip
             return found[0] if len(found) == 1 else TupleValue(tuple(found))
+        if not axes:  # over a shape variable that stands for no dimensions: one element
+            return body if where is None else _choice(where, body, _unit(e.kind, body))
         return self.b.compute(own, (scalar,), c, risky, (e.kind,), (axes, Monoid(e.kind), where), e.span)[0]
 
     def _reduce_by(
@@ -692,7 +696,9 @@ class Evaluator:
         f, unit = monoid.items
         body = self.eval(inner, e.body, inside)
         parts = leaves(_ordered(body, unit))
-        if any(p.shape for p in parts):
+        if not axes and where is None:
+            return body
+        if any(p.shape for p in parts) or not axes:
             return self._fold(axes, f, unit, body, where, e, c)
         left, right = ([fresh(n) for _ in parts] for n in ("a", "b"))
         elements = [p.element for p in parts]
@@ -809,6 +815,15 @@ def _ordered(value: Value, like: Value) -> Value:
             return TupleValue(tuple(_ordered(a, b) for a, b in zip(items, others, strict=True)))
         case _:
             return value
+
+
+def _unit(kind: str, like: TensorValue) -> TensorValue:
+    """What a reduction of nothing gives. Integers have no largest and smallest; a contract keeps those from being empty."""
+    value: float | bool = {"sum": 0, "prod": 1, "any": False, "all": True, "max": -inf, "min": inf}[kind]
+    if like.element.is_integer and kind in ("max", "min"):
+        bits = like.element.bits - 1
+        value = 0 if like.element is Element.U8 and kind == "max" else -(2**bits) if kind == "max" else 2**bits - 1
+    return TensorValue(like.element, like.shape, lambda _: Const(value, like.element), lazy=True)
 
 
 def _plain(scalar: Scalar) -> bool:
