@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from axon.names import Symbol
 from axon.nearest import nearest
 from axon.source import Span
 from axon.types import type as t
+
+if TYPE_CHECKING:
+    from axon.lower import ArgumentType
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -263,6 +266,19 @@ def _indexed(path: str) -> str:
 
 
 # ── structures ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def argument_type(value: Any) -> ArgumentType:
+    """What lowering needs to know of a matched argument."""
+    from axon.lower import TensorType
+
+    if isinstance(value, tuple):
+        return tuple(argument_type(item) for item in value)
+    if isinstance(value, dict):
+        return {name: argument_type(item) for name, item in value.items()}
+    element = of_dtype(value.dtype)
+    assert element is not None
+    return TensorType(element, value.ndim)
 
 
 def form(value: Any) -> Hashable:

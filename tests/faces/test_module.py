@@ -24,7 +24,7 @@ fun dot (a : f32[n]) (b : f32[n]) = sum i => a[i] * b[i]
 fun matmul a b = for i j => sum k => a[i, k] * b[k, j]
 fun heads {h} x = for i < h, j => x[(i, j)]
 fun grid {h, w} = for i < h, j < w => i * 10 + j
-fun halves (x : f32[2 * n]) = for i j => x[(i, j)]
+fun halves (x : f32[2 * n]) = for i < 2, j => x[(i, j)]
 fun norm (p : { scale : f32, shift : f32[d] }) x = for ..i j => x[..i, j] * p.scale + p.shift[j]
 fun swap (a, b) = (b, a)
 fun same x = x
