@@ -15,8 +15,9 @@ Note [Dependent ranges]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from axon.core import (
     Axis,
@@ -177,8 +178,12 @@ class Builder:
     def compute(
         self, axes: Sequence[Axis], body: Sequence[Scalar], context: Context, risky: bool, names: Sequence[str],
         reduction: tuple[Sequence[Axis], Monoid, Scalar | None] | None = None, span: Span | None = None,
+        image: Mapping[Symbol, Dim] = MappingProxyType({}),
     ) -> list[TensorValue]:  # fmt: skip
-        """Store bodies over their own axes and those of the context that they mention; reduced, if so wished."""
+        """Store bodies over their own axes and those of the context that they mention; reduced, if so wished.
+
+        `image` puts expressions over the own axes for other variables of the bodies.
+        """
         guard = conjunction(context.guards) if risky else None
         where = reduction[2] if reduction is not None else None
         inner = list(reduction[0]) if reduction is not None else []
@@ -189,22 +194,16 @@ class Builder:
             mention += [*monoid.units, *monoid.combine]
         outer, dependent = self._outer(context, mention)
         guard = conjunction(tuple(g for g in (guard, *dependent) if g is not None))
-        rename = {a.symbol: fresh(a.symbol.name) for a in outer}
-        image = {old: Dim.of(new) for old, new in rename.items()}
-        shared: dict[int, Scalar] = {}
-
-        def place(scalar: Scalar) -> Scalar:
-            return substitute(self._bound(scalar), image, {}, shared)
-
+        rename, place = self._placing([*outer, *axes, *inner], image)
         domain = [Axis(rename[a.symbol], self._hull(a, context)) for a in outer]
-        domain += [Axis(a.symbol, a.extent.substitute(image)) for a in axes]
+        domain += [Axis(rename[a.symbol], _renamed(a.extent, rename)) for a in axes]
         reduce_: Reduction | None = None
         if monoid is not None:
             condition = conjunction(tuple(g for g in (guard, where) if g is not None))
             units = tuple(place(u) for u in monoid.units)
             combine = tuple(place(c) for c in monoid.combine)
             reduce_ = Reduction(
-                tuple(Axis(a.symbol, a.extent.substitute(image)) for a in inner),
+                tuple(Axis(rename[a.symbol], _renamed(a.extent, rename)) for a in inner),
                 replace(monoid, units=units, combine=combine),
                 None if condition is None else place(condition),
             )
@@ -219,6 +218,16 @@ class Builder:
         self.ops.append(Compute(outs, tuple(domain), reduce_, placed, span))
         prefix = tuple(Dim.of(a.symbol) for a in outer)
         return [self.view(out, prefix) for out in outs]
+
+    def _placing(
+        self, axes: Sequence[Axis], image: Mapping[Symbol, Dim]
+    ) -> tuple[dict[Symbol, Symbol], Callable[[Scalar], Scalar]]:
+        """New names for the axes of one operation, and how to put a scalar into it: with its locals, under the new names."""
+        rename = {a.symbol: fresh(a.symbol.name) for a in axes}
+        dims = {old: Dim.of(new) for old, new in rename.items()}
+        dims |= {old: _renamed(d, rename) for old, d in image.items()}
+        shared: dict[int, Scalar] = {}
+        return rename, lambda scalar: substitute(self._bound(scalar), dims, {}, shared)
 
     def view(self, value: Value, prefix: tuple[Dim, ...] = ()) -> TensorValue:
         """A stored value; `prefix` are the subscripts for the axes of the context that it is stored over."""
@@ -261,15 +270,9 @@ class Builder:
         mention: list[Scalar | Dim] = [*body, *monoid.units, *monoid.combine, axis.extent]
         outer, dependent = self._outer(context, [*mention, *([guard] if guard is not None else [])])
         guard = conjunction(tuple(g for g in (guard, *dependent) if g is not None))
-        rename = {a.symbol: fresh(a.symbol.name) for a in outer}
-        image = {old: Dim.of(new) for old, new in rename.items()}
-        shared: dict[int, Scalar] = {}
-
-        def place(scalar: Scalar) -> Scalar:
-            return substitute(self._bound(scalar), image, {}, shared)
-
+        rename, place = self._placing([*outer, axis], {})
         domain = [Axis(rename[a.symbol], self._hull(a, context)) for a in outer]
-        domain.append(Axis(axis.symbol, axis.extent.substitute(image)))
+        domain.append(Axis(rename[axis.symbol], _renamed(axis.extent, rename)))
         placed = tuple(place(b if guard is None else Select(guard, b, zero(element_of(b)))) for b in body)
         shape = tuple(a.extent for a in domain)
         outs = tuple(Value(fresh(n), element_of(b), shape) for n, b in zip(names, body, strict=True))
@@ -284,13 +287,12 @@ class Builder:
         before = self.risk
         body = value.at(tuple(Dim.of(a.symbol) for a in own))
         risky = self.risk > before or value.guarded
-        rename = {a.symbol: fresh(a.symbol.name) for a in context.axes}
-        image = {old: Dim.of(new) for old, new in rename.items()}
+        rename, place = self._placing([*context.axes, *own], {})
         _, dependent = self._outer(context, [Index(Dim.of(a.symbol)) for a in context.axes])
         guard = conjunction((*(context.guards if risky else ()), *dependent))
-        placed = substitute(self._bound(body if guard is None else Select(guard, body, zero(element_of(body)))), image, {})
+        placed = place(body if guard is None else Select(guard, body, zero(element_of(body))))
         domain = [Axis(rename[a.symbol], self._hull(a, context)) for a in context.axes]
-        domain += [Axis(a.symbol, a.extent.substitute(image)) for a in own]
+        domain += [Axis(rename[a.symbol], _renamed(a.extent, rename)) for a in own]
         out = Value(fresh(name), value.element, tuple(a.extent for a in domain))
         self.ops.append(Compute((out,), tuple(domain), None, (placed,)))
         return out.symbol
@@ -340,10 +342,10 @@ class Builder:
     def _largest(self, trip: Scalar, context: Context, span: Span) -> Scalar:
         """The largest number of steps over the axes of the context."""
         used = self._uses([trip])
-        axes = [Axis(fresh(a.symbol.name), self._hull(a, context)) for a in context.axes if a.symbol in used]
-        names = [a.symbol for a in context.axes if a.symbol in used]
-        image = {old: Dim.of(new.symbol) for old, new in zip(names, axes, strict=True)}
-        body = substitute(self._bound(trip), image, {})
+        mine = [a for a in context.axes if a.symbol in used]
+        rename, place = self._placing(mine, {})
+        axes = [Axis(rename[a.symbol], self._hull(a, context)) for a in mine]
+        body = place(trip)
         out = Value(fresh("trip"), Element.I32, ())
         # A custom maximum with unit 0: without any index there is nothing to repeat.
         left, right = fresh("a"), fresh("b")
@@ -372,6 +374,10 @@ class Builder:
         self.ops.append(Sort(values, indices, symbol, span))
         prefix = tuple(Dim.of(a.symbol) for a in context.axes)
         return self.view(indices if want_indices else values, prefix)
+
+
+def _renamed(dim: Dim, rename: Mapping[Symbol, Symbol]) -> Dim:
+    return dim.substitute({s: Dim.of(rename[s]) for s in dim.variables if s in rename})
 
 
 def _choose(condition: Scalar, then: TensorValue, otherwise: TensorValue) -> TensorValue:

@@ -16,7 +16,7 @@ from axon.core import Axis, Check, Const, Convert, Index, Local, Monoid, Read, S
 from axon.core import Binary as CoreBinary
 from axon.element import Element
 from axon.lower.builder import Builder, Context
-from axon.lower.scalars import as_scalar, integer, simplified, substitute
+from axon.lower.scalars import as_scalar, integer, simplified
 from axon.lower.value import (
     Closure,
     Env,
@@ -517,10 +517,7 @@ class Evaluator:
         view = self._as_view(scalar, every)
         if view is not None and not (risky and c.guards):
             return view
-        image = {a.symbol: fresh(a.symbol.name) for a in axes}  # several tensors may come from one comprehension
-        renamed = {old: Dim.of(new) for old, new in image.items()}
-        own_axes = [Axis(image.get(a.symbol, a.symbol), a.extent) for a in every]
-        return self.b.compute(own_axes, (substitute(scalar, renamed, {}),), c, risky, ("t",))[0]
+        return self.b.compute(every, (scalar,), c, risky, ("t",))[0]
 
     def _as_view(self, scalar: Scalar, axes: list[Axis]) -> TensorValue | None:
         """A comprehension that only reads each element from somewhere needs no storage: a transposition, a slice, a row."""
@@ -574,7 +571,7 @@ class Evaluator:
             for part in reversed(group[1:]):
                 image[part.symbol], rest = rest % part.extent, rest // part.extent
             image[group[0].symbol] = rest
-        return self.b.compute([*outer, *own], (substitute(scalar, image, {}),), c, risky, ("t",))[0]
+        return self.b.compute([*outer, *own], (scalar,), c, risky, ("t",), image=image)[0]
 
     def _stored(self, value: TensorValue, c: Context) -> TensorValue:
         return self.b.store(value, c) if value.lazy else value
