@@ -26,7 +26,7 @@ def contract_error(
 ) -> ShapeError:
     """The error of a call with these explicit dimensions and shapes. `where` is where each parameter is declared."""
     place = where.get(broken.path.split(".")[0])
-    labels = [Label(place, f"a parameter of `{function}`")] if place else []
+    labels = [Label(place, f"this parameter of `{function}`")] if place else []
     notes: list[str] = []
     size = f"dimension {(broken.dimension or 0) + 1} of `{broken.path}`"
     match broken.kind:

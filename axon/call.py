@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +86,10 @@ class Session:
         except ContractBroken as broken:
             where = spans((p.name, p.span) for p in callee.parameters)
             raise contract_error(callee.name, broken, program.contract, explicit, shapes, where, callee.signature) from None
-        results = compiler.run(program, inputs, explicit)
+        try:
+            results = compiler.run(program, inputs, explicit)
+        except AxonError as error:  # of data: an index, integer arithmetic, a coercion
+            raise type(error)(tuple(_in_call(d, callee) for d in error.diagnostics)) from None
         return values.assemble(program.result, results, numbers=numbers)
 
     def program(self, callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) -> core.Program:
@@ -108,6 +111,7 @@ class Session:
 
 def _callee(checked: CheckedModule, name: str) -> Callee:
     from axon import typed
+    from axon.resolve import ValueName
     from axon.types.type import Function
     from axon.values import Wanted
 
@@ -125,7 +129,8 @@ def _callee(checked: CheckedModule, name: str) -> Callee:
         own = named if named != "_" else f"argument {len(parameters) + 1}"
         parameters.append(Wanted(own, type.param, pattern.span if pattern else None))
         type = type.result
-    span = decl.pattern.span if isinstance(decl, typed.Val) else None
+    entity = checked.exports.values.get(name) if checked.exports else None
+    span = entity.span if isinstance(entity, ValueName) else None
     return Callee(name, scheme, tuple(parameters), span, f"sig {name} : {checked.signatures[name]}")
 
 
@@ -191,8 +196,13 @@ def wrong(
 ) -> AxonError:
     """An error of a call, with the declaration and its signature."""
     place = span or callee.span
-    labels = (Label(place),) if place else ()
+    labels = (Label(place, "not given" if span else ""),) if place else ()
     return AxonError((Diagnostic(code, message, labels, (*notes, callee.signature), help),))
+
+
+def _in_call(diagnostic: Diagnostic, callee: Callee) -> Diagnostic:
+    labels = diagnostic.labels or ((Label(callee.span),) if callee.span else ())
+    return replace(diagnostic, message=f"{diagnostic.message}, in a call of `{callee.name}`", labels=labels)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -207,5 +217,5 @@ def _count(count: int, noun: str) -> str:
 def _short(value: Any) -> str:
     if isinstance(value, int) and value.bit_length() > 200:
         return "an integer of more than 200 bits"
-    text = repr(value)
+    text = f"`{value}`" if isinstance(value, str) else repr(value)
     return text if len(text) <= 40 else f"a {type(value).__name__}"

@@ -30,7 +30,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # rendered diagnostics are drawn with characters that ASCII lacks
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments, rest = parser.parse_known_args(argv)
+    if rest:  # argparse takes no positional arguments after an option that follows some; `axon run f.axon --seed 1 x=2` has them
+        if not hasattr(arguments, "arguments") or any(text.startswith("-") for text in rest):
+            parser.error("unrecognized arguments: " + " ".join(rest))
+        arguments.arguments += rest
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
         status = _guarded(command, arguments)
@@ -158,7 +163,8 @@ def _emit(arguments: argparse.Namespace) -> int:
     session = Session(checked)
     callee = _chosen(session, path, name)
     given = parse_arguments(arguments.arguments, arguments.seed)
-    print(print_program(session.program(callee, (), given) if given else compiler.lower(checked, callee.name, None)))
+    program = session.program(callee, (), given) if given else compiler.lower(checked, callee.name, None)
+    print(print_program(program).rstrip())
     return 0
 
 
@@ -253,7 +259,7 @@ def _files(paths: Sequence[str]) -> list[str]:
         found: list[str] = []
         for folder, inner, names in os.walk(path):
             inner[:] = sorted(name for name in inner if not name.startswith("."))
-            found += [os.path.join(folder, name) for name in sorted(names) if name.endswith(SUFFIX)]
+            found += [os.path.normpath(os.path.join(folder, name)) for name in sorted(names) if name.endswith(SUFFIX)]
         if not found:
             raise AxonError((Diagnostic("AX0408", f"there is no {SUFFIX} file in `{path}`"),))
         out += found
@@ -334,7 +340,9 @@ def _save(path: str, result: Any) -> None:
             for key, item in items:
                 collect(f"{name}.{key}" if name else key, item)
         else:
-            arrays[name] = np.asarray(value)
+            array = np.asarray(value)
+            # NumPy's format has no names for bf16 and the 8-bit floats: it keeps bytes, and `values` gives them their type back.
+            arrays[name] = array if array.dtype.isbuiltin == 1 else array.view(f"V{array.itemsize}")
 
     collect("", result)
     single = list(arrays) == [""]

@@ -119,14 +119,16 @@ def _comments(source: SourceFile) -> Iterable[Span]:
 
 def _lines(span: Span) -> Iterable[Span]:
     """The lines of a span without their margins."""
-    for line in re.finditer(r"[^\n]*", span.text):
-        text = line[0]
-        start = span.start + line.start() + len(text) - len(text.lstrip())
-        yield Span(span.file, start, max(start, start + len(text.strip())))
+    at = span.start
+    for line in span.text.splitlines(keepends=True):
+        start = at + len(line) - len(line.lstrip())
+        yield Span(span.file, start, start + len(line.strip()))
+        at += len(line)
 
 
 def _without(line: Span, prefix: str) -> Span:
-    return Span(line.file, line.start + len(prefix), line.end)
+    rest = line.text[len(prefix) :]
+    return Span(line.file, line.end - len(rest.lstrip()), line.end)
 
 
 # ── running them ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
-from axon.call import Callee, Session, check_sizes
+from axon.call import Callee, Session, check_sizes, wrong
 from axon.diagnostics import AxonError, Diagnostic
 from axon.loader import FileLoader
 from axon.nearest import nearest
@@ -98,6 +98,8 @@ class Function:
 
     def __getitem__(self, sizes: Any) -> Function:
         """The function with its dimension parameters given."""
+        if self._sizes:
+            raise wrong(self._callee, "AX0505", f"`{self._callee.name}` has its dimension parameters already")
         given = check_sizes(self._callee, sizes if isinstance(sizes, tuple) else (sizes,))
         return Function(self._session, self._callee, tuple(given))
 

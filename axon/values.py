@@ -60,7 +60,7 @@ class Matcher:
                 return leaf(at, path, type, value)
             case t.TupleType(items=items):
                 if not isinstance(value, tuple) or len(value) != len(items):
-                    raise self._wrong(at, "AX0505", f"`{path}` is a tuple of {len(items)}", f"got {describe(value)}")
+                    raise self._wrong(at, "AX0505", f"`{path}` must be a tuple of {len(items)}, not {describe(value)}")
                 return tuple(
                     self._walk(at, f"{path}.{i}", item, v, leaf) for i, (item, v) in enumerate(zip(items, value, strict=True), 1)
                 )
@@ -85,8 +85,8 @@ class Matcher:
 
     def _check_fields(self, at: Wanted, path: str, names: list[str], value: Any) -> None:
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-            shape = "{" + ", ".join(names) + "}"
-            raise self._wrong(at, "AX0505", f"`{path}` is a record", f"pass a dict with the keys {shape}, not {describe(value)}")
+            note = f"pass a dict with the keys {listed(names)}"
+            raise self._wrong(at, "AX0505", f"`{path}` must be a record, not {describe(value)}", note)
         if missing := [name for name in names if name not in value]:
             raise self._wrong(at, "AX0505", f"`{path}` lacks the field `{missing[0]}`", f"the dict has {listed(value)}")
         if extra := [key for key in value if key not in names]:
@@ -104,7 +104,8 @@ class Matcher:
             weak = weak_array(value)
             if weak is None:
                 help = (Suggestion("pass np.asarray(…) of it"),) if hasattr(value, "__array__") else ()
-                raise self._wrong(at, "AX0504", f"`{path}` is not an array or a number", f"got {describe(value)}", help=help)
+                what = "a list that is not a block of numbers of one kind" if isinstance(value, list) else describe(value)
+                raise self._wrong(at, "AX0504", f"`{path}` must be an array or a number, not {what}", help=help)
             self._check_rank(at, path, wanted, weak.ndim)
             return None
         raw = viewed(raw, element)
@@ -143,12 +144,13 @@ class Matcher:
         fits = {"b": element is Element.BOOL, "i": element in INT or element in FLOAT, "f": element in FLOAT}[weak.dtype.kind]
         if not fits:
             what = {"b": "a bool", "i": "an integer", "f": "a float"}[weak.dtype.kind]
-            raise self._wrong(at, "AX0504", f"`{path}` holds {element.value}", f"{what} is not converted to {element.value}")
+            raise self._wrong(at, "AX0504", f"`{path}` must hold {element.value}, and {what} is not converted to that")
         if element in INT and weak.size:
             info = np.iinfo(element.dtype)
             for extreme in (int(weak.min()), int(weak.max())):
                 if not info.min <= extreme <= info.max:
-                    raise self._wrong(at, "AX0504", f"`{path}` holds {element.value}", f"{extreme} is outside its range")
+                    message = f"`{path}` must hold {element.value}, and {extreme} is outside its range"
+                    raise self._wrong(at, "AX0504", message)
         return weak.astype(element.dtype)
 
     def _allowed(self, symbol: Symbol) -> frozenset[Element]:
@@ -168,16 +170,21 @@ class Matcher:
         note = f"it has {plural(rank, 'dimension')}; it must have {'at least ' if unknown else ''}{least}"
         decided = [(row, *self.rows[row]) for row in rows if row not in unknown]
         because = [f"`..{row.name}` has {plural(n, 'dimension')} in `{by}`" for row, n, by in decided]
-        raise self._wrong(at, "AX0506", f"`{path}` has the wrong rank", note, *because)
+        help: tuple[Suggestion, ...] = ()
+        if decided and len(wanted.shape) == 1 and path == at.name:
+            (_, other, by) = decided[0]
+            both = f"`({by} : {_annotation(wanted.element, other)}) ({path} : {_annotation(wanted.element, rank)})`"
+            help = (Suggestion(f"if they are to broadcast, say so in the source: {both}"),)
+        raise self._wrong(at, "AX0506", f"`{path}` has the wrong rank", note, *because, help=help)
 
     # ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _element(self, at: Wanted, path: str, own: Element, must: str, element: Element | None) -> AxonError:
         help = (Suggestion(f"pass {_indexed(path)}.astype({_NUMPY_NAME.get(element, element.value)})"),) if element else ()
-        return self._wrong(at, "AX0504", f"`{path}` holds {own.value}", f"it must hold {must}", help=help)
+        return self._wrong(at, "AX0504", f"`{path}` holds {own.value}, and must hold {must}", help=help)
 
     def _wrong(self, at: Wanted, code: str, message: str, *notes: str, help: tuple[Suggestion, ...] = ()) -> AxonError:
-        labels = (Label(at.span, f"the parameter of `{self.function}`"),) if at.span else ()
+        labels = (Label(at.span, f"this parameter of `{self.function}`"),) if at.span else ()
         kind = ShapeError if code == "AX0506" else AxonError
         return kind((Diagnostic(code, f"{message}, in a call of `{self.function}`", labels, notes, help),))
 
@@ -227,6 +234,8 @@ def viewed(array: Array, element: t.ElementType | None) -> Array:
 
 def describe(value: Any) -> str:
     """A value for a message: its kind, not its content."""
+    if isinstance(value, np.ma.MaskedArray):
+        return "a masked array"
     if isinstance(value, np.ndarray | np.generic):
         return f"an array of {value.dtype} with shape {value.shape}"
     if isinstance(value, Mapping):
@@ -234,7 +243,7 @@ def describe(value: Any) -> str:
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}"
     if isinstance(value, list):
-        return "a list that is not a block of numbers of one kind"
+        return "a list"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"the integer {value}" if abs(value) < 1 << 64 else "an integer of more than 64 bits"
     if isinstance(value, bool | float):
@@ -253,6 +262,13 @@ def one_of(elements: frozenset[Element]) -> str:
     """A class of element types in words."""
     names = {FLOAT: "a float", INT: "an integer", FLOAT | INT: "a number"}
     return names.get(elements) or " or ".join(e.value for e in Element if e in elements)
+
+
+def _annotation(element: t.ElementType, rank: int) -> str:
+    """A type of some rank, whose last dimensions have the same letters at every rank."""
+    name = element.value if isinstance(element, Element) else f"'{element.symbol.name}"
+    letters = [chr(ord("n") - i) if i < 8 else f"n{i}" for i in range(rank)]
+    return f"{name}[{', '.join(reversed(letters))}]" if rank else name
 
 
 def plural(count: int, noun: str) -> str:

@@ -159,7 +159,7 @@ def test_run(axon_cli: Cli, here: Path, arguments: list[str], out: str) -> None:
         (["run.axon:stats", "x=ones(f32[2, 2])"], "AX0506", "rank"),
         (["run.axon:swap", "p={a = 1}"], "AX0505", "lacks the field `b`"),
         (["run.axon:swap", "p={a = 1, b = 2, c = 3}"], "AX0505", "no field `c`"),
-        (["run.axon:swap", "p=1"], "AX0505", "is a record"),
+        (["run.axon:swap", "p=1"], "AX0505", "must be a record"),
         (["run.axon:nope"], "AX0507", "declares no `nope`"),
         (["run.axon"], "AX0507", "exactly one function"),
         (["run.axon:double", "x=missing.npy"], "AX0508", "No such file"),
