@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from axon.names import Symbol
 from axon.shapes.facts import Claim, Facts, claim_holds, claims_of
@@ -15,7 +15,9 @@ _SIZES = (2, 3, 4, 5, 6, 7, 8, 1, 0, 9, 10, 12, 16, 24, 32, 64)
 _MAX_NODES = 6_000
 
 
-def counterexample(facts: Facts, relation: Relation, wish: Mapping[Symbol, int] | None = None) -> dict[Symbol, int] | None:
+def counterexample(
+    facts: Facts, relation: Relation, wish: Mapping[Symbol, int] | Iterable[tuple[Symbol, int]] = ()
+) -> dict[Symbol, int] | None:
     """A small assignment that satisfies the facts and not the relation, if a short search finds one.
 
     Sizes are distinct and at least 2 where they can be; `wish` is tried first. Only variables connected with the relation get
@@ -24,7 +26,7 @@ def counterexample(facts: Facts, relation: Relation, wish: Mapping[Symbol, int] 
     goal = relation.negated
     claims = [*claims_of(goal), *facts.relevant(goal.variables, _MAX_FACTS)]
     variables = sorted(goal.variables.union(*(p.variables for _, p in claims)), key=lambda v: v.id)
-    return _satisfy(claims, variables, dict(wish or {}))
+    return _satisfy(claims, variables, dict(wish))
 
 
 def _satisfy(claims: list[Claim], variables: list[Symbol], wish: Mapping[Symbol, int]) -> dict[Symbol, int] | None:

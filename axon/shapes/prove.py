@@ -21,14 +21,15 @@ from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Minimum, Quotien
 from axon.shapes.facts import Answer, Claim, Facts, claim_holds
 from axon.shapes.groebner import Basis
 from axon.shapes.linear import Budget, OutOfBudget
-from axon.shapes.refute import Refutation, cancelled
+from axon.shapes.refute import Refutation, lowest_terms
 from axon.shapes.relation import Relation
 
 __all__ = ["Answer", "Facts", "counterexample", "nonnegative", "positive", "prove", "reduced", "unsatisfiable"]
 
-_STEPS = 4_000  # of one query
+_STEPS = 3_000  # of one query
 _SECONDS = 0.3
 _MAX_FACTS = 48  # that one query looks at
+_MAX_REDUCED = 200  # leaves of a Dim that is looked at for simplification
 _FEW_FACTS = 10  # that it looks at before
 _MAX_DEPTH = 3  # of queries about signs inside queries
 
@@ -73,20 +74,22 @@ def unsatisfiable(facts: Facts, near: Iterable[Symbol] | None = None) -> bool:
 def reduced(facts: Facts, dim: Dim) -> Dim:
     """The Dim, simpler where the facts allow: (n * m) / m is n, h * (d / h) is d if h divides d, and min n m is n if n <= m."""
 
-    def least(atom: Atom) -> Dim:
+    def image(atom: Atom) -> Dim:
         if isinstance(atom, Symbol):
             return Dim.of(atom)
         whole = rebuilt(atom, lambda part: reduced(facts, part))
         match whole.atom:
+            case Quotient() as quotient:
+                return lowest_terms(quotient, lambda part: positive(facts, part))
             case Minimum(items):
                 for item in items:
                     if all(prove(facts, Relation(item, "<=", other)) is Answer.PROVED for other in items if other is not item):
                         return item
         return whole
 
-    if all(isinstance(atom, Symbol) for atom in dim.atoms):
+    if all(isinstance(atom, Symbol) for atom in dim.atoms) or dim.weight > _MAX_REDUCED:
         return dim
-    dim = cancelled(dim, lambda part: positive(facts, part)).rewrite(least)
+    dim = dim.rewrite(image)
     for atom in dim.atoms:
         if isinstance(atom, Quotient):
             split = dim.split(atom)
@@ -216,7 +219,7 @@ class _Prover:
         known = [p for kind, p in claims if kind == "="]
         if not known or max(p.degree for p in (slack, *known)) < 2:
             return False
-        return not Basis(known, Budget(1_000, 0.05)).reduce(slack, self.budget).mapping
+        return not Basis(known, Budget(400, 0.05)).reduce(slack, self.budget).mapping
 
 
 def _sampled(claims: list[Claim], goal: Claim) -> tuple[bool, bool]:

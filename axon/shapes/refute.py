@@ -167,6 +167,7 @@ class Refutation:
             for kind, p in [*claims, *found]:
                 if kind == "<>" or len(p.mapping) > 8:
                     continue
+                self._budget.spend(1 + len(wanted) * len(p.mapping) // 12)
                 tried: set[Monomial] = set()
                 for m in wanted:
                     for t in p.mapping:
@@ -248,21 +249,22 @@ def cancelled(dim: Dim, at_least_one: Callable[[Dim], bool]) -> Dim:
         if isinstance(atom, Symbol):
             return Dim.of(atom)
         whole = rebuilt(atom, lambda part: cancelled(part, at_least_one))
-        found = whole.atom
-        if not isinstance(found, Quotient) or found.divisor.constant is not None:
-            return whole
-        a, b = found.dividend, found.divisor
+        return lowest_terms(whole.atom, at_least_one) if isinstance(whole.atom, Quotient) else whole
+
+    return dim.rewrite(image)
+
+
+def lowest_terms(quotient: Quotient, at_least_one: Callable[[Dim], bool]) -> Dim:
+    """The quotient with its dividend and divisor divided by what they share and is known to be positive."""
+    a, b = quotient.dividend, quotient.divisor
+    if b.constant is None:
         exact = a.exact_quotient(b)
         if exact is not None and at_least_one(b):
             return exact
-        shared = _shared((*a.mapping, *b.mapping))
-        factor = Dim({tuple(s for s in shared if at_least_one(Dim.of(s) if isinstance(s, Symbol) else Dim({(s,): 1}))): 1})
-        if factor.constant is not None:
-            return whole
-        (monomial,) = factor.mapping
-        return _without(a, monomial) // _without(b, monomial)
-
-    return dim.rewrite(image)
+        factor = tuple(s for s in _shared((*a.mapping, *b.mapping)) if at_least_one(Dim({(s,): 1})))
+        if factor:
+            return _without(a, factor) // _without(b, factor)
+    return Dim({(quotient,): 1})
 
 
 def _without(dim: Dim, monomial: Monomial) -> Dim:

@@ -25,8 +25,10 @@ from axon.shapes.prove import Answer, Facts, nonnegative, positive, prove, reduc
 from axon.shapes.relation import Relation
 
 _ZERO = Dim.of(0)
+_SECONDS = 0.8  # a net: step counts decide normally
 _MINIMISE_SECONDS = 0.5
 _MAX_JUDGED = 200  # relations of one system that are looked at in depth
+_MAX_FORCED = 20  # variables forced to be 0 or 1 for which it is looked whether the rest of the system says so too
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def _minimal(
     """A subset of the equations from which none can be left out without losing the conflict."""
 
     def conflict(subset: Sequence[int]) -> tuple[list[int], Relation] | None:
-        solver = _Solver(tuple(system[i] for i in subset), flexible, facts)
+        solver = _Solver(tuple(system[i] for i in subset), flexible, facts, deadline - monotonic())
         try:
             solver.run()
         except DimensionTooLarge:
@@ -101,6 +103,8 @@ def _minimal(
         first, what = solver.conflicts[0]
         return [subset[i] for i in sorted(first)], what
 
+    if monotonic() > deadline:
+        return used, relation
     kept = sorted(used)
     found = conflict(kept)
     if found is None and len(system) <= 500:  # what was used of the conditions that other equations made is not recorded
@@ -164,7 +168,7 @@ class _Open:
 class _Solver:
     """The state of one elimination."""
 
-    def __init__(self, system: tuple[Equation, ...], flexible: Sequence[Symbol], facts: Facts) -> None:
+    def __init__(self, system: tuple[Equation, ...], flexible: Sequence[Symbol], facts: Facts, seconds: float = _SECONDS) -> None:
         self._system = system
         self._flexible = flexible
         self._rank = {v: i for i, v in enumerate(flexible)}
@@ -176,6 +180,7 @@ class _Solver:
         self._watchers: dict[Symbol, set[int]] = {}  # which of them mention a flexible variable
         self._count = 0
         self._judged = 0
+        self._deadline = monotonic() + seconds  # after which nothing is looked at in depth
         self._divided: list[tuple[Relation, _Trace]] = []
         self._quotients: set[Symbol] = set()
         self._forced: list[tuple[Symbol, _Trace, Relation]] = []
@@ -398,7 +403,7 @@ class _Solver:
     def _judge(self, relation: Relation) -> Answer:
         """As `prove`, where what only degenerate sizes satisfy is refuted. See Note [Degenerate]."""
         self._judged += 1
-        if self._judged > _MAX_JUDGED:  # nobody writes so many; do not let them cost more than their reading
+        if self._judged > _MAX_JUDGED or monotonic() > self._deadline:  # nobody writes so many; they must not cost too much
             trivial = relation.trivial
             return Answer.UNKNOWN if trivial is None else Answer.PROVED if trivial else Answer.REFUTED
         answer = prove(self._facts, relation)
@@ -420,14 +425,14 @@ class _Solver:
 
     def _judge_forced(self) -> None:
         """Variables that an equation made 0 or 1: right only if the facts or the other equations say so too."""
-        for variable, used, relation in self._forced:
+        for examined, (variable, used, relation) in enumerate(self._forced):
             value = self._resolve(Dim.of(variable))[0]
             if prove(self._given, Relation(Dim.of(variable), "=", value)) is Answer.PROVED:
                 continue
             equations = used.equations()
             others = [e for i, e in enumerate(self._system) if i not in equations]
-            if others:
-                again = _Solver(tuple(others), self._flexible, self._given)
+            if others and examined < _MAX_FORCED:
+                again = _Solver(tuple(others), self._flexible, self._given, self._deadline - monotonic())
                 again.run(judge_degenerate=False)
                 if again._resolve(Dim.of(variable))[0] == value:
                     continue
