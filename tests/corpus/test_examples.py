@@ -83,6 +83,6 @@ def test_kmeans() -> None:
 
 def test_demo() -> None:
     done = subprocess.run([sys.executable, "examples/demo.py"], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "sig logits" in done.stdout
+    assert "sig stage" in done.stdout
     assert "classified correctly" in done.stdout
     assert "error[AX0301]" in done.stdout
