@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from axon.names import Symbol
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, Quotient
 from axon.shapes.pretty import Piece, pieces, sum_text
 
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -84,17 +84,28 @@ class Relation:
 
     def render(self, name: Callable[[Symbol], str]) -> str:
         """For people: no term is negative (`r <= h + 1`), a remainder stands alone (`n % 2 = 0`), numbers stand on the right."""
+        if self.op in ("=", "<>") and (found := self._remainder(name)):
+            return found
         left, right = pieces(self.left, name), pieces(self.right, name)
-        if any(p.negative for p in left + right) or (self.op in ("=", "<>") and self._is_remainder(name)):
+        if any(p.negative for p in left + right):
             return self._balanced(name)
         if self.left.constant is not None and self.right.constant is None:
             left, right, op = right, left, _FLIPPED[self.op]
             return f"{sum_text(left)} {op} {sum_text(right)}"
         return f"{sum_text(left)} {self.op} {sum_text(right)}"
 
-    def _is_remainder(self, name: Callable[[Symbol], str]) -> bool:
-        found = pieces(self.slack, name)
-        return len(found) == 1 and " % " in found[0].text
+    def _remainder(self, name: Callable[[Symbol], str]) -> str | None:
+        """`n % 2 = 0`, or `n % 2 = 1` for (n + 1) % 2 = 0, if that is what this says."""
+        slack = self.slack
+        for atom in slack.atoms:
+            if isinstance(atom, Quotient):
+                a, b = atom.dividend, atom.divisor
+                exact = a - b * Dim({(atom,): 1})
+                if slack in (exact, -exact):
+                    odd = a.offset if b.constant else 0
+                    rest = (a - odd) % b
+                    return f"{rest.render(name)} {self.op} {b.constant - odd if odd and b.constant else 0}"
+        return None
 
     def _balanced(self, name: Callable[[Symbol], str]) -> str:
         """The slack's negative terms moved to the other side."""

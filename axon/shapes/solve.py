@@ -20,7 +20,7 @@ from time import monotonic
 from typing import TypeAlias
 
 from axon.names import Symbol
-from axon.shapes.dimension import Dim, DimensionTooLarge, Monomial, divided, without
+from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, Monomial, atom_key, divided, without
 from axon.shapes.prove import Answer, Facts, nonnegative, positive, prove, reduced, unsatisfiable
 from axon.shapes.relation import Relation
 
@@ -337,8 +337,12 @@ class _Solver:
         return True
 
     def _sign(self, dim: Dim) -> int:
-        """1 if it is known not to be negative, -1 if not positive, 0 if neither."""
-        return 1 if nonnegative(self._facts, dim) else -1 if nonnegative(self._facts, -dim) else 0
+        """1 if it is never negative, and positive for all sizes that are not degenerate; -1 if its negative is; else 0."""
+        wide = self._facts.assume(*(Relation(Dim.of(v), ">=", Dim.of(2)) for v in sorted(dim.variables, key=lambda v: v.id)))
+        for sign in (1, -1):
+            if nonnegative(self._facts, dim * sign) and positive(wide, dim * sign):
+                return sign
+        return 0
 
     def _bind_quotient(self, variable: Symbol, coefficient: Dim, rest: Dim, equation: _Open) -> None:
         """variable := -rest / coefficient, with its conditions."""
@@ -453,7 +457,7 @@ def simplify(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, ...
 
     A quotient's divisor is known not to be 0 where it occurs, so `d % h = 0` makes `h >= 1` superfluous.
     """
-    kept = list({_canonical(r, facts): None for r in relations})
+    kept = list({_canonical(r, facts): None for given in relations for r in _unfolded(given)})
     kept = sorted((r for r in _joined(kept) if not _superfluous(r, facts)), key=_complexity)
     assumed = facts.assume(*kept)
     for relation in reversed(kept):  # the complicated ones go first
@@ -462,6 +466,20 @@ def simplify(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, ...
             assumed = others
     left = set(assumed.relations)
     return tuple(r for r in kept if r in left)
+
+
+def _unfolded(relation: Relation) -> list[Relation]:
+    """`n = min n m` as n <= m; and, of divisors that cancel out of the slack, that they are not 0."""
+    slack = relation.slack
+    lost = (relation.left.quotients | relation.right.quotients) - slack.quotients
+    found = [Relation(q.divisor, "<>", _ZERO) for q in sorted(lost, key=atom_key) if q.divisor.constant is None]
+    if relation.op == "=":
+        for atom in slack.atoms:
+            if isinstance(atom, Minimum):
+                least = [item for item in atom.items if slack in (p := item - Dim({(atom,): 1}), -p)]
+                if least:
+                    return found + [Relation(least[0], "<=", item) for item in atom.items if item != least[0]]
+    return [*found, relation]
 
 
 def _superfluous(relation: Relation, others: Facts) -> bool:

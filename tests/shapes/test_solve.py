@@ -184,6 +184,9 @@ def test_against_brute_force() -> None:
         ("n <= m", ["n <= m"], ""),
         ("4 * n = 2 * k", [], "2 * n = k"),
         ("n / 2 = n / 2", [], ""),
+        ("max n m = m", [], "n <= m"),
+        ("min n (min m k) = k", [], "k <= n; k <= m"),
+        ("n / m <= n / m + k", [], "m >= 1"),
     ],
 )
 def test_simplifies(relations: str, given: list[str], expected: str) -> None:
