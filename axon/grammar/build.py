@@ -312,9 +312,7 @@ class Builder:
     def fn(self, span: Span, _: Token, params: list[s.Pattern], __: Token, body: s.Expr) -> s.Fn:
         return s.Fn(tuple(params), body, span=span)
 
-    def if_(
-        self, span: Span, _: Token, condition: s.Expr, __: Token, then: s.Expr, ___: Token, otherwise: s.Expr
-    ) -> s.If:
+    def if_(self, span: Span, _: Token, condition: s.Expr, __: Token, then: s.Expr, ___: Token, otherwise: s.Expr) -> s.If:
         return s.If(condition, then, otherwise, span=span)
 
     def for_(self, span: Span, _: Token, groups: list[s.BinderGroup], __: Token, body: s.Expr) -> s.For:

@@ -90,9 +90,7 @@ class Trouble:
         self, code: str, message: str, *more: Label, note: str = "", help: str = "", instead: tuple[Token, ...] | None = None
     ) -> Advice:
         return Advice(
-            Diagnostic(
-                code, message, (Label(self.place), *more), (note,) if note else (), (Suggestion(help),) if help else ()
-            ),
+            Diagnostic(code, message, (Label(self.place), *more), (note,) if note else (), (Suggestion(help),) if help else ()),
             instead,
         )
 
@@ -251,9 +249,7 @@ def _literals(t: Trouble) -> Advice | None:
         return t.advise("AX0113", "an array is written `[| 1, 2 |]`; `[` alone reads from the tensor before it")
     if t.found.kind == "PROJ" and waits == "an expression":
         instead = (Token("FLOAT", f"0{t.found.text}", t.found.start, t.found.end),)
-        return t.advise(
-            "AX0101", "a number begins with a digit", help=f"write `0{clip(t.found.text)}`", instead=instead
-        )
+        return t.advise("AX0101", "a number begins with a digit", help=f"write `0{clip(t.found.text)}`", instead=instead)
     number = t.tokens[t.at - 2] if t.at > 1 else None
     if t.before and t.before.kind == "." and number and number.kind == "INT" and waits == "a name":
         message = "a number does not end with a dot"
@@ -282,7 +278,7 @@ def _particular(t: Trouble) -> Advice | None:
         return t.advise("AX0101", "no commas between the indices of a reduction", help="as in `sum i j => …`")
     if found.kind == ")" and last == ["(", "NAME"] and t.accepts(","):
         return t.advise("AX0101", f"one index stands without parentheses: `{clip(values[-1].text)}`")
-    if found.kind == "?" and values and isinstance(values[-1], _EXPRESSIONS):
+    if found.kind == "?" and _waits_for(t.machine) is None:
         return t.advise("AX0113", "Axon has no `?`: a choice is `if … then … else …`")
     if found.kind == ":" and values and isinstance(values[-1], _EXPRESSIONS):
         return t.advise("AX0101", "a type for an expression needs parentheses around both", help="write `(e : t)`")

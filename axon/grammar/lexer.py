@@ -189,5 +189,6 @@ def _foreign(kind: str, text: str, span: Span) -> tuple[Diagnostic, str]:
             message = f"`{text}` (U+{ord(text):04X}) is not a symbol of Axon: write `{meant}`"
             return Diagnostic("AX0104", message, label), meant
         case _:
-            shown = f"`{text}` (U+{ord(text):04X})" if text.isprintable() else f"the character U+{ord(text):04X}"
-            return Diagnostic("AX0104", f"{shown} means nothing in Axon", label), ""
+            code = f"U+{ord(text[0]):04X}"
+            message = f"`{text[:20]}` ({code}) means nothing in Axon" if text.isprintable() else f"{code} means nothing in Axon"
+            return Diagnostic("AX0104", message, label), ""

@@ -12,8 +12,8 @@ from axon.source import SourceFile
 
 SPAN = SourceFile("generated", "").span()
 KEYWORDS = frozenset(
-    "val fun type sig import let in end fn if then else for loop unfold where as cast op not andalso orelse".split()
-)
+    ("val", "fun", "type", "sig", "import", "let", "in", "end", "fn", "if", "then", "else", "for", "loop", "unfold", "where")
+).union(("as", "cast", "op", "not", "andalso", "orelse"))
 BINARY = ["|>", "orelse", "andalso", "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "@", "**"]
 RELATIONS = ["=", "<>", "<", "<=", ">", ">="]
 
@@ -71,7 +71,9 @@ def _types(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 types = st.recursive(
-    node(s.TypeName, name=many(type_names, 1, 2), args=type_args) | node(s.TypeVar, name=tyvar_text, args=type_args), _types, max_leaves=5
+    node(s.TypeName, name=many(type_names, 1, 2), args=type_args) | node(s.TypeVar, name=tyvar_text, args=type_args),
+    _types,
+    max_leaves=5,
 )
 
 

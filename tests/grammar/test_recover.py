@@ -1,0 +1,217 @@
+"""Wrong programs: what is said, in whose words, where, and what is read all the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from axon import syntax as s
+from axon.diagnostics import Diagnostic
+from axon.grammar.codes import SYNTAX_CODES
+from axon.grammar.lexer import MAX_ERRORS
+from axon.grammar.parse import parse, parse_expression, parse_type
+from axon.source import SourceFile
+
+
+def read(text: str) -> tuple[list[str], tuple[Diagnostic, ...]]:
+    """The names of the declarations that were read, and the diagnostics."""
+    program, diagnostics = parse(SourceFile("test.axon", text))
+    return [
+        getattr(getattr(d, "name", None) or getattr(d, "pattern", None), "text", "") or d.pattern.name for d in program.decls
+    ], diagnostics  # type: ignore[union-attr]
+
+
+# One mistake each. Where the message must be found in the text is marked by «…»; the declaration `ok` after it must be read.
+ONE_MISTAKE = [
+    ("val a = x «==» y", "AX0113", "Axon has no `==`: equality is a single `=`"),
+    ("val a = x «!=» y", "AX0113", "Axon has no `!=`: inequality is `<>`"),
+    ("val a = x «&&» y", "AX0113", "Axon has no `&&`: the logical operators are words"),
+    ("val a = x «||» y", "AX0113", "Axon has no `||`: the logical operators are words"),
+    ("val a = «!»x", "AX0113", "Axon has no `!`: negation is the word `not`"),
+    ("val a = x «^» 2", "AX0113", "Axon has no `^`: a power is `**`"),
+    ("val a «:=» x", "AX0113", "Axon has no `:=`: a value is bound once, with `=`"),
+    ("val a = x«;»", "AX0113", "Axon has no `;`: declarations follow each other without one"),
+    ("val a = x «?» y : z", "AX0113", "Axon has no `?`: a choice is `if … then … else …`"),
+    ("val a = «\"text\"»", "AX0113", "Axon has no strings: a program is made of numbers, tensors and functions"),
+    ("val a = x «# why»", "AX0113", "`#` does not begin a comment here: write `(* … *)`"),
+    ("val a = x «// why»", "AX0113", "`//` does not begin a comment here: write `(* … *)`"),
+    ("val a = «[»1, 2]", "AX0113", "an array is written `[| 1, 2 |]`; `[` alone reads from the tensor before it"),
+    ("«def» a(x):", "AX0113", "`def` begins no declaration in Axon: write `fun`"),
+    ("«let» a = 1", "AX0113", "`let` begins no declaration in Axon: write `val`"),
+    ("val a = fn x «->» x", "AX0101", "`->` stands only in types: a body follows `=>`"),
+    ("val a = fn x «=» x", "AX0101", "a body follows `=>` here, not `=`"),
+    ("fun a x «=>» x", "AX0101", "a body follows `=` here, not `=>`"),
+    ("fun a x «->» f32 = x", "AX0101", "the type of a result follows `:`, not `->`"),
+    ("val a = for i < n«:» x[i]", "AX0101", "a body follows `=>` here, not `:`"),
+    ("val a = for i «in» n => x[i]", "AX0101", "an index is bounded with `<`, not `in`"),
+    ("val a = { w «:» 1 }", "AX0101", "a field or a state is given its value with `=`, not `:`"),
+    ("sig a «=» f32", "AX0101", "a type follows `:` here, not `=`"),
+    ("type a = { w «=» f32 }", "AX0101", "a type follows `:` here, not `=`"),
+    ("val a = lambda x«:» x", "AX0101", "a type for an expression needs parentheses around both"),
+    ("val a = x «:» f32", "AX0101", "a type for an expression needs parentheses around both"),
+    ("val a = let «x» = 1 in x end", "AX0101", "`let` is followed by declarations"),
+    ("val «type» = 1", "AX0101", "`type` is a word of the language, so it cannot be a name"),
+    ("fun a «=» 1", "AX0101", "a `fun` needs a parameter, and `a` has none"),
+    ("val a = loop «s» = 0 for i < n => s", "AX0101", "the state of a `loop` stands in parentheses: `loop (s = …) for …`"),
+    ("val a = cast «(»f32) x", "AX0101", "expected an element type after `cast`, found `(`"),
+    ("sig a : f32[«..» s]", "AX0101", "the dots of a shape variable touch its name"),
+    ("import a«.»b", "AX0101", "an `import` names one module, by one word"),
+    ("val a = sum i«,» j => x[i, j]", "AX0101", "no commas between the indices of a reduction"),
+    ("val a = for (i«)» => x", "AX0101", "one index stands without parentheses: `i`"),
+    ("val a = «.5»", "AX0101", "a number begins with a digit"),
+    ("val a = x«)»", "AX0101", "this `)` has no `(` before it"),
+    ("val a = x «end»", "AX0101", "this `end` has no `let` before it"),
+    ("val a = x «then» y", "AX0101", "this `then` has no `if` before it"),
+    ("«a» = 1", "AX0101", "a declaration begins with `val` or `fun`"),
+    ("«1» + 2", "AX0101", "expected a declaration, found `1`"),
+    ("val a = x +\n\n«val» ok2 = 1", "AX0101", "expected an expression after `+`, found `val`"),
+    ("val a = for «=»> x", "AX0101", "expected an index after `for`, found `=>`"),
+    ("val a = fn «=»> x", "AX0101", "expected a pattern after `fn`, found `=>`"),
+    ("val a = (op «)»", "AX0101", "expected an operator such as `+` after `op`, found `)`"),
+    ("sig a : «=» f32", "AX0101", "expected a type after `:`, found `=`"),
+    ("sig a : f32[n + «]»", "AX0101", "expected a dimension after `+`, found `]`"),
+    ("fun a (x «=» x", "AX0101", "expected `)` after `x`, found `=`"),
+    ("val a = «(»x\n", "AX0102", "this `(` is never closed: expected `)` before `val`"),
+    ("val a = «[|» x, y\n", "AX0102", "this `[|` is never closed: expected `|]` before `val`"),
+    ("val a = «[|» x ]", "AX0102", "this `[|` is never closed: expected `|]` before `]`"),
+    ("val a = x«[»i", "AX0102", "this `[` is never closed: expected `]` before `val`"),
+    ("val a = «let» val x = 1 in x", "AX0102", "this `let` is never closed: expected `end` before `val`"),
+    ("val a = «let» val x = 1", "AX0102", "this `let` has no `in`: expected `in` before `val`"),
+    ("val a = let val x = 1 in «let» val z = 1 in z", "AX0102", "this `let` is never closed: expected `end` before `val`"),
+    ("val a = x *«)» y", "AX0103", "this `*)` closes no comment"),
+    ("val a = x «≤» y", "AX0104", "`≤` (U+2264) is not a symbol of Axon: write `<=`"),
+    ("val a = x «$$$» y", "AX0104", "`$$$` (U+0024) means nothing in Axon"),
+    ("val «naïve» = 1", "AX0105", "names are made of a-z, A-Z, 0-9 and _, so `ï` (U+00EF) cannot be part of one"),
+    ("val a = 1 «\x0c»", "AX0106", "a control character (U+000C) stands here: delete it"),
+    ("val a = (* «\u2066» *) 1", "AX0107", "an invisible character (U+2066) changes the direction of the text here: delete it"),
+    ("val a = «18446744073709551616»", "AX0111", "18446744073709551616 does not fit in 64 bits"),
+    ("sig a : f32[«18446744073709551616»]", "AX0111", "18446744073709551616 does not fit in 64 bits"),
+    ("val a = «1e999»", "AX0111", "this number is too large for any float"),
+    ("val a = x < y «<» z", "AX0112", "comparisons do not chain: `x < y` is already true or false"),
+    ("val a = x = y «=» z", "AX0112", "comparisons do not chain: `x = y` is already true or false"),
+    ("val a = x «=>» x", "AX0114", "`x =>` has no `fn` before it"),
+    ("val a = «f» x => x", "AX0114", "`=>` follows indices of a reduction, and `f` is not one"),
+    ("val a = sum «=>» x", "AX0115", "`sum` needs an index before `=>`"),
+    ("val a = sum («i + 1») => x", "AX0115", "only indices stand between a reduction's name and `=>`: `k`, `..k` or `(i, j)`"),
+    ("val a = sum «i» for j => x", "AX0115", "the indices of `sum for …` stand after `for`"),
+    ("val a = reduce «k» => x", "AX0115", "`reduce` needs a function and its unit first"),
+    ("val a = f «..i» + 1", "AX0115", "`..i` stands for several indices, so it may stand only among indices"),
+    ("val a = for «i j < n» => x", "AX0116", "`<` bounds one index, and 2 stand before it"),
+    ("val a = for ..i < «n» => x", "AX0116", "`..i` runs over a whole shape, so its bound is a shape variable, such as `..s`"),
+    ("val a = for i < «..s» => x", "AX0116", "`i` is one index, so its bound is one dimension, not the shape `..s`"),
+    ("val a = for «(i, j) < n» => x", "AX0116", "`(i, j)` is a product of indices, which cannot have a bound"),
+    ("val a = «if» x then y", "AX0117", "this `if` has no `else`, so it would have no value when its condition is false"),
+    ("val a = «if» x else y", "AX0117", "this `if` has no `then`: expected `then` before `else`"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("marked", "code", "message"), ONE_MISTAKE)
+def test_one_mistake(marked: str, code: str, message: str) -> None:
+    start, end = marked.index("«"), marked.index("»") - 1
+    names, diagnostics = read(marked.replace("«", "").replace("»", "") + "\nval ok = 1")
+    assert [(d.code, d.message) for d in diagnostics] == [(code, message)]
+    span = diagnostics[0].labels[0].span
+    assert span.start == start
+    assert span.end >= end
+    assert names[-1:] == ["ok"]
+    assert "a" not in names or marked[marked.index("»") :] == "»" or "(*" in marked, "unless what is wrong stands behind it"
+
+
+def test_every_code_is_here() -> None:
+    elsewhere = {"AX0108", "AX0109", "AX0110", "AX0118"}  # in test_attack.py and test_parse.py
+    assert {code for _, code, _ in ONE_MISTAKE} | elsewhere == set(SYNTAX_CODES)
+
+
+def test_several_mistakes() -> None:
+    text = """
+val first = (1 + 2
+
+fun second x = x +
+
+val good = 3
+
+fun third x =
+  let val a = 1 +
+      val b = 2
+      val c = )
+  in a + end
+
+type alias = f32[n
+fun fourth x = if x then 1
+val last = 4
+"""
+    names, diagnostics = read(text)
+    assert names == ["good", "last"]
+    assert [(SourceFile("", text).position(d.labels[-1].span.start)[0], d.message) for d in diagnostics] == [
+        (4, "this `(` is never closed: expected `)` before `fun`"),
+        (6, "expected an expression after `+`, found `val`"),
+        (10, "expected an expression after `+`, found `val`"),
+        (11, "this `)` has no `(` before it"),
+        (12, "expected an expression after `+`, found `end`"),
+        (15, "this `[` is never closed: expected `]` before `fun`"),
+        (16, "this `if` has no `else`, so it would have no value when its condition is false"),
+    ]
+
+
+def test_a_let_does_not_swallow_what_follows() -> None:
+    text = "fun f x =\n  let val a = 1\n\nfun g x = x\n\nfun h x = let val b = 2 in b end\n\nval k = )\n"
+    names, diagnostics = read(text)
+    assert names == ["g", "h"]
+    assert [d.message for d in diagnostics] == [
+        "this `let` has no `in`: expected `in` before `fun`",
+        "this `)` has no `(` before it",
+    ]
+
+
+def test_let_at_the_margin() -> None:
+    """Whoever begins lines of a `let` at the margin may do so; then it is not to blame for other errors."""
+    names, diagnostics = read("val x =\nlet\nval a = 1\nval b = )\nin a end\nval y = 2")
+    assert names == ["y"]
+    assert [d.message for d in diagnostics] == ["this `)` has no `(` before it"]
+
+
+def test_indented_files_recover_too() -> None:
+    names, diagnostics = read("  val a = )\n  val b = (\n  val c = 1")
+    assert names == ["c"]
+    assert len(diagnostics) == 2
+
+
+def test_mended_mistakes_do_not_hide_others() -> None:
+    _, diagnostics = read("val a = fn x -> x == 1 && fn y -> y !=")
+    assert len(diagnostics) == 6
+
+
+def test_left_out_text_has_no_consequences() -> None:
+    """What is dropped is reported once; that something is missing then is no second mistake."""
+    for text in ("val a = (1 # one\nval b = 2", "val a = $", "val a = @@ $ + )"):
+        assert len(read(text)[1]) <= 2, text
+
+
+def test_too_many() -> None:
+    _, diagnostics = read("val a = )\n" * 1000)
+    assert len(diagnostics) == MAX_ERRORS
+    assert diagnostics[-1].notes == (f"only the first {MAX_ERRORS} syntax errors are shown",)
+    assert all(d.notes == () for d in diagnostics[:-1])
+
+
+def test_hints_for_words_of_other_languages() -> None:
+    for text, hint in [
+        ("val a = lambda x: x", "a type for an expression"),
+        ("val a = if x then y elif z then u else v", "another case is `else if`"),
+    ]:
+        _, diagnostics = read(text)
+        said = " ".join([diagnostics[0].message, *(h.text for h in diagnostics[0].suggestions)])
+        assert hint in said
+
+
+@pytest.mark.parametrize("text", ["", " \n", "(* c *)", "\ufeff"])
+def test_empty_files_are_fine(text: str) -> None:
+    assert parse(SourceFile("test.axon", text)) == (s.Program((), span=SourceFile("", "").span()), ())
+
+
+def test_types_and_expressions_alone() -> None:
+    assert parse_expression(SourceFile("e", "1 +"))[0] is None
+    assert parse_expression(SourceFile("e", "1 == 2"))[0] is None
+    assert parse_expression(SourceFile("e", "f ..i"))[0] is None
+    assert [d.message for d in parse_expression(SourceFile("e", ""))[1]] == ["expected an expression, found the end of the text"]
+    assert parse_type(SourceFile("t", "f32[n"))[0] is None
+    assert [d.message for d in parse_type(SourceFile("t", "f32 =>"))[1]] == ["`=>` cannot follow `f32`"]
