@@ -103,22 +103,26 @@ class _Session:
                 wanted.append(decl)
         if syntax_errors:  # names that failed to parse would be unknown everywhere
             return self._finish(source, checker, scope, (), imports)
+        checker.importable = lambda name: isinstance(self.loader.find(name), SourceFile)
+        checker.later = {n: span for d in wanted if not isinstance(d, S.Sig | S.TypeDecl) for n, span in _binds(d)}
         decls: list[T.Decl] = []
         sigs = [d for d in wanted if isinstance(d, S.Sig)]
         for decl in wanted:
             if isinstance(decl, S.Sig):
                 continue
             if sum(d.severity == "error" for d in checker.diagnostics) >= _MAX_ERRORS:
-                note = Diagnostic("AX0405", f"more than {_MAX_ERRORS} errors; the rest of the file was not checked", severity="warning")
+                note = Diagnostic("AX0411", f"more than {_MAX_ERRORS} errors; the rest of the file was not checked", severity="warning")
                 checker.report(note)
                 break
-            mine = [s for s in sigs if s.name.text in _names(decl)]
+            for defined_now in _names(decl):
+                checker.later.pop(defined_now, None)
+            mine = [] if isinstance(decl, S.TypeDecl) else [s for s in sigs if s.name.text in _names(decl)]
             decls += checker.declarations(Env(scope), [*mine, decl], top=True)
         self._lonely_sigs(checker, wanted, sigs)
         return self._finish(source, checker, scope, tuple(decls), imports)
 
     def _lonely_sigs(self, checker: Declarations, wanted: list[S.Decl], sigs: list[S.Sig]) -> None:
-        names = {n for d in wanted if not isinstance(d, S.Sig) for n in _names(d)}
+        names = {n for d in wanted if not isinstance(d, S.Sig | S.TypeDecl) for n in _names(d)}
         for sig in sigs:
             if sig.name.text not in names:
                 message = f"there is no definition for the `sig` of `{sig.name.text}`"
@@ -148,12 +152,16 @@ class _Session:
             return
         module = self.check(source)
         imports[name.text] = module
-        if not module.ok:
+        circle = next((d for d in module.diagnostics if d.code == "AX0403"), None)
+        if circle is not None:
+            label = Label(name.span, "this import is part of a circle")
+            checker.report(Diagnostic("AX0403", circle.message, (label,), circle.notes))
+        elif not module.ok:
             first = next(d for d in module.diagnostics if d.severity == "error")
             where = f" (at {first.span})" if first.span is not None else ""
             note = f"its first error is: {first.message}{where}"
             label = Label(name.span, "imported here")
-            checker.report(Diagnostic("AX0402", f"the module `{name.text}` has errors", (label,), (note,)))
+            checker.report(Diagnostic("AX0410", f"the module `{name.text}` has errors", (label,), (note,)))
         assert module.exports is not None
         scope.values[name.text] = ModuleName(replace(module.exports, name=name.text))
 

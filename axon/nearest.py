@@ -10,5 +10,5 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     from difflib import get_close_matches
     from itertools import islice
 
-    found = get_close_matches(name[:100], islice(known, 5_000), n=1, cutoff=0.6)
+    found = get_close_matches(name[:100], islice(known, 5_000), n=1, cutoff=0.7)
     return found[0] if found else None

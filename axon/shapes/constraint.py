@@ -50,12 +50,13 @@ class Stretch:
 class Context:
     """What is known where an expression stands: the indices in scope (0 <= symbol < extent) and the guards that hold.
 
-    `guarded` also counts guards that say nothing about sizes; such code may not run.
+    `doubtful`: some guard is more than those relations say, so that code may not run where they hold.
     """
 
     indices: tuple[tuple[Symbol, Dim], ...] = ()
     guards: tuple[Relation, ...] = ()
     guarded: bool = False
+    doubtful: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,13 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Obligation:
-    """A relation that must hold in its context; what cannot be proved becomes part of the contract."""
+    """A relation that must hold in its context; what cannot be proved becomes part of the contract.
+
+    `use` is the access that it comes from; `subject` says what the dimensions of a called function's contract are at the call.
+    """
 
     relation: Relation
     context: Context
     reason: Reason
+    use: Use | None = None
+    subject: tuple[tuple[str, Dim], ...] = ()

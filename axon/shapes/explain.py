@@ -6,6 +6,7 @@ edits; whoever checks the file tries them, and prints only those after which it 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import assert_never
@@ -21,6 +22,7 @@ from axon.shapes.settle import Clash, Hopeless, Problem, Refuted, TooLarge, Trou
 from axon.shapes.solve import Equation, solve
 from axon.source import Span
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TYPICAL = (64, 32, 48, 16, 24, 12, 8, 10, 6, 5, 7, 9)  # sizes to show with; distinct, so that different names get different ones
 
 
@@ -42,7 +44,7 @@ def explain(trouble: Trouble, problem: Problem, words: Words) -> Diagnostic:
         case Unknown():
             return _unknown(trouble, words)
         case Refuted():
-            return _refuted(trouble, words)
+            return _refuted(trouble, problem, words)
         case Hopeless():
             return _hopeless(trouble, words)
         case TooLarge(reason):
@@ -67,7 +69,7 @@ def _clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
         text = equal.reason.text
         if not any(label.span == equal.reason.span for label in labels):
             labels.append(Label(equal.reason.span, text))
-    labels = _distinct(labels)
+    labels = _merged(_distinct(labels))
     shown = f"{left.render(words.name)} = {right.render(words.name)}"
     if c.kind == "data":
         return Diagnostic(
@@ -110,9 +112,18 @@ def _origin(side: Side, size: Dim, words: Words) -> Label:
     text = side.text.replace("{}", size.render(words.name))
     if size.constant is None or not side.span.text.strip():
         for dim, span in words.origins:
-            if dim == size and span.file is side.span.file:
+            if dim == size and _about(side.span, span, words):
                 return Label(span, f"`{_short(side.span)}` {_verb(text)}" if _verb(text) else text)
     return Label(side.span, text)
+
+
+def _about(expression: Span, written: Span, words: Words) -> bool:
+    """Whether a size is written in the annotation of a name that an expression mentions."""
+    around = [a for a in words.annotations if a.file is written.file and a.start <= written.start and written.end <= a.end]
+    if not around or expression.file is not written.file:
+        return False
+    annotated = min(around, key=lambda s: s.end - s.start).text.lstrip("( ").split(":")[0].split()
+    return bool(annotated) and annotated[0] in _NAME.findall(expression.text)
 
 
 def _verb(text: str) -> str:
@@ -136,6 +147,19 @@ def _distinct(labels: Iterable[Label]) -> list[Label]:
         if key not in seen:
             seen.add(key)
             out.append(label)
+    return out
+
+
+def _merged(labels: list[Label]) -> list[Label]:
+    """Labels of one place as one label."""
+    out: list[Label] = []
+    for label in labels:
+        same = next((n for n, o in enumerate(out) if o.span == label.span), None)
+        if same is None:
+            out.append(label)
+        else:
+            joiner = "; " if ": " in out[same].text else ": "
+            out[same] = Label(label.span, out[same].text + joiner + label.text)
     return out
 
 
@@ -237,8 +261,15 @@ def _fill(reason: Reason, shown: str) -> str:
     return reason.text.replace("{}", shown)
 
 
-def _refuted(r: Refuted, words: Words) -> Diagnostic:
+def _refuted(r: Refuted, problem: Problem, words: Words) -> Diagnostic:
     reason = r.obligation.reason
+    if r.reach is not None and r.size is not None:
+        return _outside(r, r.reach, r.size, words)
+    if r.obligation.subject:
+        sizes = [(n, problem.resolve(d).render(words.name)) for n, d in r.obligation.subject]
+        given = " and ".join(f"{n} is {d}" for n, d in sizes if d != n)
+        label = Label(reason.span, reason.text + (f", and {given} here" if given else ""))
+        return Diagnostic("AX0305", "the sizes here break a contract", (label,))
     shown = r.relation.render(words.name)
     wanted = r.obligation.relation.render(words.name)
     labels = (Label(reason.span, _fill(reason, wanted)), *(Label(s.span, s.text) for s in reason.sides))
@@ -253,6 +284,34 @@ def _refuted(r: Refuted, words: Words) -> Diagnostic:
     code = "AX0303" if "index" in reason.text or "slice" in reason.text else "AX0305"
     message = "this access leaves its tensor" if code == "AX0303" else "this cannot hold for the sizes here"
     return Diagnostic(code, message, labels, tuple(notes), tuple(helps))
+
+
+def _outside(r: Refuted, reach: Dim, size: Dim, words: Words) -> Diagnostic:
+    """An access that leaves its tensor: which index it reaches, and what there is."""
+    use = r.obligation.use
+    assert use is not None
+    end, extent = reach.render(words.name), size.render(words.name)
+    what = f"dimension {use.axis} of `{use.base}`"
+    ranges = list(r.ends)
+    low = r.obligation.relation.op != "<"
+    helps: list[Suggestion] = []
+    if low:
+        text = f"reaches index {end} of {what}; indices start at 0"
+        if use.index.constant is not None:
+            helps.append(Suggestion(f"counted from the end, that is `{use.base}[{(size + use.index).render(words.name)}]`"))
+        else:
+            helps.append(Suggestion(f"guard it with `if`, or read a default outside: `{use.base}[… | 0.0]`"))
+    else:
+        text = f"reaches index {end} of {what}, whose size is {extent}"
+        fits = [(s, e - (reach - size + 1)) for s, e in ranges if use.index.linear_in(s) == (Dim.of(1), use.index - s)]
+        if fits:
+            symbol, bound = fits[-1]
+            helps.append(Suggestion(f"state a bound that stays inside: `{symbol.name} < {bound.render(words.name)}`"))
+    at = "first" if low else "last"
+    notes = [f"`{s.name}` runs from 0 to {(e - 1).render(words.name)}" for s, e in ranges]
+    if use.index.constant is not None and not low and size.constant is not None and size.constant > 0:
+        notes.append(f"the {at} index is {size.constant - 1}")
+    return Diagnostic("AX0303", "this access leaves its tensor", (Label(use.span, text),), tuple(notes), tuple(helps))
 
 
 def _hopeless(h: Hopeless, words: Words) -> Diagnostic:

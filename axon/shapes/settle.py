@@ -67,6 +67,9 @@ class Refuted:
 
     obligation: Obligation
     relation: Relation
+    reach: Dim | None = None  # of an access: the index that it reaches
+    size: Dim | None = None
+    ends: tuple[tuple[Symbol, Dim], ...] = ()  # the extents of the indices in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,8 +368,8 @@ class _Settler:
         low = Reason(use.span, f"this index of {what} can be negative: it needs {{}}")
         high = Reason(use.span, f"this index can pass the end of {what}: it needs {{}}")
         return (
-            Obligation(Relation(use.index, ">=", _ZERO), use.context, low),
-            Obligation(Relation(use.index, "<", use.target), use.context, high),
+            Obligation(Relation(use.index, ">=", _ZERO), use.context, low, use),
+            Obligation(Relation(use.index, "<", use.target), use.context, high, use),
         )
 
     def _judge(self, obligation: Obligation, base: Facts) -> None:
@@ -390,17 +393,23 @@ class _Settler:
             return  # see Note [Worst case]
         if worst.trivial is True or self._proved(worst, base):
             return
-        doubtful = context.guarded and not context.guards
-        if self._impossible(worst, base):
-            if not context.guarded:
-                self.out.troubles.append(Refuted(obligation, worst))
+        if context.doubtful:
             return
-        if doubtful:
+        if self._impossible(worst, base):
+            self.out.troubles.append(self._refuted(obligation, worst, ranges))
             return
         if worst.variables <= self.p.outer and self.p.outer:
             self.out.owed.append(Obligation(worst, Context(), obligation.reason))
         else:
             self.out.contract.append((worst, obligation.reason))
+
+    def _refuted(self, obligation: Obligation, worst: Relation, ranges: dict[Symbol, Dim]) -> Refuted:
+        use = obligation.use
+        if use is None:
+            return Refuted(obligation, worst)
+        reach = self._extreme(self._now(use.index), ranges, obligation.context, upper=obligation.relation.op == "<")
+        ends = tuple((s, e) for s, e in ranges.items() if s in use.index.variables)
+        return Refuted(obligation, worst, reach, self._now(use.target), ends)
 
     def _relation(self, relation: Relation) -> Relation:
         return Relation(self._now(relation.left), relation.op, self._now(relation.right))
@@ -428,7 +437,7 @@ class _Settler:
     def _contract(self) -> None:
         """Simplify the facts, with the user's own in front, and see that sizes exist that satisfy them."""
         stated = [(self._relation(r), reason) for r, reason in self.p.assumed if not r.variables & self.p.data]
-        everything = [*stated, *self.out.contract]
+        everything = [*stated, *(x for r, reason in self.out.contract for x in _unfloored(r, reason))]
         reasons: dict[Relation, Reason] = {}
         for relation, reason in everything:
             (found,) = simplify([relation], Facts()) or (relation,)
@@ -438,6 +447,21 @@ class _Settler:
         self.out.contract = [(r, reasons.get(r, default)) for r in kept]  # type: ignore[misc]
         if kept and unsatisfiable(Facts().assume(*kept)):
             self.out.troubles.append(Hopeless(tuple(self.out.contract)))
+
+
+def _unfloored(relation: Relation, reason: Reason) -> list[tuple[Relation, Reason]]:
+    """`q / s + c >= 0` without the division: `q >= -c * s`, with `s >= 1`."""
+    if relation.op in ("=", "<>"):
+        return [(relation, reason)]
+    slack = relation.slack
+    for q in slack.quotients:
+        rest = slack - q.dividend // q.divisor
+        if not rest.quotients:
+            found = [(Relation(q.dividend, ">=", -rest * q.divisor), reason)]
+            if q.divisor.constant is None:
+                found.append((Relation(q.divisor, ">=", _ONE), reason))
+            return found
+    return [(relation, reason)]
 
 
 def _divisibility(relation: Relation) -> bool:

@@ -78,6 +78,18 @@ def facts(e: T.Expr, holds: bool) -> tuple[Relation, ...]:
     return ()
 
 
+def exact(e: T.Expr, holds: bool) -> bool:
+    """Whether `facts` says all that a condition says."""
+    match e:
+        case T.Binary(op=op, left=left, right=right) if op in _RELATIONS:
+            return symbolic(left) is not None and symbolic(right) is not None
+        case T.Binary(op="and" | "or" as op, left=left, right=right):
+            return (op == "and") == holds and exact(left, holds) and exact(right, holds)
+        case T.Unary(op="not", operand=operand):
+            return exact(operand, not holds)
+    return False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Bound:
     """What the binders of a comprehension come to."""
@@ -238,7 +250,7 @@ class Comprehensions(Annotations):
         inner = bound.env
         if e.where is not None:
             where = self.condition(inner, e.where, "a reduction's `where`")
-            inner = inner.guarded(facts(where, True))
+            inner = inner.guarded(facts(where, True), exact(where, True))
         body = self.infer(inner, e.body)
         if e.kind.text in ("reduce", "scan"):
             return self._reduce_by(env, e, bound, where, body)
@@ -468,13 +480,19 @@ class Comprehensions(Annotations):
         self, context: Context, e: S.Access, base: Tensor, subscripts: tuple[T.Subscript, ...], default: T.Expr | None, name: str
     ) -> Type:
         """The type of an access to one tensor, with the uses of its indices noted."""
+        shape = self.state.shape(base.shape)
+        whole = not any(isinstance(i, Row) for i in shape) and not any(isinstance(x, T.Run | T.Keep) for x in subscripts)
+        if whole and len(shape) != len(subscripts):
+            self.report(errors.subscript_count(self.state, shape, len(subscripts), e.span, name))
+            return POISON
         items = self._items(base, subscripts)
         kept: list[ShapeItem] = []
         extents: dict[Symbol | None, Dim] = dict(context.indices)
         for axis, (written, subscript, item) in enumerate(zip(e.subscripts, subscripts, items, strict=True), 1):
             match subscript:
                 case T.At(values, sizes):
-                    assert len(item) == 1 and isinstance(item[0], Dim)
+                    assert len(item) == 1
+                    assert isinstance(item[0], Dim)
                     target = item[0]
                     if sizes:
                         text = f"dimension {axis} of `{name}` is split"
@@ -488,7 +506,8 @@ class Comprehensions(Annotations):
                             use = Use(index, size, context, value.span, name, axis, default is not None)
                             self.state.uses.append(use)
                 case T.Slice():
-                    assert len(item) == 1 and isinstance(item[0], Dim)
+                    assert len(item) == 1
+                    assert isinstance(item[0], Dim)
                     kept.append(self._slice(context, subscript, item[0], written.span, name, axis))
                 case T.Keep():
                     kept.extend(item)

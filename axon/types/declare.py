@@ -12,18 +12,19 @@ from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.resolve import Alias, BrokenName, BuiltinName, Entity, ModuleName, RunName, Scope, ValueName
-from axon.shapes.constraint import Reason, Side
+from axon.shapes.constraint import Context, Reason, Side
 from axon.shapes.contract import Contract, ParameterShape
 from axon.shapes.dimension import Dim
 from axon.shapes.explain import Words, explain
 from axon.shapes.relation import Relation
-from axon.shapes.settle import Outcome, Problem, settle
+from axon.shapes.settle import Outcome, Problem, Refuted, settle
 from axon.source import Span
 from axon.types import errors
 from axon.types.annotate import Mentions
 from axon.types.comprehension import symbolic
 from axon.types.elaborator import Env
 from axon.types.generate import Expressions
+from axon.types.scheme import instantiate_type
 from axon.types.show import Namer, show_type, symbols_of
 from axon.types.type import (
     POISON,
@@ -240,6 +241,7 @@ class Declarations(Expressions):
 
     def _fun(self, env: Env, d: S.Fun, sig: S.Sig | None) -> T.Fun:
         mark = self._enter()
+        self.defining.append(d.name.text)
         scope = env.scope.child()
         header = self._header(scope, d, sig)
         params = tuple(p for p in d.params if not isinstance(p, S.DimParams))
@@ -257,19 +259,30 @@ class Declarations(Expressions):
         if result is not None:
             written = d.result.span if d.result is not None else sig.type.span if sig is not None else d.body.span
             sides = (Side(d.body.span, "the body has {}"), Side(written, "the declared result has {}"))
-            self.unify(body.type, result, Reason(d.body.span, "the body must have the declared type", sides))
-            if not isinstance(self.state.prune(body.type), Exists):
-                body = body if not isinstance(self.state.prune(body.type), Poison) else body
+            reason = Reason(d.body.span, "the body must have the declared type", sides)
+            self.unify(body.type, self._packed(result, reason), reason)
         t = function(tuple(types), result if result is not None else body.type)
         if size(self.state, t) > _MAX_TYPE:
             self.report(errors.too_large(d.name.span))
             t = POISON
         scheme, ok = self._generalize(mark, t, header.explicit, header.facts, d.name.span, _adds_fact(d), True)
+        self.defining.pop()
         symbol = fresh(d.name.text)
         entity: Entity = ValueName(symbol, scheme, d.name.span) if ok else BrokenName()
         env.scope.values[d.name.text] = entity
         self.inner.append((d.name.text, d.name.span, scheme.type))
         return T.Fun(symbol, patterns, body, scheme, tuple(_param_name(p, n) for n, p in enumerate(params, 1)))
+
+    def _packed(self, t: Type, reason: Reason) -> Type:
+        """What a body must have to be of a declared type: for `?k <= n. t`, a t of some size that is at most n."""
+        t = self.state.prune(t)
+        while isinstance(t, Exists):
+            size = self.state.dim("")
+            instance = T.Instance({}, {}, {}, {t.symbol: size})
+            for bound in t.bounds:
+                self.oblige(bound.substitute(instance.dims), Context(), reason)
+            t = self.state.prune(instantiate_type(self.state, t.body, instance))
+        return t
 
     def _header(self, scope: Scope, d: S.Fun, sig: S.Sig | None) -> _Header:
         """Introduce the variables that a function's annotations and its `sig` mention."""
@@ -352,6 +365,9 @@ class Declarations(Expressions):
         self._default_elements(mark, t, keep_functions)
         broken = self.consequences > mark.consequences or self._failed(mark)
         outcome, problem = self._settle_sizes(mark, facts)
+        if not broken:
+            self._judge_coercions()
+        self.coercions.clear()
         if not broken:  # sizes that follow from wrong types say nothing new
             self._explain(outcome, problem, where, t)
         state.level -= 1
@@ -366,6 +382,16 @@ class Declarations(Expressions):
 
     def _failed(self, mark: _Mark) -> bool:
         return any(d.severity == "error" for d in self.diagnostics[mark.errors :])
+
+    def _judge_coercions(self) -> None:
+        """A coercion between sizes that cannot be equal is an error here, not at run time."""
+        for value, t, span in self.coercions:
+            have, want = self.state.zonk(value), self.state.zonk(t)
+            if isinstance(have, Tensor) and isinstance(want, Tensor):
+                for n, (a, b) in enumerate(zip(have.shape, want.shape, strict=False), 1):
+                    if isinstance(a, Dim) and isinstance(b, Dim) and (a - b).constant not in (None, 0):
+                        label = Label(span, f"dimension {n} is {a}, and can never be {b}")
+                        self.report(Diagnostic("AX0305", "this coercion cannot succeed", (label,)))
 
     def _default_elements(self, mark: _Mark, t: Type, keep: bool) -> None:
         """Element types that no parameter mentions get their defaults: f32 for floats, i32 for other numbers."""
@@ -427,7 +453,12 @@ class Declarations(Expressions):
         if not outcome.troubles:
             return
         namer = Namer(self.state)
-        namer.plan([s for s in self.state.rigid if self.state.levels.get(s, 0) >= self.state.level])
+        # In a sentence about an index, a dimension of the same name would confuse.
+        namer.taken |= {s.name for x in outcome.troubles if isinstance(x, Refuted) for s, _ in x.ends}
+        mentioned = [s for e in problem.equals for d in (e.left, e.right) for s in self.state.dimension(d).variables]
+        mentioned += [s for u in problem.uses for s in self.state.dimension(u.target).variables]
+        mentioned += [s for o in problem.obligations for s in o.relation.variables]
+        namer.plan([s for s in mentioned if s in self.state.rigid])
         namer.plan(symbols_of(self.state, t))
         origins = tuple((self.state.dimension(dim), span) for dim, span in self.origins)
         words = Words(namer.dim, origins, tuple(self.annotations), where)

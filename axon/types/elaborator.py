@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from axon import syntax as S
@@ -33,13 +34,14 @@ class Env:
     def within(self, scope: Scope) -> Env:
         return replace(self, scope=scope)
 
-    def guarded(self, facts: tuple[Relation, ...]) -> Env:
+    def guarded(self, facts: tuple[Relation, ...], exact: bool) -> Env:
+        """Under a condition, of which `facts` say everything if they are exact."""
         c = self.context
-        return replace(self, context=Context(c.indices, c.guards + facts, True))
+        return replace(self, context=Context(c.indices, c.guards + facts, True, c.doubtful or not exact))
 
     def indexed(self, indices: tuple[tuple[Symbol, Dim], ...], scope: Scope) -> Env:
         c = self.context
-        return Env(scope, Context(c.indices + indices, c.guards, c.guarded), True)
+        return Env(scope, replace(c, indices=c.indices + indices), True)
 
 
 class Elaborator(ABC):
@@ -49,8 +51,12 @@ class Elaborator(ABC):
         self.state = State()
         self.diagnostics: list[Diagnostic] = []
         self.deferred: list[Deferred] = []
+        self.defining: list[str] = []  # the declarations around
+        self.later: dict[str, Span] = {}  # what the rest of the file defines
+        self.importable: Callable[[S.Name], bool] = lambda name: False  # whether there is a module of a name
         self.consequences = 0  # uses of broken declarations, which were reported where they stand
         self.literals: list[tuple[int, Tensor, Span]] = []  # integer literals, whose values must fit their types
+        self.coercions: list[tuple[Type, Type, Span]] = []
         self.origins: list[tuple[Dim, Span]] = []  # where annotations mention sizes
         self.inner: list[tuple[str, Span, Type]] = []  # what the names inside declarations turned out to be
 
@@ -118,11 +124,13 @@ class Elaborator(ABC):
         except DimensionTooLarge:
             self.too_complex(span)
             return
-        reason = Reason(span, f"`{name}` needs {{}} here")
-        if relation.op == "=":
-            self.equal(relation.left, relation.right, Reason(span, f"`{name}` needs {relation} here"))
-        else:
-            self.oblige(relation, context, reason)
+        reason = Reason(span, f"`{name}` needs {fact.relation}")
+        if relation.op == "=" and not relation.left.quotients and not relation.right.quotients:
+            self.equal(relation.left, relation.right, reason)
+        elif relation.trivial is not True:
+            mentioned = sorted(fact.relation.variables, key=lambda s: s.id)
+            subject = tuple((s.name, instance.dims[s]) for s in mentioned if s in instance.dims)
+            self.state.obligations.append(Obligation(relation, context, reason, subject=subject))
 
     def too_complex(self, span: Span) -> None:
         from axon.diagnostics import Label

@@ -44,7 +44,7 @@ def sort_of(state: State, t: Type) -> str:
 
 def mismatch(state: State, m: Mismatch, left: Type, right: Type, reason: Reason) -> Diagnostic:
     """Two whole types that did not unify: left is what stands in the source, right what is needed there."""
-    namer = Namer(state)
+    namer = Namer(state, classes=True)
     label = Label(reason.span, reason.text)
     sides = tuple(Label(s.span, s.text) for s in reason.sides if "{}" not in s.text)
     have, need = show_type(namer, left), show_type(namer, right)
@@ -82,6 +82,8 @@ def _elements(
     whole: tuple[str, ...],
 ) -> Diagnostic:  # fmt: skip
     first, second = show_element(namer, a), show_element(namer, b)
+    if len(sides) == 2:  # the sides were worded before the variables had names
+        sides = (Label(sides[0].span, f"this is {first}"), Label(sides[1].span, f"this is {second}"))
     rigid = next((e for e in (a, b) if isinstance(e, ElementVar)), None)
     if rigid is not None:
         name = namer.variable(rigid.symbol, "a")
@@ -246,6 +248,20 @@ def bad_subscript(state: State, t: Type, span: Span) -> Diagnostic:
     elif isinstance(t, Tensor):
         helps = (Suggestion("write `cast i32 …` if it is meant to be an index"),)
     return Diagnostic("AX0215", "an index must be an i32 or i64", (Label(span, f"this has type {text}"),), (), helps)
+
+
+def subscript_count(state: State, shape: Shape, count: int, span: Span, name: str) -> Diagnostic:
+    rank = len(shape)
+    if not rank:
+        return Diagnostic("AX0203", f"`{name}` is a scalar: it has no dimension to index", (Label(span, "indexed here"),))
+    given = f"{count} subscript{'s' * (count != 1)}"
+    shown = show_shape(Namer(state), shape)
+    helps: tuple[Suggestion, ...] = ()
+    if count < rank:
+        start = span.text[: span.text.rindex("]")] if span.text.endswith("]") else f"{name}[…"
+        helps = (Suggestion(f"to keep the other dimensions, write `{start}, ..]`"),)
+    label = Label(span, f"read here with {given}")
+    return Diagnostic("AX0203", f"`{name}` has rank {rank}, and takes {rank} subscripts", (label,), (f"its shape is [{shown}]",), helps)
 
 
 def matmul_rank(state: State, shape: Shape, span: Span, side: str) -> Diagnostic:

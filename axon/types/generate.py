@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import assert_never
 
 from axon import builtins
@@ -12,14 +13,15 @@ from axon.element import FLOAT, NUM, Element
 from axon.names import Symbol, fresh
 from axon.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, ValueName, unknown, unknown_member
 from axon.shapes.constraint import Reason, Side
-from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
 from axon.source import Span
 from axon.types import errors
-from axon.types.comprehension import Comprehensions, _excerpt, facts, symbolic
+from axon.types.comprehension import Comprehensions, _excerpt, exact, facts, symbolic
 from axon.types.constraint import Lift, Member, Product
 from axon.types.elaborator import Env
 from axon.types.scheme import instantiate_type
+from axon.types.show import Namer, show_element
 from axon.types.type import (
     POISON,
     UNIT,
@@ -46,9 +48,9 @@ class Expressions(Comprehensions):
             case S.Var():
                 return self._variable(env, expr)
             case S.Int(value):
-                t = scalar(self.state.element_var(NUM))
-                self.literals.append((value, t, expr.span))
-                return T.Literal(value, type=t, span=expr.span)
+                number = scalar(self.state.element_var(NUM))
+                self.literals.append((value, number, expr.span))
+                return T.Literal(value, type=number, span=expr.span)
             case S.Float(value):
                 return T.Literal(value, type=scalar(self.state.element_var(FLOAT)), span=expr.span)
             case S.Operator(op):
@@ -103,8 +105,8 @@ class Expressions(Comprehensions):
             case _:
                 assert_never(expr)
 
-    def let(self, env: Env, e: S.Let, expected: Type | None) -> T.Expr:
-        raise NotImplementedError
+    @abstractmethod
+    def let(self, env: Env, e: S.Let, expected: Type | None) -> T.Expr: ...
 
     def _broken(self, span: Span) -> T.Expr:
         return T.Literal(0, type=POISON, span=span)
@@ -118,9 +120,25 @@ class Expressions(Comprehensions):
                 note = f"`..{e.name}` is a run of indices; it stands in accesses alone"
                 self.report(unknown("value", e.name, e.span, env.scope.names(), note=note))
             else:
-                self.report(unknown("value", e.name, e.span, env.scope.names()))
+                self.report(self._unknown_value(env, e))
             return self._broken(e.span)
         return self._entity(env, entity, e.name, e.span, dims, span or e.span)
+
+    def _unknown_value(self, env: Env, e: S.Var) -> Diagnostic:
+        """Why a name is not known: it is defined further down, it is a module, or it is misspelt."""
+        label = Label(e.span, "not defined here")
+        if e.name in self.defining:
+            note = "there is no recursion: a program is a finite graph"
+            help_ = Suggestion("to repeat something, write `loop (state = start) for _ < steps => …`")
+            return Diagnostic("AX0401", f"`{e.name}` cannot use itself", (Label(e.span, "inside its own definition"),), (note,), (help_,))
+        if e.name in self.later:
+            where = Label(self.later[e.name], "defined here, below")
+            help_ = Suggestion("move its declaration above this one")
+            return Diagnostic("AX0401", f"`{e.name}` is used before it is defined", (label, where), (), (help_,))
+        if self.importable(S.Name(e.name, e.span)):
+            help_ = Suggestion(f"write `import {e.name}` at the top of the file")
+            return Diagnostic("AX0401", f"`{e.name}` is a module that is not imported", (label,), (), (help_,))
+        return unknown("value", e.name, e.span, env.scope.names())
 
     def _entity(
         self, env: Env, entity: Entity, name: str, at: Span, dims: tuple[S.Dim, ...] | None, span: Span
@@ -190,8 +208,8 @@ class Expressions(Comprehensions):
         instance = self.instantiate(scheme, span, name, env.context)
         return T.Builtin(name, type=instantiate_type(self.state, scheme.type, instance), span=span)
 
-    def builtin_scheme(self, name: str) -> Scheme:
-        raise NotImplementedError
+    @abstractmethod
+    def builtin_scheme(self, name: str) -> Scheme: ...
 
     def _operator(self, op: str, span: Span) -> T.Expr:
         if op == "@":
@@ -234,14 +252,14 @@ class Expressions(Comprehensions):
                 return self._broken(e.span)
 
     def _call(self, env: Env, f: T.Expr, arguments: list[T.Expr], span: Span, name: str) -> T.Expr:
-        pointwise = self._pointwise(f, arguments, span)
+        pointwise = self._pointwise(env, f, arguments, span)
         if pointwise is not None:
             return pointwise
         t = self._apply(f, arguments, name, env)
         call: T.Expr = T.Call(f, tuple(arguments), type=t, span=span)
         return self._open(env, call)
 
-    def _pointwise(self, f: T.Expr, arguments: list[T.Expr], span: Span) -> T.Expr | None:
+    def _pointwise(self, env: Env, f: T.Expr, arguments: list[T.Expr], span: Span) -> T.Expr | None:
         """Functions of the language broadcast like operators."""
         match f:
             case T.Builtin(name=name) if name in builtins.UNARY and len(arguments) == 1:
@@ -251,7 +269,11 @@ class Expressions(Comprehensions):
                     return self._broken(span)
                 return T.Unary(name, arguments[0], type=t, span=span)
             case T.Builtin(name=name) if name in builtins.BINARY and len(arguments) == 2:
-                return self._elementwise(name, builtins.BINARY[name], False, *arguments, f.span, span, f"`{name}`")
+                left, right = arguments
+                found = self._elementwise(name, builtins.BINARY[name], False, left, right, f.span, span, f"`{name}`")
+                if isinstance(left, T.Dimension) or isinstance(right, T.Dimension):
+                    return self._symbolic(env, name, left, right, found)
+                return found
         return None
 
     def _apply(self, f: T.Expr, arguments: list[T.Expr], name: str, env: Env) -> Type:
@@ -348,20 +370,19 @@ class Expressions(Comprehensions):
 
     def _binary(self, env: Env, e: S.Binary) -> T.Expr:
         if e.op == "|>":
-            argument = self.infer(env, e.left)
-            f = self.infer(env, e.right)
-            return self._call(env, f, [argument], e.span, _excerpt(e.right.span))
+            return self._application(env, S.Apply(e.right, e.left, span=e.span))
         left = self.infer(env, e.left)
         inner = env
         if e.op in ("andalso", "orelse"):
-            inner = env.guarded(facts(left, e.op == "andalso"))
+            holds = e.op == "andalso"
+            inner = env.guarded(facts(left, holds), exact(left, holds))
         right = self.infer(inner, e.right)
         if e.op == "@":
             return self._matmul(left, right, e)
         name, allowed, gives_bool = builtins.OPERATORS[e.op]
         found = self._elementwise(name, allowed, gives_bool, left, right, e.op_span, e.span, f"`{e.op}`")
         if isinstance(left, T.Dimension) or isinstance(right, T.Dimension):
-            return self._symbolic(env, name, left, right, found, e.op_span)
+            return self._symbolic(env, name, left, right, found)
         return found
 
     def _elementwise(
@@ -387,7 +408,7 @@ class Expressions(Comprehensions):
         result = Tensor(Element.BOOL if gives_bool else a.element, shape)
         return T.Binary(name, left, right, type=result, span=span)
 
-    def _symbolic(self, env: Env, op: str, left: T.Expr, right: T.Expr, found: T.Expr, at: Span) -> T.Expr:
+    def _symbolic(self, env: Env, op: str, left: T.Expr, right: T.Expr, found: T.Expr) -> T.Expr:
         """Arithmetic on dimensions and indices stays symbolic where it can."""
         a, b = symbolic(left), symbolic(right)
         if a is None or b is None or isinstance(found.type, Poison):
@@ -405,8 +426,6 @@ class Expressions(Comprehensions):
                     self.oblige(Relation(b, ">=", Dim.of(1)), env.context, Reason(right.span, text))
                     dim = a // b if op == "div" else a % b
                 case "max" | "min":
-                    from axon.shapes.dimension import maximum, minimum
-
                     dim = (maximum if op == "max" else minimum)(a, b)
                 case _:
                     return found
@@ -514,6 +533,7 @@ class Expressions(Comprehensions):
         loose = self._loosen(t)
         if not self.unify(value.type, loose, Reason(e.value.span, "`as` changes what is known of sizes, nothing else")):
             return self._broken(e.span)
+        self.coercions.append((value.type, t, e.span))
         return T.Coerce(value, type=t, span=e.span)
 
     def _loosen(self, t: Type) -> Type:
@@ -535,8 +555,8 @@ class Expressions(Comprehensions):
 
     def _if(self, env: Env, e: S.If, expected: Type | None) -> T.Expr:
         condition = self.condition(env, e.condition, "the condition of `if`")
-        then = self.infer(env.guarded(facts(condition, True)), e.then, expected)
-        otherwise = self.infer(env.guarded(facts(condition, False)), e.otherwise, expected)
+        then = self.infer(env.guarded(facts(condition, True), exact(condition, True)), e.then, expected)
+        otherwise = self.infer(env.guarded(facts(condition, False), exact(condition, False)), e.otherwise, expected)
         sides = (Side(e.otherwise.span, "the `else` branch has {}"), Side(e.then.span, "the `then` branch has {}"))
         text = "the branches of an `if` have one type and shape"
         if not self.unify(otherwise.type, then.type, Reason(e.otherwise.span, text, sides)):
@@ -548,10 +568,7 @@ class Expressions(Comprehensions):
         return T.If(condition, then, otherwise, type=t, span=e.span)
 
 
+
 def _type_words(expressions: Expressions, t: Tensor) -> str:
-    from axon.types.show import Namer, show_element
-
-    allowed = expressions.state.allowed_of(t.element)
-    return show_element(Namer(expressions.state), t.element) if len(allowed) == 1 else errors.class_name(allowed)
-
-
+    """What the elements of a tensor are, for people."""
+    return show_element(Namer(expressions.state, classes=True), t.element)

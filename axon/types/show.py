@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from axon.element import Element
+from axon.element import FLOAT, INT, NUM, Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
@@ -31,6 +31,8 @@ from axon.types.type import (
 from axon.types.unify import State
 
 _LETTERS = "nmkpqrtuvwxyzabcdefghijls"
+_ROW_LETTERS = "stuvwxyz"
+_CLASSES = {FLOAT: "float", INT: "int", NUM: "number"}
 _MAX = 4_000  # characters of a type shown in a message
 
 
@@ -39,6 +41,7 @@ class Namer:
     """Gives each variable one name within one text."""
 
     state: State
+    classes: bool = False  # call an element type that is not known by what it may be: "a number"
     names: dict[Symbol, str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
 
@@ -59,7 +62,8 @@ class Namer:
         if symbol not in self.names:
             name = symbol.name
             if not name or name == "_" or name in self.taken:
-                name = next(n for n in self._all(_LETTERS) if n not in self.taken)
+                letters = _ROW_LETTERS if symbol in self.state.row_symbols else _LETTERS
+                name = next(n for n in self._all(letters) if n not in self.taken)
             self.names[symbol] = name
             self.taken.add(name)
         return self.names[symbol]
@@ -122,7 +126,13 @@ def symbols_of(state: State, t: Type) -> list[Symbol]:
 
 def show_element(namer: Namer, e: ElementType) -> str:
     e = namer.state.element(e)
-    return e.value if isinstance(e, Element) else namer.variable(e.symbol, "abcdefgh")
+    if isinstance(e, Element):
+        return e.value
+    if namer.classes and e.symbol not in namer.state.rigid:
+        known = _CLASSES.get(namer.state.allowed_of(e))
+        if known is not None:
+            return known
+    return namer.variable(e.symbol, "abcdefgh")
 
 
 def show_dim(namer: Namer, dim: Dim) -> str:

@@ -63,7 +63,7 @@ class Solver(Elaborator):
         seen: set[int] = set()
         parts = [s for t in _types(c) for s in state.parts(t, seen)]
         decisive = [s for t in _waits_for(c) for s in self._heads(t)]
-        if all(state.levels.get(s, 0) >= state.level or s in state.rigid for s in decisive):
+        if all(state.levels.get(s, 0) >= state.level for s in decisive):
             return False
         for s in parts:
             if state.levels.get(s, 0) >= state.level:
@@ -230,7 +230,8 @@ class Solver(Elaborator):
         self.equal(k, rows, Reason(c.reason.span, text, sides))
         if right[:-2] and left[:-2] != right[:-2]:
             text = "`@` needs the same batch dimensions on both sides, or a matrix on its right"
-            if not self._equal_shapes(left[:-2], right[:-2], Reason(c.reason.span, text)):
+            sides = (Side(c.spans[0], "the left side has a batch of {}"), Side(c.spans[1], "the right side has a batch of {}"))
+            if not self._equal_shapes(left[:-2], right[:-2], Reason(c.reason.span, text, sides)):
                 return
         self._set_row(c.out, (*left[:-2], i, j), c.reason)
 

@@ -46,6 +46,7 @@ class State:
     dims: dict[Symbol, Dim] = field(default_factory=dict)
     allowed: dict[Symbol, frozenset[Element]] = field(default_factory=dict)
     levels: dict[Symbol, int] = field(default_factory=dict)
+    row_symbols: set[Symbol] = field(default_factory=set)
     rigid: set[Symbol] = field(default_factory=set)
     generic: set[Symbol] = field(default_factory=set)  # quantified by a scheme
     flexible_dims: list[Symbol] = field(default_factory=list)
@@ -70,7 +71,9 @@ class State:
         return ElementVar(symbol)
 
     def row(self, name: str = "s") -> Row:
-        return Row(self._new(name))
+        found = Row(self._new(name))
+        self.row_symbols.add(found.symbol)
+        return found
 
     def dim(self, name: str = "n", named: bool = False) -> Dim:
         symbol = self._new(name)
@@ -200,8 +203,8 @@ class State:
                 raise Mismatch("class", left, right)
             self.elements[right.symbol] = left
             if isinstance(left, ElementVar):
-                self.allowed[left.symbol] = both
                 self._lower(left.symbol, self.levels[right.symbol])
+                self._allow(left, both)
             return
         raise Mismatch("element", left, right)
 
@@ -212,7 +215,13 @@ class State:
         if not both:
             raise Mismatch("class", e, allowed)
         if isinstance(e, ElementVar):
-            self.allowed[e.symbol] = both
+            self._allow(e, both)
+
+    def _allow(self, e: ElementVar, allowed: frozenset[Element]) -> None:
+        """Note what an element type may be; where that is only one, it is that."""
+        self.allowed[e.symbol] = allowed
+        if len(allowed) == 1 and e.symbol not in self.rigid:
+            (self.elements[e.symbol],) = allowed
 
     def unify_shape(self, left: Shape, right: Shape, reason: Reason) -> None:
         """Solve an equation between shapes with at most one undetermined variable; others wait until more is known."""
