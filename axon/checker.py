@@ -111,8 +111,8 @@ class _Session:
             if isinstance(decl, S.Sig):
                 continue
             if sum(d.severity == "error" for d in checker.diagnostics) >= _MAX_ERRORS:
-                note = Diagnostic("AX0411", f"more than {_MAX_ERRORS} errors; the rest of the file was not checked", severity="warning")
-                checker.report(note)
+                message = f"more than {_MAX_ERRORS} errors; the rest of the file was not checked"
+                checker.report(Diagnostic("AX0411", message, severity="warning"))
                 break
             for defined_now in _names(decl):
                 checker.later.pop(defined_now, None)
@@ -192,7 +192,7 @@ class _Session:
                 symbols[name] = entity.symbol
         inner = tuple((name, span, show_type(Namer(checker.state), t)) for name, span, t in checker.inner)
         exports = Module(source.path, values, dict(scope.aliases))
-        ordered = tuple(sorted(checker.diagnostics, key=lambda d: d.span.start if d.span is not None and d.span.file is source else -1))
+        ordered = tuple(sorted(checker.diagnostics, key=lambda d: d.span.start if d.span is not None else -1))
         return CheckedModule(
             source, ordered, signatures, declarations, schemes, symbols, checker.state, imports, inner, exports
         )

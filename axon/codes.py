@@ -19,6 +19,8 @@ NAME_CODES = {
     "AX0407": "unknown type name",
     "AX0408": "file cannot be read",
     "AX0409": "no such code",
+    "AX0410": "an imported module has errors",
+    "AX0411": "too many errors",
 }
 CALL_CODES = {
     "AX0501": "sizes break the contract",
@@ -34,6 +36,7 @@ CALL_CODES = {
 BACKEND_CODES = {
     "AX0601": "this build has no such target",
     "AX0602": "this build has no such stage",
+    "AX0603": "no GPU kernel for this yet",
 }
 
 

@@ -264,7 +264,9 @@ class Builder:
             extent = split[1] + (split[0] * (outer.extent - 1) if rising else Dim.of(0))
         return extent
 
-    def scan(self, axis: Axis, body: Sequence[Scalar], monoid: Monoid, context: Context, risky: bool, names: Sequence[str], span: Span) -> list[TensorValue]:  # fmt: skip
+    def scan(
+        self, axis: Axis, body: Sequence[Scalar], monoid: Monoid, context: Context, risky: bool, names: Sequence[str], span: Span
+    ) -> list[TensorValue]:  # fmt: skip
         """The running combination along an axis."""
         guard = conjunction(context.guards) if risky else None
         mention: list[Scalar | Dim] = [*body, *monoid.units, *monoid.combine, axis.extent]
@@ -298,7 +300,8 @@ class Builder:
         return out.symbol
 
     def loop(
-        self, initial: Sequence[TensorValue], trip: Scalar, extent: Dim, counter: Symbol, stacked: bool, context: Context, span: Span,
+        self, initial: Sequence[TensorValue], trip: Scalar, extent: Dim, counter: Symbol, stacked: bool, context: Context,
+        span: Span,
         step: Callable[[list[TensorValue]], list[TensorValue]],
     ) -> list[TensorValue]:  # fmt: skip
         """Repeat a step over states, for every index of the context at once."""

@@ -127,9 +127,9 @@ class Evaluator:
 
     def eval(self, env: Env, e: T.Expr, c: Context) -> Value:
         match e:
-            case T.Literal(value=value):
+            case T.Literal(value=written):
                 element = self._element_of(env, e.type)
-                number = value if element is Element.BOOL else float(value) if element.is_float else int(value)
+                number = written if element is Element.BOOL else float(written) if element.is_float else int(written)
                 return scalar_value(Const(number, element), element)
             case T.Dimension(dim=dim):
                 return scalar_value(Index(self.dim(env, dim)), Element.I32)
@@ -436,7 +436,7 @@ class Evaluator:
     def _name_sizes(self, env: Env, t: Type, value: Value, symbol: Symbol) -> None:
         """Find what a size that only the data decide is in a value, for the rest of the activation."""
         for leaf_type, leaf in zip(self._leaf_types(env, t), leaves(value), strict=False):
-            items = [i for i in env.frame.state.shape(leaf_type.shape)]
+            items = env.frame.state.shape(leaf_type.shape)
             if any(isinstance(i, Row) and i.symbol not in env.frame.rows for i in items):
                 continue
             flat: list[Dim | None] = []
@@ -586,7 +586,8 @@ class Evaluator:
         shape: list[Dim] = []
         plan: list[Dim | Scalar | tuple[Dim, Dim]] = []  # a subscript, or (start, step) of a kept dimension
         position = 0
-        fixed = sum(len(env.runs.get(s.symbol, ())) if isinstance(s, T.Run) else 1 for s in e.subscripts if not isinstance(s, T.Keep))
+        others = [s for s in e.subscripts if not isinstance(s, T.Keep)]
+        fixed = sum(len(env.runs[s.symbol]) if isinstance(s, T.Run) else 1 for s in others)
         for subscript in e.subscripts:
             match subscript:
                 case T.At(values=values, sizes=sizes):

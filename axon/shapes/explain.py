@@ -174,7 +174,7 @@ def _numbers(relation: Relation, words: Words) -> tuple[str, ...]:
     variables = sorted(relation.variables, key=lambda s: s.id)
     notes = []
     if len(variables) == 1:
-        held = [n for n in range(0, 65) if _holds(relation, {variables[0]: n})]
+        held = [n for n in range(65) if _holds(relation, {variables[0]: n})]
         only = f"{shown} holds only for {words.name(variables[0])} = {held[0]}" if len(held) == 1 else ""
         if not held:
             only = f"{shown} holds for no {words.name(variables[0])} up to 64"
@@ -280,7 +280,8 @@ def _refuted(r: Refuted, problem: Problem, words: Words) -> Diagnostic:
     helps = []
     if indices:
         name = indices[-1].name
-        helps.append(Suggestion(f"state a smaller bound, `{name} < …`, guard it with `if`, or read zeros outside with `x[… | 0.0]`"))
+        text = f"state a smaller bound, `{name} < …`, guard it with `if`, or read zeros outside with `x[… | 0.0]`"
+        helps.append(Suggestion(text))
     code = "AX0303" if "index" in reason.text or "slice" in reason.text else "AX0305"
     message = "this access leaves its tensor" if code == "AX0303" else "this cannot hold for the sizes here"
     return Diagnostic(code, message, labels, tuple(notes), tuple(helps))

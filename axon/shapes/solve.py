@@ -338,6 +338,8 @@ class _Solver:
 
     def _sign(self, dim: Dim) -> int:
         """1 if it is never negative, and positive for all sizes that are not degenerate; -1 if its negative is; else 0."""
+        if dim.mapping and all(c > 0 and all(isinstance(a, Symbol) for a in m) for m, c in dim.mapping.items()):
+            return 1
         wide = self._facts.assume(*(Relation(Dim.of(v), ">=", Dim.of(2)) for v in sorted(dim.variables, key=lambda v: v.id)))
         for sign in (1, -1):
             if nonnegative(self._facts, dim * sign) and positive(wide, dim * sign):

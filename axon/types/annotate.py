@@ -157,8 +157,8 @@ class Annotations(Solver):
             case S.DimName(name), S.TypeVar() | S.ShapeRun():
                 self._bad_args(arg.span, f"`{name}` stands for a dimension")
                 return False
-            case S.DimName(name), _:
-                dim = self.dim(outer, arg)
+            case S.DimName(name), (S.DimName() | S.DimInt() | S.DimNegate() | S.DimBinary() | S.DimCall()) as written:
+                dim = self.dim(outer, written)
                 inner.values[name] = ValueName(fresh(name), Scheme(I32), arg.span, dim, is_dimension=True)
                 self.origins.append((dim, arg.span))
             case S.ShapeRun(name), S.ShapeRun(other):
@@ -291,11 +291,11 @@ class Mentions:
                     self.variables.setdefault(t.name, t.span)
                 for arg in args or ():
                     match arg:
-                        case S.ShapeRun(name):
-                            self.rows.setdefault(name, arg.span)
-                        case S.TypeVar(name):
-                            self.variables.setdefault(name, arg.span)
-                        case S.DimName(name) if name in _ELEMENTS:
+                        case S.ShapeRun(run):
+                            self.rows.setdefault(run, arg.span)
+                        case S.TypeVar(variable):
+                            self.variables.setdefault(variable, arg.span)
+                        case S.DimName(element) if element in _ELEMENTS:
                             pass
                         case _:
                             self.dim(arg)

@@ -126,8 +126,8 @@ class Comprehensions(Annotations):
                         )
                     seen[name] = span
                 match binder:
-                    case S.RunBinder(name):
-                        run = self._bind_run(inner.scope, name, bound, binder.span)
+                    case S.RunBinder(run_name):
+                        run = self._bind_run(inner.scope, run_name, bound, binder.span)
                         binders.append(run)
                         items.append(run.row)
                         ranges.append(None)
@@ -513,7 +513,7 @@ class Comprehensions(Annotations):
                     kept.extend(item)
                 case T.Run():
                     pass
-        shape: Shape = tuple(i for item in items for i in item)
+        shape = tuple(i for item in items for i in item)
         rank = sum(isinstance(i, Dim) for i in shape)
         text = f"`{name}` is indexed here with {rank} subscript{'s' * (rank != 1)}"
         found = Tensor(base.element, shape)

@@ -109,12 +109,12 @@ class Declarations(Expressions):
             case S.PatternRecord(fields):
                 known = self.state.prune(t)
                 fields_types: list[tuple[str, Type]] = []
-                for name, _ in fields:
-                    found = known.get(name.text) if isinstance(known, RecordType) else None
+                for member, _ in fields:
+                    found = known.get(member.text) if isinstance(known, RecordType) else None
                     if isinstance(known, RecordType) and found is None:
-                        self.report(errors.no_field(self.state, known, name.text, name.span))
+                        self.report(errors.no_field(self.state, known, member.text, member.span))
                         found = POISON
-                    fields_types.append((name.text, found or self.state.type_var()))
+                    fields_types.append((member.text, found or self.state.type_var()))
                 if not isinstance(known, RecordType):
                     self.unify(t, RecordType(tuple(fields_types)), Reason(pattern.span, "a pattern for a record with these fields"))
                 bound_fields = tuple(
@@ -154,9 +154,9 @@ class Declarations(Expressions):
                     if not top:
                         label = Label(decl.span, "imports stand at the top of a file")
                         self.report(Diagnostic("AX0406", "an `import` cannot stand inside a `let`", (label,)))
-        for name, sig in sigs.items():
-            if name not in used:
-                message = f"there is no definition for the `sig` of `{name}`"
+        for lonely, sig in sigs.items():
+            if lonely not in used:
+                message = f"there is no definition for the `sig` of `{lonely}`"
                 self.report(Diagnostic("AX0218", message, (Label(sig.name.span, "declared here, defined nowhere below"),)))
         return tuple(out)
 

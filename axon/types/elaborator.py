@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from axon import syntax as S
 from axon import typed as T
-from axon.typed import Instance
 from axon.diagnostics import Diagnostic
 from axon.element import Element
 from axon.names import Symbol
@@ -17,6 +16,7 @@ from axon.shapes.constraint import Context, Equal, Obligation, Reason
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.relation import Relation
 from axon.source import Span
+from axon.typed import Instance
 from axon.types import errors
 from axon.types.constraint import Deferred
 from axon.types.type import Poison, Scheme, SchemeFact, Tensor, Type

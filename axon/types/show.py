@@ -15,7 +15,6 @@ from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.types.type import (
     ElementType,
-    ElementVar,
     Exists,
     Function,
     Poison,
@@ -111,11 +110,11 @@ def symbols_of(state: State, t: Type) -> list[Symbol]:
                 walk(param)
                 walk(result)
             case TupleType(items):
-                for item in items:
-                    walk(item)
+                for part in items:
+                    walk(part)
             case RecordType(fields):
-                for _, item in fields:
-                    walk(item)
+                for _, part in fields:
+                    walk(part)
             case Exists(symbol, _, body):
                 found.setdefault(symbol)
                 walk(body)

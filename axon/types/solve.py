@@ -176,7 +176,7 @@ class Solver(Elaborator):
                 return None
             pairs.append((a.pop(), b.pop()))
         out = [self._stretch(x, y, reason) for x, y in reversed(pairs)]
-        return tuple([*a, *b, *out])
+        return (*a, *b, *out)
 
     def _stretch(self, x: ShapeItem, y: ShapeItem, reason: Reason) -> ShapeItem:
         if isinstance(x, Row) or isinstance(y, Row) or x == y:
@@ -224,7 +224,8 @@ class Solver(Elaborator):
 
     def _finish_product(self, c: Product, left: Shape, right: Shape) -> None:
         i, k, rows, j = left[-2], left[-1], right[-2], right[-1]
-        assert isinstance(k, Dim) and isinstance(rows, Dim)
+        assert isinstance(k, Dim)
+        assert isinstance(rows, Dim)
         sides = (Side(c.spans[0], "the left side has {} columns"), Side(c.spans[1], "the right side has {} rows"))
         text = "`@` needs as many rows on its right as columns on its left"
         self.equal(k, rows, Reason(c.reason.span, text, sides))
@@ -285,8 +286,10 @@ class Solver(Elaborator):
             case _:
                 found = None
         if found is None:
-            wrong = errors.no_field if isinstance(c.member, str) else errors.no_position
-            self.report(wrong(self.state, value, c.member, c.span))  # type: ignore[operator]
+            if isinstance(c.member, str):
+                self.report(errors.no_field(self.state, value, c.member, c.span))
+            else:
+                self.report(errors.no_position(self.state, value, c.member, c.span))
             found = POISON
         self.unify(found, c.out, Reason(c.span, "taken here"))
         return True

@@ -180,8 +180,8 @@ class State:
             case TupleType(i1), TupleType(i2):
                 if len(i1) != len(i2):
                     raise Mismatch("tuple", left, right)
-                for a, b in zip(i1, i2, strict=True):
-                    self.unify(a, b, reason, seen)
+                for item, other in zip(i1, i2, strict=True):
+                    self.unify(item, other, reason, seen)
             case RecordType(f1), RecordType(f2):
                 if {n for n, _ in f1} != {n for n, _ in f2}:
                     raise Mismatch("record", left, right)
