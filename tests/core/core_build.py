@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
 from axon.core import (
     Axis,
     Binary,
@@ -28,10 +31,14 @@ from axon.core import (
     Value,
     element_of,
 )
+from axon.core_verify import verify
+from axon.diagnostics import AxonError
 from axon.element import Element
+from axon.interpret import run
 from axon.names import Symbol, fresh
 from axon.shapes.contract import Contract, ParameterShape
 from axon.shapes.dimension import Dim
+from axon.source import SourceFile
 
 F64, F32, F16, BF16, F8E4M3, F8E5M2, I64, I32, I8, U8, BOOL = Element
 
@@ -149,3 +156,49 @@ class Build:
             result = leaves[0] if len(leaves) == 1 else TupleOf(leaves)
         block = Block(tuple(self.ops), tuple(value.symbol for value in results))
         return Program(self.name, tuple(self.explicit), params, tuple(self.inputs), contract, block, result)
+
+
+# ── running ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+SOURCE = SourceFile("test.axon", "x[ids[i]] / n")
+R = np.random.default_rng(7)
+X = R.standard_normal((4, 5)).astype(np.float32)
+
+
+def sizes(names: str) -> tuple[Dim, ...]:
+    return tuple(Dim.of(fresh(name)) for name in names)
+
+
+def call(build: Build, result, *inputs):
+    """The results of a program, verified first."""
+    results = result if isinstance(result, tuple) else (result,)
+    program = build.program(*results)
+    verify(program)
+    outs = run(program, inputs)
+    for value, out in zip(results, outs, strict=True):
+        assert out.dtype == value.element.dtype
+    return outs if isinstance(result, tuple) else outs[0]
+
+
+def code_of(error: pytest.ExceptionInfo[AxonError]) -> str:
+    (diagnostic,) = error.value.diagnostics
+    return diagnostic.code
+
+
+def matrix(element: Element = F32):
+    b = Build()
+    n, m = sizes("nm")
+    x = b.input("x", element, n, m)
+    return b, x, ix("i", n), ix("j", m)
+
+
+def gather():
+    b = Build()
+    n, k = sizes("nk")
+    x, ids, i = b.input("x", F32, n), b.input("ids", I32, k), ix("i", k)
+    return b, i, ids, at(x, at(ids, i), checked=SOURCE.span(2, 8))
+
+
+def like(*axes: Axis) -> tuple[Axis, ...]:
+    """New axes of the same names and extents."""
+    return tuple(ix(axis.symbol.name, axis.extent) for axis in axes)
