@@ -167,10 +167,10 @@ class _Printer:
 
     def _read(self, read: Read) -> str:
         subscripts = ", ".join(
-            self.dim(subscript) if isinstance(subscript, Dim) else self.scalar(subscript)
+            self.dim(subscript) if isinstance(subscript, Dim) else self.scalar(subscript, _OR)
             for subscript in read.subscripts
         )
-        padding = "" if read.padding is None else f" | {self.scalar(read.padding)}"
+        padding = "" if read.padding is None else f" | {self.scalar(read.padding, _OR)}"
         return f"{self.name(read.tensor)}{'!' if read.checked else ''}[{subscripts}{padding}]"
 
     def body(self, head: str, bodies: tuple[Scalar, ...]) -> list[str]:
@@ -203,7 +203,7 @@ class _Printer:
                 head = f"{self.outs(outs)} = {self.domain(axes)}"
                 if reduction is not None:
                     over = ", ".join([f"{self.name(axis.symbol)} < {self.dim(axis.extent)}" for axis in reduction.axes])
-                    where = "" if reduction.where is None else f" where {self.scalar(reduction.where)}"
+                    where = "" if reduction.where is None else f" where {self.scalar(reduction.where, _OR)}"
                     head += f"{self.monoid(reduction.monoid)} {over}{where} => "
                 return self.body(head, body)
             case Scan(outs=outs, axes=axes, monoid=monoid, body=body):
