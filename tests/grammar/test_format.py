@@ -82,7 +82,7 @@ def test_the_strategies_cover_every_node() -> None:
             if isinstance(child, (tuple, s.Node, s.Name)):
                 visit(child)
 
-    @settings(max_examples=400, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=250, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(st.tuples(g.programs, g.subscripts(g.expressions)))
     def collect(nodes: tuple[s.Program, s.Subscript]) -> None:
         visit(nodes)
@@ -191,10 +191,7 @@ fun softmax x = for ..i j =>
       val z = sum k => exp (x[..i, k] - m)
   in exp (x[..i, j] - m) / z end
 sig multi_head_attention :
-  {h} ->
-  { q : f32[d, d], k : f32[d, d], v : f32[d, d] } ->
-  f32[..b, s, d] ->
-  f32[..b, s, d]
+  {h} -> { q : f32[d, d], k : f32[d, d], v : f32[d, d] } -> f32[..b, s, d] -> f32[..b, s, d]
   where h >= 1, d % h = 0
 """
 
