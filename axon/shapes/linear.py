@@ -8,7 +8,7 @@ integer tightening: each row is divided by the gcd of its coefficients and its c
 from __future__ import annotations
 
 from math import gcd
-from time import monotonic
+from time import thread_time
 from typing import TypeAlias
 
 Row: TypeAlias = "tuple[dict[int, int], int]"  # coefficients by variable, constant
@@ -22,18 +22,18 @@ class OutOfBudget(Exception):
 
 
 class Budget:
-    """Counts steps of work. The time limit is a net for machines slower than expected; steps decide normally."""
+    """Counts steps of work. Steps decide normally; the limit in seconds, of this thread's own time, is a net."""
 
     __slots__ = ("_deadline", "_steps")
 
     def __init__(self, steps: int, seconds: float) -> None:
         self._steps = steps
-        self._deadline = monotonic() + seconds
+        self._deadline = thread_time() + seconds
 
     def spend(self, steps: int = 1) -> None:
         """Raises OutOfBudget when nothing is left."""
         self._steps -= steps
-        if self._steps < 0 or (self._steps & 31 < steps and monotonic() > self._deadline):
+        if self._steps < 0 or (self._steps & 31 < steps and thread_time() > self._deadline):
             raise OutOfBudget
 
 

@@ -26,7 +26,7 @@ from axon.shapes.relation import Relation
 
 __all__ = ["Answer", "Facts", "counterexample", "nonnegative", "positive", "prove", "reduced", "unsatisfiable"]
 
-_STEPS = 3_000  # of one query
+_STEPS = 2_000  # of one query
 _SECONDS = 0.3
 _MAX_FACTS = 48  # that one query looks at
 _MAX_REDUCED = 200  # leaves of a Dim that is looked at for simplification
@@ -179,25 +179,35 @@ class _Prover:
                 return Answer.UNKNOWN
             claims = self.facts.relevant(slack.variables, _MAX_FACTS)
             can_hold, can_fail = _sampled(claims, (kind, slack))
-            near = claims[:_FEW_FACTS]
-
-            def refutes(claims: list[Claim], goal: Claim) -> bool:
-                refutation = Refutation(self, self.budget)
-                return (len(near) < len(claims) and refutation.run(near, goal)) or refutation.run(claims, goal)
-
-            if kind == ">=":
-                if not can_fail and refutes(claims, (">=", -slack - 1)):
-                    return Answer.PROVED
-            elif not can_fail:
-                if self._reduces_to_zero(claims, slack):
-                    return Answer.PROVED
-                if refutes(claims, (">=", slack - 1)) and refutes(claims, (">=", -slack - 1)):
-                    return Answer.PROVED
-            if not can_hold and refutes(claims, (kind, slack)):
+            if not can_fail and self._shown(claims, (kind, slack)):
+                return Answer.PROVED
+            if self._depth == 1:
+                self._budget = None  # the other direction gets its own
+            if not can_hold and self._refutes(claims, (kind, slack)):
                 return Answer.REFUTED
-            return Answer.UNKNOWN
         except (OutOfBudget, DimensionTooLarge):
-            return Answer.UNKNOWN
+            pass
+        return Answer.UNKNOWN
+
+    def _shown(self, claims: list[Claim], goal: Claim) -> bool:
+        """Whether the goal's negation contradicts the claims."""
+        kind, slack = goal
+        try:
+            if kind == ">=":
+                return self._refutes(claims, (">=", -slack - 1))
+            if self._reduces_to_zero(claims, slack):
+                return True
+            return self._refutes(claims, (">=", slack - 1)) and self._refutes(claims, (">=", -slack - 1))
+        except OutOfBudget:
+            if self._depth > 1:
+                raise
+            return False
+
+    def _refutes(self, claims: list[Claim], goal: Claim) -> bool:
+        """Whether the goal contradicts the claims; the first few are tried by themselves, since that is cheap."""
+        few = claims[:_FEW_FACTS]
+        refutation = Refutation(self, self.budget)
+        return (len(few) < len(claims) and refutation.run(few, goal)) or refutation.run(claims, goal)
 
     def _follows_from_one(self, slack: Dim) -> bool:
         """Whether one fact p >= 0, with slack - p plainly nonnegative, suffices."""
@@ -225,16 +235,20 @@ class _Prover:
 def _sampled(claims: list[Claim], goal: Claim) -> tuple[bool, bool]:
     """Whether the goal was seen to hold, and to fail, at assignments that satisfy the claims."""
     variables = sorted(goal[1].variables.union(*(p.variables for _, p in claims)), key=lambda v: v.id)
+    bounded = [v for v in variables if any(kind == ">=" and p.mapping.get((v,), 0) < 0 for kind, p in claims)]
     can_hold = can_fail = False
-    for pool in _POOLS:
-        values = {v: pool[i % len(pool)] for i, v in enumerate(variables)}
-        try:
-            holds = claim_holds(goal, values)
-            if (can_hold if holds else can_fail) or not all(claim_holds(claim, values) for claim in claims):
+    for least in (False, True) if bounded else (False,):
+        for pool in _POOLS:
+            values = {v: pool[i % len(pool)] for i, v in enumerate(variables)}
+            if least:  # what has an upper bound, such as an index, is 0
+                values.update(dict.fromkeys(bounded, 0))
+            try:
+                holds = claim_holds(goal, values)
+                if (can_hold if holds else can_fail) or not all(claim_holds(claim, values) for claim in claims):
+                    continue
+            except ZeroDivisionError:
                 continue
-        except ZeroDivisionError:
-            continue
-        can_hold, can_fail = can_hold or holds, can_fail or not holds
-        if can_hold and can_fail:
-            break
+            can_hold, can_fail = can_hold or holds, can_fail or not holds
+            if can_hold and can_fail:
+                return True, True
     return can_hold, can_fail

@@ -32,9 +32,12 @@ class Refutation:
     def __init__(self, signs: Signs, budget: Budget) -> None:
         self._signs = signs
         self._budget = budget
+        self._positive: set[Symbol] = set()  # fresh variables, which `signs` does not know
 
-    def run(self, claims: Iterable[Claim], *goal: Claim) -> bool:
-        claims = self._rewritten([*goal, *claims])
+    def run(self, claims: list[Claim], *goal: Claim) -> bool:
+        claims = [*goal, *claims]
+        self._budget.spend(len(claims))
+        claims = self._rewritten(claims)
         claims = [c for claim in claims for c in self._stripped(claim)]
         claims += self._definitions(p for _, p in claims)
         if self._contradictory(claims):
@@ -55,9 +58,12 @@ class Refutation:
             step = self._elimination(claims)
             if step is None:
                 break
+            self._budget.spend(len(claims))
             atom, image, i = step
             if isinstance(atom, Symbol):
                 claims = [*claims[:i], *claims[i + 1 :], (">=", image)]
+            elif self._signs.at_least_one(Dim({(atom,): 1})):
+                self._positive |= image.variables
             claims = [(kind, self._simplified(replaced(p, atom, image))) for kind, p in claims]
         return claims
 
@@ -82,7 +88,7 @@ class Refutation:
         return None
 
     def _simplified(self, dim: Dim) -> Dim:
-        return cancelled(dim, self._signs.at_least_one)
+        return cancelled(dim, self._at_least_one)
 
     # ── consequences ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -99,20 +105,25 @@ class Refutation:
             return [(kind, p), *self._divided_by_shared(p)]
         if () in p.mapping:
             return [(kind, p)]
-        for atom in dict.fromkeys(_shared(p.mapping)):
-            while len(_shared(p.mapping)) > (len(p.mapping) == 1) and atom in _shared(p.mapping) and self._at_least_one(atom):
-                p = Dim({_drop(m, atom): c for m, c in p.mapping.items()})
-        return [(kind, p)]
+        factor = tuple(atom for atom in _shared(p.mapping) if self._at_least_one(Dim({(atom,): 1})))
+        if len(p.mapping) == 1:
+            factor = factor[: p.degree - 1]  # a constant would say less
+        return [(kind, _without(p, factor))]
 
     def _divided_by_shared(self, p: Dim) -> list[Claim]:
         varying = {m: c for m, c in p.mapping.items() if m}
         shared = _shared(varying)
         if not shared or not self._nonnegative_monomial(shared):
             return []
-        return [(">=", _without(Dim(varying), shared) - 1), (">=", Dim({shared: 1}) - 1)]
+        factors = [Dim({(atom,): 1}) for atom in shared if self._signs.nonnegative_atom(atom)]
+        return [(">=", factor - 1) for factor in (_without(Dim(varying), shared), *factors)]
 
-    def _at_least_one(self, atom: Atom) -> bool:
-        return self._signs.at_least_one(Dim({(atom,): 1}))
+    def _at_least_one(self, dim: Dim) -> bool:
+        if self._positive.isdisjoint(dim.variables):
+            return self._signs.at_least_one(dim)
+        ((coefficient, monomial), *others) = dim.terms
+        known = (a in self._positive or self._signs.at_least_one(Dim({(a,): 1})) for a in monomial)
+        return not others and coefficient >= 1 and all(known)
 
     def _definitions(self, dims: Iterable[Dim]) -> list[Claim]:
         """What every quotient and minimum in the dims is known to satisfy."""
@@ -128,7 +139,7 @@ class Refutation:
                 new: list[Dim] = []
                 match atom:
                     case Quotient(a, b):
-                        if self._signs.at_least_one(b):
+                        if self._at_least_one(b):
                             new = [a - b * itself, b * itself + b - 1 - a]
                     case Minimum(items):
                         new = [item - itself for item in items]
@@ -279,10 +290,3 @@ def _shared(monomials: Iterable[Monomial]) -> Monomial:
     for atom in dict.fromkeys(first):
         shared += [atom] * min(m.count(atom) for m in (first, *others))
     return tuple(shared)
-
-
-def _drop(monomial: Monomial, atom: Atom) -> Monomial:
-    i = monomial.index(atom)
-    return monomial[:i] + monomial[i + 1 :]
-
-

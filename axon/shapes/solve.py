@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import gcd
-from time import monotonic
+from time import thread_time
 from typing import TypeAlias
 
 from axon.names import Symbol
@@ -68,7 +68,7 @@ def solve(equations: Iterable[Equation], flexible: Sequence[Symbol], facts: Fact
     solver.run()
     conflicts: list[Conflict] = []
     blamed: set[int] = set()
-    deadline = monotonic() + _MINIMISE_SECONDS
+    deadline = thread_time() + _MINIMISE_SECONDS
     for used, relation in solver.conflicts:
         core, what = _minimal(system, used, relation, flexible, facts, deadline)
         if blamed.isdisjoint(core):  # else another conflict of the same mistake
@@ -93,7 +93,7 @@ def _minimal(
     """A subset of the equations from which none can be left out without losing the conflict."""
 
     def conflict(subset: Sequence[int]) -> tuple[list[int], Relation] | None:
-        solver = _Solver(tuple(system[i] for i in subset), flexible, facts, deadline - monotonic())
+        solver = _Solver(tuple(system[i] for i in subset), flexible, facts, deadline - thread_time())
         try:
             solver.run()
         except DimensionTooLarge:
@@ -103,7 +103,7 @@ def _minimal(
         first, what = solver.conflicts[0]
         return [subset[i] for i in sorted(first)], what
 
-    if monotonic() > deadline:
+    if thread_time() > deadline:
         return used, relation
     kept = sorted(used)
     found = conflict(kept)
@@ -116,9 +116,9 @@ def _minimal(
         kept, found = found[0], fewer
     relation = found[1]
     chunk = max(len(kept) // 2, 1)
-    while monotonic() < deadline:
+    while thread_time() < deadline:
         before, position = len(kept), 0
-        while position < len(kept) > 1 and monotonic() < deadline:
+        while position < len(kept) > 1 and thread_time() < deadline:
             shorter = kept[:position] + kept[position + chunk :]
             found = conflict(shorter) if shorter else None
             if found is None:
@@ -180,7 +180,7 @@ class _Solver:
         self._watchers: dict[Symbol, set[int]] = {}  # which of them mention a flexible variable
         self._count = 0
         self._judged = 0
-        self._deadline = monotonic() + seconds  # after which nothing is looked at in depth
+        self._deadline = thread_time() + seconds  # after which nothing is looked at in depth
         self._divided: list[tuple[Relation, _Trace]] = []
         self._quotients: set[Symbol] = set()
         self._forced: list[tuple[Symbol, _Trace, Relation]] = []
@@ -409,7 +409,7 @@ class _Solver:
     def _judge(self, relation: Relation) -> Answer:
         """As `prove`, where what only degenerate sizes satisfy is refuted. See Note [Degenerate]."""
         self._judged += 1
-        if self._judged > _MAX_JUDGED or monotonic() > self._deadline:  # nobody writes so many; they must not cost too much
+        if self._judged > _MAX_JUDGED or thread_time() > self._deadline:  # nobody writes so many; they must not cost too much
             trivial = relation.trivial
             return Answer.UNKNOWN if trivial is None else Answer.PROVED if trivial else Answer.REFUTED
         answer = prove(self._facts, relation)
@@ -438,7 +438,7 @@ class _Solver:
             equations = used.equations()
             others = [e for i, e in enumerate(self._system) if i not in equations]
             if others and examined < _MAX_FORCED:
-                again = _Solver(tuple(others), self._flexible, self._given, self._deadline - monotonic())
+                again = _Solver(tuple(others), self._flexible, self._given, self._deadline - thread_time())
                 again.run(judge_degenerate=False)
                 if again._resolve(Dim.of(variable))[0] == value:
                     continue
