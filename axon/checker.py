@@ -24,7 +24,7 @@ from axon.source import SourceFile, Span
 from axon.types.declare import Declarations
 from axon.types.elaborator import Env
 from axon.types.show import Namer, show_type, signature
-from axon.types.type import Scheme
+from axon.types.type import Scheme, Type
 from axon.types.unify import State
 
 _MAX_ERRORS = 200
@@ -43,8 +43,13 @@ class CheckedModule:
     symbols: Mapping[str, Symbol]
     state: State
     imports: Mapping[str, CheckedModule]
-    inner: tuple[tuple[str, Span, str], ...] = field(default=())  # names inside declarations, and their types as text
+    names: tuple[tuple[str, Span, Type], ...] = field(default=())  # every name that is bound, also inside declarations
     exports: Module | None = None
+
+    @property
+    def inner(self) -> tuple[tuple[str, Span, str], ...]:
+        """Every name that is bound, also inside declarations, and its type as text."""
+        return tuple((name, span, show_type(Namer(self.state), t)) for name, span, t in self.names)
 
     @property
     def ok(self) -> bool:
@@ -190,11 +195,10 @@ class _Session:
                 declarations[name] = by_symbol[entity.symbol]
                 schemes[name] = scheme
                 symbols[name] = entity.symbol
-        inner = tuple((name, span, show_type(Namer(checker.state), t)) for name, span, t in checker.inner)
         exports = Module(source.path, values, dict(scope.aliases))
         ordered = tuple(sorted(checker.diagnostics, key=lambda d: d.span.start if d.span is not None else -1))
         return CheckedModule(
-            source, ordered, signatures, declarations, schemes, symbols, checker.state, imports, inner, exports
+            source, ordered, signatures, declarations, schemes, symbols, checker.state, imports, tuple(checker.inner), exports
         )
 
 

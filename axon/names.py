@@ -15,6 +15,9 @@ class Symbol:
     name: str = field(compare=False)
     id: int
 
+    def __hash__(self) -> int:  # symbols are looked up more than anything else
+        return self.id
+
     def __repr__(self) -> str:
         return f"{self.name}.{self.id}"
 

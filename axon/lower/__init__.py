@@ -17,7 +17,8 @@ from axon.core import Block, Leaf, Param, Program, RecordOf, Structure, TupleOf,
 from axon.diagnostics import AxonError, Diagnostic, Label
 from axon.element import Element
 from axon.lower.builder import Builder, Context
-from axon.lower.evaluate import Definitions, Evaluator
+from axon.lower.evaluate import Evaluator
+from axon.lower.indexing import Definitions
 from axon.lower.value import Closure, Env, Frame, Primitive, RecordValue, TensorValue, TupleValue
 from axon.lower.value import Value as Lowered
 from axon.names import Symbol, fresh
@@ -111,7 +112,7 @@ class _Lowering:
         else:
             symbol = self.checked.symbols[self.name]
             found = evaluator.eval(env, decl.value, context)
-            f = evaluator._bind(env, decl.pattern, found)[symbol]
+            f = evaluator.bind(env, decl.pattern, found)[symbol]
         return evaluator.apply(f, values, context, self.span)
 
     # ── arguments ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -112,6 +112,7 @@ class _Settler:
         assumed = [Relation(problem.resolve(r.left), r.op, problem.resolve(r.right)) for r, _ in problem.assumed]
         self.facts = Facts().assume(*assumed)
         self.solution = Solution({}, (), (), ())
+        self.solved = 0  # how many equations the solution is of
         self.stretches = list(problem.stretches)
         self.known: set[Symbol] = set()  # indices whose range is decided
         self.order = list(problem.flexible)  # what is solved for: the last first
@@ -281,6 +282,9 @@ class _Settler:
     # ── equations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _solve(self) -> None:
+        if self.solved == len(self.equals):
+            return
+        self.solved = len(self.equals)
         system = [Equation(e.left, e.right, e) for e in self.equals]
         self.solution = solve(system, self.order, self.facts)
 
@@ -347,7 +351,7 @@ class _Settler:
         owed, self.out.owed = self.out.owed, []
         broken = {t.range.symbol for t in self.out.troubles if isinstance(t, Unknown)}
         for use in self.uses:
-            if not use.padded and not use.index.variables & broken:
+            if not use.padded and not use.index.variables & broken and not self._bare(use):
                 owed.extend(self._inside(use))
         facts = self.facts.assume(*(r for r, _ in self.out.contract))
         blamed: set[int] = set()
@@ -361,6 +365,12 @@ class _Settler:
                 self.out.troubles.append(TooLarge(obligation.reason))
             if len(self.out.troubles) > before:
                 blamed.add(obligation.reason.span.start)
+
+    def _bare(self, use: Use) -> bool:
+        """Whether an access is by an index that runs over just this dimension: nothing to prove."""
+        symbol = use.index.symbol
+        extent = next((e for s, e in use.context.indices if s == symbol), None)
+        return extent is not None and self._now(extent) == self._now(use.target)
 
     @staticmethod
     def _inside(use: Use) -> tuple[Obligation, ...]:

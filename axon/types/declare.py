@@ -474,7 +474,7 @@ class Declarations(Expressions):
         dims: dict[Symbol, None] = {}
         mine = [s for s in state.parts(t, set()) if state.levels.get(s, 0) > state.level]
         mine += [s for f in facts for s in f.relation.variables if state.levels.get(s, 0) > state.level]
-        rowset = self._rows(t)
+        rowset, type_vars = self._rows(t), self._type_vars(t)
         bound = self._bound(t)
         for symbol in mine:
             if symbol in explicit or symbol in bound:
@@ -483,7 +483,7 @@ class Declarations(Expressions):
                 elements[symbol] = state.allowed[symbol]
             elif symbol in rowset:
                 rows[symbol] = None
-            elif symbol in self._type_vars(t):
+            elif symbol in type_vars:
                 types[symbol] = None
             elif symbol not in state.data_sizes:
                 dims[symbol] = None

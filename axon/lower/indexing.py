@@ -1,0 +1,384 @@
+"""Lowering of index notation: comprehensions, accesses, reductions and loops."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
+from math import prod
+from typing import TypeAlias, assert_never
+
+from axon import typed as T
+from axon.core import Axis, Convert, Index, Local, Monoid, Read, Scalar, Select, element_of
+from axon.core import Binary as CoreBinary
+from axon.element import Element
+from axon.lower.builder import Builder, Context
+from axon.lower.scalars import as_scalar, integer, simplified
+from axon.lower.tensors import ONE, along, choice, leaves, ordered, rebuild, scalar_value, unit_of, widened
+from axon.lower.value import Env, Frame, Subscripts, TensorValue, TupleValue, Value
+from axon.names import Symbol, fresh
+from axon.shapes.dimension import Dim
+from axon.source import Span
+from axon.types.type import ElementType, ElementVar, Row, Shape, Tensor, Type
+from axon.types.unify import State
+
+Definitions: TypeAlias = "dict[Symbol, tuple[T.Decl, State]]"
+
+
+class Indexing(ABC):
+    def __init__(self, builder: Builder, definitions: Definitions) -> None:
+        self.b = builder
+        self.definitions = definitions
+        self.globals: dict[Symbol, Value] = {}
+
+    @abstractmethod
+    def eval(self, env: Env, e: T.Expr, c: Context) -> Value: ...
+
+    @abstractmethod
+    def apply(self, f: Value, arguments: Sequence[Value], c: Context, span: Span) -> Value: ...
+
+    @abstractmethod
+    def bind(self, env: Env, pattern: T.Pattern, value: Value) -> dict[Symbol, Value]: ...
+
+    def scalar(self, env: Env, e: T.Expr, c: Context) -> Scalar:
+        value = self.eval(env, e, c)
+        assert isinstance(value, TensorValue)
+        return value.at(())
+
+    # ── what the checker's variables stand for ─────────────────────────────────────────────────────────────────────────
+
+    def dim(self, env: Env, dim: Dim) -> Dim:
+        dim = env.frame.state.dimension(dim)
+        image = {s: env.dims.get(s) or env.frame.dims.get(s) or Dim.of(s) for s in dim.variables}
+        return dim.substitute(image)
+
+    def element(self, env: Env, element: ElementType) -> Element:
+        element = env.frame.state.element(element)
+        if isinstance(element, ElementVar):
+            found = env.frame.elements.get(element.symbol)
+            return found if found is not None else Element.F32
+        return element
+
+    def shape(self, env: Env, shape: Shape) -> tuple[Dim, ...]:
+        out: list[Dim] = []
+        for item in env.frame.state.shape(shape):
+            if isinstance(item, Row):
+                out.extend(env.frame.rows.get(item.symbol, ()))
+            else:
+                out.append(self.dim(env, item))
+        return tuple(out)
+
+    def instance(self, env: Env, target: Frame, instance: T.Instance) -> Frame:
+        """The frame of a function's activation: its variables are what they are at this use."""
+        return Frame(
+            target.state,
+            {**target.elements, **{s: self.element(env, e) for s, e in instance.elements.items()}},
+            {**target.rows, **{s: self.shape(env, r) for s, r in instance.rows.items()}},
+            {**target.dims, **{s: self.dim(env, d) for s, d in instance.dims.items()}},
+        )
+
+    def _element_of(self, env: Env, t: Type) -> Element:
+        t = env.frame.state.prune(t)
+        assert isinstance(t, Tensor)
+        return self.element(env, t.element)
+
+    # ── index notation ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _axes(self, env: Env, binders: tuple[T.Binder, ...]) -> tuple[Env, list[Axis], list[list[Axis]]]:
+        """Axes for binders, in scope; and which of them make each dimension of the result."""
+        axes: list[Axis] = []
+        groups: list[list[Axis]] = []
+        for binder in binders:
+            match binder:
+                case T.Indices(symbols=symbols, extents=extents):
+                    new = [Axis(fresh(s.name), self.dim(env, x)) for s, x in zip(symbols, extents, strict=True)]
+                    env = env.with_indices({s: Dim.of(a.symbol) for s, a in zip(symbols, new, strict=True)}, {})
+                    groups.append(new)
+                case T.Run(symbol=symbol, row=row):
+                    shape = self.shape(env, (row,))
+                    new = [Axis(fresh(symbol.name.strip(".") or "i"), x) for x in shape]
+                    env = env.with_indices({}, {symbol: tuple(Dim.of(a.symbol) for a in new)})
+                    groups += [[a] for a in new]
+                case _:
+                    assert_never(binder)
+            axes += new
+        return env, axes, groups
+
+    def _for(self, env: Env, e: T.For, c: Context) -> Value:
+        inner, axes, groups = self._axes(env, e.binders)
+        before = self.b.risk
+        body = self.eval(inner, e.body, c.with_axes(axes))
+        risky = self.b.risk > before
+        if all(len(g) == 1 for g in groups):
+            return self._collect(body, axes, c, risky)
+        return rebuild(body, [self._flattened(leaf, axes, groups, c, risky) for leaf in leaves(body)])
+
+    def _collect(self, body: Value, axes: list[Axis], c: Context, risky: bool) -> Value:
+        """The tensors of a comprehension's body, for all indices."""
+        return rebuild(body, [self._collected(leaf, axes, c, risky) for leaf in leaves(body)])
+
+    def _collected(self, leaf: TensorValue, axes: list[Axis], c: Context, risky: bool) -> TensorValue:
+        own = [Axis(fresh("i"), extent) for extent in leaf.shape]
+        before = self.b.risk
+        scalar = leaf.at(tuple(Dim.of(a.symbol) for a in own))
+        risky = risky or self.b.risk > before or leaf.guarded
+        every = [*axes, *own]
+        view = self._as_view(scalar, every)
+        if view is not None and not (risky and c.guards):
+            return view
+        return self.b.compute(every, (scalar,), c, risky, ("t",))[0]
+
+    def _as_view(self, scalar: Scalar, axes: list[Axis]) -> TensorValue | None:
+        """A comprehension that only reads each element from somewhere needs no storage: a transposition, a slice, a row."""
+        if not isinstance(scalar, Read) or scalar.padding is not None or scalar.checked is not None:
+            return None
+        own = {a.symbol: n for n, a in enumerate(axes)}
+        plan: list[Dim] = []
+        for subscript in scalar.subscripts:
+            if not isinstance(subscript, Dim) or not _linear(subscript, own):
+                return None
+            plan.append(subscript)
+
+        def at(s: Subscripts) -> Scalar:
+            if all(isinstance(x, Dim) for x in s):
+                image = {symbol: s[n] for symbol, n in own.items()}
+                return Read(scalar.tensor, tuple(d.substitute(image) for d in plan), scalar.element)  # type: ignore[arg-type]
+            subscripts = tuple(self._shifted(d, own, s) for d in plan)
+            return Read(scalar.tensor, subscripts, scalar.element)
+
+        return TensorValue(scalar.element, tuple(a.extent for a in axes), at)
+
+    def _shifted(self, d: Dim, own: dict[Symbol, int], s: Subscripts) -> Dim | Scalar:
+        """A symbolic subscript where some of its axes stand for computed indices."""
+        computed = [x for x in own if x in d.variables and not isinstance(s[own[x]], Dim)]
+        image = {x: s[n] for x, n in own.items() if x in d.variables and x not in computed}
+        d = d.substitute(image)  # type: ignore[arg-type]
+        out: Scalar | None = None
+        for x in computed:
+            split = d.linear_in(x)
+            assert split is not None, "a view's subscripts are linear in its axes"
+            index = as_scalar(s[own[x]])
+            if element_of(index) is not Element.I32:
+                index = Convert(index, Element.I32)
+            term = index if split[0] == ONE else CoreBinary("mul", index, Index(split[0]))
+            out = term if out is None else CoreBinary("add", out, term)
+            d = split[1]
+        if out is None:
+            return d
+        return out if d == Dim.of(0) else CoreBinary("add", out, Index(d))
+
+    def _flattened(self, leaf: TensorValue, axes: list[Axis], groups: list[list[Axis]], c: Context, risky: bool) -> TensorValue:
+        """A comprehension in which several indices make one dimension: the first of them varies slowest."""
+        own = [Axis(fresh("i"), extent) for extent in leaf.shape]
+        before = self.b.risk
+        scalar = leaf.at(tuple(Dim.of(a.symbol) for a in own))
+        risky = risky or self.b.risk > before or leaf.guarded
+        outer = [Axis(fresh("_".join(a.symbol.name for a in g)), prod((a.extent for a in g), start=ONE)) for g in groups]
+        image: dict[Symbol, Dim] = {}
+        for axis, group in zip(outer, groups, strict=True):
+            rest = Dim.of(axis.symbol)
+            for part in reversed(group[1:]):
+                image[part.symbol], rest = rest % part.extent, rest // part.extent
+            image[group[0].symbol] = rest
+        return self.b.compute([*outer, *own], (scalar,), c, risky, ("t",), image=image)[0]
+
+    def _stored(self, value: TensorValue, c: Context) -> TensorValue:
+        return self.b.store(value, c) if value.lazy else value
+
+    def _access(self, env: Env, e: T.Access, c: Context) -> Value:
+        base = self.eval(env, e.base, c)
+        default = None if e.default is None else self.scalar(env, e.default, c)
+        return rebuild(base, [self._access_leaf(env, e, leaf, default, c) for leaf in leaves(base)])
+
+    def _access_leaf(self, env: Env, e: T.Access, base: TensorValue, default: Scalar | None, c: Context) -> TensorValue:
+        base = self._stored(base, c)
+        shape: list[Dim] = []
+        plan: list[Dim | Scalar | tuple[Dim, Dim]] = []  # a subscript, or (start, step) of a kept dimension
+        position = 0
+        others = [s for s in e.subscripts if not isinstance(s, T.Keep)]
+        fixed = sum(len(env.runs[s.symbol]) if isinstance(s, T.Run) else 1 for s in others)
+        for subscript in e.subscripts:
+            match subscript:
+                case T.At(values=values, sizes=sizes):
+                    scalars = [self.scalar(env, v, c) for v in values]
+                    plan.append(self._subscript(env, scalars, sizes))
+                    position += 1
+                case T.Run(symbol=symbol):
+                    plan += env.runs[symbol]
+                    position += len(env.runs[symbol])
+                case T.Keep():
+                    count = len(base.shape) - fixed
+                    for extent in base.shape[position : position + count]:
+                        plan.append((Dim.of(0), ONE))
+                        shape.append(extent)
+                    position += count
+                case T.Slice(start=start, stop=stop, step=step):
+                    a, s = self.dim(env, start), self.dim(env, step)
+                    b = base.shape[position] if stop is None else self.dim(env, stop)
+                    plan.append((a, s))
+                    shape.append(b - a if s == ONE else (b - a + s - 1) // s)
+                    position += 1
+                case _:
+                    assert_never(subscript)
+        for extent in base.shape[position:]:  # a part of a record with more dimensions than subscripts
+            plan.append((Dim.of(0), ONE))
+            shape.append(extent)
+
+        def subscripts(kept: Subscripts) -> Subscripts:
+            rest = iter(kept)
+            return tuple(along(p, next(rest)) if isinstance(p, tuple) else p for p in plan)
+
+        if default is not None:
+            return self._padded(base, tuple(shape), subscripts, default)
+        own = [Axis(fresh("i"), extent) for extent in shape]
+        before = self.b.risk
+        probe = self.b.read(base, subscripts(tuple(Dim.of(a.symbol) for a in own)), c.with_axes(own), e.span)
+        risky = self.b.risk > before
+        if not shape:
+            return scalar_value(probe, base.element)
+        if isinstance(probe, Read) and probe.checked is not None:
+            return self.b.compute(own, (probe,), c, True, ("t",))[0]
+        return TensorValue(base.element, tuple(shape), lambda s: base.at(subscripts(s)), guarded=risky)
+
+    def _subscript(self, env: Env, scalars: list[Scalar], sizes: tuple[Dim, ...]) -> Dim | Scalar:
+        """One subscript; of a split, the indices with the first varying slowest."""
+        whole = scalars[0]
+        for scalar, size in zip(scalars[1:], sizes[1:], strict=False):
+            extent = self.dim(env, size)
+            whole = simplified("add", simplified("mul", whole, Index(extent)), scalar)
+        found = integer(whole)
+        return whole if found is None else found
+
+    def _padded(
+        self, base: TensorValue, shape: tuple[Dim, ...], subscripts: Callable[[Subscripts], Subscripts], default: Scalar
+    ) -> TensorValue:
+        stored = base
+
+        def at(s: Subscripts) -> Scalar:
+            found = stored.at(subscripts(s))
+            if isinstance(found, Read) and stored.symbol is not None:
+                return Read(found.tensor, found.subscripts, found.element, default)
+            inside: Scalar | None = None
+            for subscript, size in zip(subscripts(s), stored.shape, strict=True):
+                i = as_scalar(subscript)
+                ok = CoreBinary("and", CoreBinary("ge", i, Index(Dim.of(0))), CoreBinary("lt", i, Index(size)))
+                inside = ok if inside is None else CoreBinary("and", inside, ok)
+            return found if inside is None else Select(inside, found, default)
+
+        if not shape:
+            return scalar_value(at(()), base.element)
+        return TensorValue(base.element, shape, at, lazy=True)
+
+    # ── reductions ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _reduce(self, env: Env, e: T.Reduce, c: Context) -> Value:
+        inner, axes, _ = self._axes(env, e.binders)
+        inside = c.with_axes(axes)
+        before = self.b.risk
+        where = None
+        if e.where is not None:
+            where = self.scalar(inner, e.where, inside)
+            inside = inside.guarded(where)
+        if e.kind == "custom":
+            return self._reduce_by(env, inner, axes, e, c, inside, where, before)
+        body = self.eval(inner, e.body, inside)
+        assert isinstance(body, TensorValue)
+        own = [Axis(fresh("i"), extent) for extent in body.shape]
+        scalar = body.at(tuple(Dim.of(a.symbol) for a in own))
+        risky = self.b.risk > before or body.guarded
+        if e.kind in ("argmax", "argmin"):
+            positions = [Index(Dim.of(a.symbol)) for a in axes]
+            found = self.b.compute(
+                own, (scalar, *positions), c, risky, [e.kind] * len(axes), (axes, Monoid(e.kind), where), e.span
+            )  # fmt: skip
+            return found[0] if len(found) == 1 else TupleValue(tuple(found))
+        if not axes:  # over a shape variable that stands for no dimensions: one element
+            return body if where is None else choice(where, body, unit_of(e.kind, body))
+        return self.b.compute(own, (scalar,), c, risky, (e.kind,), (axes, Monoid(e.kind), where), e.span)[0]
+
+    def _reduce_by(
+        self, env: Env, inner: Env, axes: list[Axis], e: T.Reduce, c: Context, inside: Context, where: Scalar | None, before: int
+    ) -> Value:  # fmt: skip
+        assert e.monoid is not None
+        monoid = self.eval(env, e.monoid, c)
+        assert isinstance(monoid, TupleValue)
+        f, unit = monoid.items
+        body = self.eval(inner, e.body, inside)
+        parts = leaves(ordered(body, unit))
+        if not axes and where is None:
+            return body
+        if any(p.shape for p in parts) or not axes:
+            return self._fold(axes, f, unit, body, where, e, c)
+        left, right = ([fresh(n) for _ in parts] for n in ("a", "b"))
+        elements = [p.element for p in parts]
+
+        def locals_(symbols: list[Symbol]) -> Value:
+            return rebuild(unit, [scalar_value(Local(s, x), x) for s, x in zip(symbols, elements, strict=True)])
+
+        combined = self.apply(f, [locals_(left), locals_(right)], Context(), e.span)
+        results = tuple(p.at(()) for p in leaves(ordered(combined, unit)))
+        units = tuple(p.at(()) for p in leaves(unit))
+        form = Monoid("custom", units, tuple(left), tuple(right), results)
+        scalars = [p.at(()) for p in parts]
+        risky = self.b.risk > before
+        names = ["r"] * len(parts)
+        if e.scan:
+            return rebuild(unit, self.b.scan(axes[0], scalars, form, c, risky, names, e.span))
+        return rebuild(unit, self.b.compute((), scalars, c, risky, names, (axes, form, where), e.span))
+
+    def _fold(self, axes: list[Axis], f: Value, unit: Value, body: Value, where: Scalar | None, e: T.Reduce, c: Context) -> Value:
+        """A reduction or scan of tensors, one element after the other."""
+        count = prod((a.extent for a in axes), start=ONE)
+        counter = fresh("n")
+        elements = self._collect(body, axes, c, True)
+        chosen = None if where is None else self._collected(scalar_value(where, Element.BOOL), axes, c, True)
+        rest, at = Dim.of(counter), []
+        for axis in reversed(axes):
+            at.append(rest % axis.extent if axis is not axes[0] else rest)
+            rest = rest // axis.extent
+        position = tuple(reversed(at))
+        shapes = [leaf.shape[len(axes) :] for leaf in leaves(elements)]
+
+        def step(states: list[TensorValue]) -> list[TensorValue]:
+            here = [
+                TensorValue(x.element, shape, lambda s, x=x: x.at((*position, *s)))  # type: ignore[misc]
+                for x, shape in zip(leaves(elements), shapes, strict=True)
+            ]
+            old = rebuild(unit, states)
+            new = self.apply(f, [old, rebuild(unit, here)], c, e.span)
+            after = leaves(ordered(new, unit))
+            if chosen is None:
+                return after
+            taken = chosen.at(position)
+            return [choice(taken, a, b) for a, b in zip(after, states, strict=True)]
+
+        first = [widened(leaf, shape) for leaf, shape in zip(leaves(unit), shapes, strict=True)]
+        found = self.b.loop(first, Index(count), count, counter, e.scan, c, e.span, step)
+        return rebuild(unit, found)
+
+    # ── loops ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _loop(self, env: Env, e: T.Loop, c: Context) -> Value:
+        starts = [self.eval(env, init, c) for _, init in e.states]
+        whole: Value = starts[0] if len(starts) == 1 else TupleValue(tuple(starts))
+        trip = self.scalar(env, e.trip, c)
+        counter = fresh(e.counter.name if e.counter.name != "_" else "n")
+        size = integer(trip)
+        extent = size if size is not None else Dim.of(fresh("trip"))
+        inner = env.with_indices({e.counter: Dim.of(counter)}, {})
+
+        def step(states: list[TensorValue]) -> list[TensorValue]:
+            old = rebuild(whole, states)
+            parts = old.items if len(starts) > 1 and isinstance(old, TupleValue) else (old,)
+            scope = inner
+            for (pattern, _), part in zip(e.states, parts, strict=True):
+                scope = scope.with_values(self.bind(scope, pattern, part))
+            new = self.eval(scope, e.body, c)
+            return leaves(ordered(new, whole))
+
+        return rebuild(whole, self.b.loop(leaves(whole), trip, extent, counter, e.stacked, c, e.span, step))
+
+
+def _linear(dim: Dim, axes: Collection[Symbol]) -> bool:
+    """Whether a subscript is a sum of axes with coefficients, so that a computed index can stand for any of them."""
+    splits = [dim.linear_in(a) for a in dim.variables if a in axes]
+    return all(s is not None and not any(v in axes for v in s[0].variables) for s in splits)
