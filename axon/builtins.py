@@ -9,7 +9,7 @@ from axon.element import ANY, FLOAT, NUM, Element
 BOOL = frozenset({Element.BOOL})
 
 # Pointwise functions of one argument: the operation in core, and the element types they take.
-UNARY = {name: FLOAT for name in ("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "floor", "ceil", "round")}
+UNARY = dict.fromkeys(("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "floor", "ceil", "round"), FLOAT)
 UNARY |= {"abs": NUM, "sign": NUM}
 
 # Pointwise functions of two arguments.

@@ -58,7 +58,7 @@ INT = frozenset({Element.I64, Element.I32, Element.I8, Element.U8})
 NUM = FLOAT | INT
 ANY = frozenset(Element)
 
-_BITS = {e: b for e, b in zip(Element, (64, 32, 16, 16, 8, 8, 64, 32, 8, 8, 8), strict=True)}
+_BITS = dict(zip(Element, (64, 32, 16, 16, 8, 8, 64, 32, 8, 8, 8), strict=True))
 _NUMPY = {
     Element.F64: "float64", Element.F32: "float32", Element.F16: "float16", Element.I64: "int64",
     Element.I32: "int32", Element.I8: "int8", Element.U8: "uint8", Element.BOOL: "bool",

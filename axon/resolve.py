@@ -143,9 +143,7 @@ def _did_you_mean(near: str | None, span: Span) -> tuple[Suggestion, ...]:
 def unknown(what: str, name: str, span: Span, known: Iterable[str], code: str = "AX0401", note: str = "") -> Diagnostic:
     """`what` is in words: "value", "type", "shape variable"."""
     help_ = _did_you_mean(nearest(name, known), span)
-    return Diagnostic(
-        code, f"there is no {what} `{name}` here", (Label(span, "not defined"),), (note,) if note else (), help_
-    )
+    return Diagnostic(code, f"there is no {what} `{name}` here", (Label(span, "not defined"),), (note,) if note else (), help_)
 
 
 def unknown_member(module: Module, name: S.Name) -> Diagnostic:

@@ -384,6 +384,4 @@ def _renamed(dim: Dim, rename: Mapping[Symbol, Symbol]) -> Dim:
 
 
 def _choose(condition: Scalar, then: TensorValue, otherwise: TensorValue) -> TensorValue:
-    return TensorValue(
-        then.element, then.shape, lambda s: Select(condition, then.at(s), otherwise.at(s)), lazy=True
-    )
+    return TensorValue(then.element, then.shape, lambda s: Select(condition, then.at(s), otherwise.at(s)), lazy=True)

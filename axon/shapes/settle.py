@@ -107,7 +107,8 @@ class _Settler:
         self.out = Outcome()
         self.equals = [Equal(problem.resolve(e.left), problem.resolve(e.right), e.reason) for e in problem.equals]
         self.uses = [
-            Use(problem.resolve(u.index), problem.resolve(u.target), u.context, u.span, u.base, u.axis, u.padded) for u in problem.uses
+            Use(problem.resolve(u.index), problem.resolve(u.target), u.context, u.span, u.base, u.axis, u.padded)
+            for u in problem.uses
         ]
         assumed = [Relation(problem.resolve(r.left), r.op, problem.resolve(r.right)) for r, _ in problem.assumed]
         self.facts = Facts().assume(*assumed)
@@ -147,7 +148,9 @@ class _Settler:
             if bare:
                 self._agree(r, bare)
             elif r.declared is not None:
-                self._decide(r, self.p.resolve(r.declared), Reason(r.span, f"the declared result gives the range of `{r.symbol.name}`"))
+                self._decide(
+                    r, self.p.resolve(r.declared), Reason(r.span, f"the declared result gives the range of `{r.symbol.name}`")
+                )
         self._solve()
         self._solve_stretches()
         waiting = [r for r in open_ if r.symbol not in self.known]
@@ -199,9 +202,7 @@ class _Settler:
                 candidates.append((self._now(extent), use))
         if not candidates:
             return False
-        least = next(
-            (c for c in candidates if all(self._proved(Relation(c[0], "<=", o), self.facts) for o, _ in candidates)), None
-        )
+        least = next((c for c in candidates if all(self._proved(Relation(c[0], "<=", o), self.facts) for o, _ in candidates)), None)
         if least is None:
             self.out.troubles.append(Unknown(r, tuple(dict.fromkeys(c for c, _ in candidates))))
             self.known.add(r.symbol)
@@ -437,10 +438,7 @@ class _Settler:
             return True
         variables = relation.variables
         large = facts.assume(*(Relation(Dim.of(v), ">=", Dim.of(2)) for v in variables))
-        if prove(large, relation) is not Answer.REFUTED:
-            return False
-        # A bound such as n <= 1 that the user could mean is not refuted unless every variable is forced down to 0 or 1.
-        return True
+        return prove(large, relation) is Answer.REFUTED
 
     # ── the contract ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -133,7 +133,9 @@ class Comprehensions(Annotations):
                         ranges.append(None)
                     case S.ProductBinder(names):
                         if bound is not None:
-                            self._bad_binder(binder.span, "the indices of a product take no bound together", "bound what they index")
+                            self._bad_binder(
+                                binder.span, "the indices of a product take no bound together", "bound what they index"
+                            )
                         found = [self._bind_index(inner, n.text, n.span, None) for n in names]
                         inner = inner.indexed(tuple((r.symbol, r.extent) for r in found), inner.scope)
                         binders.append(T.Indices(tuple(r.symbol for r in found), tuple(r.extent for r in found)))
@@ -182,7 +184,9 @@ class Comprehensions(Annotations):
     def _extent(self, env: Env, bound: S.Expr | S.ShapeRun, rectangular: bool) -> Dim | None:
         """The stated bound of an index; reports what is not a dimension."""
         if isinstance(bound, S.ShapeRun):
-            self._bad_binder(bound.span, "an index is bounded by a dimension, not by a shape variable", "write `..i < ..s` for a run")
+            self._bad_binder(
+                bound.span, "an index is bounded by a dimension, not by a shape variable", "write `..i < ..s` for a run"
+            )
             return None
         value = self.infer(env, bound)
         if isinstance(self.state.prune(value.type), Poison):
@@ -305,7 +309,9 @@ class Comprehensions(Annotations):
             if len(bound.binders) != 1 or isinstance(bound.binders[0], T.Run) or len(bound.binders[0].symbols) != 1:
                 self._bad_binder(e.span, "`scan` runs along one index", "put the other indices in a `for` around it")
             if where is not None:
-                self._bad_binder(where.span, "`scan` takes no `where`", "use the unit where the condition fails: `if p then e else unit`")
+                self._bad_binder(
+                    where.span, "`scan` takes no `where`", "use the unit where the condition fails: `if p then e else unit`"
+                )
             result = self.prepend(bound.items, result, e.body.span, "an array")
         return T.Reduce("custom", scan, monoid, bound.binders, where, body, env.context, type=result, span=e.span)
 

@@ -4,65 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
 from axon import syntax as S
 from axon import typed as T
-from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
-from axon.element import Element
+from axon.diagnostics import Diagnostic, Edit, Label
 from axon.names import Symbol, fresh
 from axon.resolve import Alias, BrokenName, BuiltinName, Entity, ModuleName, RunName, Scope, ValueName
 from axon.shapes.constraint import Context, Reason, Side
-from axon.shapes.contract import Contract, ParameterShape
 from axon.shapes.dimension import Dim
-from axon.shapes.explain import Words, explain
 from axon.shapes.relation import Relation
-from axon.shapes.settle import Outcome, Problem, Refuted, settle
 from axon.source import Span
 from axon.types import errors
 from axon.types.annotate import Mentions
 from axon.types.comprehension import symbolic
 from axon.types.elaborator import Env
-from axon.types.generate import Expressions
+from axon.types.generalize import Generalization
 from axon.types.scheme import instantiate_type
-from axon.types.show import Namer, show_type, symbols_of
 from axon.types.type import (
     POISON,
-    ElementVar,
     Exists,
     Function,
     Poison,
     RecordType,
-    Row,
     Scheme,
-    SchemeFact,
-    Tensor,
     TupleType,
     Type,
-    TypeVar,
     function,
 )
 from axon.types.unify import size
 
 _MAX_TYPE = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    """How far the lists of constraints reached when a declaration began."""
-
-    errors: int
-    deferred: int
-    equals: int
-    stretches: int
-    ranges: int
-    uses: int
-    obligations: int
-    nonempty: int
-    flexible: int
-    literals: int
-    elements: int
-    consequences: int
 
 
 @dataclass(slots=True, eq=False)
@@ -74,10 +45,9 @@ class _Header:
     declared: Type | None = None
 
 
-class Declarations(Expressions):
+class Declarations(Generalization):
     def __init__(self) -> None:
         super().__init__()
-        self.annotations: list[Span] = []
         self._builtins: dict[str, Scheme] = {}
 
     # ── patterns ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -118,8 +88,7 @@ class Declarations(Expressions):
                 if not isinstance(known, RecordType):
                     self.unify(t, RecordType(tuple(fields_types)), Reason(pattern.span, "a pattern for a record with these fields"))
                 bound_fields = tuple(
-                    (n.text, self.bind_pattern(scope, p, ft, seen))
-                    for (n, p), (_, ft) in zip(fields, fields_types, strict=True)
+                    (n.text, self.bind_pattern(scope, p, ft, seen)) for (n, p), (_, ft) in zip(fields, fields_types, strict=True)
                 )
                 return T.PatternRecord(bound_fields, type=t, span=pattern.span)
         raise AssertionError(pattern)
@@ -340,252 +309,6 @@ class Declarations(Expressions):
             rest = rest.result
         return types, rest
 
-    # ── generalization ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _enter(self) -> _Mark:
-        s = self.state
-        s.level += 1
-        return _Mark(
-            len(self.diagnostics), len(self.deferred), len(s.equals), len(s.stretches), len(s.ranges), len(s.uses),
-            len(s.obligations), len(s.nonempty), len(s.flexible_dims), len(self.literals), len(s.allowed),
-            self.consequences,
-        )  # fmt: skip
-
-    def _generalize(
-        self, mark: _Mark, t: Type, explicit: tuple[Symbol, ...], facts: list[tuple[Relation, Span]], span: Span,
-        where: Callable[[str], Edit] | None, keep_functions: bool,
-    ) -> tuple[Scheme, bool]:  # fmt: skip
-        """Settle what a declaration collected and quantify over what is its own; says whether it is free of errors."""
-        state = self.state
-        self.settle_types(mark.deferred)
-        if state.level == 1:
-            for left, right, reason in state.row_equations:
-                self.report(errors.splits(state, left, right, reason))
-            state.row_equations.clear()
-        self._default_elements(mark, t, keep_functions)
-        broken = self.consequences > mark.consequences or self._failed(mark)
-        outcome, problem = self._settle_sizes(mark, facts)
-        if not broken:
-            self._judge_coercions()
-        self.coercions.clear()
-        if not broken:  # sizes that follow from wrong types say nothing new
-            self._explain(outcome, problem, where, t)
-        state.level -= 1
-        ok = not broken and not self._failed(mark)
-        kept = tuple(SchemeFact(r, reason.text, reason.span) for r, reason in outcome.contract)
-        scheme = self._quantify(t, explicit, kept if ok else ())
-        if ok:
-            ok = self._determined(scheme, span)
-        if ok:
-            scheme = self._with_divisors(scheme)
-        return scheme, ok
-
-    def _failed(self, mark: _Mark) -> bool:
-        return any(d.severity == "error" for d in self.diagnostics[mark.errors :])
-
-    def _judge_coercions(self) -> None:
-        """A coercion between sizes that cannot be equal is an error here, not at run time."""
-        for value, t, span in self.coercions:
-            have, want = self.state.zonk(value), self.state.zonk(t)
-            if isinstance(have, Tensor) and isinstance(want, Tensor):
-                for n, (a, b) in enumerate(zip(have.shape, want.shape, strict=False), 1):
-                    if isinstance(a, Dim) and isinstance(b, Dim) and (a - b).constant not in (None, 0):
-                        label = Label(span, f"dimension {n} is {a}, and can never be {b}")
-                        self.report(Diagnostic("AX0305", "this coercion cannot succeed", (label,)))
-
-    def _default_elements(self, mark: _Mark, t: Type, keep: bool) -> None:
-        """Element types that no parameter mentions get their defaults: f32 for floats, i32 for other numbers."""
-        state = self.state
-        of_params: set[Symbol] = set()
-        rest = state.prune(t)
-        while keep and isinstance(rest, Function):
-            of_params |= set(state.parts(rest.param, set()))
-            rest = state.prune(rest.result)
-        for symbol, allowed in list(islice(state.allowed.items(), mark.elements, None)):
-            known = symbol in state.elements or symbol in state.rigid or symbol in state.generic
-            if known or symbol in of_params or state.levels[symbol] < state.level:
-                continue
-            state.elements[symbol] = Element.I32 if Element.I32 in allowed else min(allowed, key=_PREFERENCE.index)
-        for value, literal, span in self.literals[mark.literals :]:
-            element = state.element(literal.element)
-            if isinstance(element, Element) and element.is_integer and not _fits(value, element):
-                message = f"{value} does not fit in {element.value}"
-                self.report(Diagnostic("AX0202", message, (Label(span, f"used as {element.value} here"),)))
-        if state.level == 1:
-            self.literals.clear()
-
-    def _settle_sizes(self, mark: _Mark, facts: list[tuple[Relation, Span]]) -> tuple[Outcome, Problem]:
-        s = self.state
-        level = s.level
-        flexible = tuple(f for f in s.flexible_dims if f not in s.dims and s.levels[f] >= level)
-        flexible = tuple(sorted(flexible, key=lambda f: f not in s.named_dims))
-        outer = frozenset(f for f in s.flexible_dims if f not in s.dims and s.levels[f] < level) if level > 1 else frozenset()
-        if level > 1:
-            outer |= frozenset(r for r in s.rigid if s.levels.get(r, 0) < level)
-        owed = [o for element, o in s.nonempty[mark.nonempty :] if not self._is_float(element)]
-        assumed = [(r, Reason(span, "stated here")) for r, span in facts]
-        nowhere = Reason(self._somewhere(facts), "")
-        assumed += [(b, nowhere) for bounds in s.data_sizes.values() for b in bounds]
-        problem = Problem(
-            tuple(s.equals[mark.equals :]), tuple(s.stretches[mark.stretches :]), tuple(s.ranges[mark.ranges :]),
-            tuple(s.uses[mark.uses :]), (*s.obligations[mark.obligations :], *owed), tuple(assumed), flexible, outer,
-            frozenset(s.data_sizes), s.dimension,
-        )  # fmt: skip
-        outcome = settle(problem)
-        del s.equals[mark.equals :], s.stretches[mark.stretches :], s.ranges[mark.ranges :], s.uses[mark.uses :]
-        del s.obligations[mark.obligations :], s.nonempty[mark.nonempty :]
-        s.dims.update(outcome.solved)
-        s.equals.extend(outcome.floating)
-        s.obligations.extend(outcome.owed)
-        if level == 1:
-            s.flexible_dims.clear()
-        return outcome, problem
-
-    def _is_float(self, element: Element | ElementVar) -> bool:
-        return all(e.is_float for e in self.state.allowed_of(element))
-
-    def _somewhere(self, facts: list[tuple[Relation, Span]]) -> Span:
-        from axon.source import SourceFile
-
-        return facts[0][1] if facts else SourceFile("", "").span()
-
-    def _explain(self, outcome: Outcome, problem: Problem, where: Callable[[str], Edit] | None, t: Type) -> None:
-        if not outcome.troubles:
-            return
-        namer = Namer(self.state)
-        # In a sentence about an index, a dimension of the same name would confuse.
-        namer.taken |= {s.name for x in outcome.troubles if isinstance(x, Refuted) for s, _ in x.ends}
-        mentioned = [s for e in problem.equals for d in (e.left, e.right) for s in self.state.dimension(d).variables]
-        mentioned += [s for u in problem.uses for s in self.state.dimension(u.target).variables]
-        mentioned += [s for o in problem.obligations for s in o.relation.variables]
-        namer.plan([s for s in mentioned if s in self.state.rigid])
-        namer.plan(symbols_of(self.state, t))
-        origins = tuple((self.state.dimension(dim), span) for dim, span in self.origins)
-        words = Words(namer.dim, origins, tuple(self.annotations), where)
-        for trouble in outcome.troubles:
-            self.report(explain(trouble, problem, words))
-
-    def _quantify(self, t: Type, explicit: tuple[Symbol, ...], facts: tuple[SchemeFact, ...]) -> Scheme:
-        state = self.state
-        t = self._close(state.zonk(t))
-        types: dict[Symbol, None] = {}
-        elements: dict[Symbol, frozenset[Element]] = {}
-        rows: dict[Symbol, None] = {}
-        dims: dict[Symbol, None] = {}
-        mine = [s for s in state.parts(t, set()) if state.levels.get(s, 0) > state.level]
-        mine += [s for f in facts for s in f.relation.variables if state.levels.get(s, 0) > state.level]
-        rowset, type_vars = self._rows(t), self._type_vars(t)
-        bound = self._bound(t)
-        for symbol in mine:
-            if symbol in explicit or symbol in bound:
-                continue
-            if symbol in state.allowed:
-                elements[symbol] = state.allowed[symbol]
-            elif symbol in rowset:
-                rows[symbol] = None
-            elif symbol in type_vars:
-                types[symbol] = None
-            elif symbol not in state.data_sizes:
-                dims[symbol] = None
-        state.generic.update(types, elements, rows, dims, explicit)
-        return Scheme(t, tuple(types), tuple(elements.items()), tuple(rows), tuple(dims), explicit, facts)
-
-    def _close(self, t: Type) -> Type:
-        """Put sizes that only the data decide, which a result mentions, under `?k`."""
-        if isinstance(t, Function):
-            return Function(t.param, self._close(t.result))
-        state = self.state
-        free = [s for s in symbols_of(state, t) if s in state.data_sizes and state.levels.get(s, 0) > state.level]
-        for symbol in reversed(free):
-            if symbol not in self._bound(t):
-                t = Exists(symbol, state.data_sizes[symbol], t)
-        return t
-
-    def _walk(self, t: Type) -> list[Type]:
-        found: list[Type] = []
-        seen: set[int] = set()
-        stack = [t]
-        while stack:
-            t = self.state.prune(stack.pop())
-            if id(t) in seen:
-                continue
-            seen.add(id(t))
-            found.append(t)
-            match t:
-                case Function(param, result):
-                    stack += (param, result)
-                case TupleType(items):
-                    stack += items
-                case RecordType(fields):
-                    stack += [f for _, f in fields]
-                case Exists(_, _, body):
-                    stack.append(body)
-        return found
-
-    def _rows(self, t: Type) -> set[Symbol]:
-        tensors = (x for x in self._walk(t) if isinstance(x, Tensor))
-        return {i.symbol for x in tensors for i in self.state.shape(x.shape) if isinstance(i, Row)}
-
-    def _type_vars(self, t: Type) -> set[Symbol]:
-        return {x.symbol for x in self._walk(t) if isinstance(x, TypeVar)}
-
-    def _bound(self, t: Type) -> set[Symbol]:
-        return {x.symbol for x in self._walk(t) if isinstance(x, Exists)}
-
-    def _determined(self, scheme: Scheme, span: Span) -> bool:
-        """See that every size of a signature can be found from the arguments."""
-        shapes: list[ParameterShape] = []
-        free: set[Symbol] = set()
-        t: Type = scheme.type
-        while isinstance(t, Function):
-            for part in self._walk(t.param):
-                if isinstance(part, Tensor):
-                    dims = tuple(i for i in self.state.shape(part.shape) if isinstance(i, Dim))
-                    shapes.append(ParameterShape("", dims))
-                elif isinstance(part, Function):
-                    free |= set(symbols_of(self.state, part))
-            t = self.state.prune(t.result)
-        outer = [s for d in shapes for i in d.dims for s in i.variables if self.state.levels.get(s, 0) <= self.state.level]
-        given = tuple(dict.fromkeys((*scheme.explicit, *outer)))
-        known = Contract(given, tuple(shapes)).determined() | free | self._bound(scheme.type)
-        missing = [s for s in scheme.dims if s not in known]
-        if not missing:
-            return True
-        namer = Namer(self.state)
-        shown = show_type(namer, scheme.type)
-        names = ", ".join(f"`{namer.dim(s)}`" for s in missing)
-        self.report(
-            Diagnostic(
-                "AX0306",
-                f"the size{'s' * (len(missing) > 1)} {names} cannot be found from the arguments",
-                (Label(span, "a call could not tell"),),
-                (f"the inferred type is {shown}",),
-                (Suggestion(f"make it a dimension parameter: `{{{namer.dim(missing[0])}}}`"),),
-            )
-        )
-        return False
-
-    def _with_divisors(self, scheme: Scheme) -> Scheme:
-        """A size found by division, c from h * c, needs its divisor to be at least 1."""
-        dims: list[Dim] = []
-        t: Type = scheme.type
-        while isinstance(t, Function):
-            dims += [i for p in self._walk(t.param) if isinstance(p, Tensor) for i in self.state.shape(p.shape) if isinstance(i, Dim)]
-            t = self.state.prune(t.result)
-        known = set(scheme.explicit) | {d.symbol for d in dims}
-        facts = list(scheme.facts)
-        for dim in dims:
-            unknown = [s for s in dim.variables if s not in known]
-            split = dim.linear_in(unknown[0]) if len(unknown) == 1 else None
-            if split is None:
-                continue
-            known.add(unknown[0])
-            if split[0].constant is None:
-                relation = Relation(split[0], ">=", Dim.of(1))
-                if not any(f.relation.left == split[0] or f.relation.slack == relation.slack for f in facts):
-                    facts.append(SchemeFact(relation, f"`{unknown[0].name}` is found by division: {{}}", None))
-        return replace(scheme, facts=tuple(facts))
-
     def builtin_scheme(self, name: str) -> Scheme:
         """The scheme of a function of the language, from its signature in the table."""
         from axon import builtins
@@ -594,7 +317,7 @@ class Declarations(Expressions):
 
         if name not in self._builtins:
             written, problems = parse_type(SourceFile(f"<{name}>", builtins.FUNCTIONS[name]))
-            assert written is not None and not problems
+            assert written is not None, problems
             scope = Scope()
             mentions = Mentions()
             mentions.type(written)
@@ -604,14 +327,6 @@ class Declarations(Expressions):
             self.state.level -= 1
             self._builtins[name] = self._quantify(t, (), ())
         return self._builtins[name]
-
-
-_PREFERENCE = [Element.F32, *Element]
-
-
-def _fits(value: int, element: Element) -> bool:
-    low, high = (0, 255) if element is Element.U8 else (-(2 ** (element.bits - 1)), 2 ** (element.bits - 1) - 1)
-    return low <= value <= high + (element is not Element.U8)  # -128 is written as minus 128
 
 
 def _single(pattern: S.Pattern) -> S.PatternName | None:
@@ -643,5 +358,3 @@ def _adds_fact(d: S.Fun) -> Callable[[str], Edit]:
         return Edit(Span(source, at, at), f"where {fact} ")
 
     return edit
-
-

@@ -22,13 +22,15 @@ from axon.types.constraint import Deferred
 from axon.types.type import Poison, Scheme, SchemeFact, Tensor, Type
 from axon.types.unify import Mismatch, State
 
+_NOWHERE = Context()
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Env:
     """Where an expression stands: the names in scope, and what is known about sizes there."""
 
     scope: Scope
-    context: Context = Context()
+    context: Context = _NOWHERE
     repeated: bool = False  # under a comprehension, reduction or loop, where no existential can be opened
 
     def within(self, scope: Scope) -> Env:
@@ -120,7 +122,7 @@ class Elaborator(ABC):
 
     def _require(self, fact: SchemeFact, instance: Instance, span: Span, name: str, context: Context) -> None:
         try:
-            relation = fact.relation.substitute({s: d for s, d in instance.dims.items()})
+            relation = fact.relation.substitute(instance.dims)
         except DimensionTooLarge:
             self.too_complex(span)
             return
@@ -138,5 +140,3 @@ class Elaborator(ABC):
         message = "the sizes in this expression are too complicated"
         note = "a size may have at most a few thousand terms"
         self.report(Diagnostic("AX0309", message, (Label(span, "grows beyond what can be reasoned about"),), (note,)))
-
-

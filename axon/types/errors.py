@@ -11,7 +11,13 @@ from axon.types.show import Namer, show_element, show_shape, show_type
 from axon.types.type import ElementVar, Exists, Function, RecordType, Row, Shape, Tensor, TupleType, Type, TypeVar
 from axon.types.unify import Mismatch, State
 
-_CLASSES = ((FLOAT, "a float"), (INT, "an integer"), (NUM, "a number"), (frozenset({Element.BOOL}), "bool"), (ANY, "any element type"))
+_CLASSES = (
+    (FLOAT, "a float"),
+    (INT, "an integer"),
+    (NUM, "a number"),
+    (frozenset({Element.BOOL}), "bool"),
+    (ANY, "any element type"),
+)
 
 
 def class_name(allowed: frozenset[Element]) -> str:
@@ -130,9 +136,7 @@ def _rank(state: State, namer: Namer, shape: Shape) -> str:
     return f"{text} has at least rank {known}" if known < len(shape) else f"{text} has rank {known}"
 
 
-def _records(
-    first: set[str], second: set[str], label: Label, sides: tuple[Label, ...], whole: tuple[str, ...]
-) -> Diagnostic:
+def _records(first: set[str], second: set[str], label: Label, sides: tuple[Label, ...], whole: tuple[str, ...]) -> Diagnostic:
     missing, extra = sorted(second - first), sorted(first - second)
     parts = []
     if missing:
@@ -164,9 +168,7 @@ def no_position(state: State, value: Type, position: int, span: Span) -> Diagnos
         note = f"it has {len(value.items)} parts, counted from 1"
         return Diagnostic("AX0207", f"this tuple has no part {position}", (Label(span, "no such part"),), (note,))
     text = show_type(Namer(state), value)
-    return Diagnostic(
-        "AX0207", f"{sort_of(state, value)} has no parts", (Label(span, "not a tuple"),), (f"its type is {text}",)
-    )
+    return Diagnostic("AX0207", f"{sort_of(state, value)} has no parts", (Label(span, "not a tuple"),), (f"its type is {text}",))
 
 
 def unknown_record(what: str, span: Span) -> Diagnostic:
@@ -211,7 +213,9 @@ def dims_missing(name: str, explicit: tuple[str, ...], span: Span) -> Diagnostic
 
 
 def dims_wrong(name: str, explicit: tuple[str, ...], given: int, span: Span) -> Diagnostic:
-    takes = f"takes {len(explicit)} dimension parameter{'s' * (len(explicit) != 1)}" if explicit else "takes no dimension parameters"
+    takes = (
+        f"takes {len(explicit)} dimension parameter{'s' * (len(explicit) != 1)}" if explicit else "takes no dimension parameters"
+    )
     listed = f": {{{', '.join(explicit)}}}" if explicit else ""
     return Diagnostic("AX0212", f"`{name}` {takes}{listed}", (Label(span, f"{given} given here"),))
 
@@ -261,7 +265,9 @@ def subscript_count(state: State, shape: Shape, count: int, span: Span, name: st
         start = span.text[: span.text.rindex("]")] if span.text.endswith("]") else f"{name}[…"
         helps = (Suggestion(f"to keep the other dimensions, write `{start}, ..]`"),)
     label = Label(span, f"read here with {given}")
-    return Diagnostic("AX0203", f"`{name}` has rank {rank}, and takes {rank} subscripts", (label,), (f"its shape is [{shown}]",), helps)
+    return Diagnostic(
+        "AX0203", f"`{name}` has rank {rank}, and takes {rank} subscripts", (label,), (f"its shape is [{shown}]",), helps
+    )
 
 
 def matmul_rank(state: State, shape: Shape, span: Span, side: str) -> Diagnostic:

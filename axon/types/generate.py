@@ -130,7 +130,9 @@ class Expressions(Comprehensions):
         if e.name in self.defining:
             note = "there is no recursion: a program is a finite graph"
             help_ = Suggestion("to repeat something, write `loop (state = start) for _ < steps => …`")
-            return Diagnostic("AX0401", f"`{e.name}` cannot use itself", (Label(e.span, "inside its own definition"),), (note,), (help_,))
+            return Diagnostic(
+                "AX0401", f"`{e.name}` cannot use itself", (Label(e.span, "inside its own definition"),), (note,), (help_,)
+            )
         if e.name in self.later:
             where = Label(self.later[e.name], "defined here, below")
             help_ = Suggestion("move its declaration above this one")
@@ -140,9 +142,7 @@ class Expressions(Comprehensions):
             return Diagnostic("AX0401", f"`{e.name}` is a module that is not imported", (label,), (), (help_,))
         return unknown("value", e.name, e.span, env.scope.names())
 
-    def _entity(
-        self, env: Env, entity: Entity, name: str, at: Span, dims: tuple[S.Dim, ...] | None, span: Span
-    ) -> T.Expr:
+    def _entity(self, env: Env, entity: Entity, name: str, at: Span, dims: tuple[S.Dim, ...] | None, span: Span) -> T.Expr:
         match entity:
             case BrokenName():
                 self.consequences += 1
@@ -566,7 +566,6 @@ class Expressions(Comprehensions):
             self.report(errors.stored_function("the result of an `if`", e.then.span))
             return self._broken(e.span)
         return T.If(condition, then, otherwise, type=t, span=e.span)
-
 
 
 def _type_words(expressions: Expressions, t: Tensor) -> str:

@@ -347,4 +347,3 @@ def _unknown_rank(state: State, t: Type) -> bool:
 def scalar_like(shape: Shape) -> Type:
     """A type to show a shape with in a message."""
     return Tensor(Element.F32, shape)
-

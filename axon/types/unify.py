@@ -350,5 +350,3 @@ def size(state: State, t: Type, seen: dict[int, int] | None = None) -> int:
                 children = (body,)
         seen[id(t)] = 1 + sum(size(state, c, seen) for c in children)
     return seen[id(t)]
-
-
