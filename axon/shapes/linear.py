@@ -30,6 +30,15 @@ class Budget:
         self._steps = steps
         self._deadline = thread_time() + seconds
 
+    def part(self, steps: int) -> Budget:
+        """A budget of at most so many of the steps that are left. `settle` takes from this one what was spent of it."""
+        part = Budget(min(steps, self._steps), 0)
+        part._deadline = self._deadline
+        return part
+
+    def settle(self, part: Budget, steps: int) -> None:
+        self._steps -= min(steps, self._steps) - part._steps
+
     def spend(self, steps: int = 1) -> None:
         """Raises OutOfBudget when nothing is left."""
         self._steps -= steps

@@ -26,7 +26,7 @@ from axon.shapes.relation import Relation
 
 __all__ = ["Answer", "Facts", "counterexample", "nonnegative", "positive", "prove", "reduced", "unsatisfiable"]
 
-_STEPS = 2_000  # of one query
+_STEPS = 2_500  # of one query
 _SECONDS = 0.3
 _MAX_FACTS = 48  # that one query looks at
 _MAX_REDUCED = 200  # leaves of a Dim that is looked at for simplification
@@ -134,9 +134,15 @@ class _Prover:
         known = self.facts.answers.get(claim) or self._local.get(claim)
         if known is None:
             self._local[claim] = Answer.UNKNOWN  # while it is being decided, which ends circles
+            whole = self._budget
+            if whole is not None:  # a query about a sign, inside another, may take only a part
+                self._budget = whole.part(_STEPS // 8)
             self._depth += 1
             known = self._search(kind, slack)
             self._depth -= 1
+            if whole is not None:
+                whole.settle(self.budget, _STEPS // 8)
+                self._budget = whole
             # What a nested query did not find, one of its own may.
             answers = self.facts.answers if known is not Answer.UNKNOWN or self._depth == 0 else self._local
             answers[claim] = known
@@ -199,8 +205,6 @@ class _Prover:
                 return True
             return self._refutes(claims, (">=", slack - 1)) and self._refutes(claims, (">=", -slack - 1))
         except OutOfBudget:
-            if self._depth > 1:
-                raise
             return False
 
     def _refutes(self, claims: list[Claim], goal: Claim) -> bool:

@@ -54,6 +54,7 @@ class Refutation:
 
         From d = h * k, `d / k` becomes `(h * k) / k` and then h; from d = h * (d / h), with q for `d / h`, d becomes h * q.
         """
+        claims = [(kind, self._simplified(p)) for kind, p in claims]
         for _ in range(_MAX_REWRITES):
             step = self._elimination(claims)
             if step is None:
@@ -266,9 +267,13 @@ def cancelled(dim: Dim, at_least_one: Callable[[Dim], bool]) -> Dim:
 
 
 def lowest_terms(quotient: Quotient, at_least_one: Callable[[Dim], bool]) -> Dim:
-    """The quotient with its dividend and divisor divided by what they share and is known to be positive."""
+    """The quotient without what its dividend and divisor share and is known to be positive; n / a / b as n / (a * b)."""
     a, b = quotient.dividend, quotient.divisor
     if b.constant is None:
+        inner = [q for q in a.atoms if isinstance(q, Quotient) and a.mapping.get((q,)) == 1]
+        if len(inner) == 1 and at_least_one(b):  # (x / y + p) / b = (x + p * y) / (y * b)
+            x, y = inner[0].dividend, inner[0].divisor
+            return (x + (a - Dim({(inner[0],): 1})) * y) // (y * b)
         exact = a.exact_quotient(b)
         if exact is not None and at_least_one(b):
             return exact

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from time import perf_counter
+from time import process_time
 
 import pytest
 from generate import parse, sets
@@ -165,8 +165,8 @@ def test_ten_dimensions_bind_in_microseconds() -> None:
     assert len(c.bind((2,), shapes)) == 10
     best = float("inf")
     for _ in range(5):
-        start = perf_counter()
+        start = process_time()
         for _ in range(500):
             c.bind((2,), shapes)
-        best = min(best, (perf_counter() - start) / 500)
+        best = min(best, (process_time() - start) / 500)
     assert best < 20e-6  # 6 µs on an idle core

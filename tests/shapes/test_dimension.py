@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import perf_counter
+from time import process_time
 
 import pytest
 from generate import Tree, assignments, parse, sets
@@ -229,10 +229,10 @@ def repeated(step: Callable[[Dim, Dim], Dim], times: int) -> Callable[[], Dim]:
     ],
 )
 def test_what_would_blow_up_is_refused_at_once(bomb: Callable[[], Dim]) -> None:
-    start = perf_counter()
+    start = process_time()
     with pytest.raises(DimensionTooLarge):
         bomb()
-    assert perf_counter() - start < 2
+    assert process_time() - start < 2
 
 
 def test_names_of_users_mean_nothing() -> None:

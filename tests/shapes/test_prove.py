@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from itertools import pairwise
-from time import perf_counter
+from time import process_time
 
 import pytest
 from generate import assignments, holds, parse, relation, sets
@@ -255,15 +255,15 @@ def test_trivial_queries_cost_microseconds() -> None:
     known = facts("r <= h", "n >= 1", "h % 8 = 0")
     goal = fact("n + h * n + 1 >= 1")
     prove(known, goal)
-    start = perf_counter()
+    start = process_time()
     for _ in range(2_000):
         prove(known, goal)
-    assert (perf_counter() - start) / 2_000 < 100e-6
+    assert (process_time() - start) / 2_000 < 100e-6
 
 
 def test_thousands_of_facts() -> None:
     sizes = [Dim.of(fresh(f"v{i}")) for i in range(3_000)]
-    start = perf_counter()
+    start = process_time()
     known = Facts()
     for small, large in pairwise(sizes):
         known = known.assume(Relation(small, "<=", large))
@@ -271,7 +271,7 @@ def test_thousands_of_facts() -> None:
     for i in range(0, 2_900, 10):
         assert prove(known, Relation(sizes[i], "<=", sizes[i + 3])) is Answer.PROVED
     assert prove(known, Relation(sizes[0], "<=", sizes[-1])) is not Answer.REFUTED
-    assert perf_counter() - start < 2
+    assert process_time() - start < 2
 
 
 def test_hard_queries_end_soon() -> None:
@@ -287,7 +287,7 @@ def test_hard_queries_end_soon() -> None:
             products.append(product)
         known = known.assume(Relation(dim_sum(products), "=", Dim.of(7 * length)))
     total = dim_sum(v)
-    start = perf_counter()
+    start = process_time()
     prove(known, Relation(v[0] * v[1] * v[2], "=", v[3] * v[4] * v[5]))
     prove(known, Relation(total * total * total, "<=", total * v[0] * v[1] + 3))
-    assert perf_counter() - start < 1.5
+    assert process_time() - start < 1.5

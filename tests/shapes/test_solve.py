@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from itertools import pairwise
-from time import perf_counter
+from time import process_time
 
 import pytest
 from generate import assignments, holds, parse, relation, sets, tree
@@ -218,17 +218,17 @@ def test_thousands_of_variables() -> None:
     chain = [Equation(a, b, i) for i, (a, b) in enumerate(pairwise(sizes))]
     shuffled = random.Random(0).sample(chain, len(chain))
     for system in (chain, chain[::-1], shuffled):
-        start = perf_counter()
+        start = process_time()
         solution = solve(system, flexible, Facts())
         assert set(solution.substitution.values()) == {sizes[0]}
-        assert perf_counter() - start < 2
-    start = perf_counter()
+        assert process_time() - start < 2
+    start = process_time()
     solution = solve([*chain, Equation(sizes[0], Dim.of(3), -1), Equation(sizes[-1], Dim.of(4), -2)], flexible, Facts())
     assert [str(c.relation) for c in solution.conflicts] == ["3 = 4"]
-    assert perf_counter() - start < 3
-    start = perf_counter()
+    assert process_time() - start < 3
+    start = process_time()
     assert len(solve(chain[:2_000], (), Facts()).residual) == 2_000
-    assert perf_counter() - start < 2
+    assert process_time() - start < 2
 
 
 def test_adversarial_systems_end_soon() -> None:
@@ -247,9 +247,9 @@ def test_adversarial_systems_end_soon() -> None:
     doublings = [Equation(a + a, b, i) for i, (a, b) in enumerate(pairwise(v))]
     for system in (cyclic, semiprime, doublings):
         for free in ((), flexible):
-            start = perf_counter()
+            start = process_time()
             try:
                 solve(system, free, Facts())
             except DimensionTooLarge:
                 assert system is doublings
-            assert perf_counter() - start < 2
+            assert process_time() - start < 2
