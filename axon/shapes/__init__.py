@@ -1,5 +1,13 @@
-"""What Axon knows about sizes: arithmetic and proof, with no syntax, no types and no wording.
+"""What Axon knows about sizes.
 
-`dimension` is the normal form of one size, `relation` a statement about two, `prove` decides such statements under facts,
-`solve` solves equations, `contract` is what a call must satisfy.
+The engine is arithmetic and proof, with no syntax, no types and no wording:
+
+    dimension   the normal form of one size            pretty          its text, and a relation's
+    relation    a statement about two                  facts           what is assumed, indexed by variable
+    prove       decides a relation under facts         counterexample  small sizes that violate one
+      refute      contradictions between claims          linear          … over the integers
+      groebner    … between products                   solve           equations, and simplification of what remains
+    contract    what a call must satisfy, and the guard that checks it
+
+On it stand `constraint`, `settle` and `explain`, stage two of inference for one declaration.
 """
