@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 
 _ids = count(1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Symbol:
     """A binding's identity. Two symbols with one name are different symbols; printers tell them apart when they must."""
 
-    name: str = field(compare=False)
+    name: str
     id: int
 
-    def __hash__(self) -> int:  # symbols are looked up more than anything else
+    # Symbols are looked up more than anything else: these two are what dataclasses would make, without the tuples.
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Symbol) and self.id == other.id
+
+    def __hash__(self) -> int:
         return self.id
 
     def __repr__(self) -> str:

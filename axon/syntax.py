@@ -402,9 +402,10 @@ class Array(Node):
     items: tuple[Expr, ...]
 
 
-Expr: TypeAlias = "Var | Int | Float | Operator | Apply | ApplyDims | Unary | Binary | Tuple | Record | Field | Project | Access | Ascribe | Coerce | Cast | Let | Fn | If | For | Reduce | Loop | Array"
-
-
+Expr: TypeAlias = (
+    "Var | Int | Float | Operator | Apply | ApplyDims | Unary | Binary | Tuple | Record | Field | Project | Access | Ascribe"
+    " | Coerce | Cast | Let | Fn | If | For | Reduce | Loop | Array"
+)
 # ── declarations ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

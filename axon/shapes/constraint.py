@@ -12,10 +12,14 @@ from axon.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Where one of two sizes comes from. In `text`, `{}` stands for the size as the user would write it."""
+    """Where one of two sizes comes from. In `text`, `{}` stands for the size as the user would write it.
+
+    `about` names the tensor, where the span is not that tensor itself.
+    """
 
     span: Span
     text: str
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.names import Symbol
 from axon.shapes.constraint import Equal, Reason, Side
 from axon.shapes.counterexample import counterexample
-from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum
 from axon.shapes.prove import Facts
 from axon.shapes.relation import Relation
 from axon.shapes.settle import Clash, Hopeless, Problem, Refuted, TooLarge, Trouble, Unknown
@@ -66,9 +66,9 @@ def _clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
     for side, size in zip(_sides(primary, c), (left, right), strict=True):
         labels.append(_origin(side, size, words))
     for equal in c.equals[:-1]:
-        text = equal.reason.text
-        if not any(label.span == equal.reason.span for label in labels):
-            labels.append(Label(equal.reason.span, text))
+        passing = equal.reason.text.startswith(("argument", "the argument"))  # says nothing of sizes
+        if not passing and not any(label.span == equal.reason.span for label in labels):
+            labels.append(Label(equal.reason.span, equal.reason.text))
     labels = _merged(_distinct(labels))
     shown = f"{left.render(words.name)} = {right.render(words.name)}"
     if c.kind == "data":
@@ -79,7 +79,7 @@ def _clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
             (f"{shown} is known only when the program runs",),
             (Suggestion("compare them at run time with `as`: `(e as f32[n])`"),),
         )
-    notes = _numbers(relation, words)
+    notes = _numbers(relation, words, shown)
     if c.kind == "named":
         notes = (f"{shown} does not follow from what is stated; your names say that any sizes will do", *notes)
     return Diagnostic("AX0301", "these sizes cannot agree", tuple(labels), notes, tuple(_mends(left, right, labels, c, words)))
@@ -102,7 +102,7 @@ def _sizes(c: Clash, primary: Equal, problem: Problem) -> tuple[Dim, Dim]:
     except DimensionTooLarge:
         return c.relation.left, c.relation.right
     flexible = set(problem.flexible)
-    if (left - right).variables & flexible and not c.relation.variables & flexible:
+    if left == right or ((left - right).variables & flexible and not c.relation.variables & flexible):
         return c.relation.left, c.relation.right
     return left, right
 
@@ -112,18 +112,18 @@ def _origin(side: Side, size: Dim, words: Words) -> Label:
     text = side.text.replace("{}", size.render(words.name))
     if size.constant is None or not side.span.text.strip():
         for dim, span in words.origins:
-            if dim == size and _about(side.span, span, words):
+            if dim == size and _about(side, span, words):
                 return Label(span, f"`{_short(side.span)}` {_verb(text)}" if _verb(text) else text)
     return Label(side.span, text)
 
 
-def _about(expression: Span, written: Span, words: Words) -> bool:
+def _about(side: Side, written: Span, words: Words) -> bool:
     """Whether a size is written in the annotation of a name that an expression mentions."""
     around = [a for a in words.annotations if a.file is written.file and a.start <= written.start and written.end <= a.end]
-    if not around or expression.file is not written.file:
+    if not around or side.span.file is not written.file:
         return False
     annotated = min(around, key=lambda s: s.end - s.start).text.lstrip("( ").split(":")[0].split()
-    return bool(annotated) and annotated[0] in _NAME.findall(expression.text)
+    return bool(annotated) and annotated[0] in _NAME.findall(side.about or side.span.text)
 
 
 def _verb(text: str) -> str:
@@ -163,13 +163,12 @@ def _merged(labels: list[Label]) -> list[Label]:
     return out
 
 
-def _numbers(relation: Relation, words: Words) -> tuple[str, ...]:
+def _numbers(relation: Relation, words: Words, shown: str) -> tuple[str, ...]:
     """When the relation holds, if that is simple to say, and sizes for which it does not."""
     slack = relation.left - relation.right
-    shown = relation.render(words.name)
     if slack.constant is not None:
         if relation.left.constant is None or relation.right.constant is None:
-            return (f"{shown} never holds: the two differ by {abs(slack.constant)}",)
+            return (f"{shown} never holds: the two always differ by {abs(slack.constant)}",)
         return (f"{relation.left} is not {relation.right}",)
     variables = sorted(relation.variables, key=lambda s: s.id)
     notes = []
@@ -210,7 +209,8 @@ def _mends(left: Dim, right: Dim, labels: list[Label], c: Clash, words: Words) -
     written = {label.span: dim for label in labels for dim, span in words.origins if span == label.span}
     for old, new in ((right, left), (left, right)):
         for span, dim in written.items():
-            if dim == old:
+            grows = old.symbol is not None and old.symbol in new.variables  # `n` made `n + 1`: nobody means that
+            if dim == old and not grows:
                 text = new.render(words.name)
                 edit = Edit(span, text)
                 shown = _annotation(span, text, words)
@@ -305,7 +305,9 @@ def _outside(r: Refuted, reach: Dim, size: Dim, words: Words) -> Diagnostic:
     else:
         text = f"reaches index {end} of {what}, whose size is {extent}"
         fits = [(s, e - (reach - size + 1)) for s, e in ranges if use.index.linear_in(s) == (Dim.of(1), use.index - s)]
-        if fits:
+        if _bounded(reach):
+            text = f"can pass the end of {what}, whose size is {extent}"
+        elif fits:
             symbol, bound = fits[-1]
             helps.append(Suggestion(f"state a bound that stays inside: `{symbol.name} < {bound.render(words.name)}`"))
     at = "first" if low else "last"
@@ -313,6 +315,11 @@ def _outside(r: Refuted, reach: Dim, size: Dim, words: Words) -> Diagnostic:
     if use.index.constant is not None and not low and size.constant is not None and size.constant > 0:
         notes.append(f"the {at} index is {size.constant - 1}")
     return Diagnostic("AX0303", "this access leaves its tensor", (Label(use.span, text),), tuple(notes), tuple(helps))
+
+
+def _bounded(dim: Dim) -> bool:
+    """Whether a size mentions `min` or `max`, which make a sentence no clearer."""
+    return any(isinstance(a, Minimum) for a in dim.atoms)
 
 
 def _hopeless(h: Hopeless, words: Words) -> Diagnostic:

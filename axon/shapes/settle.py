@@ -176,12 +176,13 @@ class _Settler:
         name = r.symbol.name
         first: Use | None = None
         for use in uses:
-            here = Side(use.span, f"dimension {use.axis} of `{use.base}` is {{}}")
+            here = Side(use.span, f"dimension {use.axis} of `{use.base}` is {{}}", use.base)
             if first is None:
-                self.equals.append(Equal(r.extent, use.target, Reason(use.span, f"`{name}` runs over this", (here, here))))
+                whole = Side(r.span, f"`{name}` must run to {{}}")
+                self.equals.append(Equal(r.extent, use.target, Reason(use.span, f"`{name}` runs over this", (whole, here))))
                 first = use
                 continue
-            there = Side(first.span, f"dimension {first.axis} of `{first.base}` is {{}}")
+            there = Side(first.span, f"dimension {first.axis} of `{first.base}` is {{}}", first.base)
             text = f"`{name}` has one range, so what it indexes must have one size"
             self.equals.append(Equal(first.target, use.target, Reason(use.span, text, (there, here))))
         self.known.add(r.symbol)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from axon import syntax as S
-from axon.diagnostics import Diagnostic, Label, Suggestion
+from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.resolve import Alias, ModuleName, RunName, Scope, ValueName, unknown, unknown_member
@@ -31,6 +31,10 @@ from axon.types.type import (
 )
 
 _ELEMENTS = {e.value: e for e in Element}
+_FOREIGN = {  # what other languages and libraries call element types
+    "float": "f32", "float32": "f32", "float64": "f64", "double": "f64", "float16": "f16", "half": "f16", "bfloat16": "bf16",
+    "int": "i32", "int32": "i32", "int64": "i64", "long": "i64", "int8": "i8", "uint8": "u8", "byte": "u8", "boolean": "bool",
+}  # fmt: skip
 
 
 class Annotations(Solver):
@@ -144,6 +148,12 @@ class Annotations(Solver):
         name = t.name[0]
         found = scope.alias(name.text)
         if found is None:
+            if name.text in _FOREIGN:
+                own = _FOREIGN[name.text]
+                help_ = (Suggestion(f"write `{own}`", (Edit(name.span, own),)),)
+                label = Label(name.span, "not a type of Axon")
+                self.report(Diagnostic("AX0407", f"there is no type `{name.text}` here", (label,), (), help_))
+                return None
             known = [*_ELEMENTS]
             chain: Scope | None = scope
             while chain is not None:

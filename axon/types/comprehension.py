@@ -177,6 +177,7 @@ class Comprehensions(Annotations):
         symbol = fresh(name)
         found = Range(symbol, self.state.dim(name, named=True) if extent is None else extent, span, extent is not None)
         self.state.ranges.append(found)
+        self.ended[name] = span
         if name != "_":
             env.scope.values[name] = ValueName(symbol, Scheme(I32), span, Dim.of(symbol))
         return found

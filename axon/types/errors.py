@@ -266,7 +266,7 @@ def subscript_count(state: State, shape: Shape, count: int, span: Span, name: st
         helps = (Suggestion(f"to keep the other dimensions, write `{start}, ..]`"),)
     label = Label(span, f"read here with {given}")
     return Diagnostic(
-        "AX0203", f"`{name}` has rank {rank}, and takes {rank} subscripts", (label,), (f"its shape is [{shown}]",), helps
+        "AX0203", f"`{name}` has rank {rank}, and takes {rank} subscript{'s' * (rank != 1)}", (label,), (f"its shape is [{shown}]",), helps
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import Element
@@ -66,7 +65,7 @@ class Generalization(Expressions):
         s.level += 1
         return _Mark(
             len(self.diagnostics), len(self.deferred), len(s.equals), len(s.stretches), len(s.ranges), len(s.uses),
-            len(s.obligations), len(s.nonempty), len(s.flexible_dims), len(self.literals), len(s.allowed),
+            len(s.obligations), len(s.nonempty), len(s.flexible_dims), len(self.literals), len(s.flexible_elements),
             self.consequences,
         )  # fmt: skip
 
@@ -78,6 +77,7 @@ class Generalization(Expressions):
         state = self.state
         self.settle_types(mark.deferred)
         if state.level == 1:
+            self.ended.clear()
             for left, right, reason in state.row_equations:
                 self.report(errors.splits(state, left, right, reason))
             state.row_equations.clear()
@@ -120,10 +120,11 @@ class Generalization(Expressions):
         while keep and isinstance(rest, Function):
             of_params |= set(state.parts(rest.param, set()))
             rest = state.prune(rest.result)
-        for symbol, allowed in list(islice(state.allowed.items(), mark.elements, None)):
+        for symbol in state.flexible_elements[mark.elements :]:
             known = symbol in state.elements or symbol in state.rigid or symbol in state.generic
             if known or symbol in of_params or state.levels[symbol] < state.level:
                 continue
+            allowed = state.allowed[symbol]
             state.elements[symbol] = Element.I32 if Element.I32 in allowed else min(allowed, key=_PREFERENCE.index)
         for value, literal, span in self.literals[mark.literals :]:
             element = state.element(literal.element)
@@ -132,6 +133,7 @@ class Generalization(Expressions):
                 self.report(Diagnostic("AX0202", message, (Label(span, f"used as {element.value} here"),)))
         if state.level == 1:
             self.literals.clear()
+            state.flexible_elements.clear()
 
     def _settle_sizes(self, mark: _Mark, facts: list[tuple[Relation, Span]]) -> tuple[Outcome, Problem]:
         s = self.state

@@ -140,7 +140,13 @@ class Expressions(Comprehensions):
         if self.importable(S.Name(e.name, e.span)):
             help_ = Suggestion(f"write `import {e.name}` at the top of the file")
             return Diagnostic("AX0401", f"`{e.name}` is a module that is not imported", (label,), (), (help_,))
-        return unknown("value", e.name, e.span, env.scope.names())
+        if e.name in self.ended:
+            where = Label(self.ended[e.name], "an index of this comprehension alone")
+            return Diagnostic("AX0401", f"the index `{e.name}` has ended here", (label, where))
+        note = ""
+        if len(e.name) == 1:
+            note = f"a dimension is a value where an annotation names it: `(x : f32[{e.name}])`"
+        return unknown("value", e.name, e.span, env.scope.names(), note=note)
 
     def _entity(self, env: Env, entity: Entity, name: str, at: Span, dims: tuple[S.Dim, ...] | None, span: Span) -> T.Expr:
         match entity:

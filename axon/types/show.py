@@ -202,14 +202,24 @@ def show_relation(namer: Namer, relation: Relation) -> str:
     return relation.substitute(image).render(namer.dim)
 
 
-def signature(state: State, scheme: Scheme) -> str:
-    """What `axon sig` prints after the name: type and contract, in syntax that can be pasted into a `sig`."""
+def dimension_names(state: State, scheme: Scheme) -> dict[Symbol, str]:
+    """What a signature calls its dimensions and shape variables."""
+    return dict(_named(state, scheme).names)
+
+
+def _named(state: State, scheme: Scheme) -> Namer:
     namer = Namer(state)
     for symbol in scheme.explicit:
         namer.names[symbol] = symbol.name
         namer.taken.add(symbol.name)
     facts = [s for f in scheme.facts for s in sorted(f.relation.variables, key=lambda s: s.id)]
     namer.plan([*symbols_of(state, scheme.type), *facts])
+    return namer
+
+
+def signature(state: State, scheme: Scheme) -> str:
+    """What `axon sig` prints after the name: type and contract, in syntax that can be pasted into a `sig`."""
+    namer = _named(state, scheme)
     text = show_type(namer, scheme.type)
     if scheme.explicit:
         text = "{" + ", ".join(s.name for s in scheme.explicit) + "} -> " + text

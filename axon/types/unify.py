@@ -49,6 +49,7 @@ class State:
     row_symbols: set[Symbol] = field(default_factory=set)
     rigid: set[Symbol] = field(default_factory=set)
     generic: set[Symbol] = field(default_factory=set)  # quantified by a scheme
+    flexible_elements: list[Symbol] = field(default_factory=list)
     flexible_dims: list[Symbol] = field(default_factory=list)
     named_dims: set[Symbol] = field(default_factory=set)  # flexible ones whose name is worth showing: they came from an index
     row_equations: list[tuple[Shape, Shape, Reason]] = field(default_factory=list)
@@ -68,6 +69,7 @@ class State:
     def element_var(self, allowed: frozenset[Element] = ANY, name: str = "a") -> ElementVar:
         symbol = self._new(name)
         self.allowed[symbol] = allowed
+        self.flexible_elements.append(symbol)
         return ElementVar(symbol)
 
     def row(self, name: str = "s") -> Row:
