@@ -14,7 +14,7 @@ from axon.diagnostics import Diagnostic, Label, Suggestion
 from axon.grammar.lexer import Token
 from axon.source import SourceFile, Span
 
-REDUCTIONS = frozenset(["sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "reduce", "scan"])
+REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "reduce", "scan")
 WITH_MONOID = frozenset({"reduce", "scan"})
 MAX_INTEGER = 2**63  # itself allowed, so that the least i64 can be written as its negation
 _EQUALS = re.compile(r"[ \t]*=(?!>)")
@@ -262,7 +262,19 @@ class Builder:
     def binary(self, span: Span, left: s.Expr, op: Token, right: s.Expr) -> s.Binary:
         if op.text == "-" and self.text[op.start - 1].isspace() and not self.text[op.end].isspace():
             self._warn_lopsided(left, op, right)
+        if op.text == "<" and isinstance(left, s.Apply) and self.diagnostics:
+            self._explain_bound(left, op)
         return s.Binary(op.text, left, right, self.at(op), span=span)
+
+    def _explain_bound(self, left: s.Expr, op: Token) -> None:
+        """`sum i < n => e` was read as `(sum i) < (n => e)`, and `n =>` reported: say what is meant."""
+        while isinstance(left, s.Apply):
+            left = left.function
+        latest = self.diagnostics[-1]
+        if isinstance(left, s.Var) and left.name in REDUCTIONS and latest.code == "AX0114" and latest.labels[0].span.start > op.end:
+            self.diagnostics.pop()
+            message = "the indices of a reduction that have bounds stand after `for`"
+            self.report("AX0115", message, self.at(op), suggest=f"`{left.name} for i < n => …`")
 
     def _warn_lopsided(self, left: s.Expr, op: Token, right: s.Expr) -> None:
         while isinstance(left, s.Binary):
@@ -390,13 +402,22 @@ class Builder:
             message = f"`{function.name} =>` has no `fn` before it"
             self.report("AX0114", message, self.at(arrow), suggest=f"for a function, write `fn {function.name} => …`")
             return
-        shown = function.span.text if len(function.span.text) <= 30 else "what stands before it"
+        text, shown = head.span.text, function.span.text
+        brief = len(text) <= 30 and "\n" not in text
+        from difflib import get_close_matches
+
+        meant = get_close_matches(shown, sorted(REDUCTIONS), 1, 0.65) if brief else []
+        if meant:
+            suggestion = f"did you mean `{meant[0]}`?"
+        else:
+            suggestion = f"for a function, write `fn {text} => …`; for a tensor, `for {text} => …`" if brief else ""
         self.report(
-            "AX0114", f"`=>` follows indices of a reduction, and `{shown}` is not one", function.span,
-            f"the reductions are {', '.join(sorted(REDUCTIONS))}",
-            suggest=f"for a function, write `fn {head.span.text} => …`; for a tensor, `for {head.span.text} => …`"
-            if len(head.span.text) <= 30 else "",
-        )  # fmt: skip
+            "AX0114",
+            f"`=>` follows indices of a reduction, and `{shown if brief else '…'}` is not one",
+            function.span,
+            f"the reductions are {', '.join(REDUCTIONS)}",
+            suggest=suggestion,
+        )
 
     def _binder(self, argument: s.Expr | s.RunBinder) -> s.Binder | None:
         match argument:

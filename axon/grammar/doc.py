@@ -149,7 +149,8 @@ def _fits(doc: Doc, room: int, after: list[tuple[int, bool, Doc]], first_line: b
     """Whether a document laid flat, with what follows it up to the next possible break, fits in the room that is left; or
     whether its `first_line` does, when its lines may break.
 
-    A comment that ends its line may be as long as it likes, but nothing of the document may come after it.
+    Comments may be as long as they like, so that code is laid out the same whether one ends a line or stands within it; but
+    after one that ends its line nothing of the document may come.
     """
     following = len(after)
     work: list[tuple[bool, Doc]] = [(not first_line, doc)]
@@ -186,8 +187,5 @@ def _fits(doc: Doc, room: int, after: list[tuple[int, bool, Doc]], first_line: b
             case Comment():
                 if "\n" in node.text:
                     return not inside
-                if node.ends_line:
-                    pending = True
-                else:
-                    room -= len(node.text)
+                pending = pending or node.ends_line
     return False

@@ -281,6 +281,10 @@ def _particular(t: Trouble) -> Advice | None:
     if found.kind == "?" and _waits_for(t.machine) is None:
         return t.advise("AX0113", "Axon has no `?`: a choice is `if … then … else …`")
     if found.kind == ":" and values and isinstance(values[-1], _EXPRESSIONS):
+        foreign = _foreign_word(t)
+        if foreign is not None:
+            place = Label(t.file.span(foreign.start, foreign.end))
+            return Advice(Diagnostic("AX0113", f"Axon has no `{foreign.text}`: {IN_EXPRESSIONS[foreign.text]}", (place,)))
         return t.advise("AX0101", "a type for an expression needs parentheses around both", help="write `(e : t)`")
     return None
 
@@ -341,13 +345,18 @@ def _expected(t: Trouble) -> Advice:
 
 
 def _hints(t: Trouble) -> tuple[Suggestion, ...]:
-    """A word for a word of another language that stands on the same line before the trouble."""
+    foreign = _foreign_word(t)
+    return (Suggestion(IN_EXPRESSIONS[foreign.text]),) if foreign is not None else ()
+
+
+def _foreign_word(t: Trouble) -> Token | None:
+    """A word of another language shortly before the trouble, on the same line."""
     for token in reversed(t.tokens[max(0, t.at - 12) : t.at + 1]):
         if "\n" in t.file.text[token.end : t.found.start]:
-            break
+            return None
         if token.kind == "NAME" and token.text in IN_EXPRESSIONS:
-            return (Suggestion(IN_EXPRESSIONS[token.text]),)
-    return ()
+            return token
+    return None
 
 
 def _waits_for(machine: Machine) -> str | None:

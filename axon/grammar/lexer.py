@@ -36,7 +36,8 @@ class Tokens:
     tokens: tuple[Token, ...]  # the last is $END
     comments: tuple[Span, ...]
     blanked: str  # the text with spaces for comments
-    left_out: tuple[int, ...]  # where text was dropped that may have meant something
+    wrong: tuple[int, ...]  # where what was read is not what is written
+    left_out: tuple[int, ...]  # those of them where text was dropped that may have meant something
     diagnostics: tuple[Diagnostic, ...]
 
 
@@ -45,11 +46,11 @@ def tokenize(file: SourceFile, table: Table) -> Tokens:
     if len(file.text) > MAX_CHARACTERS:
         message = f"this file is too large: {len(file.text):,} characters, and at most {MAX_CHARACTERS:,} are read"
         diagnostics.append(Diagnostic("AX0109", message, (Label(file.span(0, 0)),)))
-        return Tokens((Token(END, "", 0, 0),), (), "", (0,), tuple(diagnostics))
+        return Tokens((Token(END, "", 0, 0),), (), "", (0,), (0,), tuple(diagnostics))
     diagnostics += _unreadable(file)
     blanked, comments = _blank_comments(file, diagnostics)
-    tokens, left_out = _cut(file, blanked, table, diagnostics)
-    return Tokens(tuple(tokens), comments, blanked, tuple(left_out), tuple(diagnostics))
+    tokens, wrong, left_out = _cut(file, blanked, table, diagnostics)
+    return Tokens(tuple(tokens), comments, blanked, tuple(wrong), tuple(left_out), tuple(diagnostics))
 
 
 # ── characters that no text may hold, not even a comment ─────────────────────────────────────────────────────────────
@@ -90,6 +91,7 @@ def _blank_comments(file: SourceFile, diagnostics: list[Diagnostic]) -> tuple[st
     pieces: list[str] = []
     comments: list[Span] = []
     copied = opened_at = depth = 0
+    nested = False
     if text.startswith("\ufeff"):  # a byte order mark at the very start is a habit of some editors
         pieces.append(" ")
         copied = 1
@@ -98,6 +100,7 @@ def _blank_comments(file: SourceFile, diagnostics: list[Diagnostic]) -> tuple[st
             if depth == 0:
                 opened_at = mark.start()
                 pieces.append(text[copied:opened_at])
+            nested = depth > 0
             depth += 1
         elif depth > 0:
             depth -= 1
@@ -111,7 +114,8 @@ def _blank_comments(file: SourceFile, diagnostics: list[Diagnostic]) -> tuple[st
         pieces.append(_NOT_LINE_END.sub(" ", text[opened_at:copied]))
         inner = f", and {depth - 1:,} more inside it" if depth > 1 else ""
         message = f"this comment is never closed{inner}: expected `*)`"
-        diagnostics.append(Diagnostic("AX0103", message, (Label(file.span(opened_at, opened_at + 2)),)))
+        notes = ("comments nest: each `(*` inside one needs a `*)` of its own",) if nested else ()
+        diagnostics.append(Diagnostic("AX0103", message, (Label(file.span(opened_at, opened_at + 2)),), notes))
     return "".join(pieces) + text[copied:], tuple(comments)
 
 
@@ -141,10 +145,13 @@ def _master(table: Table) -> tuple[re.Pattern[str], frozenset[str]]:
     return re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in parts)), keywords
 
 
-def _cut(file: SourceFile, text: str, table: Table, diagnostics: list[Diagnostic]) -> tuple[list[Token], list[int]]:
+def _cut(file: SourceFile, text: str, table: Table, diagnostics: list[Diagnostic]) -> tuple[list[Token], list[int], list[int]]:
+    """Tokens, where they are not what is written, and where they leave something out."""
     master, keywords = _master(table)
     tokens: list[Token] = []
+    wrong: list[int] = [d.labels[0].span.start for d in diagnostics]
     left_out: list[int] = []
+    names: set[str] = set()  # that were complained of
     enough = len(diagnostics) + MAX_ERRORS
     for match in master.finditer(text):
         kind = match.lastgroup or ""
@@ -155,7 +162,10 @@ def _cut(file: SourceFile, text: str, table: Table, diagnostics: list[Diagnostic
             kind = piece
         elif kind in _FOREIGN:
             diagnostic, piece = _foreign(kind, piece, file.span(match.start(), match.end()))
-            diagnostics.append(diagnostic)
+            wrong.append(match.start())
+            if kind != "WORD" or piece not in names:
+                diagnostics.append(diagnostic)
+                names.add(piece)
             if len(diagnostics) == enough:  # the rest of such a text is not worth reading
                 break
             if not piece:
@@ -164,7 +174,7 @@ def _cut(file: SourceFile, text: str, table: Table, diagnostics: list[Diagnostic
             kind = "NAME" if piece == "_" or (piece[0].isalpha() and piece not in keywords) else piece
         tokens.append(Token(kind, piece, match.start(), match.end()))
     tokens.append(Token(END, "", len(text), len(text)))
-    return tokens, left_out
+    return tokens, wrong, left_out
 
 
 def _foreign(kind: str, text: str, span: Span) -> tuple[Diagnostic, str]:

@@ -13,6 +13,9 @@ from axon.source import Span
 MAX_DEPTH = 400
 """How deeply syntax may nest. A chain of left-associative operators nests as deeply as it is long."""
 
+_MAX_SYMBOLS = 20 * MAX_DEPTH
+"""How many symbols may wait to be reduced. No construct holds as many as 20, so with more the syntax is too deep already."""
+
 _FLAT = frozenset(["nothing", "first", "both", "push", "more", "absent", "second", "first_of"])  # make lists or pass something on
 
 
@@ -44,6 +47,9 @@ class Machine:
             if move is None:
                 return at
             if move >= 0:
+                if len(states) > _MAX_SYMBOLS:
+                    self.too_deep = True
+                    return at
                 states.append(move)
                 values.append(token)
                 starts.append(token.start)

@@ -59,8 +59,9 @@ class _Reader:
         if self.is_program:
             self.machine.push("decls", [], 0, 0)  # so that the stack's bottom is always the declarations read so far
         self.errors: list[Diagnostic] = []
-        self.spoiled = [_offset(d) for d in self.lexed.diagnostics]  # offsets at which errors lie
-        self.rereads = 100_000 + 2 * len(self.tokens)  # how many tokens may yet be read again
+        self.spoiled = list(self.lexed.wrong)  # offsets at which errors lie
+        self.mended_words: set[str] = set()  # keywords that were used as names
+        self.rereads = 50_000 + len(self.tokens)  # how many tokens may yet be read again
 
     def read(self) -> Any:
         """What the text means, with stand-ins where it is wrong; a type or expression with an unmended error is None."""
@@ -115,6 +116,8 @@ class _Reader:
                 self.errors.append(advice.diagnostic)
             if fresh and advice.instead is not None:
                 self.spoiled.append(self.tokens[stopped].start)
+                if self.tokens[stopped].kind.isidentifier() and advice.instead:
+                    self.mended_words.add(advice.instead[0].text)
                 self.tokens[stopped : stopped + 1] = advice.instead
                 at = stopped
             elif self.is_program:
@@ -133,7 +136,10 @@ class _Reader:
         return Advice(Diagnostic("AX0108", f"this nests more than {MAX_DEPTH} levels deep", (label,), (), (help_,)))
 
     def _is_consequence(self, stopped: int) -> bool:
-        """Whether text was left out of the declaration being read, which may well be all that is wrong."""
+        """Whether text was left out of the declaration being read, which may well be all that is wrong; or the token is a
+        keyword that was a name before."""
+        if self.tokens[stopped].text in self.mended_words:
+            return True
         starts, ends = self.machine.starts, self.machine.ends
         start = (starts[1] if len(starts) > 1 else ends[0]) if self.is_program else 0
         return any(start <= offset <= self.tokens[stopped].start for offset in self.lexed.left_out)

@@ -10,10 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -50,7 +48,7 @@ class Table:
 def load() -> Table:
     """The table of the grammar that is installed."""
     grammar = files("axon.grammar").joinpath("axon.lark").read_text(encoding="utf-8")
-    key = hashlib.sha256(f"{_FORMAT}\n{version('lark')}\n{grammar}".encode()).hexdigest()[:16]
+    key = hashlib.sha256(f"{_FORMAT}\n{grammar}".encode()).hexdigest()[:16]
     path = _cache_directory() / f"grammar-{key}.json"
     try:
         return _from_json(json.loads(path.read_text(encoding="utf-8")))
@@ -111,6 +109,8 @@ def _cache_directory() -> Path:
 
 
 def _store(path: Path, text: str) -> None:
+    import tempfile
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem)

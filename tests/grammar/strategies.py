@@ -125,7 +125,7 @@ def _declarations(expressions: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]
 
 
 def _reductions(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    plain = st.builds(s.Name, st.sampled_from(sorted(REDUCTIONS - WITH_MONOID)), st.just(SPAN))
+    plain = st.builds(s.Name, st.sampled_from(sorted(frozenset(REDUCTIONS) - WITH_MONOID)), st.just(SPAN))
     general = st.builds(s.Name, st.sampled_from(sorted(WITH_MONOID)), st.just(SPAN))
     monoids = node(s.Tuple, items=st.tuples(inner, inner))
     rest = {"groups": groups(inner), "where": st.none() | inner, "body": inner}

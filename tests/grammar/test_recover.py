@@ -46,7 +46,10 @@ ONE_MISTAKE = [
     ("val a = { w «:» 1 }", "AX0101", "a field or a state is given its value with `=`, not `:`"),
     ("sig a «=» f32", "AX0101", "a type follows `:` here, not `=`"),
     ("type a = { w «=» f32 }", "AX0101", "a type follows `:` here, not `=`"),
-    ("val a = lambda x«:» x", "AX0101", "a type for an expression needs parentheses around both"),
+    ("val a = «lambda» x: x", "AX0113", "Axon has no `lambda`: a function is `fn x => …`"),
+    ("val a = sum i «<» n => x", "AX0115", "the indices of a reduction that have bounds stand after `for`"),
+    ("fun a «val» x = val + x", "AX0101", "`val` is a word of the language, so it cannot be a name"),
+    ("fun a «é» = é + é", "AX0105", "names are made of a-z, A-Z, 0-9 and _, so `é` (U+00E9) cannot be part of one"),
     ("val a = x «:» f32", "AX0101", "a type for an expression needs parentheses around both"),
     ("val a = let «x» = 1 in x end", "AX0101", "`let` is followed by declarations"),
     ("val «type» = 1", "AX0101", "`type` is a word of the language, so it cannot be a name"),
@@ -195,7 +198,7 @@ def test_too_many() -> None:
 
 def test_hints_for_words_of_other_languages() -> None:
     for text, hint in [
-        ("val a = lambda x: x", "a type for an expression"),
+        ("val a = smu i => x", "did you mean `sum`?"),
         ("val a = if x then y elif z then u else v", "another case is `else if`"),
     ]:
         _, diagnostics = read(text)
