@@ -122,7 +122,7 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One thread arrives at the empty barrier of the stage `back` behind the cursor: of each block of the cluster, or of this one."""
+    """One thread arrives at the empty barrier `back` stages behind the cursor: of each block of the cluster, or of this one."""
 
     ring: Ring
     back: int

@@ -33,6 +33,10 @@ class BuildError(Exception):
     """The toolchain made a kernel that must not run; the message is its log."""
 
 
+class RegistersExhausted(BuildError):
+    """The kernel does not fit its mapping's registers: the mapping is not legal for it after all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """A linked kernel: machine code, its entry's name, and what it uses of each thread."""
@@ -77,8 +81,10 @@ def _checked(cubin: bytes, log: str) -> Kernel:
         raise BuildError(f"the linker says nothing of an entry:\n{log}")
     spilled = sum(int(n) for n in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", log))
     warnings = [line for line in log.splitlines() if re.search(r"C75\d\d", line)]
-    if spilled or warnings:
-        raise BuildError("\n".join(["the kernel spills or loses its asynchrony:", *warnings, log]))
+    if warnings:
+        raise BuildError("\n".join(["the kernel loses its asynchrony:", *warnings, log]))
+    if spilled:
+        raise RegistersExhausted(f"the kernel spills {spilled} bytes:\n{log}")
     return Kernel(cubin, entry[1], int(registers[1]), spilled)
 
 

@@ -74,21 +74,25 @@ _RESERVED = frozenset({  # the emitter's own names, and Python's
     "ptx", "cuda", "libdevice", "int32", "int64", "float32", "kernel", "shared", "thread", "lane", "group", "consumer",
     "rank", "base", "steps", "tile", "tiles", "clusters", "min", "max", "abs", "range", "row", "row_0", "row_1", "column",
     "place", "freed", "inside", "band", "height", "next_outer", "y0_0", "y0_1", "y0_2", "y0_3", "y1_0", "y1_1", "y1_2",
-    "y1_3", "count", "warp", "stage", "phase", "left", "right", "product", "not", "and", "or", "if", "else", "while",
-    "for", "in", "is", "def", "return", "None", "True", "False",
+    "y1_3", "pair", "inside_0", "inside_1", "start_0", "start_1", "count", "warp", "stage", "phase", "left", "right",
+    "product", "not", "and", "or", "if", "else", "while", "for", "in", "is", "def", "return", "None", "True", "False",
 })  # fmt: skip
 _LOADS = {Element.BF16: "load_bf16", Element.F16: "load_f16", Element.F32: "load_f32", Element.I32: "load_i32"}
 _PACKS = {Element.BF16: "pack_bf16", Element.F16: "pack_f16"}
 
 
-def emit(program: BarrierProgram) -> Emitted:
-    """The kernel's source. Raises `Unsupported` for an epilogue whose operations have no device form."""
-    return _Emitter(program).run()
+def emit(program: BarrierProgram, paired: frozenset[Symbol] = frozenset()) -> Emitted:
+    """The kernel's source. Raises `Unsupported` for an epilogue whose operations have no device form.
+
+    The 16-bit tensors in `paired` have a contiguous last dimension of even extent, and rows that start at even elements of an
+    aligned word: an epilogue loads their neighbours together.
+    """
+    return _Emitter(program, paired).run()
 
 
 class _Emitter:
-    def __init__(self, program: BarrierProgram) -> None:
-        self.program = program
+    def __init__(self, program: BarrierProgram, paired: frozenset[Symbol]) -> None:
+        self.program, self.paired = program, paired
         self.names = Names(_RESERVED)
         self.lines: list[str] = []
         self.depth = 0
@@ -450,24 +454,18 @@ class _Emitter:
         self.places(store, op.block, always=True)
         pointer, size = self.pointer(store.tensor), store.element.bits // 8
         last = len(store.axes) - 1
+        for half in range(2):
+            terms = []
+            for d, axis in enumerate(store.axes[:-1]):
+                place = f"(row + {8 * half})" if axis == order.rows.symbol else self.piece(axis)
+                terms.append(f"int64({place}) * {self.stride(store.tensor, d)}")
+            self.line(f"start_{half} = {pointer} + {size} * ({' + '.join(terms) or '0'})")
+            self.line(f"inside_{half} = int32(row + {8 * half} < {self.size(order.rows.extent)})")
         for group in range(op.width // 8):
             values = self.values(store, op.block, op.column // 8 + group)
-            for half in range(2):
-                terms = []
-                for d, axis in enumerate(store.axes[:-1]):
-                    place = f"(row + {8 * half})" if axis == order.rows.symbol else self.piece(axis)
-                    terms.append(f"int64({place}) * {self.stride(store.tensor, d)}")
-                self.line(f"if row + {8 * half} < {self.size(order.rows.extent)}:")
-                for e in range(2):
-                    place = f"column + {op.column + 8 * group + e}"
-                    sum_ = " + ".join([*terms, f"int64({place}) * {self.stride(store.tensor, last)}"])
-                    value = values[2 * half + e]
-                    if store.element == Element.F32:
-                        write = f"ptx.store_f32({pointer} + {size} * ({sum_}), {value})"
-                    else:
-                        write = f"ptx.store_u16({pointer} + {size} * ({sum_}), ptx.{_PACKS[store.element]}({value}, float32(0)))"
-                    self.line(f"    if {place} < {self.size(order.columns.extent)}:")
-                    self.line(f"        {write}")
+            where = f"start_0, start_1, column + {op.column + 8 * group}, {self.stride(store.tensor, last)} * {size}"
+            inside = f"{self.size(order.columns.extent)}, inside_0, inside_1"
+            self.line(f"ptx.scatter_{store.element.value}({where}, {inside}, {', '.join(values)})")
 
     def places(self, store: Store, block: int, *, always: bool = False) -> None:
         """The place in the result of this thread's first accumulator: `row` and `column`."""
@@ -497,6 +495,13 @@ class _Emitter:
         for use in result.uses:
             if isinstance(use, Read) and order.columns.symbol in (bare(use) or ()):
                 for half in range(2) if order.rows.symbol in (bare(use) or ()) else (0,):
+                    if self.in_pairs(use):
+                        place = f"min(column + {8 * group}, {self.size(order.columns.extent)} - 2)"
+                        self.line(f"pair = {self.load(use, half, place)}")
+                        for e in range(2):
+                            unpack = f"ptx.{('low', 'high')[e]}_{use.element.value}"
+                            self.line(f"{self.read_name(store, use, half, e)} = {unpack}(pair)")
+                        continue
                     for e in range(2):
                         place = f"min(column + {8 * group + e}, {self.size(order.columns.extent)} - 1)"
                         self.line(f"{self.read_name(store, use, half, e)} = {self.load(use, half, place)}")
@@ -523,6 +528,12 @@ class _Emitter:
                 self.line(f"{out[-1]} = {result.name}({', '.join(arguments)})")
         return out
 
+    def in_pairs(self, use: Read) -> bool:
+        """Whether two neighbouring columns of this operand are loaded as one word."""
+        return (
+            use.tensor in self.paired and use.element in _PACKS and (bare(use) or ())[-1:] == (self.program.order.columns.symbol,)
+        )
+
     def read_name(self, store: Store, use: Read, half: int, e: int) -> str:
         number = self.result(store).uses.index(use)
         return f"{self.names[use.tensor]}_{number}_{half}{e}"
@@ -533,11 +544,13 @@ class _Emitter:
         terms = []
         for d, axis in enumerate(bare(use) or ()):
             place = {order.rows.symbol: f"row_{half}", order.columns.symbol: column}.get(axis) or self.piece(axis)
-            terms.append(f"int64({place}) * {self.stride(use.tensor, d)}")
+            stride = "" if self.in_pairs(use) and axis == order.columns.symbol else f" * {self.stride(use.tensor, d)}"
+            terms.append(f"int64({place}){stride}")
         offset = " + ".join(terms) or "0"
         if use.element not in _LOADS:
             raise Unsupported(f"an epilogue reads {use.element.value}")
-        return f"ptx.{_LOADS[use.element]}({self.pointer(use.tensor)} + {use.element.bits // 8} * ({offset}))"
+        load = "load_i32" if self.in_pairs(use) and column != "0" else _LOADS[use.element]
+        return f"ptx.{load}({self.pointer(use.tensor)} + {use.element.bits // 8} * ({offset}))"
 
     def result(self, store: Store) -> _Result:
         """The device function of a store's expression; none if the expression is the product itself."""
@@ -558,7 +571,7 @@ class _Emitter:
         arguments: dict[Read | Symbol, str] = {}
         for use in uses:
             arguments[use] = inner.free(use.tensor.name if isinstance(use, Read) else use.name)
-        writer = Writer(lambda r: arguments[r], lambda s: arguments[s], {store.product: "product"})
+        writer = Writer(lambda r: arguments[r], lambda s: arguments[s], {store.product: "product"}, narrow=store.element.bits == 16)
         value = writer.value(store.expression)
         name = self.names.free(f"result_{self.names[store.tensor]}")
         head = f"def {name}({', '.join(['product', *arguments.values()])}):"

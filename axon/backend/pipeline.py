@@ -30,8 +30,16 @@ class Stages:
     source: Emitted
 
 
-def stages(kernel: Contraction, mapping: Mapping, target: Target, values: tuple[Value, ...], boxed: frozenset[Symbol]) -> Stages:
-    """Take a kernel down to source. `values` describes every tensor it may mention; `boxed` are those that bulk copies can store.
+def stages(
+    kernel: Contraction,
+    mapping: Mapping,
+    target: Target,
+    values: tuple[Value, ...],
+    boxed: frozenset[Symbol],
+    paired: frozenset[Symbol] = frozenset(),
+) -> Stages:
+    """Take a kernel down to source. `values` describes every tensor it may mention; `boxed` are those that bulk copies can store,
+    `paired` those whose neighbours can be loaded as one word (see `emit`).
 
     Raises `Unsupported` for a mapping that the target cannot hold and for what has no device form.
     """
@@ -49,7 +57,7 @@ def stages(kernel: Contraction, mapping: Mapping, target: Target, values: tuple[
     # A bulk copy stores whole panels; a tile that is narrower stores element by element.
     wide = frozenset(r.value.symbol for r in kernel.results if mapping.columns % panel(r.value.element, target) == 0)
     program = lower_roles.lower(split, target, boxed & wide)
-    return Stages(tiled, split, program, emission.emit(program))
+    return Stages(tiled, split, program, emission.emit(program, paired))
 
 
 def traits(kernel: Contraction) -> Traits:

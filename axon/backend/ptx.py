@@ -48,6 +48,38 @@ _TRY_WAIT = "{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 
 _ARRIVE_AT = "{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $1; mbarrier.arrive.shared::cluster.b64 _, [there]; }"
 _COPY = "cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
 
+# erf x = ±(1 - 2^q(|x|)), q a polynomial without constant term fitted to log2 (erfc) on [0, 4]; beyond, erf is 1 in float32.
+# The absolute error is below 7e-7.
+_ERF = (
+    "{ .reg .f32 t, q; abs.f32 t, $1; min.NaN.f32 t, t, 0f40800000; fma.rn.f32 q, t, 0fBB40F35A, 0f3CF2670F; "
+    "fma.rn.f32 q, q, t, 0fBE183BD6; fma.rn.f32 q, q, t, 0fBF6B236D; fma.rn.f32 q, q, t, 0fBFD05EAB; mul.f32 q, q, t; "
+    "ex2.approx.ftz.f32 q, q; sub.f32 q, 0f3F800000, q; copysign.f32 $0, $1, q; }"
+)
+# tanh x = 1 - 2 / (1 + 2^(2 x log2 e)).
+_TANH = (
+    "{ .reg .f32 t; mul.f32 t, $1, 0f4038AA3B; ex2.approx.ftz.f32 t, t; add.f32 t, t, 0f3F800000; rcp.approx.ftz.f32 t, t; "
+    "fma.rn.f32 $0, t, 0fC0000000, 0f3F800000; }"
+)
+
+
+def _scatter(kind: str, convert: str) -> Instruction:
+    """(address of the first row, of the second, column, bytes per column, columns, first inside?, second?, four values)
+
+    Stores values 0 and 1 at a column and the next of the first row, 2 and 3 in the second, each if it is inside. One instruction
+    group for four values, because the compiler in front is quadratic in the number of statements.
+    """
+    lines = [f"{{ .reg .pred at, both; .reg .b64 across, to; .reg .b32 place; .reg .{kind} value; mov.b32 place, $2;"]
+    lines += ["cvt.s64.s32 across, place; mul.lo.s64 across, across, $3;"]
+    for column in range(2):
+        lines.append("setp.lt.s32 at, place, $4;")
+        for row in range(2):
+            value = f"${7 + 2 * row + column}"
+            lines.append(f"setp.ne.and.b32 both, ${5 + row}, 0, at; add.s64 to, ${row}, across; {convert} value, {value};")
+            lines.append(f"@both st.global.{kind} [to], value;")
+        lines.append("add.s32 place, place, 1; add.s64 across, across, $3;")
+    return Instruction(" ".join([*lines, "}"]), "llrlrrrffff")
+
+
 INSTRUCTIONS: dict[str, Instruction] = {
     # Barriers in shared memory. A plain arrive is enough here: what it releases are reads by the tensor cores, already retired;
     # `.release.cluster` would add a full memory barrier to the loop and cost a sixth of the speed (docs/backend.md).
@@ -83,18 +115,30 @@ INSTRUCTIONS: dict[str, Instruction] = {
     "store_shared_2f32": Instruction("st.shared.v2.f32 [$0], {$1, $2};", "rff"),
     "pack_bf16": Instruction("cvt.rn.bf16x2.f32 $0, $2, $1;", "ff", "r", memory=False),
     "pack_f16": Instruction("cvt.rn.f16x2.f32 $0, $2, $1;", "ff", "r", memory=False),
-    "store_u16": Instruction("{ .reg .b16 low; cvt.u16.u32 low, $1; st.global.b16 [$0], low; }", "lr"),
-    "store_u32": Instruction("st.global.b32 [$0], $1;", "lr"),
-    "store_f32": Instruction("st.global.f32 [$0], $1;", "lf"),
+    "scatter_bf16": _scatter("b16", "cvt.rn.bf16.f32"),
+    "scatter_f16": _scatter("b16", "cvt.rn.f16.f32"),
+    "scatter_f32": _scatter("b32", "mov.b32"),
     "load_bf16": Instruction("{ .reg .b16 zero, high; mov.b16 zero, 0; ld.global.nc.b16 high, [$1]; mov.b32 $0, {zero, high}; }",
                              "l", "f", memory=False),
     "load_f16": Instruction("{ .reg .b16 h; ld.global.nc.b16 h, [$1]; cvt.f32.f16 $0, h; }", "l", "f", memory=False),
+    # The halves of a word of two 16-bit floats, the first in the low bits.
+    "low_bf16": Instruction("shl.b32 $0, $1, 16;", "r", "f", memory=False),
+    "high_bf16": Instruction("and.b32 $0, $1, 0xffff0000;", "r", "f", memory=False),
+    "low_f16": Instruction("{ .reg .b16 l, h; mov.b32 {l, h}, $1; cvt.f32.f16 $0, l; }", "r", "f", memory=False),
+    "high_f16": Instruction("{ .reg .b16 l, h; mov.b32 {l, h}, $1; cvt.f32.f16 $0, h; }", "r", "f", memory=False),
     "load_f32": Instruction("ld.global.nc.f32 $0, [$1];", "l", "f", memory=False),
     "load_i32": Instruction("ld.global.nc.b32 $0, [$1];", "l", "r", memory=False),
     # Scalar functions whose meaning Python's operators do not give.
     "fmax": Instruction("max.NaN.f32 $0, $1, $2;", "ff", "f", memory=False),
     "fmin": Instruction("min.NaN.f32 $0, $1, $2;", "ff", "f", memory=False),
     "fdiv": Instruction("div.rn.f32 $0, $1, $2;", "ff", "f", memory=False),
+    # The same within 2^-20, for results that are stored in 16 bits.
+    "narrow_exp": Instruction(
+        "{ .reg .f32 t; mul.f32 t, $1, 0f3FB8AA3B; ex2.approx.ftz.f32 $0, t; }", "f", "f", memory=False),
+    "narrow_div": Instruction("div.full.f32 $0, $1, $2;", "ff", "f", memory=False),
+    "narrow_rsqrt": Instruction("rsqrt.approx.f32 $0, $1;", "f", "f", memory=False),
+    "narrow_erf": Instruction(_ERF, "f", "f", memory=False),
+    "narrow_tanh": Instruction(_TANH, "f", "f", memory=False),
     "frsqrt": Instruction("{ .reg .f32 root; sqrt.rn.f32 root, $1; rcp.rn.f32 $0, root; }", "f", "f", memory=False),
 }  # fmt: skip
 
@@ -108,7 +152,7 @@ def instruction(entry: Instruction) -> Any:
     def typing(context: Any, *arguments: Any) -> Any:
         def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
             operands = [_fit(builder, v, t, _CODES[c][0]) for v, t, c in zip(values, signature.args, entry.operands, strict=True)]
-            call = _call(builder, llvm_result, entry.text, constraints, operands)
+            call = _call(builder, llvm_result, entry.text, constraints, operands, volatile=entry.memory)
             return call if entry.result else target.get_dummy_value()
 
         return result(*arguments), generate
@@ -137,9 +181,9 @@ def _fit(builder: Any, value: Any, numba_type: Any, want: Any) -> Any:
     raise TypeError(f"cannot pass {numba_type} as {want}")
 
 
-def _call(builder: Any, result: Any, text: str, constraints: list[str], operands: list[Any]) -> Any:
+def _call(builder: Any, result: Any, text: str, constraints: list[str], operands: list[Any], *, volatile: bool = True) -> Any:
     kind = ir.FunctionType(result, [v.type for v in operands])
-    return builder.call(ir.InlineAsm(kind, text, ",".join(constraints), side_effect=True), operands)
+    return builder.call(ir.InlineAsm(kind, text, ",".join(constraints), side_effect=volatile), operands)
 
 
 for _name, _entry in INSTRUCTIONS.items():

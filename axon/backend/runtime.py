@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import ctypes
 from collections import OrderedDict
+from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from axon.backend.barriers import Descriptor
-from axon.backend.build import Kernel, build
+from axon.backend.build import Kernel, RegistersExhausted, build
 from axon.backend.emit import MapParameter, Parameter, PointerParameter, SizeParameter, StrideParameter
 from axon.backend.fuse import Contraction, Unsupported, fuse
 from axon.backend.pipeline import Stages, stages, traits
-from axon.backend.schedule import Mapping, Problem, choose
+from axon.backend.schedule import Mapping, Problem, ranked
 from axon.backend.target import HOPPER, Target
 from axon.core import Program, Value
 from axon.element import Element
@@ -54,6 +55,14 @@ class Tensor:
                 return f"dimension {d} steps by {stride * size} bytes, which is not a multiple of {align}"
         return None
 
+    @property
+    def paired(self) -> bool:
+        """Whether two neighbours along the last dimension, from an even one on, are one aligned word of 16-bit elements."""
+        if self.element.bits != 16 or not self.shape:
+            return False
+        even = all(stride % 2 == 0 for stride in self.strides[:-1])
+        return even and self.strides[-1] == 1 and self.shape[-1] % 2 == 0 and self.pointer % 4 == 0
+
 
 def contiguous(pointer: int, shape: tuple[int, ...], element: Element) -> Tensor:
     """A tensor laid out in rows."""
@@ -69,56 +78,83 @@ def contiguous(pointer: int, shape: tuple[int, ...], element: Element) -> Tensor
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One kernel of a program at given sizes: its mapping, all its forms, and how many blocks run it."""
+    """One kernel of a program at given sizes: its mapping, all its forms, its machine code, and how many blocks run it."""
 
     kernel: Contraction
     mapping: Mapping
     stages: Stages
+    built: Kernel
     blocks: int
 
 
 class Executable:
-    """A core program's kernels on one target. Plans, built kernels and descriptors are kept between calls."""
+    """A core program's kernels on one target. Plans, loaded kernels and launches are kept between calls."""
 
     def __init__(self, program: Program, target: Target = HOPPER, mapping: Mapping | None = None) -> None:
         """Raises `Unsupported` for a program with an operation outside the families. A given mapping holds for every kernel."""
         self.program, self.target, self.mapping = program, target, mapping
         self.kernels = fuse(program)
-        self.values: tuple[Value, ...] = tuple(
-            dict.fromkeys([*program.inputs, *(r.value for k in self.kernels for r in k.results)])
-        )
+        stored = (r.value for k in self.kernels for r in k.results)
+        self.values: tuple[Value, ...] = tuple(dict.fromkeys([*program.inputs, *stored]))
         self._plans: dict[tuple[object, ...], Plan] = {}
-        self._loaded: dict[int, Loaded] = {}
+        self._loaded: dict[Kernel, Loaded] = {}
+        self._launches: OrderedDict[tuple[object, ...], tuple[Launch, ...]] = OrderedDict()
 
     def __call__(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], stream: int) -> None:
         """Launch every kernel in order on a stream. `tensors` holds all inputs and all results; `sizes` every dimension."""
+        key = (*(tensors[v.symbol] for v in self.values), *sizes.values())
+        launches = self._launches.get(key)
+        if launches is None:
+            launches = self._launches[key] = tuple(self._prepare(tensors, sizes))
+            if len(self._launches) > KEPT_LAUNCHES:
+                self._launches.popitem(last=False)
+        for launch in launches:
+            launch(stream)
+
+    def _prepare(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Iterator[Launch]:
         for number, kernel in enumerate(self.kernels):
             extents = [axis.extent.evaluate(sizes) for axis in (*kernel.outer, kernel.rows, kernel.columns)]
             if min(extents) <= 0:
                 continue
             plan = self.plan(number, tensors, sizes)
-            key = id(plan)
-            if key not in self._loaded:
-                self._loaded[key] = Loaded(build(plan.stages, self.target), plan)
-            self._loaded[key].launch(tensors, sizes, stream)
+            if plan.built not in self._loaded:
+                self._loaded[plan.built] = Loaded(plan.built, plan.stages)
+            arguments = [argument(p, tensors, sizes) for p in plan.stages.source.parameters]
+            yield Launch(self._loaded[plan.built], plan.blocks, arguments, persistent=plan.mapping.persistent)
 
     def plan(self, number: int, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Plan:
-        """The plan of a kernel for these tensors. Raises `Unsupported` for operands that bulk copies cannot read."""
+        """The plan of a kernel for these tensors: built, but not loaded; needs no GPU.
+
+        Raises `Unsupported` for operands that bulk copies cannot read, `BuildError` where no mapping gives a sound kernel.
+        """
         kernel = self.kernels[number]
         for operand in (kernel.left, kernel.right):
             why = tensors[operand.value.symbol].copyable
             if why:
                 raise Unsupported(f"`{operand.value.symbol.name}` cannot be read by bulk copies: {why}", kernel.span)
         boxed = frozenset(r.value.symbol for r in kernel.results if tensors[r.value.symbol].copyable is None)
+        paired = frozenset(v.symbol for v in self.values if tensors[v.symbol].paired)
         problem = problem_of(kernel, sizes)
         if problem.depth < 1:
             raise Unsupported("a sum over nothing", kernel.span)
-        key = (number, problem, boxed)
+        key = (number, problem, boxed, paired)
         if key not in self._plans:
-            mapping = self.mapping or choose(problem, traits(kernel), self.target)
-            made = stages(kernel, mapping, self.target, self.values, boxed)
-            self._plans[key] = Plan(kernel, mapping, made, blocks(mapping, problem, self.target))
+            self._plans[key] = self._plan(kernel, problem, boxed, paired)
         return self._plans[key]
+
+    def _plan(self, kernel: Contraction, problem: Problem, boxed: frozenset[Symbol], paired: frozenset[Symbol]) -> Plan:
+        """The best mapping whose kernel fits its registers. Only the compiler knows which do, when an epilogue is long."""
+        mappings = (self.mapping,) if self.mapping else ranked(problem, traits(kernel), self.target)
+        failure: RegistersExhausted | None = None
+        for mapping in mappings:
+            made = stages(kernel, mapping, self.target, self.values, boxed, paired)
+            try:
+                built = build(made, self.target)
+            except RegistersExhausted as exhausted:
+                failure = failure or exhausted
+                continue
+            return Plan(kernel, mapping, made, built, blocks(mapping, problem, self.target))
+        raise failure or Unsupported("no mapping fits this kernel", kernel.span)
 
 
 def problem_of(kernel: Contraction, sizes: MappingOf[Symbol, int]) -> Problem:
@@ -144,44 +180,55 @@ def blocks(mapping: Mapping, problem: Problem, target: Target) -> int:
 
 # ── the driver ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_KEPT_ARGUMENTS = 256
+KEPT_LAUNCHES = 1024
 
 
 class Loaded:
-    """A kernel in the device's memory, with the arguments of recent launches."""
+    """A kernel in the device's memory."""
 
-    def __init__(self, kernel: Kernel, plan: Plan) -> None:
+    def __init__(self, kernel: Kernel, stages: Stages) -> None:
         from cuda.core import ObjectCode
 
-        self.plan = plan
-        self.module = ObjectCode.from_cubin(kernel.cubin)
-        self.kernel = self.module.get_kernel(kernel.entry)
-        source = plan.stages.source
         driver = _driver()
-        self.handle = (
-            driver.CUkernel(int(self.kernel.handle)) if not isinstance(self.kernel.handle, driver.CUkernel) else self.kernel.handle
-        )
-        _checked("cuInit", driver.cuInit(0))
+        self.source = stages.source
+        self.module = ObjectCode.from_cubin(kernel.cubin)
+        handle = self.module.get_kernel(kernel.entry).handle
         device = _checked("cuCtxGetDevice", driver.cuCtxGetDevice())
         attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        _checked("cuKernelSetAttribute", driver.cuKernelSetAttribute(attribute, source.shared, self.handle, device))
-        self.function = _checked("cuKernelGetFunction", driver.cuKernelGetFunction(self.handle))
-        self._arguments: OrderedDict[tuple[object, ...], _Arguments] = OrderedDict()
+        _checked("cuKernelSetAttribute", driver.cuKernelSetAttribute(attribute, self.source.shared, handle, device))
+        self.function = _checked("cuKernelGetFunction", driver.cuKernelGetFunction(handle))
 
-    def launch(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], stream: int) -> None:
-        parameters = self.plan.stages.source.parameters
-        symbols = {v.symbol for v in self.plan.stages.tile.tensors}
-        key = tuple(tensors[s] for s in symbols)
-        arguments = self._arguments.get(key)
-        if arguments is None:
-            arguments = self._arguments[key] = _Arguments([_argument(p, tensors, sizes) for p in parameters])
-            if len(self._arguments) > _KEPT_ARGUMENTS:
-                self._arguments.popitem(last=False)
-        source = self.plan.stages.source
-        driver = _driver()
-        grid = self.plan.blocks
-        result = driver.cuLaunchKernel(self.function, grid, 1, 1, source.threads, 1, 1, source.shared, stream, arguments.address, 0)
-        _checked("cuLaunchKernel", result)
+    def resident(self, wanted: int) -> int:
+        """As many of the blocks wanted as run at once: a cluster that had to wait for another would start its tiles late."""
+        driver, source = _driver(), self.source
+        if source.cluster == 1:
+            return wanted
+        config = driver.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = wanted, 1, 1
+        config.blockDimX, config.blockDimY, config.blockDimZ = source.threads, 1, 1
+        config.sharedMemBytes = source.shared
+        attribute = driver.CUlaunchAttribute()
+        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z = source.cluster, 1, 1
+        config.attrs, config.numAttrs = [attribute], 1
+        most = _checked("cuOccupancyMaxActiveClusters", driver.cuOccupancyMaxActiveClusters(self.function, config))
+        return min(wanted, int(most) * source.cluster)
+
+
+class Launch:
+    """A kernel with its arguments, ready to go."""
+
+    def __init__(self, kernel: Loaded, blocks: int, arguments: list[bytes], *, persistent: bool) -> None:
+        self.kernel, self.driver = kernel, _driver()
+        self.blocks = kernel.resident(blocks) if persistent else blocks
+        self.arguments = _Arguments(arguments)
+
+    def __call__(self, stream: int) -> None:
+        source = self.kernel.source
+        size = (self.blocks, 1, 1, source.threads, 1, 1, source.shared)
+        result = self.driver.cuLaunchKernel(self.kernel.function, *size, stream, self.arguments.address, 0)
+        if result[0]:
+            _checked("cuLaunchKernel", result)
 
 
 class _Arguments:
@@ -200,7 +247,8 @@ class _Arguments:
         self.address = ctypes.addressof(self.pointers)
 
 
-def _argument(parameter: Parameter, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> bytes:
+def argument(parameter: Parameter, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> bytes:
+    """The bytes of one kernel argument."""
     match parameter:
         case MapParameter(descriptor=descriptor):
             return tensor_map(tensors[descriptor.tensor], descriptor)

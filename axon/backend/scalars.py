@@ -46,14 +46,25 @@ _BINARY_FLOAT = {
 _BINARY_INT = {"max": "max({0}, {1})", "min": "min({0}, {1})"}
 
 
+# What may stand for the above where the result has 16 bits.
+_NARROW = {
+    "exp": "ptx.narrow_exp({0})", "erf": "ptx.narrow_erf({0})", "tanh": "ptx.narrow_tanh({0})", "rsqrt": "ptx.narrow_rsqrt({0})",
+    "div": "ptx.narrow_div({0}, {1})",
+}  # fmt: skip
+
+
 class Writer:
     """Turns one scalar expression into assignments and a final expression.
 
-    `read` and `dim` name the value of a read and of a variable of a Dim; `local` that of a local from outside the expression.
+    `narrow`: the result is stored in 16 bits, so that functions need not be more exact than 2^-20. `read` and `variable` name the
+    value of a read and of a variable of a Dim; `local` that of a local from outside the expression.
     """
 
-    def __init__(self, read: Callable[[Read], str], variable: Callable[[Symbol], str], local: dict[Symbol, str]) -> None:
+    def __init__(
+        self, read: Callable[[Read], str], variable: Callable[[Symbol], str], local: dict[Symbol, str], *, narrow: bool = False
+    ) -> None:
         self.read, self.variable, self.local = read, variable, dict(local)
+        self.narrow = _NARROW if narrow else {}
         self.lines: list[str] = []
         self._seen: dict[Scalar, str] = {}
 
@@ -82,10 +93,10 @@ class Writer:
             case Index(dim=dim):
                 return _dim(dim, self.variable)
             case Unary(op=op, operand=operand):
-                special = _UNARY_FLOAT if element_of(operand).is_float else _UNARY_INT
+                special = self.narrow | _UNARY_FLOAT if element_of(operand).is_float else _UNARY_INT
                 return (special.get(op) or _UNARY[op]).format(self.value(operand))
             case Binary(op=op, left=left, right=right):
-                special = _BINARY_FLOAT if element_of(left).is_float else _BINARY_INT
+                special = _BINARY_FLOAT | self.narrow if element_of(left).is_float else _BINARY_INT
                 template = special.get(op) or _BINARY.get(op)
                 if template is None:
                     raise Unsupported(f"an epilogue computes `{op}` on {element_of(left).value}")

@@ -30,9 +30,12 @@ class Target:
     product_rows: int  # m of one matrix instruction
     product_columns: tuple[int, int, int]  # smallest n, largest n, granule
     product_depth: int  # k of one matrix instruction, in bytes
-    matrix_flops: float  # dense bf16, per second, as long as power lasts
-    memory_rate: float  # bytes per second that a copy reaches
     l2: int
+
+    def resident(self, cluster: int) -> int:
+        """How many blocks run at once in clusters of this size, one per multiprocessor: larger clusters fit its groups worse."""
+        left_over = 12 if cluster > 2 else 0  # seen with clusters of 4
+        return (self.multiprocessors - left_over) // cluster * cluster
 
 
 HOPPER = Target(
@@ -57,7 +60,5 @@ HOPPER = Target(
     product_rows=64,
     product_columns=(8, 256, 8),
     product_depth=32,
-    matrix_flops=800e12,
-    memory_rate=4.2e12,
     l2=60 * 1000 * 1000,
 )

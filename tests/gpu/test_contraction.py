@@ -1,0 +1,190 @@
+"""Contractions on a real GPU against float64. Skipped where there is no Hopper GPU with PyTorch."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axon.backend.schedule import Mapping
+from axon.element import Element
+from tests.backend.programs import (
+    Binary,
+    Case,
+    Const,
+    Convert,
+    Select,
+    add,
+    contraction,
+    dimensions,
+    error,
+    expected,
+    gelu,
+    inputs,
+    mul,
+)
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
+    pytest.skip("needs a Hopper GPU", allow_module_level=True)
+
+from axon.backend.runtime import Executable, Tensor  # noqa: E402
+
+TORCH = {Element.BF16: torch.bfloat16, Element.F16: torch.float16, Element.F32: torch.float32}
+TOLERANCE = {Element.BF16: 3e-3, Element.F16: 4e-4, Element.F32: 2e-6}
+
+
+def on_device(array: Any, element: Element) -> Any:
+    return torch.from_numpy(array.astype(np.float32)).to("cuda", TORCH[element])
+
+
+def described(x: Any, element: Element) -> Tensor:
+    return Tensor(x.data_ptr(), tuple(x.shape), tuple(x.stride()), element)
+
+
+def run(case: Case, sizes: dict[str, int], mapping: Mapping | None = None, seed: int = 0) -> tuple[Any, dict[Any, Any]]:
+    arrays = inputs(case, sizes, seed)
+    values = (*case.program.inputs, case.result)
+    held = {v.symbol: on_device(arrays[v.symbol], v.element) for v in values}
+    described_ = {v.symbol: described(held[v.symbol], v.element) for v in values}
+    Executable(case.program, mapping=mapping)(described_, dimensions(case, arrays), torch.cuda.current_stream().cuda_stream)
+    torch.cuda.synchronize()
+    return held[case.result.symbol].to(torch.float64).cpu().numpy(), arrays
+
+
+LAYOUTS = ["ik,jk->ij", "ik,kj->ij", "ki,jk->ij", "ki,kj->ij"]
+
+
+@pytest.mark.parametrize("axes", LAYOUTS)
+@pytest.mark.parametrize("element", [Element.BF16, Element.F16])
+@pytest.mark.parametrize("result", [None, Element.F32])
+def test_layouts_and_element_types(axes: str, element: Element, result: Element | None) -> None:
+    case = contraction(axes, element, result)
+    got, arrays = run(case, {"i": 520, "j": 776, "k": 328})
+    assert error(got, expected(case, arrays)) < TOLERANCE[result or element]
+
+
+@pytest.mark.parametrize("axes", ["bshd,bthd->bhst", "bik,bjk->bij", "bsd,de->bse", "hik,hkj->ihj"])
+def test_outer_indices(axes: str) -> None:
+    case = contraction(axes)
+    sizes = {"b": 3, "h": 4, "s": 136, "t": 200, "d": 64, "e": 264, "i": 72, "j": 328, "k": 144}
+    got, arrays = run(case, sizes)
+    assert error(got, expected(case, arrays)) < TOLERANCE[Element.BF16]
+
+
+def _bias_gelu(p: Any, x: list[Any], at: Any) -> Any:
+    return gelu(add(p, x[0]), Element.F32)
+
+
+def _masked(p: Any, x: list[Any], at: Any) -> Any:
+    return Select(Binary("le", at["j"], at["i"]), mul(p, x[0]), Const(-1.0, Element.F32))
+
+
+EPILOGUES: dict[str, tuple[Any, str, Any]] = {
+    "bias and gelu": (_bias_gelu, "j", lambda s, x: s_gelu(s + x[0])),
+    "row scale and mask": (_masked, "i", lambda s, x: np.where(np.tri(*s.shape, dtype=bool), s * x[0][:, None], -1.0)),
+    "residual": (lambda p, x, at: add(p, x[0]), "ij", lambda s, x: s + x[0]),
+    "cast there and back": (lambda p, x, at: Convert(Convert(p, Element.BF16), Element.F32), "", lambda s, x: s),
+}
+
+
+def s_gelu(s: Any) -> Any:
+    from math import erf
+
+    return s * 0.5 * (1 + np.vectorize(erf)(s / np.sqrt(2)))
+
+
+@pytest.mark.parametrize("name", EPILOGUES)
+@pytest.mark.parametrize("columns", [264, 267])
+def test_epilogues(name: str, columns: int) -> None:
+    body, extra, meaning = EPILOGUES[name]
+    case = contraction("ik,jk->ij", Element.BF16, Element.F32, body, extra)
+    got, arrays = run(case, {"i": 200, "j": columns, "k": 96})
+    want = meaning(expected(case, arrays), [arrays[v.symbol].astype(np.float64) for v in case.extra])
+    assert error(got, want) < 5e-6
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_random_cases(part: int) -> None:
+    """200 cases in all: any layout, sizes, element types and epilogue. Contiguous dimensions step by 8, as bulk copies need."""
+    chance = random.Random(part)
+    for number in range(25):
+        axes = chance.choice(LAYOUTS)
+        sizes = {"k": 8 * chance.randint(1, 80)}
+        for letter in "ij":
+            contiguous = any(f.endswith(letter) for f in axes.split("->")[0].split(","))
+            sizes[letter] = 8 * chance.randint(1, 90) if contiguous else chance.randint(1, 700)
+        body, extra, meaning = EPILOGUES[chance.choice(list(EPILOGUES))]
+        case = contraction(axes, chance.choice([Element.BF16, Element.F16]), Element.F32, body, extra)
+        got, arrays = run(case, sizes, seed=number)
+        want = meaning(expected(case, arrays), [arrays[v.symbol].astype(np.float64) for v in case.extra])
+        assert error(got, want) < 1e-5, (axes, sizes)
+
+
+SOURCES = {
+    "matmul": ("fun f (a : bf16[m, k]) (b : bf16[k, n]) = a @ b", "mk,kn", lambda a, b: a @ b),
+    "a batch": ("fun f (a : bf16[b, m, k]) (w : bf16[k, n]) = a @ w", "bmk,kn", lambda a, w: a @ w),
+    "heads": (
+        "fun f (q : bf16[b, s, h, d]) (k : bf16[b, t, h, d]) = for b h i j => sum c => q[b, i, h, c] * k[b, j, h, c]",
+        "bmhk,bnhk",
+        lambda q, k: torch.einsum("bshd,bthd->bhst", q, k),
+    ),
+    "bias and relu": (
+        "fun f (a : bf16[m, k]) (b : bf16[k, n]) (c : bf16[n]) =\n"
+        "  for i j => let val s = (sum k => a[i, k] * b[k, j]) + c[j] in if s > 0.0 then s else 0.0 end",
+        "mk,kn,n",
+        lambda a, b, c: torch.relu(a @ b + c),
+    ),
+    "two results": (
+        "fun f (a : bf16[m, k]) (b : bf16[k, n]) = let val s = a @ b in (s, for i j => tanh (s[i, j] * 0.05)) end",
+        "mk,kn",
+        lambda a, b: (a @ b, torch.tanh((a @ b) * 0.05)),
+    ),
+    "gelu in f16": (
+        "import nn\nfun f (a : f16[m, k]) (b : f16[n, k]) (r : f16[m, n]) =\n"
+        "  for i j => nn.gelu (sum k => a[i, k] * b[j, k]) + r[i, j]",
+        "mk,nk,mn",
+        lambda a, b, r: torch.nn.functional.gelu(a @ b.T) + r,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_from_source(name: str) -> None:
+    from axon import compiler
+    from axon.backend.arrays import call
+
+    text, shapes, meaning = SOURCES[name]
+    program = compiler.lower(compiler.check_text(text), "f", None)
+    sizes = {"m": 264, "n": 392, "k": 208, "b": 3, "h": 5}
+    element = torch.float16 if "f16[" in text and "bf16" not in text else torch.bfloat16
+    arrays = [torch.randn(*(sizes[c] for c in s), device="cuda", dtype=element) for s in shapes.split(",")]
+    want = meaning(*(x.double() for x in arrays))
+    results = call(Executable(program), arrays)
+    again = call(Executable(program), arrays)
+    for got, twice, right in zip(results, again, want if isinstance(want, tuple) else (want,), strict=True):
+        assert got.dtype == element
+        assert torch.equal(got, twice)
+        assert ((got.double() - right).norm() / right.norm()).item() < 3e-3
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        Mapping(),
+        Mapping(in_flight=0, cluster=1),
+        Mapping(in_flight=2),
+        Mapping(persistent=False),
+        Mapping(256, 128, cluster_over="columns"),
+        Mapping(192, 64, stages=4, consumers=3, cluster=1),
+        Mapping(64, 32, 128, stages=6, consumers=1, cluster=4, cluster_over="columns"),
+        Mapping(128, 96, stages=6, cluster=2, cluster_over="columns", slots=2),
+    ],
+    ids=str,
+)
+def test_mappings_change_nothing(mapping: Mapping) -> None:
+    case = contraction("ik,jk->ij")
+    got, arrays = run(case, {"i": 1000, "j": 520, "k": 264}, mapping)
+    assert error(got, expected(case, arrays)) < TOLERANCE[Element.BF16]
