@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from axon.checker import CheckedModule
     from axon.lower import ArgumentType
 
-RECURSION_LIMIT = 20_000
+RECURSION_LIMIT = 10_000  # programs of 400 levels need 4,000; more would risk the stack of C
 TEXT = "<text>"  # what messages call a program that comes from memory
 
 

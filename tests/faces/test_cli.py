@@ -278,6 +278,28 @@ def test_output_is_utf8_everywhere(here: Path) -> None:
     assert "┌─ bad.axon:1:11" in ran.stdout.decode()
 
 
+DEEP = 390
+NESTED = {
+    "parentheses": f"fun f x = {'(' * DEEP}x{')' * DEEP}",
+    "minuses": f"fun f x = {'-' * DEEP}x",
+    "sums": f"fun f x = {'x + ' * DEEP}x",
+    "choices": f"fun f x = {'if x > 0.0 then x else ' * DEEP}x",
+    "calls": f"fun f x = {'min x (' * (DEEP // 2)}x{')' * (DEEP // 2)}",
+    "lets": f"fun f x = {'let val x = x + 1.0 in ' * (DEEP // 2)}x{' end' * (DEEP // 2)}",
+    "tuples": f"fun f x = {'(' * DEEP}x{', 1)' * DEEP}",
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_deep_programs_have_room(axon_cli: Cli, here: Path, name: str) -> None:
+    """Every phase works at the depth that the parser allows."""
+    (here / "deep.axon").write_text(NESTED[name] + "\n")
+    assert axon_cli("fmt", "deep.axon").status == 0
+    assert axon_cli("emit", "deep.axon", "--stage", "ast").status == 0
+    ran = axon_cli("run", "deep.axon", "x=1.0")
+    assert (ran.status, ran.out[:5]) != (1, "error"), ran.out
+
+
 def test_a_mistake_in_axon_is_one_diagnostic(axon_cli: Cli, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import axon.checker
 
@@ -291,8 +313,8 @@ def test_a_mistake_in_axon_is_one_diagnostic(axon_cli: Cli, here: Path, monkeypa
     assert ran.out.startswith("error[AX0001]: Axon failed while checking")
     assert "ZeroDivisionError: of all \\x1b[31mthings" in ran.out
 
-    def endless(*_: object) -> None:
-        endless()
+    def endless(a: object, b: object) -> None:
+        endless(a, b)
 
     monkeypatch.setattr(axon.checker, "check_module", endless)
     assert axon_cli("check", "good.axon").out.startswith("error[AX0002]")
