@@ -213,8 +213,6 @@ def _declaration(t: Trouble) -> Advice | None:
     if found.kind in _CLOSERS:
         return _stray_closer(t)
     meant = DECLARING.get(found.text)
-    if meant == "let":
-        return t.advise("AX0113", f"`{found.text}` begins no declaration in Axon", help="write `let … in … end`")
     if meant is not None:
         return t.advise("AX0113", f"`{found.text}` begins no declaration in Axon: write `{meant}`")
     if found.kind == "NAME" and following == "=":
