@@ -163,8 +163,8 @@ def _emit(arguments: argparse.Namespace) -> int:
     session = Session(checked)
     callee = _chosen(session, path, name)
     given = parse_arguments(arguments.arguments, arguments.seed)
-    program = session.program(callee, (), given) if given else compiler.lower(checked, callee.name, None)
-    print(print_program(program).rstrip())
+    lowered = session.program(callee, (), given) if given else compiler.lower(checked, callee.name, None)
+    print(print_program(lowered).rstrip())
     return 0
 
 
