@@ -26,7 +26,8 @@ from axon.shapes.relation import Relation
 
 _ZERO = Dim.of(0)
 _SECONDS = 0.8  # a net: step counts decide normally
-_MINIMISE_SECONDS = 0.5
+_MINIMISE_SECONDS = 1.0
+_FEW = 12
 _MAX_JUDGED = 200  # relations of one system that are looked at in depth
 _MAX_FORCED = 20  # variables forced to be 0 or 1 for which it is looked whether the rest of the system says so too
 
@@ -115,6 +116,10 @@ def _minimal(
     if (fewer := conflict(found[0])) is not None:
         kept, found = found[0], fewer
     relation = found[1]
+    if len(kept) <= _FEW:  # often one equation is wrong by itself, which is quick to see
+        for i in kept:
+            if (alone := conflict([i])) is not None:
+                return frozenset((i,)), alone[1]
     chunk = max(len(kept) // 2, 1)
     while thread_time() < deadline:
         before, position = len(kept), 0
