@@ -17,7 +17,7 @@ from axon.nearest import nearest
 from axon.source import SourceFile
 from axon.syntax import Name
 
-MAX_BYTES = 4 << 20  # of one file: far more than a person writes, little enough to parse in seconds
+MAX_BYTES = 1 << 20  # of one file: far more than a person writes, little enough to parse in seconds
 SUFFIX = ".axon"
 
 

@@ -15,7 +15,7 @@ from axon.grammar.mistakes import LOOKALIKES, OPERATORS
 from axon.grammar.table import Table
 from axon.source import SourceFile, Span
 
-MAX_CHARACTERS = 4 * 1024 * 1024
+MAX_CHARACTERS = 1024 * 1024
 MAX_ERRORS = 100
 END = "$END"
 

@@ -216,6 +216,10 @@ def _mends(left: Dim, right: Dim, labels: list[Label], c: Clash, words: Words) -
                 shown = _annotation(span, text, words)
                 yield Suggestion(f"make it `{shown}`", (edit,))
     sides = c.equals[-1].reason.sides
+    if len(sides) == 2 and sides[0].text.endswith("must run to {}"):
+        yield Suggestion(
+            f"if it should not run over the whole dimension, state its bound: `{_short(sides[0].span)} < {left.render(words.name)}`"
+        )
     if len(sides) == 2 and c.equals[-1].reason.text.startswith("`@`") and sides[0].span != sides[1].span:
         a, b = sides[0].span, sides[1].span
         yield Suggestion(f"swap the operands: `{_short(b)} @ {_short(a)}`", (Edit(a, b.text), Edit(b, a.text)))

@@ -334,6 +334,9 @@ class _Settler:
             equals = tuple(r for r in reasons if isinstance(r, Equal))
             if relation.variables & self.p.data:
                 self.out.troubles.append(Clash(equals, relation, "data"))
+            elif relation.op == ">=" and self._impossible(relation, self.facts):
+                reason = equals[-1].reason if equals else self.p.equals[-1].reason
+                self.out.owed.append(Obligation(relation, Context(), Reason(reason.span, "a size cannot be negative: {}")))
             else:
                 self._keep(relation, equals)
 

@@ -315,4 +315,4 @@ _PREFERENCE = [Element.F32, *Element]
 
 def _fits(value: int, element: Element) -> bool:
     low, high = (0, 255) if element is Element.U8 else (-(2 ** (element.bits - 1)), 2 ** (element.bits - 1) - 1)
-    return low <= value <= high + (element is not Element.U8)  # -128 is written as minus 128
+    return low <= value <= high

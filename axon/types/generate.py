@@ -365,6 +365,8 @@ class Expressions(Comprehensions):
     # ── operators ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _unary(self, env: Env, e: S.Unary) -> T.Expr:
+        if e.op == "-" and isinstance(e.operand, S.Int):
+            return self.infer(env, S.Int(-e.operand.value, span=e.span))
         operand = self.infer(env, e.operand)
         op, allowed = ("neg", NUM) if e.op == "-" else ("not", builtins.BOOL)
         t = self.as_tensor(operand.type, e.operand.span, f"the operand of `{e.op}`")
