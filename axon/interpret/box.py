@@ -8,9 +8,12 @@ from itertools import product
 from math import prod
 from typing import TypeAlias
 
+import numpy as np
+
 from axon.core import Axis, Bind, Scalar
+from axon.diagnostics import AxonError
 from axon.interpret.arithmetic import Array
-from axon.interpret.frame import Frame, Range
+from axon.interpret.frame import Frame, Range, diagnostic, size_of
 from axon.names import Symbol
 from axon.source import Span
 
@@ -18,6 +21,7 @@ Block: TypeAlias = "tuple[tuple[int, int], ...]"  # (low, high) of each axis
 
 POINTS = 2**19  # of one block where every point becomes an element of an array
 OPERAND = 2**23  # elements of one operand of a matrix product
+MAX_RANK: int = getattr(np, "MAXDIMS", 64)  # of an array; before NumPy 2 the constant has a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,9 @@ class Box:
         self, block: Block, dims: Mapping[Symbol, int], tensors: Mapping[Symbol, Array], span: Span | None
     ) -> Frame:
         """Where to evaluate over one block."""
+        if self.rank > MAX_RANK:
+            message = f"an operation over {len(self.symbols)} indices; NumPy allows {MAX_RANK - 1}"
+            raise AxonError((diagnostic("AX0002", message, "", span),))
         pairs = enumerate(zip(self.symbols, block, strict=True), start=1)
         axes = {symbol: Range(position, low, high) for position, (symbol, (low, high)) in pairs}
         return Frame(dims, tensors, axes, self.rank, span)
@@ -62,9 +69,9 @@ class Box:
         return tuple(sizes)
 
 
-def box_of(axes: tuple[Axis, ...], dims: Mapping[Symbol, int]) -> Box:
+def box_of(axes: tuple[Axis, ...], dims: Mapping[Symbol, int], span: Span | None) -> Box:
     """The box of axes whose extents do not depend on other axes."""
-    return Box(tuple(axis.symbol for axis in axes), tuple(max(0, axis.extent.evaluate(dims)) for axis in axes))
+    return Box(tuple(axis.symbol for axis in axes), tuple(max(0, size_of(axis.extent, dims, span)) for axis in axes))
 
 
 def points(bodies: tuple[Scalar, ...]) -> int:

@@ -10,10 +10,11 @@ from axon.core import Axis, Compute, Reduction, Scan, element_of
 from axon.interpret.arithmetic import Array, widen
 from axon.interpret.box import OPERAND, Block, Box, box_of, points
 from axon.interpret.contract import Plan, contract, plan
-from axon.interpret.frame import Frame, Masks
+from axon.interpret.frame import Frame, Masks, size_of
 from axon.interpret.reduction import State, accumulate, all_of, front, reducer, rounded
 from axon.interpret.scalar import depends, evaluate, product
 from axon.names import Symbol
+from axon.source import Span
 
 Dims = Mapping[Symbol, int]
 Tensors = Mapping[Symbol, Array]
@@ -21,7 +22,7 @@ Tensors = Mapping[Symbol, Array]
 
 def compute(op: Compute, dims: Dims, tensors: Tensors) -> list[Array]:
     """The operation's values."""
-    box = box_of(op.axes, dims)
+    box = box_of(op.axes, dims, op.span)
     outs = [np.empty(box.sizes, out.element.dtype) for out in op.outs]
     if box.empty:
         return outs
@@ -46,7 +47,7 @@ def _store(outs: Sequence[Array], block: Block, values: Sequence[Array]) -> None
 
 def _reduce(op: Compute, reduction: Reduction, domain: Box, outs: list[Array], dims: Dims, tensors: Tensors) -> None:
     """Fill `outs` over a domain that is not empty."""
-    box, ragged = _hull(reduction, domain, dims, tensors)
+    box, ragged = _hull(reduction, domain, dims, tensors, op.span)
     how = None
     if reduction.monoid.kind == "sum" and not box.empty:
         symbols = frozenset(box.symbols)
@@ -58,17 +59,19 @@ def _reduce(op: Compute, reduction: Reduction, domain: Box, outs: list[Array], d
         _fill(op, reduction, domain, box, ragged, None, outs, dims, tensors)
 
 
-def _hull(reduction: Reduction, domain: Box, dims: Dims, tensors: Tensors) -> tuple[Box, tuple[Axis, ...]]:
+def _hull(
+    reduction: Reduction, domain: Box, dims: Dims, tensors: Tensors, span: Span | None
+) -> tuple[Box, tuple[Axis, ...]]:
     """Domain and reduced axes as a box that holds all their points, and the axes whose extents vary inside it."""
     box = domain
     ragged: tuple[Axis, ...] = ()
     for axis in reduction.axes:
         if axis.extent.variables.isdisjoint(box.symbols):
-            size = axis.extent.evaluate(dims)
+            size = size_of(axis.extent, dims, span)
         elif box.empty:
             size = 0
         else:
-            frame = box.frame(tuple((0, n) for n in box.sizes), dims, tensors, None)
+            frame = box.frame(tuple((0, n) for n in box.sizes), dims, tensors, span)
             masks = _inside(ragged, frame)
             extents = frame.index(axis.extent, masks)
             size = int(np.where(all_of(masks), extents, 0).max() if masks else extents.max())
@@ -131,7 +134,7 @@ def _fill(
 
 def scan(op: Scan, dims: Dims, tensors: Tensors) -> list[Array]:
     """The operation's values."""
-    box = box_of(op.axes, dims)
+    box = box_of(op.axes, dims, op.span)
     outs = [np.empty(box.sizes, out.element.dtype) for out in op.outs]
     if box.empty:
         return outs

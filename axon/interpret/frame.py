@@ -70,7 +70,10 @@ class Frame:
                 elif any(not part.variables.isdisjoint(self.axes) for part in parts(atom)):
                     return None
                 else:
-                    coefficient *= Dim({(atom,): 1}).evaluate(self.dims)
+                    try:
+                        coefficient *= Dim({(atom,): 1}).evaluate(self.dims)
+                    except ZeroDivisionError:
+                        return None  # `index` knows whether it is evaluated
             if axis is None:
                 constant += coefficient
             else:
@@ -133,6 +136,14 @@ class Frame:
     def fail(self, code: str, message: str, label: str = "", span: Span | None = None) -> NoReturn:
         """Stop the program with a diagnostic at the span, or at the operation's."""
         raise AxonError((diagnostic(code, message, label, span or self.span),))
+
+
+def size_of(dim: Dim, dims: Mapping[Symbol, int], span: Span | None) -> int:
+    """The value of a dimension outside all axes."""
+    try:
+        return dim.evaluate(dims)
+    except ZeroDivisionError:
+        raise AxonError((diagnostic("AX0503", "division of a dimension by zero", "", span),)) from None
 
 
 def diagnostic(code: str, message: str, label: str, span: Span | None) -> Diagnostic:

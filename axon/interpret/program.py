@@ -12,9 +12,10 @@ from axon.diagnostics import ShapeError
 from axon.element import Element
 from axon.interpret.arithmetic import Array, widen
 from axon.interpret.compute import compute, scan
-from axon.interpret.frame import Frame, diagnostic
+from axon.interpret.frame import Frame, diagnostic, size_of
 from axon.interpret.scalar import evaluate
 from axon.names import Symbol
+from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 
 
@@ -72,12 +73,11 @@ def _loop(op: Loop, dims: dict[Symbol, int], tensors: dict[Symbol, Array]) -> li
     trip = max(0, _number(op.trip, dims, tensors, op))
     states = [tensors[symbol] for symbol in op.initial]
     stacks = [np.empty((trip, *s.shape), s.dtype) for s in states] if op.stacked else []
-    inner_dims, inner = dict(dims), dict(tensors)  # a step redefines what the one before it defined
-    for i in range(trip):
-        inner_dims[op.counter] = i
-        inner[op.counter] = np.array(i, Element.I32.dtype)
-        inner.update(zip((state.symbol for state in op.states), states, strict=True))
-        states = _block(op.body, inner_dims, inner)
+    for i in range(trip):  # a step redefines what the one before it defined
+        dims[op.counter] = i
+        tensors[op.counter] = np.array(i, Element.I32.dtype)
+        tensors.update(zip((state.symbol for state in op.states), states, strict=True))
+        states = _block(op.body, dims, tensors)
         for stack, state in zip(stacks, states, strict=False):
             stack[i] = state
     return stacks if op.stacked else states
@@ -89,7 +89,7 @@ def _number(scalar: Scalar, dims: dict[Symbol, int], tensors: dict[Symbol, Array
 
 
 def _check(op: Check, dims: dict[Symbol, int]) -> None:
-    if Relation(op.left, op.relation, op.right).holds(dims):
+    left, right = (size_of(side, dims, op.span) for side in (op.left, op.right))
+    if Relation(Dim.of(left), op.relation, Dim.of(right)).holds(dims):
         return
-    left, right = op.left.evaluate(dims), op.right.evaluate(dims)
     raise ShapeError((diagnostic("AX0501", op.message, f"{left} {op.relation} {right} does not hold", op.span),))

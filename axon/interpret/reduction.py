@@ -138,8 +138,7 @@ class Best:
 
     def merge(self, first: State, second: State, outer: Frame) -> State:
         a, b, has_a, has_b = first[0], second[0], first[-1], second[-1]
-        wins = has_b & (~has_a | self.better(b, a) | ((b != b) & (a == a)))
-        wins &= ~(has_a & (a != a))
+        wins = has_b & (~has_a | self.better(b, a) | ((b != b) & (a == a)))  # never over a NaN
         chosen = [np.where(wins, y, x) for x, y in zip(first[:-1], second[:-1], strict=True)]
         return [*chosen, has_a | has_b]
 

@@ -359,6 +359,38 @@ def test_negative_extents_are_empty():
     assert call(b, b.compute([i], at(x, i)), np.zeros(1, np.float32)).shape == (0,)
 
 
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_guarded_division_of_dimensions(count):
+    b = Build()
+    n, m = sizes("nm")
+    x, e, i = b.input("x", F32, n), b.input("e", F32, m), ix("i", n)
+    body = Select(op("gt", index(m), lit(0, I32)), op("add", index(n // m), index(dim(i) % m)), lit(-1, I32))
+    out = call(b, b.compute([i], body), np.zeros(3, np.float32), np.zeros(count, np.float32))
+    assert out.tolist() == ([-1, -1, -1] if count == 0 else [1, 2, 1])
+    assert (x.shape, e.shape) == ((n,), (m,))
+
+
+@pytest.mark.parametrize("where", ["body", "extent", "check"])
+def test_a_division_of_dimensions_by_zero(where):
+    b = Build()
+    n, m = sizes("nm")
+    _, _, i = b.input("x", F32, n), b.input("e", F32, m), ix("i", n // m if where == "extent" else n)
+    if where == "check":
+        b.check(n // m, ">=", 0)
+    y = b.compute([i], index(n // m if where == "body" else n))
+    with pytest.raises(AxonError) as raised:
+        call(b, y, np.zeros(3, np.float32), np.zeros(0, np.float32))
+    assert code_of(raised) == "AX0503"
+
+
+def test_more_indices_than_numpy_has_dimensions():
+    b = Build()
+    axes = [ix("i", 1) for _ in range(70)]
+    with pytest.raises(AxonError) as raised:
+        call(b, b.compute([], index(axes[0]), over=axes, by="sum"))
+    assert code_of(raised) == "AX0002"
+
+
 def test_deep_expressions():
     b, x, i, j = matrix()
     body: Scalar = at(x, i, j)
