@@ -26,7 +26,7 @@ from axon.shapes.relation import Relation
 
 _ZERO = Dim.of(0)
 _SECONDS = 0.8  # a net: step counts decide normally
-_MINIMISE_SECONDS = 1.0
+_MINIMISE_SECONDS = 0.7
 _FEW = 12
 _MAX_JUDGED = 200  # relations of one system that are looked at in depth
 _MAX_FORCED = 20  # variables forced to be 0 or 1 for which it is looked whether the rest of the system says so too
