@@ -28,14 +28,20 @@ _TOKEN = re.compile(rf"\s*(?:(?P<number>{_NUMBER})|(?P<name>[^\W\d]\w*)|(?P<mark
 
 
 def parse_arguments(texts: list[str], seed: int) -> dict[str, Any]:
-    """`NAME=VALUE` texts as Python values by name; `p.w=…` and `p.b=…` make one dict. Raises AxonError."""
+    """`NAME=VALUE` texts as Python values by name; `p.w=…` and `p.b=…` make one dict. Raises AxonError.
+
+    A parameter without a name of its own is given by its position, `2=VALUE`, and called as messages call it: `argument 2`.
+    """
     rng = np.random.default_rng(seed)
     out: dict[str, Any] = {}
     for text in texts:
         name, equals, _ = text.partition("=")
         path = name.strip().split(".")
-        if not equals or not all(part.isidentifier() for part in path):
+        first, *fields = path
+        if not equals or not (first.isidentifier() or first.isdecimal()) or not all(map(str.isidentifier, fields)):
             raise _wrong(text, 0, len(text), "an argument is written NAME=VALUE", _FORMS)
+        if first.isdecimal():
+            path[0] = f"argument {first}"
         target = out
         for part in path[:-1]:
             inner = target.setdefault(part, {})

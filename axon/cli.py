@@ -399,7 +399,7 @@ def _parser() -> argparse.ArgumentParser:
         return command
 
     def add_call(command: argparse.ArgumentParser) -> None:
-        forms = "x=3.5 | x=file.npy | x=randn(f32[32, 784]) | p={w = …}"
+        forms = "x=3.5 | x=file.npy | x=randn(f32[32, 784]) | p={w = …} | 1=… for a parameter without a name"
         command.add_argument("arguments", nargs="*", metavar="NAME=VALUE", help=forms)
         command.add_argument("--seed", type=_seed, default=0, help="of randn, uniform and randint (default 0)")
 

@@ -151,7 +151,11 @@ class Matcher:
                 if not info.min <= extreme <= info.max:
                     message = f"`{path}` must hold {element.value}, and {extreme} is outside its range"
                     raise self._wrong(at, "AX0504", message)
-        return weak.astype(element.dtype)
+        with np.errstate(over="ignore"):
+            settled = weak.astype(element.dtype)
+        if element in FLOAT and not np.array_equal(np.isfinite(settled), np.isfinite(weak)):
+            raise self._wrong(at, "AX0504", f"`{path}` must hold {element.value}, and a number is outside its range")
+        return settled
 
     def _allowed(self, symbol: Symbol) -> frozenset[Element]:
         return next((allowed for s, allowed in self.scheme.elements if s == symbol), frozenset(Element))

@@ -118,6 +118,8 @@ fun heads {h} x = for i < h, j => x[(i, j)]
 fun stats (x : f32[n]) = { total = (sum i => x[i]), largest = (max i => x[i]) }
 fun swap (p : { a : i32, b : f32[n] }) = { a = p.b, b = p.a }
 val pair = (1, [| 2.5, 3.5 |])
+fun three () = 3
+fun first (a, _) = a
 """
 
 
@@ -133,6 +135,8 @@ val pair = (1, [| 2.5, 3.5 |])
         (["stats", "x=[1.0, 2.0]"], "{ total = 3.0, largest = 2.0 } : { total : f32, largest : f32 }\n"),
         (["swap", "p={a = 1, b = [1.5]}"], "{ a = [| 1.5 |], b = 1 } : { a : f32[1], b : i32 }\n"),
         (["swap", "p.a=1", "p.b=[]"], "{ a = [| |], b = 1 } : { a : f32[0], b : i32 }\n"),
+        (["three"], "3 : i32\n"),
+        (["first", "1=(1, 2.5)"], "1 : i32\n"),
         (["pair"], "(1, [| 2.5, 3.5 |]) : (i32, f32[2])\n"),
         (["double", "x=1", "--target", "cpu"], "2 : i32\n"),
     ],
@@ -160,6 +164,8 @@ def test_run(axon_cli: Cli, here: Path, arguments: list[str], out: str) -> None:
         (["run.axon:swap", "p={a = 1}"], "AX0505", "lacks the field `b`"),
         (["run.axon:swap", "p={a = 1, b = 2, c = 3}"], "AX0505", "no field `c`"),
         (["run.axon:swap", "p=1"], "AX0505", "must be a record"),
+        (["run.axon:double", "x=1e39"], "AX0504", "outside its range"),
+        (["run.axon:first", "2=1"], "AX0505", "no parameter `argument 2`"),
         (["run.axon:nope"], "AX0507", "declares no `nope`"),
         (["run.axon"], "AX0507", "exactly one function"),
         (["run.axon:double", "x=missing.npy"], "AX0508", "No such file"),

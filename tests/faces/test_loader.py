@@ -100,7 +100,7 @@ def test_what_is_not_a_text_file(tmp_path: Path) -> None:
         "nowhere.axon": "no such file",
         "folder.axon": "directory",
         "pipe.axon": "not a regular file",
-        "large.axon": "4,194,304",
+        "large.axon": f"{MAX_BYTES:,}",
         "latin.axon": "not UTF-8 text: byte 0xe9 on line 2",
         "nul\0.axon": "null",
         "x" * 5_000: "long",

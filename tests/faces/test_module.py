@@ -39,6 +39,7 @@ val table = [| 1.0, 2.0 |]
 val limit = 3
 val both = { a = 1.5, b = (true, 2) }
 fun lambda x = x * x
+fun three () = 3
 """
 
 
@@ -73,6 +74,7 @@ def test_what_a_module_has(m: axon.Module) -> None:
     assert m.limit == 3
     assert m.both == {"a": 1.5, "b": (True, 2)}
     assert m["lambda"](3) == 9
+    assert m.three() == m.three(()) == 3
 
 
 def test_unknown_attributes(m: axon.Module) -> None:

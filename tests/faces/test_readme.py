@@ -29,7 +29,9 @@ def test_the_first_program(axon_cli: Callable[..., object], here: Path) -> None:
 
 def test_the_first_mistake(axon_cli: Callable[..., object], here: Path) -> None:
     (here / "mlp.axon").write_text(block("axon error"))
-    assert axon_cli("check", "mlp.axon").out == block("")
+    shown = re.search(r"^```\n(error.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    assert shown
+    assert axon_cli("check", "mlp.axon").out == shown[1]
 
 
 def test_links() -> None:
