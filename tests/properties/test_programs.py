@@ -1,0 +1,86 @@
+"""Generated well-typed programs: they check, run, and give the shapes, element types and values that they should."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from programs import Program, programs
+from scalars import NARROW, Tensor
+from signature import Disagrees, accepts, check_result, read
+
+from axon import compiler
+from axon.call import Session
+from axon.checker import CheckedModule
+from axon.diagnostics import AxonError, ShapeError
+from axon.render import render
+
+EXAMPLES = 2_000 if os.environ.get("AXON_SOAK") else 150
+
+
+def check(text: str) -> CheckedModule:
+    checked = compiler.check_text(text)
+    errors = [d for d in checked.diagnostics if d.severity == "error"]
+    assert not errors, f"rejected:\n{text}\n" + "\n".join(render(d) for d in errors)
+    return checked
+
+
+def compare(program: Program, expected: Any, actual: Any, path: str = "result") -> None:
+    match expected:
+        case tuple():
+            for n, (a, b) in enumerate(zip(expected, actual, strict=True), 1):
+                compare(program, a, b, f"{path}.{n}")
+        case dict():
+            for name, part in expected.items():
+                compare(program, part, actual[name], f"{path}.{name}")
+        case Tensor():
+            said = f"{path} of\n{program.text}"
+            assert np.shape(actual) == expected.array.shape, said
+            assert np.asarray(actual).dtype == expected.element.dtype, said
+            if expected.exact:
+                a, b = (np.asarray(x).astype(np.float64) for x in (actual, expected.array))
+                assert np.array_equal(a, b, equal_nan=True), f"{said}\n{actual}\ninstead of\n{expected.array}"
+            elif expected.element not in NARROW and np.isfinite(expected.bound):
+                tolerance = 1e-5 * max(expected.bound, 1.0)
+                assert np.allclose(actual, expected.array, rtol=1e-4, atol=tolerance, equal_nan=True), (
+                    f"{said}\n{actual}\ninstead of\n{expected.array}"
+                )
+
+
+def run(program: Program) -> str:
+    """Check and run one program; what became of it."""
+    checked = check(program.text)
+    session = Session(checked)
+    callee = session.callee("main")
+    sig = read(callee.signature)
+    call = accepts(sig, program.explicit, program.arguments)
+    shown = f"\n{program.text}{callee.signature}\n" + "\n".join(f"{a.dtype}{a.shape}" for a in program.arguments)
+    try:
+        result = session.call(callee, program.explicit, program.arguments, numbers=False)
+    except ShapeError as error:
+        assert all(d.code.startswith("AX05") for d in error.diagnostics), f"{error}{shown}"
+        assert "{}" not in str(error), f"{error}{shown}"
+        assert not program.valid or program.outside, f"refused though all it needs holds: {error}{shown}"
+        assert call is None or program.outside, f"refused though its signature accepts: {error}{shown}"
+        return "refused"
+    except AxonError as error:
+        # An extreme of nothing that a guard or an empty comprehension protects is taken out of it, and evaluated all the same.
+        if not program.valid and [d.code for d in error.diagnostics] == ["AX0503"]:
+            return "refused"
+        raise AssertionError(f"{error}{shown}") from None
+    assert call is not None, f"ran though its signature refuses{shown}"
+    assert not program.outside, f"ran though an access leaves its tensor{shown}"
+    try:
+        check_result(sig, call, result)
+    except Disagrees as difference:
+        raise AssertionError(f"the signature is wrong: {difference}{shown}") from None
+    compare(program, program.expected, result)
+    return "ran"
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=False)
+@given(programs())
+def test_generated_programs(program: Program) -> None:
+    run(program)
