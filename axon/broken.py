@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
+from types import MappingProxyType
 
 from axon.diagnostics import Diagnostic, Label, ShapeError
 from axon.names import Symbol
@@ -23,8 +24,16 @@ def contract_error(
     shapes: Sequence[Sequence[int]],
     where: dict[str, Span],
     signature: str,
+    names: Mapping[Symbol, str] = MappingProxyType({}),
 ) -> ShapeError:
-    """The error of a call with these explicit dimensions and shapes. `where` is where each parameter is declared."""
+    """The error of a call with these explicit dimensions and shapes.
+
+    `where` is where each parameter is declared; `names` are those of the signature for dimensions that the source does not name.
+    """
+
+    def name(symbol: Symbol) -> str:
+        return names.get(symbol, symbol.name)
+
     place = where.get(broken.path.split(".")[0])
     labels = [Label(place, f"this parameter of `{function}`")] if place else []
     notes: list[str] = []
@@ -34,52 +43,58 @@ def contract_error(
             message = f"`{broken.path}` has rank {broken.actual}, and must have rank {broken.expected}"
         case "extent" if broken.expected is not None:
             message = f"{size} is {broken.actual}, and must be {broken.expected}"
-            notes += _formula(broken, contract)
+            notes += _formula(broken, contract, name)
         case "extent":
-            message = f"{size} is {broken.actual}, and no size fits there: `{broken.formula}` divides by 0"
-            notes += _sources(broken.formula, broken, contract)
+            message = f"{size} is {broken.actual}, and no size fits there: `{_shown(broken.formula, name)}` divides by 0"
+            notes += _sources(broken.formula, broken, contract, name)
         case "value":
-            message = f"{size} is {broken.actual}, which `{broken.formula}` cannot be"
-            notes += _sources(broken.formula, broken, contract)
+            message = f"{size} is {broken.actual}, which `{_shown(broken.formula, name)}` cannot be"
+            notes += _sources(broken.formula, broken, contract, name)
             notes += _nearest(broken.actual or 0, _legal_extents(broken, contract, explicit, shapes))
         case "explicit":
             message = f"the dimension parameter `{broken.path}` is {broken.actual}, and must be from 0 to {MAX_SIZE:,}"
         case "large":
             message = f"{size} is {broken.actual:,}; sizes end at {MAX_SIZE:,}"
         case "fact" if broken.fact is not None:
-            message = f"the contract `{broken.fact.relation}` does not hold"
+            fact = broken.fact.relation.render(name)
+            message = f"the contract `{fact}` does not hold"
+            reason = broken.fact.reason.replace("{}", f"`{fact}`")
             if broken.fact.span:
-                labels.insert(0, Label(broken.fact.span, broken.fact.reason))
-            elif broken.fact.reason:
-                notes.append(broken.fact.reason)
-            variables = sorted(broken.fact.relation.variables, key=lambda s: s.name)
-            notes += [_source(symbol, broken, contract) for symbol in variables if symbol in broken.bindings]
+                labels.insert(0, Label(broken.fact.span, reason))
+            elif reason:
+                notes.append(reason)
+            variables = sorted(broken.fact.relation.variables, key=name)
+            notes += [_source(symbol, broken, contract, name) for symbol in variables if symbol in broken.bindings]
             if len(variables) == 1 and variables[0] in broken.bindings:
-                notes += _nearest(broken.bindings[variables[0]], _legal_values(variables[0], broken), f"{variables[0].name} = ")
+                notes += _nearest(broken.bindings[variables[0]], _legal_values(variables[0], broken), f"{name(variables[0])} = ")
         case _:
             message = "the sizes break the contract"
     diagnostic = Diagnostic("AX0501", f"{message}, in a call of `{function}`", tuple(labels), (*notes, signature))
     return ShapeError((diagnostic,))
 
 
-def _formula(broken: ContractBroken, contract: Contract) -> list[str]:
+def _shown(dim: Dim | None, name: Callable[[Symbol], str]) -> str:
+    return "" if dim is None else dim.render(name)
+
+
+def _formula(broken: ContractBroken, contract: Contract, name: Callable[[Symbol], str]) -> list[str]:
     """`it is `4 * d`, with d = 64 (dimension 2 of `x`)`."""
     formula = broken.formula
     if formula is None or formula.constant is not None:
         return ["the signature says so"]
     if formula.symbol is not None:
-        return ["both are `" + str(formula) + "`: " + _source(formula.symbol, broken, contract)]
-    return [f"it is `{formula}` in the signature", *_sources(formula, broken, contract)]
+        return ["both are `" + _shown(formula, name) + "`: " + _source(formula.symbol, broken, contract, name)]
+    return [f"it is `{_shown(formula, name)}` in the signature", *_sources(formula, broken, contract, name)]
 
 
-def _sources(formula: Dim | None, broken: ContractBroken, contract: Contract) -> list[str]:
-    variables = sorted(formula.variables if formula else (), key=lambda s: s.name)
-    return [_source(symbol, broken, contract) for symbol in variables if symbol in broken.bindings]
+def _sources(formula: Dim | None, broken: ContractBroken, contract: Contract, name: Callable[[Symbol], str]) -> list[str]:
+    variables = sorted(formula.variables if formula else (), key=name)
+    return [_source(symbol, broken, contract, name) for symbol in variables if symbol in broken.bindings]
 
 
-def _source(symbol: Symbol, broken: ContractBroken, contract: Contract) -> str:
+def _source(symbol: Symbol, broken: ContractBroken, contract: Contract, name: Callable[[Symbol], str]) -> str:
     """What a dimension is and which argument says so."""
-    value = f"{symbol.name} = {broken.bindings[symbol]:,}"
+    value = f"{name(symbol)} = {broken.bindings[symbol]:,}"
     if symbol in contract.explicit:
         return f"{value} is the dimension parameter"
     for parameter in contract.shapes:
@@ -89,7 +104,7 @@ def _source(symbol: Symbol, broken: ContractBroken, contract: Contract) -> str:
     for parameter in contract.shapes:
         for d, dim in enumerate(parameter.dims):
             if symbol in dim.variables:
-                return f"{value} comes from dimension {d + 1} of `{parameter.path}`, which is `{dim}`"
+                return f"{value} comes from dimension {d + 1} of `{parameter.path}`, which is `{_shown(dim, name)}`"
     return value
 
 

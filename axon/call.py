@@ -19,7 +19,7 @@ from axon.source import Span
 if TYPE_CHECKING:
     from axon import core
     from axon.checker import CheckedModule
-    from axon.types.type import Scheme
+    from axon.types.type import Scheme, Type
     from axon.values import Wanted
 
 TARGETS = ("cpu", "cuda", "simulate")
@@ -74,6 +74,7 @@ class Session:
         from axon import values
         from axon.broken import contract_error, spans
         from axon.shapes.contract import ContractBroken
+        from axon.types.show import dimension_names
 
         check_target(callee, target)
         explicit = check_sizes(callee, sizes)
@@ -85,7 +86,10 @@ class Session:
             program.contract.bind(explicit, shapes)
         except ContractBroken as broken:
             where = spans((p.name, p.span) for p in callee.parameters)
-            raise contract_error(callee.name, broken, program.contract, explicit, shapes, where, callee.signature) from None
+            names = dimension_names(self.checked.state, callee.scheme)
+            raise contract_error(
+                callee.name, broken, program.contract, explicit, shapes, where, callee.signature, names
+            ) from None
         try:
             results = compiler.run(program, inputs, explicit)
         except AxonError as error:  # of data: an index, integer arithmetic, a coercion
@@ -151,12 +155,18 @@ def arguments(callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
         if name in given:
             raise wrong(callee, "AX0505", f"`{name}` is given twice in a call of `{callee.name}`")
         given[name] = value
+    given = {p.name: () for p in callee.parameters if _is_unit(p.type)} | given
     missing = [p for p in callee.parameters if p.name not in given]
     if missing:
         notes = ["from Python a function takes all of its arguments at once"] if given else []
         lacks = f"`{callee.name}` lacks {_listed([p.name for p in missing])}"
         raise wrong(callee, "AX0505", lacks, *notes, span=missing[0].span)
     return [given[name] for name in names]
+
+
+def _is_unit(type: Type) -> bool:
+    """The type of `()`, of which there is one value, so that a caller may leave it out."""
+    return getattr(type, "items", None) == ()
 
 
 def check_sizes(callee: Callee, sizes: Sequence[Any]) -> list[int]:
