@@ -1,5 +1,6 @@
 """The interpreter against the plain one of core_slow.py, on random programs."""
 
+import os
 from random import Random
 
 import numpy as np
@@ -13,6 +14,9 @@ from axon.core_print import print_program
 from axon.core_verify import CoreInvalid, verify
 from axon.diagnostics import AxonError
 from axon.interpret import box, compute, contract, run
+
+
+SOAK = 25 if os.environ.get("AXON_SOAK") else 1
 
 
 def compare(seed: int, note=note) -> str:
@@ -42,13 +46,13 @@ def compare(seed: int, note=note) -> str:
     return "inexact" if slow.inexact else "equal"
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400 * SOAK, deadline=None)
 @given(st.integers(0, 2**63))
 def test_random_programs(seed):
     compare(seed)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300 * SOAK, deadline=None)
 @given(st.integers(0, 2**63), st.integers(1, 7))
 def test_random_programs_in_small_blocks(seed, limit):
     with pytest.MonkeyPatch.context() as patch:
