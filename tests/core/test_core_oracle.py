@@ -15,7 +15,6 @@ from axon.core_verify import CoreInvalid, verify
 from axon.diagnostics import AxonError
 from axon.interpret import box, compute, contract, run
 
-
 SOAK = 25 if os.environ.get("AXON_SOAK") else 1
 
 
