@@ -5,7 +5,7 @@
       return s2
 
 Tensors, dimensions and counters have one name in the whole program; axes, parameters of monoids and `let` names have one name in
-their operation. A second symbol of one name gets a number, so the text is deterministic and nothing in it is ambiguous. Sizes and
+their operation. A second symbol of one name gets a number, so the text is deterministic and no name means two things. Sizes and
 operators are written as in the surface language; a literal shows its element type unless that is f32, i32 or bool; an index that
 is not one name stands in parentheses; a `checked` read has a `!` before its subscripts.
 """
@@ -204,6 +204,7 @@ class _Printer:
                 if reduction is not None:
                     over = ", ".join([f"{self.name(axis.symbol)} < {self.dim(axis.extent)}" for axis in reduction.axes])
                     where = "" if reduction.where is None else f" where {self.scalar(reduction.where, _OR)}"
+                    where += "" if reduction.asked is None else f" asked {self.scalar(reduction.asked, _OR)}"
                     head += f"{self.monoid(reduction.monoid)} {over}{where} => "
                 return self.body(head, body)
             case Scan(outs=outs, axes=axes, monoid=monoid, body=body):
