@@ -113,11 +113,16 @@ def build(job: tuple[Shape, Mapping | None]) -> str | None:
     return None
 
 
+def _stored(shape: Shape) -> str:
+    """For each factor `n` if it is stored as m × k, or k × n, and `t` if across."""
+    return "nt" if shape.layout == "gelu" else shape.layout
+
+
 def _extents(shape: Shape, operand: int) -> tuple[int, ...]:
     if operand == 2:
         return (shape.n,)
     size = shape.m if operand == 0 else shape.n
-    stored = "n" if shape.layout == "gelu" and operand == 0 else "t" if shape.layout == "gelu" else shape.layout[operand]
+    stored = _stored(shape)[operand]
     along = (operand == 0) == (stored == "n")  # the reduced index is the last
     return (size, shape.k) if along else (shape.k, size)
 
@@ -147,9 +152,8 @@ class Bench:
     def factors(self, number: int) -> tuple[Any, Any]:
         """The two factors as m × k and k × n."""
         a, b = self.inputs[number][:2]
-        return (a if a.shape[0] == self.shape.m and a.shape[1] == self.shape.k else a.t()), (
-            b if b.shape[1] == self.shape.n else b.t()
-        )
+        left, right = _stored(self.shape)
+        return (a if left == "n" else a.t()), (b if right == "n" else b.t())
 
     def graph(self, launch: Callable[[int], object]) -> Any:
         torch = self.torch

@@ -68,7 +68,8 @@ def compile_source(emitted: Emitted, target: Target) -> Kernel:
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
     code = _ltoir(emitted, target)
-    options = LinkerOptions(arch=target.name, link_time_optimization=True, ptxas_options=["-v"])
+    # Without the linker's own cache: what it finds there comes without the log that `_checked` reads.
+    options = LinkerOptions(arch=target.name, link_time_optimization=True, ptxas_options=["-v"], no_cache=True)
     linker = Linker(ObjectCode.from_ltoir(code), options=options)
     cubin = bytes(linker.link("cubin").code)
     return _checked(cubin, f"{linker.get_info_log()}\n{linker.get_error_log()}")

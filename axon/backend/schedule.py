@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
+from math import inf
 from typing import Literal
 
 from axon.backend.target import Target
@@ -17,7 +18,7 @@ from axon.element import Element
 
 # Registers per thread of (producer, consumer), by the number of consumer warpgroups; None keeps what the launch gave. Together
 # they fit the file of one multiprocessor.
-REGISTER_BUDGETS: dict[int, tuple[int, int] | None] = {1: None, 2: (40, 232), 3: (32, 160)}
+REGISTER_BUDGETS: dict[int, tuple[int, int] | None] = {1: None, 2: (40, 232), 3: (40, 152)}
 SPARE_REGISTERS = 40  # what a consumer needs beside its accumulators
 
 BARRIER_BYTES = 1024  # at the start of shared memory; keeps what follows aligned for swizzled tiles
@@ -154,7 +155,6 @@ RATE = 7.92e12  # flops per second of one multiprocessor, for an infinite tile
 ROWS_COST, COLUMNS_COST = 20.5, 30.7  # a tile of so many rows, or columns, reaches half the rate
 FEED_RATE = 135e9  # bytes per second that one multiprocessor gets from the L2 cache
 MEMORY_RATE = 3.6e12  # bytes per second of the whole chip, while products run
-SUSTAINED, SUSTAINED_COST, WIDE = 0.5e-3, 1.08, 192  # beyond so many seconds power is short, and the widest products pay
 
 
 def predict(mapping: Mapping, problem: Problem, target: Target) -> float:
@@ -162,6 +162,8 @@ def predict(mapping: Mapping, problem: Problem, target: Target) -> float:
     tiles_m = -(-problem.rows // mapping.rows)
     tiles_n = -(-problem.columns // mapping.columns)
     over_rows = mapping.cluster_over == "rows"
+    if mapping.cluster > (tiles_m if over_rows else tiles_n):
+        return inf  # some blocks of a cluster would never have work
     if over_rows:
         tiles_m = -(-tiles_m // mapping.cluster) * mapping.cluster
     else:
@@ -175,8 +177,6 @@ def predict(mapping: Mapping, problem: Problem, target: Target) -> float:
     feed = (own_rows + own_columns) * mapping.depth * 2 / FEED_RATE
     step = _slower(work, feed, 4) * CLUSTER_COST.get(mapping.cluster, 1.2)
     busy = LAUNCH + CLUSTER_LAUNCH.get(mapping.cluster, 1e-6) + waves * steps * step
-    if busy > SUSTAINED and mapping.columns >= WIDE:
-        busy *= SUSTAINED_COST
     elements = problem.rows * problem.depth + problem.depth * problem.columns + problem.rows * problem.columns
     return _slower(busy, LAUNCH + 2 * elements * problem.outer / MEMORY_RATE, 6)
 

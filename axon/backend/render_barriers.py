@@ -1,0 +1,113 @@
+"""The barrier program as text: what `axon emit --stage barriers` shows and goldens hold. Deterministic."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from axon.backend import barriers as b
+from axon.backend.barriers import BarrierProgram, Coordinate, Op
+from axon.backend.render import Names
+from axon.backend.render import scalar_text as scalar
+
+
+def render(program: BarrierProgram) -> str:
+    """Rings with their counts and bytes, buffers, the order of tiles, then each role's operations."""
+    names = Names()
+    order = program.order
+    axes = ", ".join(f"{names[a.symbol]} {a.step}" for a in (*order.outer, order.rows, order.columns))
+    lines = [f"cluster {program.cluster} over {order.cluster_over} · {program.threads} threads · {program.shared} bytes shared"]
+    lines.append(f"tiles ({axes}) in groups of {order.group}")
+    for ring in program.rings:
+        head = f"ring {names[ring.symbol]} of {ring.depth} stages of {ring.stage} bytes at {ring.data}, barriers at {ring.barriers}"
+        lines.append(f"{head}: full {ring.full} arrival + {ring.stage} bytes, empty {ring.empty} arrivals")
+        for field in ring.fields:
+            tile = field.tile
+            shape = ", ".join(f"{names[a]} {n}" for a, n in zip(tile.axes, tile.shape, strict=True))
+            lines.append(f"  {names[tile.symbol]} : {tile.element.value}[{shape}] at {field.offset}, panels of {field.panel} bytes")
+    for buffer in program.buffers:
+        size = f"{buffer.slots} slots of {buffer.slot} bytes"
+        lines.append(f"buffer {names[buffer.symbol]} at {buffer.offset}: {size} for each consumer")
+    if program.fenced:
+        lines.append("barriers are initialized and published to the cluster")
+    for role in program.roles:
+        who = "one thread" if role.elected else "128 threads"
+        registers = f", {role.registers} registers" if role.registers else ""
+        lines.append(f"{role.name} × {role.instances} ({who}{registers}):")
+        lines += _block(role.body, names, "  ")
+    return "\n".join(lines) + "\n"
+
+
+def _block(body: tuple[Op, ...], names: Names, indent: str) -> list[str]:
+    out = []
+    for op in body:
+        out.append(indent + _text(op, names))
+        if isinstance(op, b.Tiles | b.Steps | b.AfterSteps):
+            out += _block(op.body, names, indent + "  ")
+    return out
+
+
+def _text(op: Op, names: Names) -> str:
+    match op:
+        case b.Await(ring=ring, side=side, first=first):
+            return f"wait {names[ring.symbol]}.{side} parity {first}"
+        case b.Expect(ring=ring, bytes=size):
+            return f"arrive {names[ring.symbol]}.full, expect {size} bytes"
+        case b.Copy():
+            to = f"{names[op.ring.symbol]} + {op.offset}" + (f" + {op.by_rank} rank" if op.by_rank else "")
+            box = "×".join(map(str, op.descriptor.box))
+            where = " of every block" if op.multicast else ""
+            return f"copy {names[op.descriptor.tensor]}[{_at(op.at, names)}] box {box} → {to}{where} ({op.bytes} bytes)"
+        case b.Advance(ring=ring):
+            return f"advance {names[ring.symbol]}"
+        case b.Release(ring=ring, back=back, cluster=cluster):
+            where = " of every block" if cluster else ""
+            return f"arrive {names[ring.symbol]}.empty{where}" + (f", {back} back" if back else "")
+        case b.Clear(accumulator=acc):
+            return f"{names[acc.symbol]} = 0"
+        case b.ProductFence():
+            return "fence products"
+        case b.Product():
+            left, right = (names[op.ring.fields[n].tile.symbol] for n in (op.left, op.right))
+            return f"{names[op.accumulator.symbol]}.{op.block} += {left} · {right} over {names[op.over]}"
+        case b.Commit():
+            return "commit products"
+        case b.Retire(pending=pending):
+            return f"retire all but {pending}" if pending else "retire all"
+        case b.Reclaim(buffer=buffer, pending=pending):
+            return f"reclaim {names[buffer.symbol]}, all but {pending} stores"
+        case b.Meet(barrier=barrier, threads=threads):
+            return f"meet {threads} threads at {barrier} + consumer"
+        case b.Write():
+            columns = f"{op.column} to {op.column + op.width}"
+            value = scalar(op.store.expression, names)
+            return f"{names[op.buffer.symbol]}.{op.slot} = {op.store.element.value} rows {op.block}, columns {columns}: {value}"
+        case b.AsyncFence():
+            return "fence writes for copies"
+        case b.Send():
+            return f"store {names[op.buffer.symbol]}.{op.slot} → {names[op.descriptor.tensor]}[{_at(op.at, names)}]"
+        case b.Scatter():
+            columns = f"{op.column} to {op.column + op.width}"
+            return f"scatter {names[op.store.tensor]} rows {op.block}, columns {columns}: {scalar(op.store.expression, names)}"
+        case b.Drain():
+            return "drain stores"
+        case b.Depart():
+            return "depart together"
+        case b.Tiles():
+            return "for each tile:"
+        case b.Steps(axis=axis):
+            return f"for {names[axis.symbol]} by {axis.step}:"
+        case b.AfterSteps(axis=axis, count=count):
+            return f"if {count} steps of {names[axis.symbol]} are complete:"
+        case _:
+            assert_never(op)
+
+
+def _at(at: tuple[Coordinate, ...], names: Names) -> str:
+    return ", ".join(_coordinate(c, names) for c in at)
+
+
+def _coordinate(c: Coordinate, names: Names) -> str:
+    text = f"{c.step} {names[c.axis]}" if c.step != 1 else names[c.axis]
+    text += f" + {c.by_rank} rank" if c.by_rank else ""
+    text += f" + {c.by_consumer} consumer" if c.by_consumer else ""
+    return text + (f" + {c.offset}" if c.offset else "")
