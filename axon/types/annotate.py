@@ -12,6 +12,7 @@ from axon.resolve import Alias, ModuleName, RunName, Scope, ValueName, unknown, 
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
 from axon.source import Span
+from axon.types import errors
 from axon.types.solve import Solver
 from axon.types.type import (
     I32,
@@ -30,6 +31,7 @@ from axon.types.type import (
     TypeVar,
 )
 
+_MAX_EXPANSIONS = 100_000  # of aliases in one module
 _ELEMENTS = {e.value: e for e in Element}
 _FOREIGN = {  # what other languages and libraries call element types
     "float": "f32", "float32": "f32", "float64": "f64", "double": "f64", "float16": "f16", "half": "f16", "bfloat16": "bf16",
@@ -39,6 +41,8 @@ _FOREIGN = {  # what other languages and libraries call element types
 
 class Annotations(Solver):
     """The part of inference that reads types as the user wrote them."""
+
+    expansions = 0  # of aliases, so far
 
     # ── introducing the variables that a declaration mentions ──────────────────────────────────────────────────────────
 
@@ -129,6 +133,11 @@ class Annotations(Solver):
         if len(params) != len(args):
             takes = f"takes {len(params)} argument{'s' * (len(params) != 1)}"
             return self._bad_args(t.span, f"`{alias.decl.name.text}` {takes}, not {len(args)}")
+        self.expansions += 1
+        if self.expansions >= _MAX_EXPANSIONS:  # pairs of pairs of pairs: the aliases are small, what they stand for is not
+            if self.expansions == _MAX_EXPANSIONS:
+                self.report(errors.too_large(t.span))
+            return POISON
         inner = alias.scope.child()
         for param, arg in zip(params, args, strict=True):
             if not self._bind_argument(scope, inner, param, arg):
