@@ -170,11 +170,16 @@ class Monoid:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """Over which axes a Compute reduces. An extent may mention the domain's axes and those before it."""
+    """Over which axes a Compute reduces. An extent may mention the domain's axes and those before it.
+
+    `asked`, a condition over the domain, says which results anyone looks at: an extreme of nothing that has no value (integer max
+    and min, argmax, argmin) is an error only there.
+    """
 
     axes: tuple[Axis, ...]
     monoid: Monoid
     where: Scalar | None = None
+    asked: Scalar | None = None
 
 
 @dataclass(frozen=True, slots=True)

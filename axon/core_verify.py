@@ -226,6 +226,8 @@ class _Verifier:
                 monoid = op.reduction.monoid
                 self.require(len(op.reduction.axes) >= 1, "a reduction over no axes")
                 units = self.units(monoid)
+                if op.reduction.asked is not None:
+                    self.expect(op.reduction.asked, _BOOL, "a reduction's `asked`")
                 for axis in op.reduction.axes:
                     self.domain((axis,))
                 if op.reduction.where is not None:

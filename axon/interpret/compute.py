@@ -124,7 +124,8 @@ def _fill(
                     return False
                 part = [total, np.ones((1,) * outer.rank, np.bool_)]
             state = part if state is None else reduce.merge(state, part, outer)
-        results = reduce.finish(reduce.nothing(outer) if state is None else state, outer)
+        asked = None if reduction.asked is None else evaluate(reduction.asked, outer)
+        results = reduce.finish(reduce.nothing(outer) if state is None else state, outer, asked)
         _store(outs, block, results)
     return True
 

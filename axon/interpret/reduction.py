@@ -28,8 +28,8 @@ class Reducer(Protocol):
     def merge(self, first: State, second: State, outer: Frame) -> State:
         """Of two parts, the first of which comes before the second."""
 
-    def finish(self, state: State, outer: Frame) -> list[Array]:
-        """The results, of the dtypes of the operation's values."""
+    def finish(self, state: State, outer: Frame, asked: Array | None) -> list[Array]:
+        """The results, of the dtypes of the operation's values; errors are raised only for those that are asked for."""
 
     def nothing(self, outer: Frame) -> State:
         """The reduction of nothing."""
@@ -101,8 +101,8 @@ class Named:
     def merge(self, first: State, second: State, outer: Frame) -> State:
         return [self.fold(first[0], second[0]), first[1] | second[1]]
 
-    def finish(self, state: State, outer: Frame) -> list[Array]:
-        if self.partly and not state[1].all():
+    def finish(self, state: State, outer: Frame, asked: Array | None) -> list[Array]:
+        if self.partly and not _answered(state[1], asked):
             outer.fail("AX0503", f"the {self.kind} of no integers")
         return [narrow(state[0], self.element)]
 
@@ -142,8 +142,8 @@ class Best:
         chosen = [np.where(wins, y, x) for x, y in zip(first[:-1], second[:-1], strict=True)]
         return [*chosen, has_a | has_b]
 
-    def finish(self, state: State, outer: Frame) -> list[Array]:
-        if not state[-1].all():
+    def finish(self, state: State, outer: Frame, asked: Array | None) -> list[Array]:
+        if not _answered(state[-1], asked):
             outer.fail("AX0503", f"the {self.kind} of nothing")
         return state[1:-1]
 
@@ -151,6 +151,11 @@ class Best:
         shape = (1,) * outer.rank
         dtypes = [self.element.accumulator.dtype, *[element_of(body).dtype for body in self.bodies[1:]], np.bool_]
         return [np.zeros(shape, dtype) for dtype in dtypes]
+
+
+def _answered(some: Array, asked: Array | None) -> bool:
+    """Whether there was something to reduce wherever a result is asked for."""
+    return bool((some if asked is None else some | ~asked).all())
 
 
 def _along(value: Array, at: Array) -> Array:
@@ -188,7 +193,7 @@ class Custom:
     def merge(self, first: State, second: State, outer: Frame) -> State:
         return self.combine(together(first), together(second), outer)
 
-    def finish(self, state: State, outer: Frame) -> list[Array]:
+    def finish(self, state: State, outer: Frame, asked: Array | None) -> list[Array]:
         return state
 
     def nothing(self, outer: Frame) -> State:

@@ -179,17 +179,18 @@ class Builder:
         self, axes: Sequence[Axis], body: Sequence[Scalar], context: Context, risky: bool, names: Sequence[str],
         reduction: tuple[Sequence[Axis], Monoid, Scalar | None] | None = None, span: Span | None = None,
         image: Mapping[Symbol, Dim] = MappingProxyType({}),
+        asked: Scalar | None = None,
     ) -> list[TensorValue]:  # fmt: skip
         """Store bodies over their own axes and those of the context that they mention; reduced, if so wished.
 
-        `image` puts expressions over the own axes for other variables of the bodies.
+        `image` puts expressions over the own axes for other variables of the bodies; `asked` is that of core's Reduction.
         """
         guard = conjunction(context.guards) if risky else None
         where = reduction[2] if reduction is not None else None
         inner = list(reduction[0]) if reduction is not None else []
         monoid = reduction[1] if reduction is not None else None
         mention: list[Scalar | Dim] = [*body, *(a.extent for a in [*axes, *inner])]
-        mention += [x for x in (guard, where) if x is not None]
+        mention += [x for x in (guard, where, asked) if x is not None]
         if monoid is not None:
             mention += [*monoid.units, *monoid.combine]
         outer, dependent = self._outer(context, mention)
@@ -206,6 +207,7 @@ class Builder:
                 tuple(Axis(rename[a.symbol], _renamed(a.extent, rename)) for a in inner),
                 replace(monoid, units=units, combine=combine),
                 None if condition is None else place(condition),
+                None if asked is None else place(asked),
             )
             placed = tuple(place(b) for b in body)
         else:
@@ -228,6 +230,17 @@ class Builder:
         dims |= {old: _renamed(d, rename) for old, d in image.items()}
         shared: dict[int, Scalar] = {}
         return rename, lambda scalar: substitute(self._bound(scalar), dims, {}, shared)
+
+    def asked(self, inner: Sequence[Axis], where: Scalar | None, context: Context) -> Scalar | None:
+        """Where an extreme that has no value for nothing is asked for: where the guards hold, and only if any index exists.
+
+        None if it always has something to reduce.
+        """
+        full = all(prove(self.known, Relation(a.extent, ">=", Dim.of(1))) is Answer.PROVED for a in inner)
+        if full and where is None:
+            return None
+        exist = [CoreBinary("gt", Index(a.extent), Const(0, Element.I32)) for a in context.axes if a.extent.constant is None]
+        return conjunction((*exist, *context.guards))
 
     def view(self, value: Value, prefix: tuple[Dim, ...] = ()) -> TensorValue:
         """A stored value; `prefix` are the subscripts for the axes of the context that it is stored over."""
