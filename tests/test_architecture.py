@@ -13,6 +13,7 @@ PACKAGE = ROOT / "axon"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 VOCABULARY = {"source", "names", "element", "diagnostics", "codes", "nearest"}
+DIMENSIONS = {"shapes.dimension", "shapes.relation", "shapes.constraint"}  # data, and no solver
 FACES = {"cli", "module", "call", "doctest", "__init__", "__main__"}
 
 # A module (a pattern) and the modules of Axon that it may import besides its own package. The first row that fits counts.
@@ -33,6 +34,12 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.core_*", VOCABULARY | {"core", "core_print", "shapes.dimension", "shapes.contract", "shapes.relation"}),
     ("axon.interpret*", VOCABULARY | {"core", "core_*", "shapes.dimension", "shapes.contract", "shapes.relation"}),
     ("axon.backend*", VOCABULARY | {"core", "core_print", "shapes.dimension", "shapes.contract", "shapes.relation"}),
+    # Generalization is where the two stages of inference meet; the rest of `types` is blind to sizes.
+    ("axon.types.generalize", VOCABULARY | {"syntax", "typed", "resolve", "shapes.*"}),
+    ("axon.types*", VOCABULARY | {"syntax", "typed", "resolve", "builtins", "grammar.parse", *DIMENSIONS}),
+    ("axon.resolve", VOCABULARY | {"syntax", "types.type", *DIMENSIONS}),
+    ("axon.typed", VOCABULARY | {"types.type", *DIMENSIONS}),
+    ("axon.lower*", VOCABULARY | {"core", "typed", "builtins", "checker", "types.type", "types.unify", "shapes.*"}),
     ("axon.values", VOCABULARY | {"core", "types.type", "lower*"}),
     ("axon.broken", VOCABULARY | {"shapes.contract", "shapes.dimension", "shapes.relation"}),
     ("axon.show_value", VOCABULARY),
