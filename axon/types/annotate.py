@@ -31,7 +31,7 @@ from axon.types.type import (
     TypeVar,
 )
 
-_MAX_EXPANSIONS = 100_000  # of aliases in one module
+_MAX_EXPANSIONS = 20_000  # of aliases in one declaration
 _ELEMENTS = {e.value: e for e in Element}
 _FOREIGN = {  # what other languages and libraries call element types
     "float": "f32", "float32": "f32", "float64": "f64", "double": "f64", "float16": "f16", "half": "f16", "bfloat16": "bf16",
@@ -42,7 +42,7 @@ _FOREIGN = {  # what other languages and libraries call element types
 class Annotations(Solver):
     """The part of inference that reads types as the user wrote them."""
 
-    expansions = 0  # of aliases, so far
+    expansions = 0  # of aliases, in this declaration so far
 
     # ── introducing the variables that a declaration mentions ──────────────────────────────────────────────────────────
 
