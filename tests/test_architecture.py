@@ -48,7 +48,7 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
 
 # Heavy packages, and the only modules that may import them.
 ONLY = {
-    "sympy": ["axon.shapes.*"],
+    "sympy": [],
     "lark": ["axon.grammar.*"],
     "rich": ["axon.render", "axon.cli"],
     "numba": ["axon.backend.*"],
