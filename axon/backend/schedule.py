@@ -154,6 +154,7 @@ STEP = 3e-9  # of a step, beside its products
 RATE = 7.92e12  # flops per second of one multiprocessor, for an infinite tile
 ROWS_COST, COLUMNS_COST = 20.5, 30.7  # a tile of so many rows, or columns, reaches half the rate
 FEED_RATE = 135e9  # bytes per second that one multiprocessor gets from the L2 cache
+OUTSIDE_COST = 3.0  # what lies outside the tensor is filled with 0 more slowly than it would be loaded
 MEMORY_RATE = 3.6e12  # bytes per second of the whole chip, while products run
 
 
@@ -164,6 +165,8 @@ def predict(mapping: Mapping, problem: Problem, target: Target) -> float:
     over_rows = mapping.cluster_over == "rows"
     if mapping.cluster > (tiles_m if over_rows else tiles_n):
         return inf  # some blocks of a cluster would never have work
+    inside_rows = problem.rows / (tiles_m * mapping.rows)
+    inside_columns = problem.columns / (tiles_n * mapping.columns)
     if over_rows:
         tiles_m = -(-tiles_m // mapping.cluster) * mapping.cluster
     else:
@@ -174,6 +177,8 @@ def predict(mapping: Mapping, problem: Problem, target: Target) -> float:
     work = flops / RATE * (1 + COLUMNS_COST / mapping.columns + ROWS_COST / mapping.rows) + STEP
     own_rows = mapping.rows if over_rows else mapping.rows / mapping.cluster
     own_columns = mapping.columns / mapping.cluster if over_rows else mapping.columns
+    own_rows *= inside_rows + OUTSIDE_COST * (1 - inside_rows)
+    own_columns *= inside_columns + OUTSIDE_COST * (1 - inside_columns)
     feed = (own_rows + own_columns) * mapping.depth * 2 / FEED_RATE
     step = _slower(work, feed, 4) * CLUSTER_COST.get(mapping.cluster, 1.2)
     busy = LAUNCH + CLUSTER_LAUNCH.get(mapping.cluster, 1e-6) + waves * steps * step

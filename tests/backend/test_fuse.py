@@ -1,0 +1,115 @@
+"""Which core operations become contractions, which epilogues they take in, and what is refused with a reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from axon.backend.fuse import Contraction, Unsupported, fuse
+from axon.core import Axis, Block, Compute, Leaf, Monoid, Program, Read, Reduction, Value
+from axon.element import Element
+from axon.names import fresh
+from axon.shapes.contract import Contract
+from axon.shapes.dimension import Dim
+from tests.backend.programs import Binary, Const, Index, Unary, add, contraction, gelu, mul
+
+
+def axes(kernel: Contraction) -> tuple[str, str, str, tuple[str, ...]]:
+    return kernel.rows.symbol.name, kernel.columns.symbol.name, kernel.depth.symbol.name, tuple(a.symbol.name for a in kernel.outer)
+
+
+@pytest.mark.parametrize(
+    ("einsum", "wanted"),
+    [
+        ("ik,kj->ij", ("i", "j", "k", ())),
+        ("ki,jk->ij", ("i", "j", "k", ())),
+        ("ik,kj->ji", ("j", "i", "k", ())),  # the last index of the result names the columns
+        ("bik,bkj->bij", ("i", "j", "k", ("b",))),
+        ("bshd,bthd->bhst", ("s", "t", "d", ("b", "h"))),
+        ("bsd,de->bse", ("s", "e", "d", ("b",))),
+        ("hik,kj->hij", ("i", "j", "k", ("h",))),
+    ],
+)
+def test_axes_follow_from_the_reads(einsum: str, wanted: tuple[object, ...]) -> None:
+    (kernel,) = fuse(contraction(einsum).program)
+    assert axes(kernel) == wanted
+
+
+def test_the_operand_with_the_last_index_is_on_the_right() -> None:
+    (kernel,) = fuse(contraction("ik,kj->ji").program)
+    assert kernel.left.value.symbol.name == "b"
+    assert kernel.right.value.symbol.name == "a"
+
+
+def test_a_pointwise_operation_becomes_the_epilogue() -> None:
+    case = contraction("ik,kj->ij", epilogue=lambda p, x, at: gelu(add(p, x[0]), Element.BF16), extra="j")
+    (kernel,) = fuse(case.program)
+    assert [r.value.symbol for r in kernel.results] == [case.result.symbol]
+
+
+def test_an_intermediate_that_is_also_a_result_is_stored_too() -> None:
+    case = contraction("ik,kj->ij", epilogue=lambda p, x, at: Unary("tanh", p))
+    first, second = case.program.block.ops
+    assert isinstance(first, Compute)
+    both = Block(case.program.block.ops, (first.outs[0].symbol, case.result.symbol))
+    program = Program("f", (), (), case.program.inputs, case.program.contract, both, Leaf(0))
+    (kernel,) = fuse(program)
+    assert len(kernel.results) == 2
+    assert second is case.program.block.ops[1]
+
+
+def test_names_decide_nothing() -> None:
+    """The same program under other names gives the same kernel."""
+    one, two = (fuse(contraction(e).program)[0] for e in ("ik,kj->ij", "xz,zy->xy"))
+    assert [len(one.outer), len(one.results)] == [len(two.outer), len(two.results)]
+    assert (one.left.axes.index(one.depth.symbol), one.right.axes.index(one.depth.symbol)) == (
+        two.left.axes.index(two.depth.symbol),
+        two.right.axes.index(two.depth.symbol),
+    )
+
+
+def program_of(*ops: Compute, inputs: tuple[Value, ...]) -> Program:
+    return Program("f", (), (), inputs, Contract((), ()), Block(ops, (ops[-1].outs[0].symbol,)), Leaf(0))
+
+
+def test_refusals_say_why() -> None:
+    n, i, j = fresh("n"), fresh("i"), fresh("j")
+    size = Dim.of(n)
+    a = Value(fresh("a"), Element.BF16, (size, size))
+    f = Value(fresh("f"), Element.F32, (size, size))
+    out = Value(fresh("out"), Element.F32, (size,))
+    row = Read(f.symbol, (Dim.of(i), Dim.of(j)), Element.F32)
+    across = (Axis(j, size),)
+
+    def refused(op: Compute, *inputs: Value) -> str:
+        with pytest.raises(Unsupported) as caught:
+            fuse(program_of(op, inputs=inputs))
+        return caught.value.reason
+
+    rows = (Axis(i, size),)
+    assert "only unconditional sums" in refused(Compute((out,), rows, Reduction(across, Monoid("max")), (row,)), f)
+    assert "not over products of two tensors" in refused(Compute((out,), rows, Reduction(across, Monoid("sum")), (row,)), f)
+    assert "follows no contraction" in refused(Compute((f,), (Axis(i, size), Axis(j, size)), None, (row,)), f)
+    k = fresh("k")
+    square = Value(fresh("square"), Element.F32, (size, size))
+    left = Read(f.symbol, (Dim.of(i), Dim.of(k)), Element.F32)
+    right = Read(f.symbol, (Dim.of(k), Dim.of(j)), Element.F32)
+    whole = (Axis(i, size), Axis(j, size))
+    product = Reduction((Axis(k, size),), Monoid("sum"))
+    assert "bf16 and f16, not f32" in refused(Compute((square,), whole, product, (mul(left, right),)), f)
+    shifted = Read(a.symbol, (Dim.of(i) + 1, Dim.of(k)), Element.BF16)
+    plain = Read(a.symbol, (Dim.of(k), Dim.of(j)), Element.BF16)
+    narrow = Value(fresh("narrow"), Element.BF16, (size, size))
+    assert "bare indices" in refused(Compute((narrow,), whole, product, (mul(shifted, plain),)), a)
+
+
+def test_an_epilogue_beyond_affine_indices_is_refused() -> None:
+    case = contraction("ik,kj->ij", Element.BF16, Element.F32, lambda p, x, at: mul(p, Const(2.0, Element.F32)))
+    first, second = case.program.block.ops
+    assert isinstance(second, Compute)
+    i, j = (a.symbol for a in second.axes)
+    squared = Index(Dim.of(i) * Dim.of(j), Element.I32)
+    body = Binary("mul", second.body[0], Read(case.program.inputs[0].symbol, (Dim.of(i), Dim.of(j)), Element.BF16))
+    odd = Compute(second.outs, second.axes, None, (Binary("eq", squared, squared),))
+    with pytest.raises(Unsupported):
+        fuse(program_of(first, odd, inputs=case.program.inputs))  # type: ignore[arg-type]
+    assert body

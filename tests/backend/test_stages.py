@@ -1,0 +1,147 @@
+"""Every stage as text, the choice of mappings, and machine code without a GPU."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from axon.backend import build, render_barriers, roles, tile
+from axon.backend.fuse import Unsupported, fuse
+from axon.backend.pipeline import Stages, stages, traits
+from axon.backend.runtime import Executable, Tensor, contiguous
+from axon.backend.schedule import Mapping, Problem, Traits, candidates, check, choose, predict
+from axon.backend.target import HOPPER
+from axon.backend.verify import verify
+from axon.element import Element
+from tests.backend.programs import Case, add, contraction, gelu
+
+GOLDENS = Path(__file__).parent / "goldens"
+SMALL = Mapping(64, 64, 64, stages=4, consumers=1, cluster=1)
+
+
+def made(case: Case, mapping: Mapping, *, boxed: bool = True, paired: bool = False) -> Stages:
+    (kernel,) = fuse(case.program)
+    results = frozenset(r.value.symbol for r in kernel.results)
+    values = (*case.program.inputs, *(r.value for r in kernel.results))
+    everything = frozenset(v.symbol for v in values)
+    return stages(kernel, mapping, HOPPER, values, results if boxed else frozenset(), everything if paired else frozenset())
+
+
+def biased() -> Case:
+    return contraction("ik,jk->ij", epilogue=lambda p, x, at: gelu(add(p, x[0]), Element.BF16), extra="j")
+
+
+PROGRAMS = {
+    "product": (contraction("ik,kj->ij"), Mapping(slots=2)),
+    "bias_gelu": (biased(), replace(SMALL, stages=3)),
+    "heads": (contraction("bshd,bthd->bhst", result=Element.F32), replace(SMALL, stages=3, in_flight=0)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_stage_reads_as_before(name: str) -> None:
+    """Set AXON_UPDATE_GOLDENS=1 to write what is printed now."""
+    case, mapping = PROGRAMS[name]
+    forms = made(case, mapping)
+    texts = {
+        "tile": tile.render(forms.tile),
+        "roles": roles.render(forms.roles),
+        "barriers": render_barriers.render(forms.barriers),
+        "kernel": forms.source.text,
+    }
+    for stage, text in texts.items():
+        file = GOLDENS / f"{name}.{stage}"
+        if os.environ.get("AXON_UPDATE_GOLDENS"):
+            GOLDENS.mkdir(exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        assert text == file.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("AXON_CACHE", str(tmp_path / "kernels"))
+    return tmp_path / "kernels"
+
+
+def test_a_kernel_is_built_once_and_kept_privately(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forms = made(biased(), SMALL, paired=True)
+    kernel = build.build(forms, HOPPER)
+    assert kernel.cubin.startswith(b"\x7fELF")
+    assert kernel.spilled == 0
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
+    (file,) = cache.iterdir()
+    monkeypatch.setattr(build, "compile_source", lambda *_: pytest.fail("it was built again"))
+    assert build.build(forms, HOPPER) == kernel
+    file.write_bytes(file.read_bytes()[:-1])
+    monkeypatch.setattr(build, "compile_source", lambda *_: kernel)
+    assert build.build(forms, HOPPER) == kernel
+    assert build.build(forms, HOPPER) == kernel
+
+
+def test_what_is_not_proved_is_not_built(cache: Path) -> None:
+    forms = made(contraction("ik,jk->ij"), SMALL)
+    broken = replace(forms, barriers=replace(forms.barriers, fenced=False))
+    with pytest.raises(build.BuildError, match="not proved"):
+        build.build(broken, HOPPER)
+
+
+def test_spills_fail_the_build() -> None:
+    log = "Compiling entry function 'k'\n 16 bytes stack frame, 16 bytes spill stores, 16 bytes spill loads\nUsed 168 registers\n"
+    with pytest.raises(build.RegistersExhausted):
+        build._checked(b"", log)
+    with pytest.raises(build.BuildError, match="asynchrony"):
+        build._checked(b"", "Compiling entry function 'k'\nUsed 168 registers\nwarning C7509: wgmma serialized\n")
+
+
+def test_a_mapping_that_does_not_fit_says_why() -> None:
+    for mapping, words in [
+        (Mapping(stages=5), "shared memory"),
+        (Mapping(rows=100), "rows must be a multiple of 64"),
+        (Mapping(256, 256), "accumulators"),
+        (Mapping(in_flight=4), "in flight"),
+        (Mapping(consumers=5), "consumers"),
+        (Mapping(stages=0), "at least 1"),
+        (Mapping(cluster=16), "at most 8 blocks"),
+    ]:
+        with pytest.raises(Unsupported, match=words):
+            made(contraction("ik,jk->ij"), mapping)
+
+
+@pytest.mark.parametrize("across", [(False, False), (True, True)])
+def test_candidates_are_legal_and_the_choice_is_the_cheapest(across: tuple[bool, bool]) -> None:
+    facts = Traits(Element.BF16, (Element.BF16,), *across)
+    everything = candidates(HOPPER, facts)
+    assert len(everything) > 10
+    for mapping in everything:
+        assert not check(mapping, HOPPER, facts)
+    for problem in (Problem(16, 4096, 4096), Problem(512, 512, 512), Problem(8192, 8192, 8192), Problem(1, 1, 1)):
+        best = choose(problem, facts, HOPPER)
+        assert predict(best, problem, HOPPER) == min(predict(m, problem, HOPPER) for m in everything)
+
+
+def test_every_candidate_is_proved() -> None:
+    case = contraction("ki,kj->ij")
+    (kernel,) = fuse(case.program)
+    for mapping in candidates(HOPPER, traits(kernel)):
+        answer = verify(made(case, mapping).barriers)
+        assert not hasattr(answer, "kind"), f"{mapping}: {answer}"
+
+
+def test_operands_that_copies_cannot_read_are_refused() -> None:
+    case = contraction("ik,jk->ij")
+    a, b = case.program.inputs
+    executable = Executable(case.program, mapping=SMALL)
+    sizes = {
+        s: n for v, shape in ((a, (64, 68)), (b, (64, 68))) for s, n in zip((d.symbol for d in v.shape), shape, strict=True) if s
+    }
+    odd = {a.symbol: contiguous(0, (64, 68), Element.BF16), b.symbol: contiguous(0, (64, 68), Element.BF16)}
+    odd[case.result.symbol] = contiguous(0, (64, 64), Element.BF16)
+    with pytest.raises(Unsupported, match="dimension 0 steps by 136 bytes"):
+        executable.plan(0, odd, sizes)
+    odd[a.symbol] = odd[b.symbol] = Tensor(2, (64, 68), (72, 1), Element.BF16)
+    with pytest.raises(Unsupported, match="address is not a multiple"):
+        executable.plan(0, odd, sizes)
