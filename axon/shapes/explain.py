@@ -206,7 +206,9 @@ def _defined(relation: Relation, values: dict[Symbol, int]) -> bool:
 
 def _mends(left: Dim, right: Dim, labels: list[Label], c: Clash, words: Words) -> Iterable[Suggestion]:
     """Changes that may make the sizes agree: an annotation, the order of two operands, a stated fact."""
-    written = {label.span: dim for label in labels for dim, span in words.origins if span == label.span}
+    starts = {label.span.start for label in labels}
+    near = [(dim, span) for dim, span in words.origins if span.start in starts]  # there may be thousands of origins
+    written = {label.span: dim for label in labels for dim, span in near if span == label.span}
     for old, new in ((right, left), (left, right)):
         for span, dim in written.items():
             grows = old.symbol is not None and old.symbol in new.variables  # `n` made `n + 1`: nobody means that

@@ -14,7 +14,7 @@ from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.resolve import ANONYMOUS_RUN, RunName, Scope, ValueName, unknown
 from axon.shapes.constraint import Context, Obligation, Range, Reason, Side, Use
-from axon.shapes.dimension import Dim, dim_sum
+from axon.shapes.dimension import Dim, DimensionTooLarge, dim_sum
 from axon.shapes.relation import Relation
 from axon.source import Span
 from axon.types import errors
@@ -58,7 +58,10 @@ def symbolic(e: T.Expr) -> Dim | None:
             a, b = symbolic(left), symbolic(right)
             if a is None or b is None:
                 return None
-            return a + b if op == "add" else a - b if op == "sub" else a * b
+            try:
+                return a + b if op == "add" else a - b if op == "sub" else a * b
+            except DimensionTooLarge:  # then it is a number like any other
+                return None
     return None
 
 
