@@ -167,8 +167,7 @@ class _Printer:
 
     def _read(self, read: Read) -> str:
         subscripts = ", ".join(
-            self.dim(subscript) if isinstance(subscript, Dim) else self.scalar(subscript, _OR)
-            for subscript in read.subscripts
+            self.dim(subscript) if isinstance(subscript, Dim) else self.scalar(subscript, _OR) for subscript in read.subscripts
         )
         padding = "" if read.padding is None else f" | {self.scalar(read.padding, _OR)}"
         return f"{self.name(read.tensor)}{'!' if read.checked else ''}[{subscripts}{padding}]"
@@ -218,9 +217,7 @@ class _Printer:
             case Sort(values=values, indices=indices, input=input):
                 return [f"{self.outs((values, indices))} = sort {self.name(input)}"]
             case Compress(out=out, size=size, mask=mask):
-                return [
-                    f"{self.name(out.symbol)} : {out.element.value}[?{self.name(size)}] = compress {self.name(mask)}"
-                ]
+                return [f"{self.name(out.symbol)} : {out.element.value}[?{self.name(size)}] = compress {self.name(mask)}"]
             case Check(left=left, relation=relation, right=right, message=message):
                 return [f'check {self.dim(left)} {relation} {self.dim(right)} else "{_escape(message)}"']
             case _:

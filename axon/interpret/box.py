@@ -39,9 +39,7 @@ class Box:
     def empty(self) -> bool:
         return 0 in self.sizes
 
-    def frame(
-        self, block: Block, dims: Mapping[Symbol, int], tensors: Mapping[Symbol, Array], span: Span | None
-    ) -> Frame:
+    def frame(self, block: Block, dims: Mapping[Symbol, int], tensors: Mapping[Symbol, Array], span: Span | None) -> Frame:
         """Where to evaluate over one block."""
         if self.rank > MAX_RANK:
             message = f"an operation over {len(self.symbols)} indices; NumPy allows {MAX_RANK - 1}"

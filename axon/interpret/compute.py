@@ -59,9 +59,7 @@ def _reduce(op: Compute, reduction: Reduction, domain: Box, outs: list[Array], d
         _fill(op, reduction, domain, box, ragged, None, outs, dims, tensors)
 
 
-def _hull(
-    reduction: Reduction, domain: Box, dims: Dims, tensors: Tensors, span: Span | None
-) -> tuple[Box, tuple[Axis, ...]]:
+def _hull(reduction: Reduction, domain: Box, dims: Dims, tensors: Tensors, span: Span | None) -> tuple[Box, tuple[Axis, ...]]:
     """Domain and reduced axes as a box that holds all their points, and the axes whose extents vary inside it."""
     box = domain
     ragged: tuple[Axis, ...] = ()

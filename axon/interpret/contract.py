@@ -104,9 +104,7 @@ def _matrix_product(x: Array, y: Array, frame: Frame, domain: int) -> Array:
     """Sum over the dimensions after `domain` of x * y, which have the frame's rank."""
     reduced = list(range(1 + domain, frame.rank))
     sizes = {axis.position: axis.high - axis.low for axis in frame.axes.values()}
-    x, y = (
-        np.broadcast_to(v, (*v.shape[: 1 + domain], *[sizes[position] for position in reduced])) for v in (x, y)
-    )
+    x, y = (np.broadcast_to(v, (*v.shape[: 1 + domain], *[sizes[position] for position in reduced])) for v in (x, y))
     outer = range(1 + domain)
     batch = [i for i in outer if x.shape[i] > 1 and y.shape[i] > 1]
     columns = [i for i in outer if x.shape[i] == 1 and y.shape[i] > 1]
@@ -143,4 +141,3 @@ def _blas(x: Array) -> Array:
     if (along == item and over >= columns * item) or (over == item and along >= rows * item):
         return x
     return np.ascontiguousarray(x)
-

@@ -31,9 +31,7 @@ def run(program: Program, inputs: Sequence[Array], explicit: Sequence[int] = ())
         if array.dtype != value.element.dtype:
             raise TypeError(f"{value.symbol.name} of {program.name} holds {value.element.value}, not {array.dtype}")
     dims = program.contract.bind(explicit, [array.shape for array in inputs])
-    tensors = {
-        value.symbol: np.asarray(array, order="C") for value, array in zip(program.inputs, inputs, strict=True)
-    }
+    tensors = {value.symbol: np.asarray(array, order="C") for value, array in zip(program.inputs, inputs, strict=True)}
     given = [*inputs, *tensors.values()]
     with np.errstate(all="ignore"):
         results = _block(program.block, dims, tensors)

@@ -40,8 +40,7 @@ def read(node: Read, frame: Frame, masks: Masks, evaluate: Evaluate) -> Array:
                 return _view(window, moved, frame)
 
     indices = [
-        frame.index(sub, masks) if isinstance(sub, Dim) else evaluate(sub, frame, masks).astype(np.int64)
-        for sub in node.subscripts
+        frame.index(sub, masks) if isinstance(sub, Dim) else evaluate(sub, frame, masks).astype(np.int64) for sub in node.subscripts
     ]
     outside = np.zeros((1,) * frame.rank, np.bool_)
     for position, (index, size) in enumerate(zip(indices, tensor.shape, strict=True), start=1):
@@ -117,9 +116,7 @@ def _take(tensor: Array, indices: list[Array], frame: Frame) -> Array:
     return tensor.reshape(-1).take(offset)
 
 
-def _require_inside(
-    node: Read, frame: Frame, masks: Masks, position: int, index: Array, bad: Array, size: int
-) -> None:
+def _require_inside(node: Read, frame: Frame, masks: Masks, position: int, index: Array, bad: Array, size: int) -> None:
     """Raise if an index is outside its dimension at a point that is evaluated."""
     first = frame.among(bad, masks)
     if first is None:

@@ -226,10 +226,7 @@ def accumulate(monoid: Monoid, values: Sequence[Array], carry: State | None, out
     parts, step = together(values), 1
     while step < len(parts[0]):  # Hillis and Steele: after a step, each element combines the last 2 * step
         later = combine(monoid, [p[:-step] for p in parts], [p[step:] for p in parts], outer)
-        parts = [
-            np.concatenate((np.broadcast_to(p[:step], (step, *x.shape[1:])), x))
-            for p, x in zip(parts, later, strict=True)
-        ]
+        parts = [np.concatenate((np.broadcast_to(p[:step], (step, *x.shape[1:])), x)) for p, x in zip(parts, later, strict=True)]
         step *= 2
     return parts if carry is None else combine(monoid, carry, parts, outer)
 

@@ -100,11 +100,11 @@ class Build:
         self.inputs.append(Value(fresh(name), element, tuple(map(Dim.of, shape))))
         return self.inputs[-1]
 
-    def compute(self, axes, *body, over=(), by=None, where=None, name="y", span=None):
+    def compute(self, axes, *body, over=(), by=None, where=None, asked=None, name="y", span=None):
         """A Compute; `by` is the kind or the Monoid of a reduction over the axes `over`."""
         axes = tuple(axes)
         monoid = Monoid(by) if isinstance(by, str) else by
-        reduction = None if monoid is None else Reduction(tuple(over), monoid, where)
+        reduction = None if monoid is None else Reduction(tuple(over), monoid, where, asked)
         values = body[1:] if monoid is not None and monoid.kind in ("argmax", "argmin") else body
         outs = self._outs(name, [element_of(b) for b in values], tuple(axis.extent for axis in axes))
         self.ops.append(Compute(outs, axes, reduction, tuple(body), span))

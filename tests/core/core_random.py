@@ -126,10 +126,18 @@ class Generator:
         kind = self.pick("sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "custom")
         where = self.scalar(BOOL, inner.plus([])) if self.chance(35) else None
         monoid, bodies = self.monoid(kind, inner, len(over))
-        made = self.build.compute(
-            [a for a, _ in axes], *bodies, over=[a for a, _ in over], by=monoid, where=where, span=SPAN
-        )
-        return self.outs(made)
+        domain, reduced = [a for a, _ in axes], [a for a, _ in over]
+        if kind not in ("max", "min", "argmax", "argmin") or self.chance(50):
+            return self.outs(self.build.compute(domain, *bodies, over=reduced, by=monoid, where=where, span=SPAN))
+        first = [self.axis(axis.extent) for axis in domain]
+        asked = self.build.compute([a for a, _ in first], self.scalar(BOOL, Scope(first), 2), span=SPAN)
+        made = self.build.compute(domain, *bodies, over=reduced, by=monoid, where=where, asked=at(asked, *domain), span=SPAN)
+        return [self.only_asked(value, asked) for value in self.outs(made)]
+
+    def only_asked(self, value: Value, asked: Value) -> Value:
+        """A result where it is asked for, as later operations must not look at the rest."""
+        axes = [ix("i", extent) for extent in value.shape]
+        return self.build.compute(axes, Select(at(asked, *axes), at(value, *axes), lit(0, value.element)))
 
     def monoid(self, kind: str, scope: Scope, reduced: int) -> tuple[Monoid, list[Scalar]]:
         if kind == "custom":
@@ -156,9 +164,7 @@ class Generator:
         for _ in range(self.pick(1, 1, 2)):
             body = op("mul", body, self.leaf(element, inner))
         where = self.scalar(BOOL, inner, 1) if self.chance(25) else None
-        made = self.build.compute(
-            [a for a, _ in axes], body, over=[a for a, _ in over], by="sum", where=where, span=SPAN
-        )
+        made = self.build.compute([a for a, _ in axes], body, over=[a for a, _ in over], by="sum", where=where, span=SPAN)
         return self.outs(made)
 
     def scan(self) -> list[Value]:

@@ -46,6 +46,10 @@ class Fails(Exception):
     """The program stops with a diagnostic of this code, or, with "bug", reads where it must not."""
 
 
+class Nothing(Fails):
+    """An extreme of nothing has no value."""
+
+
 def rounded(value: Number, element: Element) -> Number:
     """A number as the nearest one of an element type; integers wrap."""
     if element is Element.BOOL:
@@ -231,7 +235,12 @@ class Slow:
     def compute(self, op: Compute) -> None:
         outs = self.empty(op)
         for place in self.axes(op.axes):
-            values = [self.scalar(b) for b in op.body] if op.reduction is None else self.reduce(op)
+            try:
+                values = [self.scalar(b) for b in op.body] if op.reduction is None else self.reduce(op)
+            except Nothing:
+                if op.reduction.asked is None or self.scalar(op.reduction.asked):
+                    raise
+                values = [0] * len(outs)  # any values do
             for out, value in zip(outs, values, strict=True):
                 out[place] = value
         self.tensors.update(zip((out.symbol for out in op.outs), outs, strict=True))
@@ -278,14 +287,14 @@ class Slow:
     def identity(self, kind: str, element: Element) -> Number:
         if kind in ("max", "min"):
             if element.is_integer:
-                raise Fails("AX0503")
+                raise Nothing("AX0503")
             infinity = 448.0 if element is Element.F8E4M3 else math.inf
             return -infinity if kind == "max" else infinity
         return {"sum": 0, "prod": 1, "any": False, "all": True}[kind]
 
     def best(self, kind: str, points: list[list[Number]]) -> list[Number]:
         if not points:
-            raise Fails("AX0503")
+            raise Nothing("AX0503")
         chosen = points[0]
         for point in points[1:]:
             old, new = chosen[0], point[0]

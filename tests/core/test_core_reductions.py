@@ -105,6 +105,21 @@ def test_integers_have_no_best_where_nothing_is_kept(blocks, kind):
     np.testing.assert_array_equal(call(b, y, np.array([[-5, -5], [7, -5]], np.int32)), [0, 1] if "arg" in kind else -5)
 
 
+@pytest.mark.parametrize("kind", ["max", "min", "argmax"])
+def test_an_extreme_of_nothing_fails_only_where_it_is_asked_for(blocks, kind):
+    b, x, i, j = matrix(I32)
+    bodies = [at(x, i, j)] + ([index(j)] if kind.startswith("arg") else [])
+    kept, asked = op("lt", at(x, i, j), lit(3, I32)), op("ge", index(i), lit(1, I32))
+    y = b.compute([i], *bodies, over=[j], by=kind, where=kept, asked=asked)
+    out = call(b, y, np.array([[9, 9], [7, -5]], np.int32))
+    assert out[1] == (1 if kind == "argmax" else -5)
+    with pytest.raises(AxonError):
+        call(b, y, np.array([[7, -5], [9, 9]], np.int32))
+    with pytest.raises(AxonError):
+        call(b, y, np.zeros((2, 0), np.int32))
+    assert call(b, y, np.zeros((1, 0), np.int32)).shape == (1,)
+
+
 def test_an_empty_domain_evaluates_nothing():
     b, x, i, j = matrix(I32)
     y = b.compute([i], at(x, i, j), over=[j], by="max")

@@ -173,6 +173,8 @@ def operation_mutants(w: World):
     yield "a reduction over no axes", lambda: w.map(at(s), over=[], by="sum")
     yield "a reduction's `where` is f32", lambda: w.map(read, over=[j], by="sum", where=read)
     yield "of the dimension k is not in scope", lambda: w.map(at(s), over=[ix("l", dim(ix("k", N))), j], by="sum")
+    yield "a reduction's `asked` is f32", lambda: w.map(read, over=[j], by="max", asked=at(s))
+    yield "of the dimension j is not in scope", lambda: w.map(read, over=[j], by="max", asked=op("lt", index(j), lit(1, I32)))
     yield "unknown monoid 'mean'", lambda: w.map(read, over=[j], by="mean")
     yield "sum of bool", lambda: w.map(at(m, i), over=[j], by="sum")
     yield "any of f32", lambda: w.map(read, over=[j], by="any")
