@@ -31,7 +31,7 @@ from axon.types.type import (
     TypeVar,
 )
 
-_MAX_EXPANSIONS = 20_000  # of aliases in one declaration
+_MAX_EXPANSIONS = 200_000  # of aliases in one module
 _ELEMENTS = {e.value: e for e in Element}
 _FOREIGN = {  # what other languages and libraries call element types
     "float": "f32", "float32": "f32", "float64": "f64", "double": "f64", "float16": "f16", "half": "f16", "bfloat16": "bf16",
@@ -42,7 +42,11 @@ _FOREIGN = {  # what other languages and libraries call element types
 class Annotations(Solver):
     """The part of inference that reads types as the user wrote them."""
 
-    expansions = 0  # of aliases, in this declaration so far
+    def __init__(self) -> None:
+        super().__init__()
+        self.expanded: dict[Alias, Type] = {}  # those that have no parameters
+        self.expansions = 0  # of aliases, so far
+        self.existentials = 0  # of those met, so far
 
     # ── introducing the variables that a declaration mentions ──────────────────────────────────────────────────────────
 
@@ -109,6 +113,7 @@ class Annotations(Solver):
                     seen.add(name.text)
                 return RecordType(tuple((n.text, self.type(scope, f, expanding)) for n, f in fields))
             case S.TypeExists(name, bound, body):
+                self.existentials += 1
                 inner = scope.child()
                 symbol = self.bind_dimension(inner, name.text, name.span, rigid=True)
                 bounds = (Relation(Dim.of(symbol), "<=", self.dim(scope, bound)),) if bound is not None else ()
@@ -133,16 +138,22 @@ class Annotations(Solver):
         if len(params) != len(args):
             takes = f"takes {len(params)} argument{'s' * (len(params) != 1)}"
             return self._bad_args(t.span, f"`{alias.decl.name.text}` {takes}, not {len(args)}")
+        if alias in self.expanded:
+            return self.expanded[alias]
         self.expansions += 1
-        if self.expansions >= _MAX_EXPANSIONS:  # pairs of pairs of pairs: the aliases are small, what they stand for is not
+        if self.expansions >= _MAX_EXPANSIONS:  # the aliases are small, what they stand for is not
             if self.expansions == _MAX_EXPANSIONS:
-                self.report(errors.too_large(t.span))
+                self.report(errors.too_large(expanding[0].decl.name.span if expanding else t.span))
             return POISON
         inner = alias.scope.child()
         for param, arg in zip(params, args, strict=True):
             if not self._bind_argument(scope, inner, param, arg):
                 return POISON
-        return self.type(inner, alias.decl.type, (*expanding, alias))
+        existentials = self.existentials
+        found = self.type(inner, alias.decl.type, (*expanding, alias))
+        if not params and existentials == self.existentials:  # it is the same everywhere, so its uses may share it
+            self.expanded[alias] = found
+        return found
 
     def _alias(self, scope: Scope, t: S.TypeName) -> Alias | None:
         if len(t.name) == 2:
@@ -253,6 +264,10 @@ class Annotations(Solver):
                 return -self._dim(scope, operand)
             case S.DimBinary(op, left, right):
                 a, b = self._dim(scope, left), self._dim(scope, right)
+                if op in "/%" and b.constant is not None and b.constant < 1:
+                    message = f"a size is divided by {b}: a divisor must be at least 1"
+                    self.report(Diagnostic("AX0305", message, (Label(right.span, f"this is {b}"),)))
+                    return self.state.dim("")
                 match op:
                     case "+":
                         return a + b

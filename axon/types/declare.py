@@ -108,8 +108,6 @@ class Declarations(Generalization):
         used: set[str] = set()
         out: list[T.Decl] = []
         for decl in decls:
-            if top:
-                self.expansions = 0
             match decl:
                 case S.Val():
                     out.append(self._val(env, decl, top, sigs, used))
