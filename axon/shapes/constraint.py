@@ -30,6 +30,11 @@ class Reason:
     text: str
     sides: tuple[Side, ...] = ()
 
+    def at(self, place: str) -> Reason:
+        """The same of one dimension among several: "this has 8 as its last dimension"."""
+        sides = tuple(Side(s.span, s.text.replace("{}", f"{{}} as {place}", 1), s.about) for s in self.sides)
+        return Reason(self.span, self.text, sides)
+
 
 @dataclass(frozen=True, slots=True)
 class Equal:

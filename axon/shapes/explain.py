@@ -66,7 +66,7 @@ def _clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
     for side, size in zip(_sides(primary, c), (left, right), strict=True):
         labels.append(_origin(side, size, words))
     for equal in c.equals[:-1]:
-        passing = equal.reason.text.startswith(("argument", "the argument"))  # says nothing of sizes
+        passing = equal.reason.text.startswith(("argument", "the argument", "part of"))  # says nothing of sizes
         if not passing and not any(label.span == equal.reason.span for label in labels):
             labels.append(Label(equal.reason.span, equal.reason.text))
     labels = _merged(_distinct(labels))
@@ -129,7 +129,7 @@ def _about(side: Side, written: Span, words: Words) -> bool:
 def _verb(text: str) -> str:
     """Turn "the left side has 4 * d columns" into "has 4 * d columns", to be said of the expression itself."""
     for start in ("the left side ", "the right side ", "this ", "the first ", "this element "):
-        if text.startswith(start):
+        if text.startswith(start) and text[len(start) :].startswith("has "):
             return text[len(start) :]
     return ""
 
@@ -172,7 +172,8 @@ def _numbers(relation: Relation, words: Words, shown: str) -> tuple[str, ...]:
         return (f"{relation.left} is not {relation.right}",)
     variables = sorted(relation.variables, key=lambda s: s.id)
     notes = []
-    if len(variables) == 1:
+    plain = relation.left.symbol is not None and relation.right.constant is not None
+    if len(variables) == 1 and not plain:
         held = [n for n in range(65) if _holds(relation, {variables[0]: n})]
         only = f"{shown} holds only for {words.name(variables[0])} = {held[0]}" if len(held) == 1 else ""
         if not held:
@@ -218,10 +219,9 @@ def _mends(left: Dim, right: Dim, labels: list[Label], c: Clash, words: Words) -
                 shown = _annotation(span, text, words)
                 yield Suggestion(f"make it `{shown}`", (edit,))
     sides = c.equals[-1].reason.sides
-    if len(sides) == 2 and sides[0].text.endswith("must run to {}"):
-        yield Suggestion(
-            f"if it should not run over the whole dimension, state its bound: `{_short(sides[0].span)} < {left.render(words.name)}`"
-        )
+    name = _short(sides[0].span) if sides else ""
+    if len(sides) == 2 and sides[0].text.endswith("must run to {}") and left.render(words.name) != name:
+        yield Suggestion(f"if it should not run over the whole dimension, state its bound: `{name} < {left.render(words.name)}`")
     if len(sides) == 2 and c.equals[-1].reason.text.startswith("`@`") and sides[0].span != sides[1].span:
         a, b = sides[0].span, sides[1].span
         yield Suggestion(f"swap the operands: `{_short(b)} @ {_short(a)}`", (Edit(a, b.text), Edit(b, a.text)))
@@ -329,5 +329,9 @@ def _bounded(dim: Dim) -> bool:
 
 
 def _hopeless(h: Hopeless, words: Words) -> Diagnostic:
-    labels = _distinct(Label(reason.span, f"this needs {r.render(words.name)}") for r, reason in h.facts)
+    never = [reason for r, reason in h.facts if r.trivial is False]
+    if never:
+        labels = _distinct(Label(reason.span, "this can never hold") for reason in never)
+    else:
+        labels = _distinct(Label(reason.span, f"this needs {r.render(words.name)}") for r, reason in h.facts)
     return Diagnostic("AX0310", "no sizes satisfy everything that this declaration needs", tuple(labels))

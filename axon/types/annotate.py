@@ -129,7 +129,10 @@ class Annotations(Solver):
         alias = self._alias(scope, t)
         if alias is None:
             return POISON
-        if alias in expanding:
+        if alias.decl in self.circular:
+            return POISON
+        if any(alias.decl is known.decl for known in expanding):
+            self.circular.append(alias.decl)
             self.report(
                 Diagnostic("AX0206", f"the type `{alias.decl.name.text}` contains itself", (Label(t.span, "mentioned here"),))
             )

@@ -506,7 +506,11 @@ class Comprehensions(Annotations):
                     target = item[0]
                     if sizes:
                         text = f"dimension {axis} of `{name}` is split"
-                        self.equal(target, prod(sizes, start=Dim.of(1)), Reason(written.span, text))
+                        parts = (
+                            Side(e.base.span, f"dimension {axis} of `{name}` is {{}}", name),
+                            Side(written.span, "these make {}"),
+                        )
+                        self.equal(target, prod(sizes, start=Dim.of(1)), Reason(written.span, text, parts))
                     for value, size in zip(values, sizes or (target,), strict=True):
                         index = symbolic(value)
                         extent = None if index is None else extents.get(index.symbol)

@@ -54,6 +54,7 @@ class Elaborator(ABC):
         self.diagnostics: list[Diagnostic] = []
         self.deferred: list[Deferred] = []
         self.defining: list[str] = []  # the declarations around
+        self.circular: list[S.TypeDecl] = []  # types that contain themselves, each reported once
         self.ended: dict[str, Span] = {}  # indices of this declaration, most of them out of scope
         self.later: dict[str, Span] = {}  # what the rest of the file defines
         self.importable: Callable[[S.Name], bool] = lambda name: False  # whether there is a module of a name

@@ -62,7 +62,7 @@ def mismatch(state: State, m: Mismatch, left: Type, right: Type, reason: Reason)
             return _classes(state, namer, a, b, label, sides)
         case "rank", tuple() as a, tuple() as b:
             first, second = _rank(state, namer, a), _rank(state, namer, b)
-            return Diagnostic("AX0203", f"the ranks differ: {first} and {second}", (label, *sides), whole)
+            return Diagnostic("AX0203", f"the ranks differ: {first}, {second}", (label, *sides), whole)
         case "record", RecordType(f1), RecordType(f2):
             return _records({n for n, _ in f1}, {n for n, _ in f2}, label, sides, whole)
         case "infinite", _, _:
@@ -132,7 +132,7 @@ def _rank(state: State, namer: Namer, shape: Shape) -> str:
     known = sum(not isinstance(i, Row) for i in shape)
     text = f"[{show_shape(namer, shape)}]"
     if not shape:
-        return "a scalar"
+        return "a scalar has rank 0"
     return f"{text} has at least rank {known}" if known < len(shape) else f"{text} has rank {known}"
 
 
@@ -266,7 +266,11 @@ def subscript_count(state: State, shape: Shape, count: int, span: Span, name: st
         helps = (Suggestion(f"to keep the other dimensions, write `{start}, ..]`"),)
     label = Label(span, f"read here with {given}")
     return Diagnostic(
-        "AX0203", f"`{name}` has rank {rank}, and takes {rank} subscript{'s' * (rank != 1)}", (label,), (f"its shape is [{shown}]",), helps
+        "AX0203",
+        f"`{name}` has rank {rank}, and takes {rank} subscript{'s' * (rank != 1)}",
+        (label,),
+        (f"its shape is [{shown}]",),
+        helps,
     )
 
 

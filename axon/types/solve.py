@@ -145,9 +145,10 @@ class Solver(Elaborator):
             case Indexed(base=base, span=span):
                 self.unify(base, self.state.tensor(), Reason(span, "this is indexed"))
                 self.solve(constraint)
-            case Member(member=member, out=out, span=span):
+            case Member(value=value, member=member, out=out, span=span):
                 self.report(errors.unknown_record(f"`.{member}`", span))
                 self.state.unify(out, POISON, Reason(span, ""))
+                self.state.unify(value, POISON, Reason(span, ""))  # once is enough
             case Lift(params, result, arguments, out, reasons):
                 for argument, param, reason in zip(arguments, params, reasons, strict=True):
                     self.unify(argument, param, reason)

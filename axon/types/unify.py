@@ -229,9 +229,10 @@ class State:
         """Solve an equation between shapes with at most one undetermined variable; others wait until more is known."""
         left, right = self.shape(left), self.shape(right)
         a, b, pairs = _peel(left, right)
-        for d1, d2 in pairs:
+        alone = len(pairs) == 1 and not a and not b
+        for d1, d2, place in pairs:
             if d1 != d2:
-                self.equals.append(Equal(d1, d2, reason))
+                self.equals.append(Equal(d1, d2, reason if alone or not reason.sides else reason.at(place)))
         if not a and not b:
             return
         for lone, rest in ((a, b), (b, a)):
@@ -315,23 +316,25 @@ class State:
                     pass
 
 
-def _peel(left: Shape, right: Shape) -> tuple[Shape, Shape, list[tuple[Dim, Dim]]]:
-    """Drop what two shapes share at their ends: pairs of dimensions, and shape variables that are the same."""
-    pairs: list[tuple[Dim, Dim]] = []
+def _peel(left: Shape, right: Shape) -> tuple[Shape, Shape, list[tuple[Dim, Dim, str]]]:
+    """Drop what two shapes share at their ends: pairs of dimensions and where they stand, and equal shape variables."""
+    pairs: list[tuple[Dim, Dim, str]] = []
     i = 0
-    while i < len(left) and i < len(right) and _meet(left[i], right[i], pairs):
+    while i < len(left) and i < len(right) and _meet(left[i], right[i], f"dimension {i + 1}", pairs):
         i += 1
     left, right = left[i:], right[i:]
-    tail: list[tuple[Dim, Dim]] = []
-    while left and right and _meet(left[-1], right[-1], tail):
+    tail: list[tuple[Dim, Dim, str]] = []
+    n = 1
+    while left and right and _meet(left[-1], right[-1], "its last dimension" if n == 1 else f"dimension {n} from the end", tail):
         left, right = left[:-1], right[:-1]
+        n += 1
     return left, right, pairs + tail[::-1]
 
 
-def _meet(a: Dim | Row, b: Dim | Row, pairs: list[tuple[Dim, Dim]]) -> bool:
+def _meet(a: Dim | Row, b: Dim | Row, place: str, pairs: list[tuple[Dim, Dim, str]]) -> bool:
     if isinstance(a, Row) or isinstance(b, Row):
         return a == b
-    pairs.append((a, b))
+    pairs.append((a, b, place))
     return True
 
 
