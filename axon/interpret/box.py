@@ -21,6 +21,7 @@ Block: TypeAlias = "tuple[tuple[int, int], ...]"  # (low, high) of each axis
 
 POINTS = 2**19  # of one block where every point becomes an element of an array
 OPERAND = 2**23  # elements of one operand of a matrix product
+MAX_ELEMENTS = 2**59  # NumPy counts bytes in 63 bits, also those of an array with a dimension of 0
 MAX_RANK: int = getattr(np, "MAXDIMS", 64)  # of an array; before NumPy 2 the constant has a name
 
 
@@ -41,12 +42,18 @@ class Box:
 
     def frame(self, block: Block, dims: Mapping[Symbol, int], tensors: Mapping[Symbol, Array], span: Span | None) -> Frame:
         """Where to evaluate over one block."""
-        if self.rank > MAX_RANK:
-            message = f"an operation over {len(self.symbols)} indices; NumPy allows {MAX_RANK - 1}"
-            raise AxonError((diagnostic("AX0002", message, "", span),))
+        self.check(span)
         pairs = enumerate(zip(self.symbols, block, strict=True), start=1)
         axes = {symbol: Range(position, low, high) for position, (symbol, (low, high)) in pairs}
         return Frame(dims, tensors, axes, self.rank, span)
+
+    def check(self, span: Span | None) -> None:
+        """That NumPy can have arrays of this shape at all. Raises AxonError, or MemoryError as for any array that is too large."""
+        if self.rank > MAX_RANK:
+            message = f"an operation over {len(self.symbols)} indices; NumPy allows {MAX_RANK - 1}"
+            raise AxonError((diagnostic("AX0002", message, "", span),))
+        if prod(size for size in self.sizes if size) > MAX_ELEMENTS:
+            raise MemoryError
 
     def blocks(self, chunk: tuple[int, ...]) -> Iterator[Block]:
         """The box in pieces of at most `chunk`, the last axis running fastest."""
@@ -69,7 +76,9 @@ class Box:
 
 def box_of(axes: tuple[Axis, ...], dims: Mapping[Symbol, int], span: Span | None) -> Box:
     """The box of axes whose extents do not depend on other axes."""
-    return Box(tuple(axis.symbol for axis in axes), tuple(max(0, size_of(axis.extent, dims, span)) for axis in axes))
+    box = Box(tuple(axis.symbol for axis in axes), tuple(max(0, size_of(axis.extent, dims, span)) for axis in axes))
+    box.check(span)
+    return box
 
 
 def points(bodies: tuple[Scalar, ...]) -> int:
