@@ -61,15 +61,16 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """A TMA view of a tensor: the box that one copy moves, in the tensor's dimension order, the contiguous one last."""
+    """A TMA view of a tensor: its dimensions in the order in which they lie, and the box that one copy moves, likewise."""
 
     tensor: Symbol
     box: tuple[int, ...]
+    order: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Coordinate:
-    """A place along a tensor's dimension: step · piece(axis) + offset + by_rank · rank in the cluster + by_consumer · consumer."""
+    """A place along one dimension of a TMA view: step · piece(axis) + offset + by_rank · rank in the cluster + by_consumer · consumer."""
 
     axis: Symbol
     step: int

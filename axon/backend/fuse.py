@@ -55,10 +55,19 @@ class Unsupported(AxonError):
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor whose dimension d is read at axis `axes[d]`."""
+    """A tensor and the axes at which its dimensions are read, in the order in which they lie in memory, the contiguous one last.
+
+    `order` says which dimension each of them is; in core, and unless strides say otherwise, dimensions lie in their own order.
+    """
 
     value: Value
     axes: tuple[Symbol, ...]
+    order: tuple[int, ...]
+
+    def arranged(self, order: tuple[int, ...]) -> Operand:
+        """The same operand, its dimensions lying in another order."""
+        axis_of = dict(zip(self.order, self.axes, strict=True))
+        return Operand(self.value, tuple(axis_of[d] for d in order), order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +218,7 @@ def _operand(factor: Scalar, values: Mapping[Symbol, Value]) -> Operand | None:
     if not isinstance(factor, Read) or factor.padding is not None or factor.checked is not None:
         return None
     axes = bare(factor)
-    return None if axes is None or len(set(axes)) != len(axes) else Operand(values[factor.tensor], axes)
+    return None if axes is None or len(set(axes)) != len(axes) else Operand(values[factor.tensor], axes, tuple(range(len(axes))))
 
 
 def bare(read: Read) -> tuple[Symbol, ...] | None:

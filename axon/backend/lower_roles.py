@@ -126,7 +126,7 @@ class _Lowering:
                 at.append(Coordinate(axis, steps.get(axis, 1), offset, rank))
             size = rows * self.target.swizzle
             offset = field.offset + panel * field.panel
-            out.append(Copy(ring, Descriptor(load.tensor, box), tuple(at), number, offset, by_rank, size, parts > 1))
+            out.append(Copy(ring, Descriptor(load.tensor, box, load.order), tuple(at), number, offset, by_rank, size, parts > 1))
         return out
 
     @property
@@ -189,7 +189,8 @@ class _Lowering:
                 slot = self.next_slot
                 self.next_slot = (slot + 1) % self.buffer.slots
                 meet = b.Meet(1, self.target.warpgroup)
-                descriptor = Descriptor(store.tensor, tuple(self._box(store, a, width) for a in store.axes))
+                box = tuple(self._box(store, a, width) for a in store.axes)
+                descriptor = Descriptor(store.tensor, box, tuple(range(len(box))))
                 at = tuple(self._stored_at(store, a, block, column) for a in store.axes)
                 out += [
                     b.Reclaim(self.buffer, self.buffer.slots - 1),

@@ -10,14 +10,14 @@ import ctypes
 from collections import OrderedDict
 from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from axon.backend.barriers import Descriptor
 from axon.backend.build import Kernel, RegistersExhausted, build
 from axon.backend.emit import MapParameter, Parameter, PointerParameter, SizeParameter, StrideParameter
-from axon.backend.fuse import Contraction, Unsupported, fuse
+from axon.backend.fuse import Contraction, Operand, Unsupported, fuse
 from axon.backend.pipeline import Stages, stages, traits
 from axon.backend.schedule import Mapping, Problem, ranked
 from axon.backend.target import HOPPER, Target
@@ -54,6 +54,17 @@ class Tensor:
             if extent > 1 and (stride * size % align or stride <= 0):
                 return f"dimension {d} steps by {stride * size} bytes, which is not a multiple of {align}"
         return None
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Its dimensions by stride, the smallest last; dimensions of one index, whose stride means nothing, first."""
+        return tuple(
+            sorted(range(len(self.shape)), key=lambda d: (self.shape[d] > 1, -self.strides[d] if self.shape[d] > 1 else 0))
+        )
+
+    def arranged(self, order: tuple[int, ...]) -> Tensor:
+        """The same memory with its dimensions in another order."""
+        return Tensor(self.pointer, tuple(self.shape[d] for d in order), tuple(self.strides[d] for d in order), self.element)
 
     @property
     def paired(self) -> bool:
@@ -128,8 +139,10 @@ class Executable:
         Raises `Unsupported` for operands that bulk copies cannot read, `BuildError` where no mapping gives a sound kernel.
         """
         kernel = self.kernels[number]
-        for operand in (kernel.left, kernel.right):
-            why = tensors[operand.value.symbol].copyable
+        left, right = (_as_it_lies(operand, tensors[operand.value.symbol]) for operand in (kernel.left, kernel.right))
+        kernel = replace(kernel, left=left, right=right)
+        for operand in (left, right):
+            why = tensors[operand.value.symbol].arranged(operand.order).copyable
             if why:
                 raise Unsupported(f"`{operand.value.symbol.name}` cannot be read by bulk copies: {why}", kernel.span)
         boxed = frozenset(r.value.symbol for r in kernel.results if tensors[r.value.symbol].copyable is None)
@@ -137,7 +150,7 @@ class Executable:
         problem = problem_of(kernel, sizes)
         if problem.depth < 1:
             raise Unsupported("a sum over nothing", kernel.span)
-        key = (number, problem, boxed, paired)
+        key = (number, problem, boxed, paired, left.order, right.order)
         if key not in self._plans:
             self._plans[key] = self._plan(kernel, problem, boxed, paired)
         return self._plans[key]
@@ -155,6 +168,11 @@ class Executable:
                 continue
             return Plan(kernel, mapping, made, built, blocks(mapping, problem, self.target))
         raise failure or Unsupported("no mapping fits this kernel", kernel.span)
+
+
+def _as_it_lies(operand: Operand, tensor: Tensor) -> Operand:
+    """The operand with its dimensions in the order of its strides, if only so its last dimension is contiguous."""
+    return operand if tensor.copyable is None else operand.arranged(tensor.order)
 
 
 def problem_of(kernel: Contraction, sizes: MappingOf[Symbol, int]) -> Problem:
@@ -251,7 +269,7 @@ def argument(parameter: Parameter, tensors: MappingOf[Symbol, Tensor], sizes: Ma
     """The bytes of one kernel argument."""
     match parameter:
         case MapParameter(descriptor=descriptor):
-            return tensor_map(tensors[descriptor.tensor], descriptor)
+            return tensor_map(tensors[descriptor.tensor].arranged(descriptor.order), descriptor)
         case PointerParameter(tensor=tensor):
             return tensors[tensor].pointer.to_bytes(8, "little")
         case StrideParameter(tensor=tensor, dimension=dimension):

@@ -266,7 +266,7 @@ class _Cluster:
         start = [self.place(agent, c) for c in op.at]
         stage = agent.cursors[op.ring.symbol][0]
         offset = (op.offset + op.by_rank * agent.block) // 2
-        values = _box(self.tensors[op.descriptor.tensor], start, op.descriptor.box).reshape(-1)
+        values = _box(self.tensors[op.descriptor.tensor].transpose(op.descriptor.order), start, op.descriptor.box).reshape(-1)
         for block in range(self.program.cluster) if op.multicast else (agent.block,):
 
             def land(block: int = block) -> None:

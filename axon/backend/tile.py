@@ -62,11 +62,12 @@ class Clear:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Fill a tile from a tensor, whose dimension d is at the current piece of `axes[d]`. Outside the tensor it is 0."""
+    """Fill a tile from a tensor at the current pieces of `axes`, which are its dimensions `order`. Outside the tensor it is 0."""
 
     tile: Tile
     tensor: Symbol
     axes: tuple[Symbol, ...]
+    order: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +131,8 @@ def tile(kernel: Contraction, mapping: Mapping, tensors: tuple[Value, ...]) -> T
     loop = For(
         depth,
         (
-            Load(left, kernel.left.value.symbol, kernel.left.axes),
-            Load(right, kernel.right.value.symbol, kernel.right.axes),
+            Load(left, kernel.left.value.symbol, kernel.left.axes, kernel.left.order),
+            Load(right, kernel.right.value.symbol, kernel.right.axes, kernel.right.order),
             Multiply(accumulator, left, right, depth.symbol),
         ),
     )

@@ -170,6 +170,19 @@ def test_from_source(name: str) -> None:
         assert ((got.double() - right).norm() / right.norm()).item() < 3e-3
 
 
+def test_transposed_and_sliced_views() -> None:
+    from axon import compiler
+    from axon.backend.arrays import call
+
+    program = compiler.lower(compiler.check_text("fun f (a : bf16[m, k]) (b : bf16[k, n]) = a @ b"), "f", None)
+    executable = Executable(program)
+    a = torch.randn(200, 400, device="cuda", dtype=torch.bfloat16)[:, 8:136]
+    b = torch.randn(264, 128, device="cuda", dtype=torch.bfloat16).t()
+    (got,) = call(executable, [a, b])
+    want = a.double() @ b.double()
+    assert ((got.double() - want).norm() / want.norm()).item() < 3e-3
+
+
 @pytest.mark.parametrize(
     "mapping",
     [
