@@ -199,7 +199,8 @@ class Declarations(Generalization):
             self.unify(value.type, declared, Reason(d.value.span, "this must have the type of its `sig`"))
         t = self.state.prune(value.type)
         if size(self.state, t) > _MAX_TYPE:
-            self.report(errors.too_large(d.value.span))
+            if not any(isinstance(part, Poison) for part in self._walk(t)):  # else it has been said of a part
+                self.report(errors.too_large(d.value.span))
             value = T.Literal(0, type=POISON, span=d.value.span)
             t = POISON
         target = replace(env, scope=scope).scope
@@ -232,7 +233,8 @@ class Declarations(Generalization):
             self.unify(body.type, self._packed(result, reason), reason)
         t = function(tuple(types), result if result is not None else body.type)
         if size(self.state, t) > _MAX_TYPE:
-            self.report(errors.too_large(d.name.span))
+            if not any(isinstance(part, Poison) for part in self._walk(t)):
+                self.report(errors.too_large(d.name.span))
             t = POISON
         scheme, ok = self._generalize(mark, t, header.explicit, header.facts, d.name.span, _adds_fact(d), True)
         self.defining.pop()
