@@ -116,7 +116,7 @@ class Solver(Elaborator):
                 body = self.state.prune(body)
                 if isinstance(body, TypeVar):
                     return False
-                self.state.unify(out, self.prepend(items, body, span, what), Reason(span, "here"))
+                self.unify(self.prepend(items, body, span, what), out, Reason(span, "here"))
                 return True
             case Indexed(base, access, out, span):
                 base = self.state.prune(base)
@@ -239,12 +239,19 @@ class Solver(Elaborator):
 
     def _default_product(self, c: Product) -> None:
         left, right = self.state.shape(c.left), self.state.shape(c.right)
-        for shape in (left, right):
+        for shape, span, side in ((left, c.spans[0], "left"), (right, c.spans[1], "right")):
+            if any(isinstance(i, Row) and i.symbol in self.state.rigid for i in shape[-2:]):  # it may be empty
+                self.report(errors.matmul_rank(self.state, shape, span, side))
+                return
             if len(shape) < 2 or any(isinstance(i, Row) for i in shape[-2:]):
                 ends = (self.state.row(), self.state.dim(""), self.state.dim(""))
                 if not self._equal_shapes(shape, ends, Reason(c.reason.span, "both sides of `@` need rank 2 or more")):
                     return
         left, right = self.state.shape(c.left), self.state.shape(c.right)
+        for shape, span, side in ((left, c.spans[0], "left"), (right, c.spans[1], "right")):
+            if len(shape) < 2 or any(isinstance(i, Row) for i in shape[-2:]):
+                self.report(errors.matmul_rank(self.state, shape, span, side))
+                return
         if not self._product(c):
             self._finish_product(c, left, right)
 
