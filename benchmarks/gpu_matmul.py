@@ -67,6 +67,22 @@ SHAPES = [
     *(Shape("layout", 4096, 8192, 4096, layout) for layout in ("nt", "nn", "tn", "tt")),
     Shape("odd", 1023, 4097, 511, "nt", pad=True),
 ]
+# Sizes on which nothing in the compiler was fitted when they were first measured.
+UNSEEN = [
+    *(Shape("square", n, n, n) for n in (768, 1000, 1536, 3072)),
+    Shape("square", 5120, 5120, 5120, "nn"),
+    Shape("square", 6144, 6144, 6144, "tt"),
+    Shape("few rows", 32, 4096, 4096),
+    Shape("few rows", 64, 5120, 5120),
+    Shape("few rows", 256, 8192, 8192, "nn"),
+    Shape("few rows", 512, 4096, 4096, "nn"),
+    Shape("long", 16384, 1024, 1024),
+    Shape("wide", 1024, 16384, 1024, "tn"),
+    Shape("shallow", 8192, 8192, 512),
+    Shape("Llama 2 7B up", 4096, 11008, 4096),
+    Shape("narrow", 8192, 1280, 5120),
+    Shape("vocabulary", 300, 50000, 768, pad=True),
+]
 EPILOGUE = Shape("bias and gelu", 8192, 14336, 4096, "gelu")
 
 BASE = Mapping(256, 128, cluster_over="columns", slots=2)
@@ -212,12 +228,12 @@ class Bench:
         return 2 * self.shape.m * self.shape.n * self.shape.k / microseconds / 1e6
 
 
-def against_cublas() -> list[str]:
+def against_cublas(shapes: list[Shape]) -> list[str]:
     import torch
 
     lines = ["| product | cuBLAS µs | Axon µs | TFLOP/s | ratio | mapping |", "| --- | --- | --- | --- | --- | --- |"]
     ratios: dict[Shape, float] = {}
-    for shape in SHAPES:
+    for shape in shapes:
         bench = Bench(shape)
         ours, mapping = bench.axon()
         peer = bench.graph(lambda n, b=bench: torch.matmul(*b.factors(n), out=b.outputs[n]))  # type: ignore[misc]
@@ -231,7 +247,8 @@ def against_cublas() -> list[str]:
         torch.cuda.empty_cache()
     large = [r for s, r in ratios.items() if min(s.m, s.n, s.k) >= 4096]
     lines.append("")
-    for name, some in (("all", list(ratios.values())), ("every extent 4096 and up", large)):
+    usual = [r for s, r in ratios.items() if not s.pad]
+    for name, some in (("all", list(ratios.values())), ("without padded ones", usual), ("every extent 4096 and up", large)):
         lines.append(f"{name}: geometric mean {exp(sum(map(log, some)) / len(some)):.3f}, least {min(some):.3f}, of {len(some)}")
     return lines
 
@@ -285,10 +302,13 @@ def ablation() -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--ablation", action="store_true", help="also what each part of a mapping is worth")
+    parser.add_argument("--unseen", action="store_true", help="also sizes on which nothing was fitted")
     parser.add_argument("--epilogue", action="store_true", help="also bias and gelu against torch.compile")
     parser.add_argument("--out", help="write the tables to this file")
     options = parser.parse_args()
     jobs: list[tuple[Shape, Mapping | None]] = [(s, None) for s in SHAPES]
+    if options.unseen:
+        jobs += [(s, None) for s in UNSEEN]
     if options.epilogue:
         jobs.append((EPILOGUE, None))
     if options.ablation:
@@ -301,7 +321,9 @@ def main() -> None:
 
     torch.backends.cuda.matmul.allow_tf32 = False
     name = torch.cuda.get_device_name()
-    tables = [f"# Matrix products, {name}, torch {torch.__version__}, {date.today()}", "", *against_cublas()]
+    tables = [f"# Matrix products, {name}, torch {torch.__version__}, {date.today()}", "", *against_cublas(SHAPES)]
+    if options.unseen:
+        tables += ["", "## Other sizes", "", *against_cublas(UNSEEN)]
     if options.epilogue:
         tables += ["", "## Bias and gelu", "", *epilogue()]
     if options.ablation:

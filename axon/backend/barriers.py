@@ -70,7 +70,10 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True)
 class Coordinate:
-    """A place along one dimension of a TMA view: step · piece(axis) + offset + by_rank · rank in the cluster + by_consumer · consumer."""
+    """A place along one dimension of a TMA view.
+
+    It is step · piece(axis) + offset + by_rank · rank in the cluster + by_consumer · consumer.
+    """
 
     axis: Symbol
     step: int
