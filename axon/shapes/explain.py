@@ -276,21 +276,25 @@ def _refuted(r: Refuted, problem: Problem, words: Words) -> Diagnostic:
         given = " and ".join(f"{n} is {d}" for n, d in sizes if d != n)
         label = Label(reason.span, reason.text + (f", and {given} here" if given else ""))
         return Diagnostic("AX0305", "the sizes here break a contract", (label,))
-    shown = r.relation.render(words.name)
-    wanted = r.obligation.relation.render(words.name)
+    shown, wanted = (_plainly(relation, words) for relation in (r.relation, r.obligation.relation))
     labels = (Label(reason.span, _fill(reason, wanted)), *(Label(s.span, s.text) for s in reason.sides))
-    notes = [] if shown == wanted else [f"at the end of the ranges that is {shown}, which cannot be"]
-    if shown == wanted:
-        notes = [f"{shown} cannot be"] if r.relation.trivial is not False else []
     indices = [s for s, _ in r.obligation.context.indices if s in r.obligation.relation.variables]
-    helps = []
+    if "index" not in reason.text and "slice" not in reason.text:
+        ends = tuple(f"at the end of the range of `{s.name}` that is {shown}" for s in indices[-1:] if shown != wanted)
+        return Diagnostic("AX0305", "this cannot hold for the sizes here", labels, ends)
+    notes = () if shown == wanted else (f"at the end of the ranges that is {shown}, which cannot be",)
+    helps: tuple[Suggestion, ...] = ()
     if indices:
-        name = indices[-1].name
-        text = f"state a smaller bound, `{name} < …`, guard it with `if`, or read zeros outside with `x[… | 0.0]`"
-        helps.append(Suggestion(text))
-    code = "AX0303" if "index" in reason.text or "slice" in reason.text else "AX0305"
-    message = "this access leaves its tensor" if code == "AX0303" else "this cannot hold for the sizes here"
-    return Diagnostic(code, message, labels, tuple(notes), tuple(helps))
+        text = f"state a smaller bound, `{indices[-1].name} < …`, guard it with `if`, or read zeros outside with `x[… | 0.0]`"
+        helps = (Suggestion(text),)
+    return Diagnostic("AX0303", "this access leaves its tensor", labels, notes, helps)
+
+
+def _plainly(relation: Relation, words: Words) -> str:
+    """The relation as it was meant: of numbers alone, with these numbers."""
+    if relation.variables:
+        return relation.render(words.name)
+    return f"{relation.left} {relation.op} {relation.right}"
 
 
 def _outside(r: Refuted, reach: Dim, size: Dim, words: Words) -> Diagnostic:

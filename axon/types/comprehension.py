@@ -82,15 +82,24 @@ def facts(e: T.Expr, holds: bool) -> tuple[Relation, ...]:
 
 
 def exact(e: T.Expr, holds: bool) -> bool:
-    """Whether `facts` says all that a condition says."""
+    """Whether `facts` says all that a condition says about sizes; what it says about data does not matter."""
     match e:
-        case T.Binary(op=op, left=left, right=right) if op in _RELATIONS:
-            return symbolic(left) is not None and symbolic(right) is not None
         case T.Binary(op="and" | "or" as op, left=left, right=right):
-            return (op == "and") == holds and exact(left, holds) and exact(right, holds)
+            if (op == "and") == holds:
+                return exact(left, holds) and exact(right, holds)
+            return not (_about_sizes(left) or _about_sizes(right))  # an alternative
         case T.Unary(op="not", operand=operand):
             return exact(operand, not holds)
-    return False
+    return True
+
+
+def _about_sizes(e: T.Expr) -> bool:
+    match e:
+        case T.Binary(op="and" | "or", left=left, right=right):
+            return _about_sizes(left) or _about_sizes(right)
+        case T.Unary(op="not", operand=operand):
+            return _about_sizes(operand)
+    return bool(facts(e, True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -290,8 +299,9 @@ class Comprehensions(Annotations):
     def _needs_elements(self, env: Env, e: S.Reduce, bound: _Bound, found: Tensor) -> None:
         """Integer extremes and positions have no unit: their ranges must not be empty."""
         element = Element.I32 if e.kind.text.startswith("arg") else found.element
+        own = {s for s, _ in bound.env.context.indices} - {s for s, _ in env.context.indices}
         for item in bound.items:
-            if isinstance(item, Dim):
+            if isinstance(item, Dim) and not item.variables & own:
                 text = f"`{e.kind.text}` of nothing has no value: {{}}"
                 need = Obligation(Relation(item, ">=", Dim.of(1)), env.context, Reason(e.span, text))
                 self.state.nonempty.append((element, need))
