@@ -62,12 +62,12 @@ def format_source(source: SourceFile) -> str:
     formatted = layout(_Weaver(plain, lexed).weave_all(printer.program(node)), WIDTH)
     formatted += "\n" if formatted else ""
     again = SourceFile(source.path, formatted)
-    assert _same(parse(again)[0], node), "formatting changed the meaning of the file"
+    assert _equal(parse(again)[0], node), "formatting changed the meaning of the file"
     assert _words(tokenize(again, load())) == _words(lexed), "formatting changed a comment"
     return formatted
 
 
-def _same(a: object, b: object) -> bool:
+def _equal(a: object, b: object) -> bool:
     """Equality of syntax. That of dataclasses recurses through C, for which Python 3.12 keeps a small stack."""
     work = [(a, b)]
     while work:
