@@ -41,7 +41,7 @@ from axon.core import (
     element_of,
 )
 from axon.core import Binary as CoreBinary
-from axon.diagnostics import AxonError, Diagnostic
+from axon.diagnostics import AxonError, Diagnostic, Label
 from axon.element import Element
 from axon.lower.scalars import conjunction, facts, mentioned, substitute, zero
 from axon.lower.value import Subscripts, TensorValue
@@ -373,7 +373,10 @@ class Builder:
     def compress(self, mask: TensorValue, context: Context, span: Span) -> TensorValue:
         """The indices at which a vector of bool is true."""
         stored = self.store(mask, context, "mask")
-        assert stored.symbol is not None
+        if stored.symbol is None:  # reached through a function that was passed: types do not say what a function opens
+            label = Label(span, "each index would give another size")
+            message = "a size that only the data decide cannot be opened inside a comprehension or loop"
+            raise AxonError((Diagnostic("AX0307", message, (label,)),))
         size = fresh("k")
         out = Value(fresh("indices"), Element.I32, (Dim.of(size),))
         self.ops.append(Compress(out, size, stored.symbol, span))

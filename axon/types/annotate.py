@@ -397,8 +397,7 @@ class Mentions:
                         self.variables.setdefault(element.text, element.span)
                     stack.append(value)
                 case S.Let(decls, body):
-                    stack += [d.value for d in decls if isinstance(d, S.Val)]
-                    stack.append(body)
+                    self._let(decls, body)
                 case S.Loop(_, states, groups, body):
                     for p, init in states:
                         self.pattern(p)
@@ -409,6 +408,36 @@ class Mentions:
                     stack += _children(node)
                 case tuple() as items:
                     stack += items
+
+    def _let(self, decls: tuple[S.Decl, ...], body: S.Expr) -> None:
+        """What a `let` mentions; a size that one of its `val`s names belongs to the rest of the `let`."""
+        own = Mentions()
+        inside = Mentions()
+        for decl in decls:
+            if isinstance(decl, S.Val):
+                own.pattern(decl.pattern)
+                if not isinstance(stripped(decl.value), S.Fn):  # which quantifies over what it mentions, as a `fun` does
+                    inside.expr(decl.value)
+                inside._leave(own, self)
+        inside.expr(body)
+        inside._leave(own, self)
+
+    def _leave(self, own: Mentions, outer: Mentions) -> None:
+        """Move what is not a size of the `let`'s own to what stands around it."""
+        for name, span in self.dims.items():
+            if name not in own.dims:
+                outer.dims.setdefault(name, span)
+        for name, span in self.rows.items():
+            outer.rows.setdefault(name, span)
+        for name, span in self.variables.items():
+            outer.variables.setdefault(name, span)
+        self.dims, self.rows, self.variables = {}, {}, {}
+
+
+def stripped(e: S.Expr) -> S.Expr:
+    while isinstance(e, S.Ascribe):
+        e = e.value
+    return e
 
 
 def _children(node: S.Node) -> list[object]:

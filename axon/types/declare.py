@@ -15,7 +15,7 @@ from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.source import Span
 from axon.types import errors
-from axon.types.annotate import Mentions
+from axon.types.annotate import Mentions, stripped
 from axon.types.comprehension import symbolic
 from axon.types.elaborator import Env
 from axon.types.generalize import Generalization
@@ -152,16 +152,21 @@ class Declarations(Generalization):
         sig = sigs.get(single.name) if single is not None else None
         if single is not None:
             used.add(single.name)
-        generalizes = single is not None and self._is_function(env.scope, _stripped(d.value))
+        generalizes = single is not None and self._is_function(env.scope, stripped(d.value))
         if not top and not generalizes:
-            return self._bind_val(env, d, sig, env.scope)
+            return self._bind_val(env, d, sig, env.scope, Mentions(), False)
         mark = self._enter()
         scope = env.scope.child()
-        val = self._bind_val(replace(env, scope=scope), d, sig, scope)
+        inside = Mentions()
+        if top or isinstance(stripped(d.value), S.Fn):
+            inside.expr(d.value)
+        val = self._bind_val(replace(env, scope=scope), d, sig, scope, inside, generalizes)
         names = [n for n in scope.values if n not in env.scope.values or scope.values[n] is not env.scope.values[n]]
         scheme, ok = self._generalize(mark, val.value.type, (), [], d.span, None, keep_functions=generalizes)
         for name in names:
             entity: Entity = scope.values[name]
+            if top and isinstance(entity, ValueName) and entity.is_dimension:
+                continue  # a size that an annotation names belongs to its declaration
             if not ok:
                 entity = BrokenName()
             elif isinstance(entity, ValueName) and single is not None and name == single.name:
@@ -181,19 +186,22 @@ class Declarations(Generalization):
                 return isinstance(scope.value(name), ModuleName)
         return False
 
-    def _bind_val(self, env: Env, d: S.Val, sig: S.Sig | None, scope: Scope) -> T.Val:
+    def _bind_val(self, env: Env, d: S.Val, sig: S.Sig | None, scope: Scope, inside: Mentions, rigid: bool) -> T.Val:
+        """`inside` is what annotations in the value mention, if it is not the business of the declaration around."""
         mentions = Mentions()
         mentions.pattern(d.pattern)
         expected: Type | None = None
         if sig is not None:
             mentions.type(sig.type)
         self.introduce(scope, mentions, rigid=False)
+        around = scope.child()
+        self.introduce(around, inside, rigid)
         written = d.pattern.type if isinstance(d.pattern, S.PatternTyped) else sig.type if sig is not None else None
         if written is not None:
             before = len(self.diagnostics)
             expected = self.type(scope, written)
             del self.diagnostics[before:]  # the pattern itself reports them
-        value = self.infer(env, d.value, expected)
+        value = self.infer(env.within(around), d.value, expected)
         if sig is not None:
             declared = self.type(scope, sig.type)
             self.unify(value.type, declared, Reason(d.value.span, "this must have the type of its `sig`"))
@@ -335,12 +343,6 @@ def _single(pattern: S.Pattern) -> S.PatternName | None:
     while isinstance(pattern, S.PatternTyped):
         pattern = pattern.pattern
     return pattern if isinstance(pattern, S.PatternName) else None
-
-
-def _stripped(e: S.Expr) -> S.Expr:
-    while isinstance(e, S.Ascribe):
-        e = e.value
-    return e
 
 
 def _param_name(p: S.Pattern, position: int) -> str:

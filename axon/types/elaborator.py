@@ -61,6 +61,8 @@ class Elaborator(ABC):
         self.consequences = 0  # uses of broken declarations, which were reported where they stand
         self.literals: list[tuple[int, Tensor, Span]] = []  # integer literals, whose values must fit their types
         self.coercions: list[tuple[Type, Type, Span]] = []
+        self.opened = 0  # sizes that only the data decide, named so far
+        self.closures: list[tuple[Type, tuple[Symbol, ...], Span]] = []  # `fn`s, and the sizes that one call names
         self.origins: list[tuple[Dim, Span]] = []  # where annotations mention sizes
         self.inner: list[tuple[str, Span, Type]] = []  # what the names inside declarations turned out to be
 

@@ -49,6 +49,8 @@ class _Mark:
     literals: int
     elements: int
     consequences: int
+    closures: int
+    opened: int
 
 
 class Generalization(Expressions):
@@ -66,7 +68,7 @@ class Generalization(Expressions):
         return _Mark(
             len(self.diagnostics), len(self.deferred), len(s.equals), len(s.stretches), len(s.ranges), len(s.uses),
             len(s.obligations), len(s.nonempty), len(s.flexible_dims), len(self.literals), len(s.flexible_elements),
-            self.consequences,
+            self.consequences, len(self.closures), self.opened,
         )  # fmt: skip
 
     def _generalize(
@@ -91,13 +93,31 @@ class Generalization(Expressions):
             self._explain(outcome, problem, where, t)
         state.level -= 1
         ok = not broken and not self._failed(mark)
+        if ok:
+            ok = self._kept_inside(mark, t, span)
+        del self.closures[mark.closures :]
         kept = tuple(SchemeFact(r, reason.text, reason.span) for r, reason in outcome.contract)
         scheme = self._quantify(t, explicit, kept if ok else ())
         if ok:
             ok = self._determined(scheme, span)
         if ok:
             scheme = self._with_divisors(scheme)
-        return scheme, ok
+        return replace(scheme, opens=keep_functions and self.opened > mark.opened), ok
+
+    def _kept_inside(self, mark: _Mark, t: Type, span: Span) -> bool:
+        """See that no size that one call of a function decides is part of the function's type, nor of a parameter's."""
+        leaves = [place for f, own, place in self.closures[mark.closures :] if set(own) & self._free(f)]
+        while isinstance(t := self.state.prune(t), Function):
+            if {s for s in self._free(t.param) if s in self.state.data_sizes and self.state.levels[s] > self.state.level}:
+                leaves.append(span)
+            t = t.result
+        for place in leaves[:1]:
+            label = Label(place, "a function's type cannot mention it: each call gives another size")
+            self.report(Diagnostic("AX0307", "a size that only the data decide leaves the function that opens it", (label,)))
+        return not leaves
+
+    def _free(self, t: Type) -> set[Symbol]:
+        return set(self.state.parts(t, set())) - self._bound(t)
 
     def _failed(self, mark: _Mark) -> bool:
         return any(d.severity == "error" for d in self.diagnostics[mark.errors :])
@@ -217,10 +237,20 @@ class Generalization(Expressions):
             return Function(t.param, self._close(t.result))
         state = self.state
         free = [s for s in symbols_of(state, t) if s in state.data_sizes and state.levels.get(s, 0) > state.level]
-        for symbol in reversed(free):
+        for symbol in sorted(free, key=lambda s: s.id, reverse=True):  # a bound mentions what was opened before
             if symbol not in self._bound(t):
-                t = Exists(symbol, state.data_sizes[symbol], t)
+                t = Exists(symbol, self._bounds(symbol, free), t)
         return t
+
+    def _bounds(self, symbol: Symbol, shown: list[Symbol]) -> tuple[Relation, ...]:
+        """`k <= …` in sizes that can be named outside: one of the data's that the type does not show gives way to its own bound."""
+        sizes = self.state.data_sizes
+        limit = self.state.dimension(sizes[symbol][0].right) if sizes[symbol] else None
+        while limit is not None and (hidden := next((s for s in limit.variables if s in sizes and s not in shown), None)):
+            split = limit.linear_in(hidden)
+            grows = split is not None and split[0].constant is not None and split[0].constant > 0
+            limit = self.state.dimension(limit.substitute({hidden: sizes[hidden][0].right})) if grows and sizes[hidden] else None
+        return () if limit is None else (Relation(Dim.of(symbol), "<=", limit),)
 
     def _walk(self, t: Type) -> list[Type]:
         found: list[Type] = []

@@ -90,8 +90,13 @@ class Expressions(Comprehensions):
                 seen: dict[str, Span] = {}
                 types: list[Type] = [self.state.type_var() for _ in params]
                 patterns = tuple(self.bind_pattern(scope, p, t, seen) for p, t in zip(params, types, strict=True))
+                opened = len(self.state.data_sizes)
                 inner = self.infer(env.within(scope), body)
-                return T.Fn(patterns, inner, type=function(tuple(types), inner.type), span=expr.span)
+                own = tuple(self.state.data_sizes)[opened:]
+                t = function(tuple(types), self.packed(inner.type, own))
+                if own:
+                    self.closures.append((t, own, expr.span))
+                return T.Fn(patterns, inner, type=t, span=expr.span)
             case S.If():
                 return self._if(env, expr, expected)
             case S.For():
@@ -178,8 +183,15 @@ class Expressions(Comprehensions):
                     self.report(errors.dims_wrong(name, explicit, len(dims), span))
                     return self._broken(span)
                 if not scheme.quantified:
-                    return T.Variable(symbol, None, type=scheme.type, span=span)
+                    return self._open(env, T.Variable(symbol, None, type=scheme.type, span=span))
+                if scheme.opens and env.repeated:
+                    self.existential_under_for(span)
+                    return self._broken(span)
+                self.opened += scheme.opens
                 given = tuple(self._given_dim(env, d) for d in dims or ())
+                for parameter, size, d in zip(explicit, given, dims or (), strict=True):
+                    text = f"the dimension parameter `{parameter}` cannot be negative: {{}}"
+                    self.oblige(Relation(size, ">=", Dim.of(0)), env.context, Reason(d.span, text))
                 instance = self.instantiate(scheme, span, name, env.context, given)
                 try:
                     t = instantiate_type(self.state, scheme.type, instance)
@@ -350,10 +362,18 @@ class Expressions(Comprehensions):
         if env.repeated:
             self.existential_under_for(e.span)
             return self._broken(e.span)
+        self.opened += 1
         symbol = self._data_size(t)
         instance = T.Instance({}, {}, {}, {t.symbol: Dim.of(symbol)})
         opened: T.Expr = T.Open(e, symbol, t.symbol, type=instantiate_type(self.state, t.body, instance), span=e.span)
         return self._open(env, opened)
+
+    def packed(self, t: Type, sizes: tuple[Symbol, ...]) -> Type:
+        """The type with those of the sizes that it mentions under `?k`: each call of a function decides them anew."""
+        mentioned = set(self.state.parts(t, set()))
+        for symbol in reversed([s for s in sizes if s in mentioned]):
+            t = Exists(symbol, self.state.data_sizes[symbol], t)
+        return t
 
     def _data_size(self, t: Exists) -> Symbol:
         symbol = fresh(t.symbol.name)

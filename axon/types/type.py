@@ -115,6 +115,7 @@ class Scheme:
     dims: tuple[Symbol, ...] = ()
     explicit: tuple[Symbol, ...] = ()
     facts: tuple[SchemeFact, ...] = ()
+    opens: bool = False  # a function whose calls open a size that only the data decide: none stands under a comprehension
 
     @property
     def quantified(self) -> bool:

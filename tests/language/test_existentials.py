@@ -1,0 +1,96 @@
+"""Sizes that only the data decide: where they may be opened, and what signatures say of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import axon
+
+
+def codes(text: str) -> list[str]:
+    return [d.code for d in axon.check(text)]
+
+
+def signature(text: str, name: str) -> str:
+    return str(axon.compile(text)[name].signature)
+
+
+def ramp(n: int) -> np.ndarray:
+    return np.arange(n, dtype=np.float32)
+
+
+POSITIVE = "fun positive (x : f32[n]) = filter (x > 0.0) x\n"
+
+
+def test_bounds_mention_the_sizes_of_the_signature() -> None:
+    text = POSITIVE + "fun again (x : f32[n]) = let val (v : f32[k]) = positive x in (v, k) end"
+    assert signature(text, "again") == "sig again : f32[n] -> ?k <= n. (f32[k], i32)"
+
+
+def test_a_hidden_size_gives_way_to_its_bound() -> None:
+    text = "fun f (x : f32[n]) = let val (v : f32[k]) = filter (x > 0.0) x val (w : f32[l]) = filter (v > 1.0) v in w end"
+    assert signature(text, "f") == "sig f : f32[n] -> ?k <= n. f32[k]"
+
+
+def test_a_size_is_bound_outside_of_the_bounds_that_mention_it() -> None:
+    text = "fun f (x : f32[n]) = let val (v : f32[k]) = filter (x > 0.0) x val (w : f32[l]) = filter (v > 1.0) v in (w, v) end"
+    shown = signature(text, "f")
+    assert shown == "sig f : f32[n] -> ?k <= n. ?m <= k. (f32[m], f32[k])"
+    assert signature(f"{shown}\n{text}", "f") == shown
+
+
+def test_two_calls_of_one_fn_give_two_sizes() -> None:
+    twice = "fun twice f a b = f a + f b\n"
+    pair = "fun pair f a b = (f a, f b)\n"
+    call = "(fn y => filter (y > 0.0) y) x y"
+    assert codes(f"{twice}fun g (x : f32[n]) (y : f32[n]) = twice {call}") == ["AX0204"]
+    one, other = axon.compile(f"{pair}fun g (x : f32[n]) (y : f32[n]) = pair {call}").g(ramp(4), ramp(4) - 2)
+    assert one.tolist() == [1, 2, 3]
+    assert other.tolist() == [1]
+    assert "?k <= n. f32[k], ?k <= n. f32[k]" in signature(f"{pair}fun g (x : f32[n]) (y : f32[n]) = pair {call}", "g")
+
+
+def test_a_size_does_not_leave_the_fn_that_opens_it() -> None:
+    pair = "fun pair f a b = (f a, f b)\n"
+    assert codes(pair + "fun g x = pair (fn y => let val v = filter (y > 0.0) y in for i => v[i] end) x x") == ["AX0307"]
+    assert codes("fun f g (x : f32[n]) = g (filter (x > 0.0) x)") == ["AX0307"]
+
+
+def test_a_function_that_opens_a_size_stands_under_no_index() -> None:
+    count = "fun count (x : f32[n]) = let val (ix : i32[k]) = nonzero (x > 0.0) in k end\n"
+    assert axon.compile(count).count(ramp(4)) == 3
+    assert codes(count + "fun f (x : f32[m, n]) = for i => count x[i, ..]") == ["AX0307"]
+    assert codes(count + "fun twice x = 2 * count x  fun f (x : f32[m, n]) = sum i => twice x[i, ..]") == ["AX0307"]
+
+
+def test_a_function_that_opens_a_size_and_is_passed_under_an_index() -> None:
+    text = """
+        fun rows f x = for i => f x[i, ..]
+        fun g (x : f32[m, n]) = rows (fn y => let val (ix : i32[k]) = nonzero (y > 0.0) in k end) x
+    """
+    with pytest.raises(axon.AxonError) as error:
+        axon.compile(text).g(np.ones((2, 3), np.float32))
+    assert [d.code for d in error.value.diagnostics] == ["AX0307"]
+
+
+def test_the_size_of_a_val_serves_the_rest_of_its_let() -> None:
+    m = axon.compile("""
+        fun f (x : f32[n]) (y : f32[n]) =
+          let val (v : f32[k]) = filter (x > 0.0) x
+              val (w : f32[l]) = filter (y > 0.0) y
+          in v + (w as f32[k]) end
+    """)
+    assert m.f(ramp(3), ramp(3)).tolist() == [2, 4]
+    with pytest.raises(axon.ShapeError):
+        m.f(ramp(3), ramp(3) + 1)
+
+
+def test_a_value_of_the_module_is_opened_where_it_is_used() -> None:
+    m = axon.compile("""
+        val (v : i32[k]) = nonzero [| true, false, true |]
+        val c = let val (w : i32[l]) = v in (w + w, l) end
+    """)
+    doubled, count = m.c
+    assert doubled.tolist() == [0, 4]
+    assert count == 2
