@@ -155,6 +155,7 @@ RATE = 7.92e12  # flops per second of one multiprocessor, for an infinite tile
 ROWS_COST, COLUMNS_COST = 20.5, 30.7  # a tile of so many rows, or columns, reaches half the rate
 FEED_RATE = 135e9  # bytes per second that one multiprocessor gets from the L2 cache
 SUSTAINED, SUSTAINED_RATE = 120e-6, 5.35e12  # beyond so many seconds power limits a multiprocessor to so many flops per second
+ALONE_COST = 1.03  # then also the power for what a cluster would have loaded once
 OUTSIDE_COST = 3.0  # what lies outside the tensor is filled with 0 more slowly than it would be loaded
 MEMORY_RATE = 3.6e12  # bytes per second of the whole chip, while products run
 
@@ -185,7 +186,8 @@ def predict(mapping: Mapping, problem: Problem, target: Target) -> float:
     start = LAUNCH + CLUSTER_LAUNCH.get(mapping.cluster, 1e-6)
     busy = start + waves * steps * step
     if busy > SUSTAINED:
-        busy = start + waves * steps * max(step, flops / SUSTAINED_RATE)
+        alone = ALONE_COST if mapping.cluster == 1 else 1.0
+        busy = start + waves * steps * _slower(step, flops / SUSTAINED_RATE, 8) * alone
     elements = problem.rows * problem.depth + problem.depth * problem.columns + problem.rows * problem.columns
     return _slower(busy, LAUNCH + 2 * elements * problem.outer / MEMORY_RATE, 6)
 
