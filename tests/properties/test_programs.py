@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from axon.checker import CheckedModule
 from axon.diagnostics import AxonError, ShapeError
 from axon.render import render
 
+_TOKEN = re.compile(r"\w+|\S")
 EXAMPLES = 2_000 if os.environ.get("AXON_SOAK") else 150
 
 
@@ -80,7 +82,22 @@ def run(program: Program) -> str:
     return "ran"
 
 
+def paste(program: Program) -> None:
+    """The printed signature, put in front of the program, is accepted and says the same, up to the order of factors."""
+    checked = check(program.text)
+    printed = f"sig main : {checked.signatures['main']}"
+    again = check(f"{printed}\n{program.text}")
+    said = f"sig main : {again.signatures['main']}"
+    assert sorted(_TOKEN.findall(said)) == sorted(_TOKEN.findall(printed)), f"\n{program.text}{printed}\n{said}"
+
+
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=False)
 @given(programs())
 def test_generated_programs(program: Program) -> None:
     run(program)
+
+
+@settings(max_examples=EXAMPLES // 3, deadline=None, suppress_health_check=list(HealthCheck), print_blob=False)
+@given(programs())
+def test_printed_signatures_can_be_pasted(program: Program) -> None:
+    paste(program)
