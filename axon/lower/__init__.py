@@ -72,6 +72,7 @@ class _Lowering:
         self.inputs: list[Value] = []
         self.shapes: list[ParameterShape] = []
         self.span = _span(checked.declarations[name])
+        self.waiting: list[tuple[tuple[Dim | Row, ...], int]] = []  # shapes with several unknown rows, and their ranks
 
     def run(self, arguments: tuple[ArgumentType, ...] | None) -> Program:
         scheme, decl = self.scheme, self.checked.declarations[self.name]
@@ -87,6 +88,7 @@ class _Lowering:
         else:
             for wanted, given in zip(types, arguments, strict=True):
                 self._match(wanted, given)
+            self._match_waiting()
         names = _parameter_names(decl, len(types))
         params: list[Param] = []
         values: list[Lowered] = []
@@ -149,15 +151,24 @@ class _Lowering:
         rows = self.frame.rows
         open_ = [i.symbol for i in shape if isinstance(i, Row) and i.symbol not in rows]
         known = sum(len(rows[i.symbol]) if isinstance(i, Row) and i.symbol in rows else 1 for i in shape) - len(open_)
-        if len(set(open_)) > 1:
-            raise self._wrong("the ranks of the arguments can be split in more than one way", "AX0506")
-        if known > rank or (not open_ and known != rank):
+        if len(set(open_)) > 1:  # another argument may tell
+            self.waiting.append((shape, rank))
+            return
+        if known > rank or (rank - known) % (len(open_) or 1) or (not open_ and known != rank):
             raise self._wrong(f"an argument of rank {rank} does not fit the signature", "AX0506")
         if open_:
             (row,) = set(open_)
-            count = rank - known
+            count = (rank - known) // len(open_)
             names = [row.name] if count == 1 else [f"{row.name}{n + 1}" for n in range(count)]
             rows[row] = tuple(Dim.of(fresh(n)) for n in names)
+
+    def _match_waiting(self) -> None:
+        while self.waiting:
+            before, self.waiting = self.waiting, []
+            for shape, rank in before:
+                self._match_rank(shape, rank)
+            if len(self.waiting) == len(before):
+                raise self._wrong("the ranks of the arguments can be split in more than one way", "AX0506")
 
     def _parameter(self, path: str, t: Type, given: ArgumentType | None) -> tuple[Structure, Lowered]:
         """The inputs that a parameter is made of, and the value that it is in the program."""
