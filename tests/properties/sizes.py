@@ -49,6 +49,8 @@ class Size:
         return _size(terms, self.value * other.value, (self, other))
 
     def __floordiv__(self, divisor: int) -> Size:
+        if not self.names:
+            return number(self.value // divisor)
         if all(count % divisor == 0 for _, count in self.terms):
             return _size([(atoms, count // divisor) for atoms, count in self.terms], self.value // divisor, (self,))
         atom = f"(({self.text}) / {divisor})"
