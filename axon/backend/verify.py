@@ -26,12 +26,12 @@ A warpgroup is two agents: its first thread, which alone arrives and stores, and
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import dataclass
 
 from axon.backend import barriers as b
 from axon.backend.barriers import BarrierProgram, Ring
 from axon.backend.flow import BeginSteps, Instruction, Jump, NextStep, NextTile, Unless, flatten, saturation
+from axon.backend.happened import Agent, Barrier, Facts, Place, State, knowledge, learn
 from axon.backend.proof import Found, Kind, Proof, Violation, check_layout
 from axon.names import Symbol
 
@@ -49,79 +49,6 @@ def verify(program: BarrierProgram) -> Proof | Violation:
             return _Explorer(program).explore(merge=False)  # one that really happens, or a proof after all
     except Found as found:
         return found.violation
-
-
-# ── states ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-Place: TypeAlias = "tuple[int, Symbol, b.Side, int]"  # block, ring, side, stage of a barrier
-Facts: TypeAlias = int  # a set of facts, one bit each
-
-
-@dataclass(slots=True)
-class _Barrier:
-    count: int
-    parity: int  # of the newest complete phase; 1 before the first
-    pending: int
-    bytes: int
-    gathered: Facts  # what arrivals of the open phase knew
-    released: Facts  # what arrivals of the newest complete phase knew
-
-    def copy(self) -> _Barrier:
-        return replace(self)
-
-
-@dataclass(slots=True)
-class _Agent:
-    at: int
-    decided: int  # how many loop decisions it has followed, relative
-    steps: tuple[tuple[Symbol, int], ...]
-    cursors: dict[Symbol, tuple[int, int, int]]  # stage, wraps mod 2, pieces passed (relative)
-    knows: Facts
-    groups: tuple[tuple[Facts, tuple[Facts, ...]], ...]  # products: facts known at issue, reads to be known once retired
-    open: tuple[Facts, tuple[Facts, ...]] | None  # products since the last commit
-    fenced: bool  # a product fence since the last commit
-    stores: tuple[int, ...]  # facts of stores not known to have read their buffer
-
-    def copy(self) -> _Agent:
-        return replace(self, cursors=dict(self.cursors))
-
-
-@dataclass(slots=True)
-class _State:
-    agents: list[_Agent]
-    barriers: dict[Place, _Barrier]
-    content: dict[tuple[object, ...], object]  # what a stage or a slot holds
-    decisions: list[bool]
-
-    def copy(self) -> _State:
-        return _State(
-            [a.copy() for a in self.agents],
-            {k: v.copy() for k, v in self.barriers.items()},
-            dict(self.content),
-            list(self.decisions),
-        )
-
-
-def _knowledge(state: _State) -> tuple[Facts, ...]:
-    """What every agent, product and barrier knows, in a fixed order."""
-    out = []
-    for agent in state.agents:
-        out += [agent.knows, *(known for known, _ in agent.groups), *((agent.open[0],) if agent.open else ())]
-    for barrier in state.barriers.values():
-        out += [barrier.gathered, barrier.released]
-    return tuple(out)
-
-
-def _learn(state: _State, knowledge: tuple[Facts, ...]) -> None:
-    """Put knowledge in the order of `_knowledge` back into a state."""
-    rest = iter(knowledge)
-    for agent in state.agents:
-        agent.knows = next(rest)
-        agent.groups = tuple((next(rest), read) for _, read in agent.groups)
-        if agent.open:
-            agent.open = (next(rest), agent.open[1])
-    for barrier in state.barriers.values():
-        barrier.gathered, barrier.released = next(rest), next(rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,20 +86,20 @@ class _Explorer:
         """
         seen: dict[object, tuple[Facts, ...]] = {}
         exact: set[object] = set()
-        trail: deque[tuple[_State, tuple[bool, ...]]] = deque([(self.start(), ())])
+        trail: deque[tuple[State, tuple[bool, ...]]] = deque([(self.start(), ())])
         while trail:
             state, path = trail.popleft()
             self.path = path
             if not self.run(state):
                 continue
-            control, known = self.control(state), _knowledge(state)
+            control, known = self.control(state), knowledge(state)
             if merge:
                 before = seen.get(control)
                 common = known if before is None else tuple(x & y for x, y in zip(known, before, strict=True))
                 if common == before:
                     continue
                 seen[control] = common
-                _learn(state, common)
+                learn(state, common)
             else:
                 if (control, known) in exact:
                     continue
@@ -185,7 +112,7 @@ class _Explorer:
                 trail.append((branch, (*path, decision)))
         return Proof(len(seen) + len(exact))
 
-    def start(self) -> _State:
+    def start(self) -> State:
         program = self.program
         barriers = {}
         for block in range(program.cluster):
@@ -195,10 +122,10 @@ class _Explorer:
                         if count < 1:
                             raise Found(Violation("count", f"a barrier that waits for {count} arrivals"))
                         place: Place = (block, ring.symbol, "full" if side == "full" else "empty", stage)
-                        barriers[place] = _Barrier(count, 1, count, 0, 0, 0)
+                        barriers[place] = Barrier(count, 1, count, 0, 0, 0)
         cursors = {ring.symbol: (0, 0, 0) for ring in program.rings}
-        agents = [_Agent(0, 0, (), dict(cursors), 0, (), None, False, ()) for _ in self.who]
-        state = _State(agents, barriers, {}, [])
+        agents = [Agent(0, 0, (), dict(cursors), 0, (), None, False, ()) for _ in self.who]
+        state = State(agents, barriers, {}, [])
         # Initialization is published before anyone starts: all know that nothing is pending anywhere.
         for place in barriers:
             for what in ("complete", "before"):
@@ -235,7 +162,7 @@ class _Explorer:
             for instance in range(role.instances)
         ]
 
-    def control(self, state: _State) -> object:
+    def control(self, state: State) -> object:
         """All of a state but what is known, with counters relative to the slowest agent, so that runs of any length have few."""
         base = {r.symbol: min(a.cursors[r.symbol][2] for a in state.agents) for r in self.program.rings}
         agents = tuple(
@@ -254,7 +181,7 @@ class _Explorer:
             return value[0].id, value[1] - base[value[0]]
         return repr(value)
 
-    def run(self, state: _State) -> bool:
+    def run(self, state: State) -> bool:
         """Run every agent as far as it gets without a new decision. False when all have finished."""
         moved, events = True, 0
         while moved:
@@ -277,7 +204,7 @@ class _Explorer:
             agent.decided -= drop
         return True
 
-    def wants(self, state: _State, number: int) -> bool:
+    def wants(self, state: State, number: int) -> bool:
         """Whether an agent stands at a loop decision that nobody has made."""
         agent, who = state.agents[number], self.who[number]
         return (
@@ -286,7 +213,7 @@ class _Explorer:
             and agent.decided == len(state.decisions)
         )
 
-    def deadlock(self, state: _State) -> None:
+    def deadlock(self, state: State) -> None:
         for place, barrier in state.barriers.items():
             if barrier.bytes and barrier.pending == 0:
                 raise self.found(
@@ -296,7 +223,7 @@ class _Explorer:
         where = "; ".join(f"{self.who[n].name} at {_describe(self.who[n].code[state.agents[n].at])}" for n in stuck)
         raise self.found("deadlock", f"nobody can go on: {where}", stuck[0])
 
-    def at_end(self, state: _State) -> None:
+    def at_end(self, state: State) -> None:
         for place, barrier in state.barriers.items():
             if barrier.pending != barrier.count or barrier.bytes:
                 raise self.found("exit", f"the {place[2]} barrier of stage {place[3]} ends inside a phase", None)
@@ -317,7 +244,7 @@ class _Explorer:
             self.facts[name] = 1 << len(self.facts)
         return self.facts[name]
 
-    def forget(self, state: _State, facts: Facts) -> None:
+    def forget(self, state: State, facts: Facts) -> None:
         """A new event of these kinds and places: nobody knows of it yet."""
         keep = ~facts
         for agent in state.agents:
@@ -331,7 +258,7 @@ class _Explorer:
 
     # ── one step of one agent ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def step(self, state: _State, number: int) -> bool:
+    def step(self, state: State, number: int) -> bool:
         """Let an agent do its next operation; False if it cannot now."""
         agent, who = state.agents[number], self.who[number]
         if agent.at == len(who.code):
@@ -406,11 +333,11 @@ class _Explorer:
             raise self.found("exit", "it leaves while other blocks may still reach into its block", number)
         return True
 
-    def together(self, state: _State, who: _Who) -> bool:
+    def together(self, state: State, who: _Who) -> bool:
         """Whether every agent of the warpgroup stands at the same place."""
         return len({state.agents[p].at for p in who.peers}) == 1
 
-    def local(self, state: _State, number: int, op: Instruction) -> None:
+    def local(self, state: State, number: int, op: Instruction) -> None:
         """Operations that wait for nobody."""
         agent, who = state.agents[number], self.who[number]
         match op:
@@ -455,7 +382,7 @@ class _Explorer:
 
     # ── barriers ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def await_(self, state: _State, number: int, ring: Ring, side: b.Side, first: int) -> bool:
+    def await_(self, state: State, number: int, ring: Ring, side: b.Side, first: int) -> bool:
         agent, who = state.agents[number], self.who[number]
         stage, wraps, _ = agent.cursors[ring.symbol]
         place: Place = (who.block, ring.symbol, side, stage)
@@ -470,7 +397,7 @@ class _Explorer:
         agent.knows |= waited
         return True
 
-    def arrive(self, state: _State, number: int, place: Place, knows: Facts, size: int, *, arrival: bool = True) -> None:
+    def arrive(self, state: State, number: int, place: Place, knows: Facts, size: int, *, arrival: bool = True) -> None:
         """An arrival, or bytes that arrive (a negative size, `arrival` false)."""
         barrier = state.barriers[place]
         if not knows & self.fact("complete", *place):
@@ -485,7 +412,7 @@ class _Explorer:
         if barrier.pending == 0 and barrier.bytes == 0:
             self.complete(state, number, place)
 
-    def complete(self, state: _State, number: int, place: Place) -> None:
+    def complete(self, state: State, number: int, place: Place) -> None:
         barrier = state.barriers[place]
         waiters = [self.fact("waited", *place, w) for w in self.waiters.get(place[:3], ())]
         for waiter in waiters:
@@ -500,7 +427,7 @@ class _Explorer:
         barrier.pending = barrier.count
         barrier.parity ^= 1
 
-    def shift(self, state: _State, newest: Facts, before: Facts) -> None:
+    def shift(self, state: State, newest: Facts, before: Facts) -> None:
         """What was the newest completion is now the one before; nobody knows the newest."""
 
         def moved(known: Facts) -> Facts:
@@ -516,7 +443,7 @@ class _Explorer:
 
     # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def copy(self, state: _State, number: int, op: b.Copy) -> None:
+    def copy(self, state: State, number: int, op: b.Copy) -> None:
         agent, who = state.agents[number], self.who[number]
         ring = op.ring
         stage, _, passed = agent.cursors[ring.symbol]
@@ -535,7 +462,7 @@ class _Explorer:
             state.content[block, ring.symbol, stage, piece] = (ring.symbol, passed)
             self.arrive(state, number, (block, ring.symbol, "full", stage), agent.knows | filled, -op.bytes, arrival=False)
 
-    def product(self, state: _State, who: _Who, op: b.Product) -> None:
+    def product(self, state: State, who: _Who, op: b.Product) -> None:
         ring = op.ring
         known = 0
         for peer in who.peers:
@@ -556,14 +483,14 @@ class _Explorer:
             before = agent.open or (0, ())
             agent.open = (before[0] | known & ~read, (*before[1], read))
 
-    def commit(self, state: _State, who: _Who) -> None:
+    def commit(self, state: State, who: _Who) -> None:
         for peer in who.peers:
             agent = state.agents[peer]
             agent.groups = (*agent.groups, agent.open or (0, ()))
             agent.open = None
             agent.fenced = False
 
-    def write(self, state: _State, number: int, op: b.Write) -> None:
+    def write(self, state: State, number: int, op: b.Write) -> None:
         agent, who = state.agents[number], self.who[number]
         if agent.groups or agent.open:
             raise self.found("read", "accumulators are read while products still write them", number)
@@ -575,7 +502,7 @@ class _Explorer:
         agent.knows |= wrote
         state.content[who.block, op.buffer.symbol, who.instance, op.slot, number] = (op.store.tensor.id, op.block, op.column)
 
-    def send(self, state: _State, number: int, op: b.Send) -> None:
+    def send(self, state: State, number: int, op: b.Send) -> None:
         agent, who = state.agents[number], self.who[number]
         rows, columns = self.program.order.rows, self.program.order.columns
         at = {c.axis: c for c in op.at}

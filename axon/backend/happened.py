@@ -1,0 +1,79 @@
+"""States of the verifier: where each agent stands, how each barrier counts, and what each knows to have happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from axon.backend import barriers as b
+from axon.names import Symbol
+
+Place: TypeAlias = "tuple[int, Symbol, b.Side, int]"  # block, ring, side, stage of a barrier
+Facts: TypeAlias = int  # a set of facts, one bit each
+
+
+@dataclass(slots=True)
+class Barrier:
+    count: int
+    parity: int  # of the newest complete phase; 1 before the first
+    pending: int
+    bytes: int
+    gathered: Facts  # what arrivals of the open phase knew
+    released: Facts  # what arrivals of the newest complete phase knew
+
+    def copy(self) -> Barrier:
+        return replace(self)
+
+
+@dataclass(slots=True)
+class Agent:
+    at: int
+    decided: int  # how many loop decisions it has followed, relative
+    steps: tuple[tuple[Symbol, int], ...]
+    cursors: dict[Symbol, tuple[int, int, int]]  # stage, wraps mod 2, pieces passed (relative)
+    knows: Facts
+    groups: tuple[tuple[Facts, tuple[Facts, ...]], ...]  # products: facts known at issue, reads to be known once retired
+    open: tuple[Facts, tuple[Facts, ...]] | None  # products since the last commit
+    fenced: bool  # a product fence since the last commit
+    stores: tuple[int, ...]  # facts of stores not known to have read their buffer
+
+    def copy(self) -> Agent:
+        return replace(self, cursors=dict(self.cursors))
+
+
+@dataclass(slots=True)
+class State:
+    agents: list[Agent]
+    barriers: dict[Place, Barrier]
+    content: dict[tuple[object, ...], object]  # what a stage or a slot holds
+    decisions: list[bool]
+
+    def copy(self) -> State:
+        return State(
+            [a.copy() for a in self.agents],
+            {k: v.copy() for k, v in self.barriers.items()},
+            dict(self.content),
+            list(self.decisions),
+        )
+
+
+def knowledge(state: State) -> tuple[Facts, ...]:
+    """What every agent, product and barrier knows, in a fixed order."""
+    out = []
+    for agent in state.agents:
+        out += [agent.knows, *(known for known, _ in agent.groups), *((agent.open[0],) if agent.open else ())]
+    for barrier in state.barriers.values():
+        out += [barrier.gathered, barrier.released]
+    return tuple(out)
+
+
+def learn(state: State, knowledge: tuple[Facts, ...]) -> None:
+    """Put knowledge in the order of `knowledge` back into a state."""
+    rest = iter(knowledge)
+    for agent in state.agents:
+        agent.knows = next(rest)
+        agent.groups = tuple((next(rest), read) for _, read in agent.groups)
+        if agent.open:
+            agent.open = (next(rest), agent.open[1])
+    for barrier in state.barriers.values():
+        barrier.gathered, barrier.released = next(rest), next(rest)
