@@ -215,6 +215,7 @@ class Generalization(Expressions):
         dims: dict[Symbol, None] = {}
         mine = [s for s in state.parts(t, set()) if state.levels.get(s, 0) > state.level]
         mine += [s for f in facts for s in f.relation.variables if state.levels.get(s, 0) > state.level]
+        mine.sort(key=lambda s: s.id)  # sets of symbols have no order of their own that is the same in every process
         rowset, type_vars = self._rows(t), self._type_vars(t)
         bound = self._bound(t)
         for symbol in mine:
