@@ -102,7 +102,7 @@ class Indexed(Maker):
         x, at = self.scope.pick(sources), self.scope.pick(ids)
         inside = bool(((at.array >= 0) & (at.array < x.shape[0].value)).all())
         if not inside:
-            self.outside = True
+            self.outside = 0 not in x.array.shape[1:]  # rows without elements are not read
             array = np.zeros((at.array.size, *x.array.shape[1:]), x.element.dtype)
         else:
             array = x.array[at.array]
