@@ -204,7 +204,8 @@ class Declarations(Generalization):
         value = self.infer(env.within(around), d.value, expected)
         if sig is not None:
             declared = self.type(scope, sig.type)
-            self.unify(value.type, declared, Reason(d.value.span, "this must have the type of its `sig`"))
+            reason = Reason(d.value.span, "this must have the type of its `sig`")
+            self.unify(value.type, self._packed(declared, reason), reason)
         t = self.state.prune(value.type)
         if size(self.state, t) > _MAX_TYPE:
             if not any(isinstance(part, Poison) for part in self._walk(t)):  # else it has been said of a part

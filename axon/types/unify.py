@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from axon.element import ANY, Element
 from axon.names import Symbol, fresh
@@ -190,8 +191,42 @@ class State:
                 others = dict(f2)
                 for n, t in f1:
                     self.unify(t, others[n], reason, seen)
+            case Exists(), Exists() if len(left.bounds) == len(right.bounds):
+                self._unify_exists(left, right, reason)
             case _:
                 raise Mismatch("type", left, right)
+
+    def _unify_exists(self, left: Exists, right: Exists, reason: Reason) -> None:
+        """Two are one if they agree under one name, on which nothing outside may come to depend."""
+        size = left.symbol
+        same = {right.symbol: Dim.of(size)}
+        equals, rows, types = len(self.equals), len(self.rows), len(self.types)
+        self.unify(left.body, self.renamed(right.body, same), reason)
+        shapes = [s for _, s in islice(self.rows.items(), rows, None)]
+        found = [Tensor(Element.F32, s) for s in shapes] + [t for _, t in islice(self.types.items(), types, None)]
+        if any(size in e.left.variables | e.right.variables for e in self.equals[equals:]):
+            raise Mismatch("type", left, right)
+        if any(size in self.parts(t, set()) for t in found):
+            raise Mismatch("type", left, right)
+        for a, b in zip(left.bounds, right.bounds, strict=True):
+            self.equals.append(Equal(a.right, b.right, reason))
+
+    def renamed(self, t: Type, image: dict[Symbol, Dim]) -> Type:
+        """The type with other dimensions for some variables."""
+        t = self.zonk(t)
+        match t:
+            case Tensor(element, shape):
+                return Tensor(element, tuple(i if isinstance(i, Row) else i.substitute(image) for i in shape))
+            case Function(param, result):
+                return Function(self.renamed(param, image), self.renamed(result, image))
+            case TupleType(items):
+                return TupleType(tuple(self.renamed(i, image) for i in items))
+            case RecordType(fields):
+                return RecordType(tuple((n, self.renamed(f, image)) for n, f in fields))
+            case Exists(symbol, bounds, body):
+                return Exists(symbol, tuple(b.substitute(image) for b in bounds), self.renamed(body, image))
+            case _:
+                return t
 
     def unify_element(self, left: ElementType, right: ElementType) -> None:
         left, right = self.element(left), self.element(right)

@@ -94,3 +94,20 @@ def test_a_value_of_the_module_is_opened_where_it_is_used() -> None:
     doubled, count = m.c
     assert doubled.tolist() == [0, 4]
     assert count == 2
+
+
+def test_two_existential_types_are_one_if_they_agree_under_one_name() -> None:
+    declared = "f32[n] -> ?k <= n. f32[k]"
+    for body in (
+        "val f = fn (x : f32[n]) => filter (x > 0.0) x",
+        "fun f (x : f32[n]) : ?m <= n. f32[m] = filter (x > 0.0) x",
+    ):
+        assert signature(f"sig f : {declared}\n{body}", "f") == f"sig f : {declared}"
+    partial = "fun f (x : f32[n]) = filter (x > 0.0)"
+    assert signature(f"{signature(partial, 'f')}\n{partial}", "f") == signature(partial, "f")
+    assert codes(f"sig f : f32[n] -> f32[n] -> ?k <= n. f32[n]\n{partial}") == ["AX0204"]
+
+
+def test_a_val_with_the_signature_that_is_printed_for_it() -> None:
+    text = "val v = nonzero [| true, false, true |]"
+    assert axon.compile(f"sig v : ?k <= 3. i32[k]\n{text}").v.tolist() == [0, 2]
