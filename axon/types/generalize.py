@@ -300,7 +300,7 @@ class Generalization(Expressions):
         outer = [s for d in shapes for i in d.dims for s in i.variables if self.state.levels.get(s, 0) <= self.state.level]
         given = tuple(dict.fromkeys((*scheme.explicit, *outer)))
         known = Contract(given, tuple(shapes)).determined() | free | self._bound(scheme.type)
-        missing = sorted((s for s in scheme.dims if s not in known), key=lambda s: s.id)
+        missing = [s for s in scheme.dims if s not in known]
         if not missing:
             return True
         namer = Namer(self.state)
