@@ -234,6 +234,12 @@ def test_fmt(axon_cli: Cli, here: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert os.listdir() == ["a.axon"]
 
 
+def test_fmt_finds_nothing_to_change_in_what_is_shipped(axon_cli: Cli) -> None:
+    root = Path(__file__).parents[2]
+    ran = axon_cli("fmt", "--check", root / "examples", root / "stdlib")
+    assert (ran.status, ran.out) == (0, "")
+
+
 def test_fmt_follows_links(axon_cli: Cli, here: Path) -> None:
     (here / "real.axon").write_text("fun   f x = x\n")
     (here / "link.axon").symlink_to("real.axon")
