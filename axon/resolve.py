@@ -30,7 +30,7 @@ class ValueName:
     span: Span
     dim: Dim | None = None
     is_dimension: bool = False  # a bare name that a type's bracket may mention
-    annotated: bool = False  # its type was written by the user
+    literal: int | None = None  # an integer that a `val` names: each use is the literal, of any number type
 
 
 @dataclass(frozen=True, slots=True, eq=False)

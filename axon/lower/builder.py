@@ -72,13 +72,18 @@ class Builder:
     ops: list[Op] = field(default_factory=list)
     locals: dict[Symbol, Scalar] = field(default_factory=dict)
     risk: int = 0
+    here: Span | None = None  # the last arithmetic that can fail, for an operation that has no place of its own
 
     # ── facts ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def facts(self, context: Context, guards: bool = True) -> Facts:
+    def facts(self, context: Context, guards: bool = True, about: Subscripts | None = None) -> Facts:
+        """What holds in a context; `about` leaves only the axes that subscripts mention, and those that their extents do."""
         found = self.known
-        for axis in context.axes:
-            found = found.index(axis.symbol, axis.extent)
+        needed = None if about is None else {v for d in about if isinstance(d, Dim) for v in d.variables}
+        for axis in reversed(context.axes):
+            if needed is None or axis.symbol in needed:
+                needed = None if needed is None else needed | axis.extent.variables
+                found = found.index(axis.symbol, axis.extent)
         if guards:
             found = found.assume(*(r for g in context.guards for r in facts(g)))
         return found
@@ -94,7 +99,7 @@ class Builder:
         return element
 
     def _safety(self, base: TensorValue, subscripts: Subscripts, context: Context) -> Answer:
-        """PROVED: inside whatever holds; REFUTED: only where the guards hold; UNKNOWN: not proved."""
+        """PROVED: inside wherever the axes in it are; REFUTED: only where guards hold, or other axes exist; UNKNOWN: not proved."""
         if not all(isinstance(s, Dim) for s in subscripts):
             return Answer.UNKNOWN
         answer = Answer.PROVED
@@ -104,7 +109,7 @@ class Builder:
             for relation in (Relation(subscript, ">=", Dim.of(0)), Relation(subscript, "<", size)):
                 if relation.trivial is True:
                     continue
-                plain = self.facts(context, guards=False) if plain is None else plain
+                plain = self.facts(context, guards=False, about=subscripts) if plain is None else plain
                 if prove(plain, relation) is Answer.PROVED:
                     continue
                 guarded = self.facts(context) if guarded is None else guarded
@@ -185,7 +190,7 @@ class Builder:
 
         `image` puts expressions over the own axes for other variables of the bodies; `asked` is that of core's Reduction.
         """
-        guard = conjunction(context.guards) if risky else None
+        guard = conjunction((*self._existence(context), *context.guards)) if risky else None
         where = reduction[2] if reduction is not None else None
         inner = list(reduction[0]) if reduction is not None else []
         monoid = reduction[1] if reduction is not None else None
@@ -217,7 +222,7 @@ class Builder:
         if monoid is not None and monoid.kind in ("argmax", "argmin"):
             elements = elements[1:]
         outs = tuple(Value(fresh(n), e, shape) for n, e in zip(names, elements, strict=True))
-        self.ops.append(Compute(outs, tuple(domain), reduce_, placed, span))
+        self.ops.append(Compute(outs, tuple(domain), reduce_, placed, span or self.here))
         prefix = tuple(Dim.of(a.symbol) for a in outer)
         return [self.view(out, prefix) for out in outs]
 
@@ -239,8 +244,13 @@ class Builder:
         full = all(prove(self.known, Relation(a.extent, ">=", Dim.of(1))) is Answer.PROVED for a in inner)
         if full and where is None:
             return None
-        exist = [CoreBinary("gt", Index(a.extent), Const(0, Element.I32)) for a in context.axes if a.extent.constant is None]
-        return conjunction((*exist, *context.guards))
+        return conjunction((*self._existence(context), *context.guards))
+
+    def _existence(self, context: Context) -> list[Scalar]:
+        """Conditions that say that the context has any index at all, where that is not known."""
+        open_ = [a.extent for a in context.axes if prove(self.known, Relation(a.extent, ">=", Dim.of(1))) is not Answer.PROVED]
+        inner = {a.symbol for a in context.axes}
+        return [CoreBinary("gt", Index(e), Index(Dim.of(0))) for e in open_ if not e.variables & inner]
 
     def view(self, value: Value, prefix: tuple[Dim, ...] = ()) -> TensorValue:
         """A stored value; `prefix` are the subscripts for the axes of the context that it is stored over."""
@@ -281,7 +291,7 @@ class Builder:
         self, axis: Axis, body: Sequence[Scalar], monoid: Monoid, context: Context, risky: bool, names: Sequence[str], span: Span
     ) -> list[TensorValue]:  # fmt: skip
         """The running combination along an axis."""
-        guard = conjunction(context.guards) if risky else None
+        guard = conjunction((*self._existence(context), *context.guards)) if risky else None
         mention: list[Scalar | Dim] = [*body, *monoid.units, *monoid.combine, axis.extent]
         outer, dependent = self._outer(context, [*mention, *([guard] if guard is not None else [])])
         guard = conjunction(tuple(g for g in (guard, *dependent) if g is not None))

@@ -48,7 +48,10 @@ class Evaluator(Indexing):
             case T.Unary(op=op, operand=operand):
                 return self._unary(op, self._tensor(env, operand, c))
             case T.Binary(op=op, left=left, right=right):
-                return self._binary_expr(env, op, left, right, c)
+                found = self._binary_expr(env, op, left, right, c)
+                if op in ("div", "mod", "pow") and found.element.is_integer:
+                    self.b.here = e.span
+                return found
             case T.MatMul(left=left, right=right):
                 return self.matmul(self._tensor(env, left, c), self._tensor(env, right, c), c, e.span)
             case T.Tuple(items=items):

@@ -18,7 +18,7 @@ from axon.shapes.counterexample import counterexample
 from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum
 from axon.shapes.prove import Facts
 from axon.shapes.relation import Relation
-from axon.shapes.settle import Clash, Hopeless, Problem, Refuted, TooLarge, Trouble, Unknown
+from axon.shapes.settle import Clash, Hopeless, Problem, Refuted, TooLarge, Trouble, Unknown, Unprovable
 from axon.shapes.solve import Equation, solve
 from axon.source import Span
 
@@ -34,6 +34,7 @@ class Words:
     origins: tuple[tuple[Dim, Span], ...]  # resolved sizes and where they are written
     annotations: tuple[Span, ...]  # `w : f32[d, k]`, each pattern with a type
     where: Callable[[str], Edit] | None  # the edit that adds a fact to the declaration
+    stated: Callable[[Symbol], bool]  # whether the user gave a dimension its name
 
 
 def explain(trouble: Trouble, problem: Problem, words: Words) -> Diagnostic:
@@ -45,6 +46,12 @@ def explain(trouble: Trouble, problem: Problem, words: Words) -> Diagnostic:
             return _unknown(trouble, words)
         case Refuted():
             return _refuted(trouble, problem, words)
+        case Unprovable(obligation, relation):
+            message = "a contract on a size that only the data decide cannot be proved"
+            label = Label(obligation.reason.span, obligation.reason.text)
+            shown = _plainly(relation, words)
+            help_ = Suggestion(f"make it a fact where it is needed: `if {shown} then … else …`")
+            return Diagnostic("AX0307", message, (label,), (f"{shown} is known only when the program runs",), (help_,))
         case Hopeless():
             return _hopeless(trouble, words)
         case TooLarge(reason):
@@ -319,7 +326,11 @@ def _outside(r: Refuted, reach: Dim, size: Dim, words: Words) -> Diagnostic:
             text = f"can pass the end of {what}, whose size is {extent}"
         elif fits:
             symbol, bound = fits[-1]
-            helps.append(Suggestion(f"state a bound that stays inside: `{symbol.name} < {bound.render(words.name)}`"))
+            fit = f"state a bound that stays inside: `{symbol.name} < {bound.render(words.name)}`"
+            unnamed = [s for s in bound.variables if not words.stated(s)]
+            if unnamed:
+                fit = f"name the size in an annotation, as in `(… : f32[{words.name(unnamed[0])}])`, and {fit}"
+            helps.append(Suggestion(fit))
     at = "first" if low else "last"
     notes = [f"`{s.name}` runs from 0 to {(e - 1).render(words.name)}" for s, e in ranges]
     if use.index.constant is not None and not low and size.constant is not None and size.constant > 0:

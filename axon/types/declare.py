@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from axon import syntax as S
 from axon import typed as T
 from axon.diagnostics import Diagnostic, Edit, Label
+from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.resolve import Alias, BrokenName, BuiltinName, Entity, ModuleName, RunName, Scope, ValueName
-from axon.shapes.constraint import Context, Reason, Side
+from axon.shapes.constraint import Context, Obligation, Reason, Side
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.source import Span
@@ -27,6 +28,7 @@ from axon.types.type import (
     Poison,
     RecordType,
     Scheme,
+    Tensor,
     TupleType,
     Type,
     function,
@@ -170,7 +172,8 @@ class Declarations(Generalization):
             if not ok:
                 entity = BrokenName()
             elif isinstance(entity, ValueName) and single is not None and name == single.name:
-                entity = replace(entity, scheme=scheme)
+                size = symbolic(val.value) if self._is_i32(scheme.type) else None
+                entity = replace(entity, scheme=scheme, dim=size if size is not None and size.constant is not None else entity.dim)
             env.scope.values[name] = entity
         return T.Val(val.pattern, val.value, scheme if generalizes and ok else None)
 
@@ -214,7 +217,16 @@ class Declarations(Generalization):
             t = POISON
         target = replace(env, scope=scope).scope
         pattern = self.bind_pattern(target, d.pattern, t, {}, symbolic(value) if isinstance(value, T.Dimension) else None)
+        single = d.pattern
+        if isinstance(single, S.PatternName) and sig is None and scope is env.scope and isinstance(d.value, S.Int):
+            entity = scope.values.get(single.name)
+            if isinstance(entity, ValueName):
+                scope.values[single.name] = replace(entity, literal=d.value.value)
         return T.Val(pattern, value)
+
+    def _is_i32(self, t: Type) -> bool:
+        t = self.state.prune(t)
+        return isinstance(t, Tensor) and not t.shape and self.state.element(t.element) is Element.I32
 
     # ── fun ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -260,7 +272,8 @@ class Declarations(Generalization):
             size = self.state.dim("")
             instance = T.Instance({}, {}, {}, {t.symbol: size})
             for bound in t.bounds:
-                self.oblige(bound.substitute(instance.dims), Context(), reason)
+                subject = ((t.symbol.name, size),)
+                self.state.obligations.append(Obligation(bound.substitute(instance.dims), Context(), reason, subject=subject))
             t = self.state.prune(instantiate_type(self.state, t.body, instance))
         return t
 

@@ -202,7 +202,7 @@ class Generalization(Expressions):
         namer.plan([s for s in mentioned if s in self.state.rigid])
         namer.plan(symbols_of(self.state, t))
         origins = tuple((self.state.dimension(dim), span) for dim, span in self.origins)
-        words = Words(namer.dim, origins, tuple(self.annotations), where)
+        words = Words(namer.dim, origins, tuple(self.annotations), where, self.state.rigid.__contains__)
         for trouble in outcome.troubles:
             self.report(explain(trouble, problem, words))
 

@@ -172,6 +172,8 @@ class Expressions(Comprehensions):
                 if dims is not None:
                     self.report(errors.dims_wrong(name, (), len(dims), span))
                 return self._builtin(env, builtin, span)
+            case ValueName(literal=int() as literal) if dims is None:
+                return self.infer(env, S.Int(literal, span=span))
             case ValueName(symbol, scheme, _, dim):
                 if dim is not None and dims is None:
                     return T.Dimension(dim, type=scheme.type, span=span)
