@@ -73,6 +73,14 @@ class Refuted:
 
 
 @dataclass(frozen=True, slots=True)
+class Unprovable:
+    """A contract on a size that only the data decide: it can neither be proved nor be checked at entry."""
+
+    obligation: Obligation
+    relation: Relation
+
+
+@dataclass(frozen=True, slots=True)
 class Hopeless:
     """Facts of the contract that no sizes satisfy together."""
 
@@ -84,7 +92,7 @@ class TooLarge:
     reason: Reason
 
 
-Trouble = Clash | Unknown | Refuted | Hopeless | TooLarge
+Trouble = Clash | Unknown | Refuted | Unprovable | Hopeless | TooLarge
 
 
 @dataclass(slots=True)
@@ -358,7 +366,8 @@ class _Settler:
         for use in self.uses:
             if not use.padded and not use.index.variables & broken and not self._bare(use):
                 owed.extend(self._inside(use))
-        facts = self.facts.assume(*(r for r, _ in self.out.contract))
+        bounds = [self._relation(r) for r, _ in self.p.assumed if r.variables & self.p.data]  # in terms of what is solved
+        facts = self.facts.assume(*bounds, *(r for r, _ in self.out.contract))
         blamed: set[int] = set()
         for obligation in [*self.p.obligations, *owed]:
             if obligation.reason.span.start in blamed and any(isinstance(t, Refuted) for t in self.out.troubles):
@@ -404,6 +413,9 @@ class _Settler:
         if relation.op in ("=", "<>") and needed & ranges.keys():
             return
         worst = self._worst(relation, ranges, context)
+        if obligation.subject and worst is not None and worst.variables & self.p.data and not self._proved(worst, facts):
+            self.out.troubles.append(Unprovable(obligation, worst))
+            return
         if worst is None or worst.variables & self.p.data or worst.variables & ranges.keys():
             return  # see Note [Worst case]
         if worst.trivial is True or self._proved(worst, base):

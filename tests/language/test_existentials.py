@@ -111,3 +111,20 @@ def test_two_existential_types_are_one_if_they_agree_under_one_name() -> None:
 def test_a_val_with_the_signature_that_is_printed_for_it() -> None:
     text = "val v = nonzero [| true, false, true |]"
     assert axon.compile(f"sig v : ?k <= 3. i32[k]\n{text}").v.tolist() == [0, 2]
+
+
+def test_contracts_on_sizes_of_the_data_are_proved_or_refused() -> None:
+    need = "fun need {h} where h >= 3 = h\n"
+    count = "fun f (m : bool[n]) = let val (ix : i32[k]) = nonzero m in "
+    assert codes(f"{need}{count} need {{k}} end") == ["AX0307"]
+    m = axon.compile(f"{need}{count} if k > 4 then need {{k}} else 0 end")
+    assert m.f(ramp(7) > 0) == 6
+    assert m.f(ramp(3) > 0) == 0
+    shorter = "fun shorter (x : f32[n]) (y : f32[m]) where n <= m = n\n"
+    assert axon.compile(f"{shorter}{POSITIVE}fun g x = shorter (positive x) x").g(ramp(4)) == 3
+
+
+def test_a_declared_bound_is_proved() -> None:
+    assert codes(f"sig positive : f32[n] -> ?k <= 2. f32[k]\n{POSITIVE}") == ["AX0307"]
+    wider = "sig positive : f32[n] -> ?k <= n + 1. f32[k]"
+    assert signature(f"{wider}\n{POSITIVE}", "positive") == wider
