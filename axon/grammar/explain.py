@@ -14,7 +14,7 @@ from axon.diagnostics import Diagnostic, Label, Suggestion
 from axon.grammar.build import REDUCTIONS
 from axon.grammar.lexer import END, Token
 from axon.grammar.machine import Machine
-from axon.grammar.mistakes import DECLARING, IN_EXPRESSIONS
+from axon.grammar.mistakes import DECLARING, IN_EXPRESSIONS, LOGICAL
 from axon.source import SourceFile, Span
 
 DECLARATIONS = frozenset({"val", "fun", "type", "sig", "import"})
@@ -151,6 +151,11 @@ def _chained_comparison(t: Trouble) -> Advice | None:
     first = values[-2]
     if first.kind not in RELATIONS or not isinstance(values[-3], _EXPRESSIONS) or not isinstance(values[-1], _EXPRESSIONS):
         return None
+    logical = _logical_word(t, first)
+    if logical is not None:
+        label = Label(t.file.span(logical.start, logical.end))
+        message = f"Axon has no `{logical.text}`: write `{LOGICAL[logical.text]}`"
+        return Advice(Diagnostic("AX0113", message, (label,)))
     text = clip(t.file.text[t.machine.starts[-1] : t.machine.ends[-1]])
     both = f"{clip(t.file.text[t.machine.starts[-3] : t.machine.ends[-3]])} {first.kind} {text}"
     label = Label(t.file.span(first.start, first.end), "the first comparison")
@@ -158,6 +163,18 @@ def _chained_comparison(t: Trouble) -> Advice | None:
         "AX0112", f"comparisons do not chain: `{both}` is already true or false", label,
         help=f"write `{both} andalso {text} {t.found.kind} …`",
     )  # fmt: skip
+
+
+def _logical_word(t: Trouble, after: Token) -> Token | None:
+    """An `and` or `or` outside of brackets between a token and the trouble: it was read as an argument of what precedes it."""
+    nesting = 0
+    for token in reversed(t.tokens[: t.at]):
+        if token.start <= after.start:
+            return None
+        nesting += (token.kind in BRACKETS.values()) - (token.kind in BRACKETS)
+        if nesting == 0 and token.kind == "NAME" and token.text in LOGICAL:
+            return token
+    return None
 
 
 # A symbol that was found, the one that fits in its place, and why.

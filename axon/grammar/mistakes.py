@@ -37,6 +37,9 @@ DECLARING = {
     "include": "import", "using": "import", "module": "import", "entry": "fun",
 }  # fmt: skip
 
+# The logical operators of other languages that are names here.
+LOGICAL = {"and": "andalso", "or": "orelse"}
+
 # Words that mean something in expressions elsewhere. They are ordinary names here, so they are worth a word only when
 # something else has already failed beside them.
 IN_EXPRESSIONS = {

@@ -9,11 +9,14 @@ from typing import Any, cast
 from axon import syntax
 from axon.diagnostics import Diagnostic, Label, Suggestion
 from axon.grammar.build import Builder
-from axon.grammar.explain import DECLARATIONS, Advice, Open, Trouble, explain, never_closed
+from axon.grammar.explain import BRACKETS, DECLARATIONS, Advice, Open, Trouble, explain, never_closed
 from axon.grammar.lexer import END, MAX_ERRORS, Token, tokenize
 from axon.grammar.machine import MAX_DEPTH, Machine
 from axon.grammar.table import load
 from axon.source import SourceFile, Span
+
+_OPENING = {*BRACKETS, "let"}
+_CLOSING = {*BRACKETS.values(), "end"}
 
 
 def parse(source: SourceFile) -> tuple[syntax.Program, tuple[Diagnostic, ...]]:
@@ -109,7 +112,8 @@ class _Reader:
                 latest = at - 1
                 self._to_top()
                 continue
-            advice = self._too_deep(stopped) if machine.too_deep else explain(Trouble(self.source, machine, self.tokens, stopped))
+            too_deep = machine.too_deep
+            advice = self._too_deep(stopped) if too_deep else explain(Trouble(self.source, machine, self.tokens, stopped))
             fresh = stopped > latest
             latest = max(latest, stopped)
             if fresh and not self._is_consequence(stopped):
@@ -123,17 +127,29 @@ class _Reader:
             elif self.is_program:
                 if len(machine.values) > 1:
                     self.spoiled.append(machine.ends[-1] - 1)
-                at = self._resynchronise(stopped if fresh else min(stopped + 1, len(self.tokens) - 1))
+                at = self._resynchronise(stopped if fresh else min(stopped + 1, len(self.tokens) - 1), into_lets=not too_deep)
             else:
                 return None
         return machine.values[0] if self.is_program or stopped is None else None
 
     def _too_deep(self, stopped: int) -> Advice:
         self.machine.too_deep = False
-        token = self.tokens[max(stopped - 1, 0)]
+        token = self._deepest(stopped) or self.tokens[max(stopped - 1, 0)]
         label = Label(self.source.span(token.start, token.end), "here")
         help_ = Suggestion("give parts of it names, with `val`")
         return Advice(Diagnostic("AX0108", f"this nests more than {MAX_DEPTH} levels deep", (label,), (), (help_,)))
+
+    def _deepest(self, stopped: int) -> Token | None:
+        """The first bracket or `let` of this declaration that stands in as many others as may nest. What nests is put together
+        from the inside out, so the machine sees that it is too much where it closes, or not at all."""
+        start = self.machine.starts[1] if self.is_program and len(self.machine.starts) > 1 else 0
+        nesting = 0
+        for number in range(bisect_left(self.tokens, start, key=lambda t: t.start), stopped):
+            kind = self.tokens[number].kind
+            nesting += (kind in _OPENING) - (kind in _CLOSING)
+            if nesting > MAX_DEPTH:
+                return self.tokens[number]
+        return None
 
     def _is_consequence(self, stopped: int) -> bool:
         """Whether text was left out of the declaration being read, which may well be all that is wrong; or the token is a
@@ -149,10 +165,10 @@ class _Reader:
     def _to_top(self) -> None:
         self.machine.pop(len(self.machine.values) - 1)
 
-    def _resynchronise(self, at: int) -> int:
+    def _resynchronise(self, at: int, into_lets: bool = True) -> int:
         """Skip tokens from number `at`; the number of the one to read on from, for which the machine is then ready."""
         anywhere, margin, nested = len(self.machine.values) == 1, self._margin(), 0
-        let = _innermost_let(self.machine)
+        let = _innermost_let(self.machine) if into_lets else None
         for number in range(at, len(self.tokens)):
             token = self.tokens[number]
             kind = token.kind

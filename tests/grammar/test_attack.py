@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 
 import pytest
@@ -109,6 +110,18 @@ def test_deep_is_said_once_and_reading_goes_on() -> None:
     program, diagnostics = parse(SourceFile("attack.axon", f"{deep}\nval y = 1\n{deep}\nval z = )"))
     assert [d.code for d in diagnostics] == ["AX0108", "AX0108", "AX0101"]
     assert len(program.decls) == 1
+
+
+@pytest.mark.parametrize(
+    ("opening", "middle", "closing"),
+    [("(", "1", ")"), ("let val x = 1 in ", "x", " end"), ("\n  let val x = ", "1", " in x end"), ("[| (1, ", "1", ") |]")],
+)
+def test_deep_is_said_once_where_it_is_too_deep(opening: str, middle: str, closing: str) -> None:
+    text = "val x = " + opening * 5000 + middle + closing * 5000
+    (deep,) = parse(SourceFile("attack.axon", text))[1]
+    assert deep.code == "AX0108"
+    starts = [match.start() for match in re.finditer(r"let|[(\[]", text)]
+    assert deep.labels[0].span.start == starts[400]
 
 
 FRAGMENTS = st.sampled_from(WORDS.split(" "))
