@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from math import prod
+from math import inf, prod
 from typing import TypeAlias
 
 import numpy as np
 
 from axon.core import Axis, Bind, Scalar
 from axon.diagnostics import AxonError
+from axon.element import Element
 from axon.interpret.arithmetic import Array
 from axon.interpret.frame import Frame, Range, diagnostic, size_of
 from axon.names import Symbol
@@ -89,3 +91,22 @@ def points(bodies: tuple[Scalar, ...]) -> int:
             live += len(body.bindings)
             body = body.body
     return max(2**12, POINTS * 8 // (8 + live))
+
+
+def allocate(sizes: tuple[int, ...], element: Element) -> Array:
+    """An array to fill. Raises MemoryError where the machine has not so much memory free: the system would end the process."""
+    size = prod(sizes) * element.dtype.itemsize
+    if size > _WORTH_ASKING and size > _free_memory():
+        raise MemoryError
+    return np.empty(sizes, element.dtype)
+
+
+_WORTH_ASKING = 1 << 30
+
+
+def _free_memory() -> float:
+    """Bytes of memory that are free, as far as the system tells."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return inf

@@ -8,7 +8,7 @@ import numpy as np
 
 from axon.core import Axis, Compute, Reduction, Scan, element_of
 from axon.interpret.arithmetic import Array, widen
-from axon.interpret.box import OPERAND, Block, Box, box_of, points
+from axon.interpret.box import OPERAND, Block, Box, allocate, box_of, points
 from axon.interpret.contract import Plan, contract, plan
 from axon.interpret.frame import Frame, Masks, size_of
 from axon.interpret.reduction import State, accumulate, all_of, front, reducer, rounded
@@ -23,7 +23,7 @@ Tensors = Mapping[Symbol, Array]
 def compute(op: Compute, dims: Dims, tensors: Tensors) -> list[Array]:
     """The operation's values."""
     box = box_of(op.axes, dims, op.span)
-    outs = [np.empty(box.sizes, out.element.dtype) for out in op.outs]
+    outs = [allocate(box.sizes, out.element) for out in op.outs]
     if box.empty:
         return outs
     if op.reduction is not None:
@@ -134,7 +134,7 @@ def _fill(
 def scan(op: Scan, dims: Dims, tensors: Tensors) -> list[Array]:
     """The operation's values."""
     box = box_of(op.axes, dims, op.span)
-    outs = [np.empty(box.sizes, out.element.dtype) for out in op.outs]
+    outs = [allocate(box.sizes, out.element) for out in op.outs]
     if box.empty:
         return outs
     domain = Box(box.symbols[:-1], box.sizes[:-1])
