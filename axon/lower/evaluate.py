@@ -176,8 +176,8 @@ class Evaluator(Indexing):
     # ── application ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _call(self, env: Env, e: T.Call, c: Context) -> Value:
+        arguments = [self.eval(env, a, c) for a in e.arguments]  # first: they open sizes that the function's dimensions may be
         f = self.eval(env, e.function, c)
-        arguments = [self.eval(env, a, c) for a in e.arguments]
         if self._lifts(env, e, arguments):
             return self._lifted(f, arguments, c, e.span)
         return self.apply(f, arguments, c, e.span)
