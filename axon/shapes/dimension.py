@@ -376,6 +376,8 @@ def dim_sum(items: Iterable[DimLike]) -> Dim:
     for item in items:
         for monomial, coefficient in Dim.of(item)._terms.items():
             terms[monomial] = terms.get(monomial, 0) + coefficient
+        if len(terms) > MAX_STEPS:  # what cancels may pass for a while; a sum without end may not
+            raise DimensionTooLarge(f"a sum of more than {MAX_STEPS} terms")
     return _checked(Dim({m: c for m, c in terms.items() if c}))
 
 
