@@ -17,7 +17,7 @@ from axon import syntax as S
 from axon import typed as T
 from axon.diagnostics import AxonError, Diagnostic, Edit, Label, Suggestion
 from axon.grammar.parse import parse
-from axon.loader import Loader
+from axon.loader import Loader, library_modules
 from axon.names import Symbol
 from axon.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, duplicate
 from axon.source import SourceFile, Span
@@ -81,6 +81,7 @@ class _Session:
         self.loader = loader
         self.modules = {} if modules is None else dict(modules)
         self.open: list[SourceFile] = []
+        self.declared: dict[str, set[str]] | None = None  # by each module of the standard library, once somebody asks
 
     def check(self, source: SourceFile) -> CheckedModule:
         if source in self.modules:
@@ -109,6 +110,7 @@ class _Session:
         if syntax_errors:  # names that failed to parse would be unknown everywhere
             return self._finish(source, checker, scope, (), imports)
         checker.importable = lambda name: isinstance(self.loader.find(name), SourceFile)
+        checker.library = self._library
         checker.later = {n: span for d in wanted if not isinstance(d, S.Sig | S.TypeDecl) for n, span in _binds(d)}
         decls: list[T.Decl] = []
         sigs = [d for d in wanted if isinstance(d, S.Sig)]
@@ -125,6 +127,17 @@ class _Session:
             decls += checker.declarations(Env(scope), [*mine, decl], top=True)
         self._lonely_sigs(checker, wanted, sigs)
         return self._finish(source, checker, scope, tuple(decls), imports)
+
+    def _library(self, name: str, at: Span) -> list[str]:
+        """The modules of the standard library that declare a value. They are parsed, not checked, when this is first asked."""
+        if self.declared is None:
+            self.declared = {}
+            for stem in library_modules():
+                source = self.loader.find(S.Name(stem, at))
+                if isinstance(source, SourceFile) and source not in self.open:
+                    decls = parse(source)[0].decls
+                    self.declared[stem] = {n for d in decls if isinstance(d, S.Fun | S.Val) for n in _names(d)}
+        return [stem for stem, names in self.declared.items() if name in names]
 
     def _lonely_sigs(self, checker: Declarations, wanted: list[S.Decl], sigs: list[S.Sig]) -> None:
         names = {n for d in wanted if not isinstance(d, S.Sig | S.TypeDecl) for n in _names(d)}

@@ -43,6 +43,11 @@ def stdlib_root() -> Path:
     return shipped if shipped.is_dir() else package.parent / "stdlib"
 
 
+def library_modules() -> list[str]:
+    """The names of the modules of the standard library."""
+    return sorted(_modules(stdlib_root()))
+
+
 class FileLoader:
     """A Loader over the file system; safe to share between threads.
 

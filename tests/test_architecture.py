@@ -36,7 +36,7 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.backend*", VOCABULARY | {"core", "core_print", "shapes.dimension", "shapes.contract", "shapes.relation"}),
     # Generalization is where the two stages of inference meet; the rest of `types` is blind to sizes.
     ("axon.types.generalize", VOCABULARY | {"syntax", "typed", "resolve", "shapes.*"}),
-    ("axon.types*", VOCABULARY | {"syntax", "typed", "resolve", "builtins", "grammar.parse", *DIMENSIONS}),
+    ("axon.types*", VOCABULARY | {"syntax", "typed", "resolve", "builtins", "grammar.parse", "grammar.mistakes", *DIMENSIONS}),
     ("axon.resolve", VOCABULARY | {"syntax", "types.type", *DIMENSIONS}),
     ("axon.typed", VOCABULARY | {"types.type", *DIMENSIONS}),
     ("axon.lower*", VOCABULARY | {"core", "typed", "builtins", "checker", "types.type", "types.unify", "shapes.*"}),

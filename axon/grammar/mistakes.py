@@ -58,3 +58,16 @@ IN_EXPRESSIONS = {
     "do": "a body follows `=>`",
     "begin": "an expression with declarations is `let … in … end`",
 }
+
+# Functions of other languages and of NumPy that are written differently here.
+VALUES = {
+    "mean": "a mean is `(sum i => x[i]) / cast f32 n`, for `(x : f32[n])`",
+    "len": "a size is a name in the annotation: `n` of `(x : f32[n])`",
+    "shape": "a size is a name in the annotation: `n` of `(x : f32[n])`",
+    "range": "the integers below n are `for i < n => i`",
+    "arange": "the integers below n are `for i < n => i`",
+    "zeros": "write `for i < n => 0.0`",
+    "ones": "write `for i < n => 1.0`",
+    "int": "to convert, write `cast i32 x`",
+    "float": "to convert, write `cast f32 x`",
+}

@@ -58,6 +58,7 @@ class Elaborator(ABC):
         self.ended: dict[str, Span] = {}  # indices of this declaration, most of them out of scope
         self.later: dict[str, Span] = {}  # what the rest of the file defines
         self.importable: Callable[[S.Name], bool] = lambda name: False  # whether there is a module of a name
+        self.library: Callable[[str, Span], list[str]] = lambda name, at: []  # modules of the standard library with a value
         self.consequences = 0  # uses of broken declarations, which were reported where they stand
         self.literals: list[tuple[int, Tensor, Span]] = []  # integer literals, whose values must fit their types
         self.coercions: list[tuple[Type, Type, Span]] = []

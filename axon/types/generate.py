@@ -39,6 +39,7 @@ from axon.types.type import (
     scalar,
 )
 from axon.types.unify import Mismatch
+from axon.types.unknown import unknown_value
 
 
 class Expressions(Comprehensions):
@@ -148,10 +149,7 @@ class Expressions(Comprehensions):
         if e.name in self.ended:
             where = Label(self.ended[e.name], "an index of this comprehension alone")
             return Diagnostic("AX0401", f"the index `{e.name}` has ended here", (label, where))
-        note = ""
-        if len(e.name) == 1:
-            note = f"a dimension is a value where an annotation names it: `(x : f32[{e.name}])`"
-        return unknown("value", e.name, e.span, env.scope.names(), note=note)
+        return unknown_value(e.name, e.span, env.scope, self.library(e.name, e.span))
 
     def _entity(self, env: Env, entity: Entity, name: str, at: Span, dims: tuple[S.Dim, ...] | None, span: Span) -> T.Expr:
         match entity:
