@@ -69,11 +69,12 @@ class Indexing(ABC):
 
     def instance(self, env: Env, target: Frame, instance: T.Instance) -> Frame:
         """The frame of a function's activation: its variables are what they are at this use."""
+        dims = {s: self.dim(env, d) for s, d in instance.dims.items()}
         return Frame(
             target.state,
             {**target.elements, **{s: self.element(env, e) for s, e in instance.elements.items()}},
             {**target.rows, **{s: self.shape(env, r) for s, r in instance.rows.items()}},
-            {**target.dims, **{s: self.dim(env, d) for s, d in instance.dims.items()}},
+            {**{s: d.substitute(dims) for s, d in target.dims.items()}, **dims},  # a `val` may name an instance of another function
         )
 
     def _element_of(self, env: Env, t: Type) -> Element:

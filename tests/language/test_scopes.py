@@ -35,3 +35,15 @@ def test_a_dimension_parameter_is_not_negative() -> None:
     assert m.f.signature == "sig f : f32[n] -> i32[n - 1] where n >= 1"
     with pytest.raises(axon.ShapeError):
         m.f(np.zeros(0, np.float32))
+
+
+def test_a_val_that_names_a_function_of_sizes() -> None:
+    m = axon.compile("""
+        fun length (x : f32[n]) = n
+        val count = length
+        fun outside (x : f32[n]) = count x
+        fun inside (x : f32[n]) = let val size = length in size x + size [| 1.0 |] end
+    """)
+    assert m.count(np.zeros(3, np.float32)) == 3
+    assert m.outside(np.zeros(4, np.float32)) == 4
+    assert m.inside(np.zeros(4, np.float32)) == 5
