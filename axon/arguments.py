@@ -222,6 +222,8 @@ def load_npy(path: str, argument: str) -> Array:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
         if "Object arrays" in reason:
             reason = "it holds pickled Python objects, which are never loaded"
+        if "max_header_size" in reason:
+            reason = "its header is too long for that of an array"
         raise _wrong(argument, 0, len(argument), f"cannot read `{path}`", reason) from None
     if of_dtype(array.dtype) is None and not (array.dtype.type is np.void and array.dtype.names is None):
         names = ", ".join(e.value for e in Element)

@@ -115,6 +115,9 @@ def _run(arguments: argparse.Namespace) -> int:
     from axon.arguments import parse_arguments
     from axon.call import Session
 
+    if arguments.out and not arguments.out.endswith((".npy", ".npz")):
+        note = "one array is written to a .npy file, several to a .npz file"
+        raise AxonError((Diagnostic("AX0508", f"`--out {arguments.out}` ends in neither .npy nor .npz", notes=(note,)),))
     path, name = _split(arguments.path)
     session = Session(_checked(path))
     callee = _chosen(session, path, name)

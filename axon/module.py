@@ -19,20 +19,28 @@ if TYPE_CHECKING:
 def load(path: str | os.PathLike[str]) -> Module:
     """The module in a file. Raises AxonError if it is wrong. Loading again sees what was edited in between."""
     shown = os.fspath(path)
+    _require_text("load", "a path", shown)
     return Module(_accepted(compiler.check(FileLoader(), shown)), shown)
 
 
 def compile(text: str) -> Module:
     """A module from its text, which may import from the standard library. Raises AxonError if it is wrong."""
+    _require_text("compile", "the text of a program", text)
     return Module(_accepted(compiler.check_text(text)), compiler.TEXT)
 
 
 def check(text: str) -> list[Diagnostic]:
     """What is wrong with a program, errors and warnings; never raises because of the text."""
+    _require_text("check", "the text of a program", text)
     try:
         return list(compiler.check_text(text).diagnostics)
     except AxonError as error:
         return list(error.diagnostics)
+
+
+def _require_text(function: str, what: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"axon.{function} takes {what}, a str, not {type(value).__name__}")
 
 
 def _accepted(checked: CheckedModule) -> CheckedModule:

@@ -9,6 +9,7 @@ import numpy as np
 from axon.element import of_dtype
 
 MAX_ITEMS = 1_000  # of an array shown in full
+WIDTH = 80  # of a line of numbers
 EDGE = 3  # items at either end of a dimension of a larger one
 
 
@@ -46,7 +47,18 @@ def _array(array: np.ndarray[Any, Any], short: bool, indent: int) -> str:
     items = ["…" if i is None else _array(array[i], short, indent + 3) for i in kept]
     if array.ndim > 1 and len(items) > 1:
         return "[| " + (",\n" + " " * (indent + 3)).join(items) + " |]"
-    return "[| " + ", ".join(items) + " |]" if items else "[| |]"
+    return f"[| {_filled(items, indent + 3)} |]" if items else "[| |]"
+
+
+def _filled(items: list[str], indent: int) -> str:
+    """Numbers with commas between them, as many on a line as fit; lines after the first are indented."""
+    lines: list[str] = []
+    for item in items:
+        if lines and indent + len(lines[-1]) + len(", ") + len(item) + len(" |]") <= WIDTH:
+            lines[-1] += f", {item}"
+        else:
+            lines.append(item)
+    return (",\n" + " " * indent).join(lines)
 
 
 def _number(array: np.ndarray[Any, Any]) -> str:

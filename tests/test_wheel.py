@@ -54,6 +54,10 @@ def test_the_pages(installed: Path, tmp_path: Path) -> None:
     assert explained.stdout.startswith("# AX0301: these sizes cannot agree\n")
 
 
+def test_its_types_are_seen(installed: Path) -> None:
+    assert (installed / "axon" / "py.typed").is_file()
+
+
 def test_nothing_else(installed: Path) -> None:
     assert {path.name for path in installed.iterdir()} <= {"axon", f"axon-{_version()}.dist-info"}
 

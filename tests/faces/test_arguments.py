@@ -93,6 +93,9 @@ def test_bad_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.save("short.npy", np.ones(1000))
     Path("short.npy").write_bytes(Path("short.npy").read_bytes()[:200])
     Path("folder.npy").mkdir()
+    header = b"{" + b" " * 20_000 + b"}"
+    Path("long.npy").write_bytes(b"\x93NUMPY\x02\x00" + len(header).to_bytes(4, "little") + header)
+    assert "header is too long" in refused("x=long.npy")
     assert "pickled" in refused("x=objects.npy")
     for name in ("raw", "empty", "complex", "text", "short", "folder", "missing"):
         refused(f"x={name}.npy")

@@ -186,6 +186,14 @@ def test_the_only_function_needs_no_name(axon_cli: Cli, here: Path) -> None:
     assert axon_cli("run", "one.axon", "x=2.0").out == "4.0 : f32\n"
 
 
+def test_long_results_are_wrapped(axon_cli: Cli, here: Path) -> None:
+    (here / "run.axon").write_text(RUN)
+    lines = axon_cli("run", "run.axon:double", "x=[" + ",".join(["12345.5"] * 40) + "]").out.splitlines()
+    assert len(lines) > 4
+    assert all(60 < len(line) <= 80 and line.startswith(("[| 24691.0,", "   24691.0,")) for line in lines[:-1])
+    assert axon_cli("run", "run.axon:double", "x=arange(f32[2, 40])").out.count("[|") == 3
+
+
 def test_out(axon_cli: Cli, here: Path) -> None:
     (here / "run.axon").write_text(RUN)
     ran = axon_cli("run", "run.axon:double", "x=[1.0, 2.0]", "--out", "y.npy")
@@ -201,6 +209,7 @@ def test_out(axon_cli: Cli, here: Path) -> None:
     assert "AX0508" in axon_cli("run", "run.axon:pair", "--out", "p.npy").out
     assert "AX0508" in axon_cli("run", "run.axon:double", "x=1", "--out", "p.npz").out
     assert "AX0408" in axon_cli("run", "run.axon:double", "x=1", "--out", "no/such/y.npy").out
+    assert "ends in neither .npy nor .npz" in axon_cli("run", "run.axon:double", "x=1", "--out", "p.txt").out
     assert sorted(os.listdir()) == ["p.npz", "run.axon", "s.npz", "y.npy"]
 
 

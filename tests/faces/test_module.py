@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,12 @@ def test_errors_of_programs(tmp_path: Path) -> None:
     assert axon.check("fun f x = x") == []
     assert [d.code for d in axon.check("fun f x = y")] == ["AX0401"]
     assert axon.compile("fun f g x = g -x\n").f  # a warning
+
+
+@pytest.mark.parametrize(("function", "value"), [(f, v) for f in (axon.load, axon.compile, axon.check) for v in (3, None, b"a")])
+def test_what_is_not_text_is_a_type_error(function: Callable[[object], object], value: object) -> None:
+    with pytest.raises(TypeError):
+        function(value)
 
 
 @pytest.mark.parametrize("text", ["", "\0", "\ud800", "(" * 100_000, "fun f x = " + "-" * 100_000 + "x", "(*" * 50_000, "\ufeff"])
