@@ -176,11 +176,18 @@ class Evaluator(Indexing):
     # ── application ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _call(self, env: Env, e: T.Call, c: Context) -> Value:
-        arguments = [self.eval(env, a, c) for a in e.arguments]  # first: they open sizes that the function's dimensions may be
+        # Data first, functions last: data open sizes that the dimensions of functions may be.
+        order = sorted(range(len(e.arguments)), key=lambda n: self._is_function(env, e.arguments[n]))
+        found = {n: self.eval(env, e.arguments[n], c) for n in order}
+        arguments = [found[n] for n in range(len(e.arguments))]
         f = self.eval(env, e.function, c)
         if self._lifts(env, e, arguments):
             return self._lifted(f, arguments, c, e.span)
         return self.apply(f, arguments, c, e.span)
+
+    @staticmethod
+    def _is_function(env: Env, e: T.Expr) -> bool:
+        return isinstance(env.frame.state.prune(e.type), Function)
 
     def _lifts(self, env: Env, e: T.Call, arguments: list[Value]) -> bool:
         """Whether a function of scalars is applied to tensors."""

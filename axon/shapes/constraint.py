@@ -103,4 +103,5 @@ class Obligation:
     context: Context
     reason: Reason
     use: Use | None = None
+    sized: bool = False  # a size of a type depends on it, so it cannot be left to run time
     subject: tuple[tuple[str, Dim], ...] = ()

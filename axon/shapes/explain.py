@@ -47,6 +47,12 @@ def explain(trouble: Trouble, problem: Problem, words: Words) -> Diagnostic:
         case Refuted():
             return _refuted(trouble, problem, words)
         case Unprovable(obligation, relation):
+            if obligation.sized:
+                note = f"it needs {_plainly(relation, words)}, which is known only when the program runs"
+                label = Label(obligation.reason.span, "this size could be negative")
+                help_ = Suggestion("make it a size that is never negative: `max 0 (…)`")
+                message = "a size that depends on one that only the data decide cannot be proved to be a size"
+                return Diagnostic("AX0307", message, (label,), (note,), (help_,))
             message = "a contract on a size that only the data decide cannot be proved"
             label = Label(obligation.reason.span, obligation.reason.text)
             shown = _plainly(relation, words)

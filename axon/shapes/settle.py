@@ -223,7 +223,7 @@ class _Settler:
         text = f"the largest range of `{r.symbol.name}` that stays inside `{use.base}`"
         self._decide(r, extent, Reason(use.span, text))
         need = f"`{use.base}` must be large enough for this: {{}}"
-        self.out.owed.append(Obligation(self._not_negative(extent), Context(), Reason(use.span, need)))
+        self.out.owed.append(Obligation(self._not_negative(extent), Context(), Reason(use.span, need), sized=True))
         return True
 
     @staticmethod
@@ -370,7 +370,7 @@ class _Settler:
         facts = self.facts.assume(*bounds, *(r for r, _ in self.out.contract))
         blamed: set[int] = set()
         for obligation in [*self.p.obligations, *owed]:
-            if obligation.reason.span.start in blamed and any(isinstance(t, Refuted) for t in self.out.troubles):
+            if obligation.reason.span.start in blamed:
                 continue
             before = len(self.out.troubles)
             try:
@@ -413,7 +413,7 @@ class _Settler:
         if relation.op in ("=", "<>") and needed & ranges.keys():
             return
         worst = self._worst(relation, ranges, context)
-        if obligation.subject and worst is not None and worst.variables & self.p.data and not self._proved(worst, facts):
+        if (obligation.subject or obligation.sized) and worst is not None and worst.variables & self.p.data and not self._proved(worst, facts):
             self.out.troubles.append(Unprovable(obligation, worst))
             return
         if worst is None or worst.variables & self.p.data or worst.variables & ranges.keys():

@@ -158,7 +158,7 @@ class Comprehensions(Annotations):
                         r = self._bind_index(inner, name, binder.span, extent)
                         if r.stated and makes_dimensions:
                             text = f"the range of `{name}` cannot be negative: {{}}"
-                            self.oblige(Relation(r.extent, ">=", Dim.of(0)), env.context, Reason(group.span, text))
+                            self.oblige(Relation(r.extent, ">=", Dim.of(0)), env.context, Reason(group.span, text), sized=True)
                         inner = inner.indexed(((r.symbol, r.extent),), inner.scope)
                         binders.append(T.Indices((r.symbol,), (r.extent,)))
                         items.append(r.extent)
@@ -532,7 +532,7 @@ class Comprehensions(Annotations):
                 case T.Slice():
                     assert len(item) == 1
                     assert isinstance(item[0], Dim)
-                    kept.append(self._slice(context, subscript, item[0], written.span, name, axis))
+                    kept.append(self._slice(context, subscript, item[0], written.span, name, axis, default is not None))
                 case T.Keep():
                     kept.extend(item)
                 case T.Run():
@@ -567,17 +567,13 @@ class Comprehensions(Annotations):
             return [*((i,) for i in shape[:n]), middle, *((i,) for i in shape[len(shape) - after :])]
         return fresh_
 
-    def _slice(self, context: Context, s: T.Slice, size: Dim, span: Span, name: str, axis: int) -> Dim:
-        """The length of a slice; start <= stop <= size are obligations, and so is a positive step."""
+    def _slice(self, context: Context, s: T.Slice, size: Dim, span: Span, name: str, axis: int, padded: bool) -> Dim:
+        """The length of a slice; start <= stop <= size are obligations (of a padded one start <= stop), and so is a positive step."""
         stop = size if s.stop is None else s.stop
         words = f"the slice of dimension {axis} of `{name}` needs {{}}"
-        for relation in (
-            Relation(s.start, ">=", Dim.of(0)),
-            Relation(s.start, "<=", stop),
-            Relation(stop, "<=", size),
-            Relation(s.step, ">=", Dim.of(1)),
-        ):
-            self.oblige(relation, context, Reason(span, words))
+        inside = () if padded else (Relation(s.start, ">=", Dim.of(0)), Relation(stop, "<=", size))
+        for relation in (*inside, Relation(s.start, "<=", stop), Relation(s.step, ">=", Dim.of(1))):
+            self.oblige(relation, context, Reason(span, words), sized=True)
         length = dim_sum((stop, -s.start))
         extent = length if s.step.constant == 1 else (length + s.step - 1) // s.step
         indices = {i for i, _ in context.indices}

@@ -285,6 +285,9 @@ class Declarations(Generalization):
         if groups and not isinstance(d.params[0], S.DimParams):
             label = Label(groups[0].span, "after another parameter")
             self.report(Diagnostic("AX0212", "dimension parameters stand before the others", (label,)))
+        if len(groups) > 1:
+            label = Label(groups[1].span, "a second group")
+            self.report(Diagnostic("AX0212", "dimension parameters stand in one group: `{a, b}`", (label,)))
         written: S.Type | None = sig.type if sig is not None else None
         names = [n for g in groups for n in g.names]
         while isinstance(written, S.TypeDimFun):

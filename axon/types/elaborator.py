@@ -98,9 +98,9 @@ class Elaborator(ABC):
         if left != right:
             self.state.equals.append(Equal(left, right, reason))
 
-    def oblige(self, relation: Relation, context: Context, reason: Reason) -> None:
+    def oblige(self, relation: Relation, context: Context, reason: Reason, sized: bool = False) -> None:
         if relation.trivial is not True:
-            self.state.obligations.append(Obligation(relation, context, reason))
+            self.state.obligations.append(Obligation(relation, context, reason, sized=sized))
 
     def as_tensor(self, t: Type, span: Span, text: str = "a tensor is needed here") -> Tensor | None:
         """The type as a tensor's, made one if nothing is known of it; None (after a report, or of poison) if it is another."""
