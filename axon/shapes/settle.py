@@ -340,7 +340,9 @@ class _Settler:
                 self.out.troubles.append(Clash(equals, relation, "named"))
         for relation, reasons in self.solution.conditions:
             equals = tuple(r for r in reasons if isinstance(r, Equal))
-            if relation.variables & self.p.data:
+            if relation.variables & self.p.data and relation.op == ">=" and equals:  # a size that was solved for
+                self.out.owed.append(Obligation(relation, Context(), equals[-1].reason, sized=True))
+            elif relation.variables & self.p.data:
                 self.out.troubles.append(Clash(equals, relation, "data"))
             elif relation.op == ">=" and self._impossible(relation, self.facts):
                 reason = equals[-1].reason if equals else self.p.equals[-1].reason
