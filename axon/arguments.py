@@ -27,12 +27,14 @@ _NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|inf\b|nan\b)"
 _TOKEN = re.compile(rf"\s*(?:(?P<number>{_NUMBER})|(?P<name>[^\W\d]\w*)|(?P<mark>[][(){{}},=]))")
 
 
-def parse_arguments(texts: list[str], seed: int) -> dict[str, Any]:
+def parse_arguments(texts: list[str], seed: int | None) -> dict[str, Any]:
     """`NAME=VALUE` texts as Python values by name; `p.w=…` and `p.b=…` make one dict. Raises AxonError.
+
+    Without a seed only types and sizes are wanted: arrays that are asked for by their shape hold zeros, and take no memory.
 
     A parameter without a name of its own is given by its position, `2=VALUE`, and called as messages call it: `argument 2`.
     """
-    rng = np.random.default_rng(seed)
+    rng = None if seed is None else np.random.default_rng(seed)
     out: dict[str, Any] = {}
     for text in texts:
         name, equals, _ = text.partition("=")
@@ -63,7 +65,7 @@ class _Reader:
 
     text: str
     at: int
-    rng: np.random.Generator
+    rng: np.random.Generator | None
 
     def whole(self) -> Any:
         rest = self.text[self.at :].strip()
@@ -147,7 +149,7 @@ class _Reader:
         count = 1
         for size in shape:
             count *= size
-        if count * element.dtype.itemsize > MAX_BYTES:
+        if self.rng is not None and count * element.dtype.itemsize > MAX_BYTES:
             raise _wrong(self.text, start, self.at, f"an array of {count:,} elements is too large")
         if len(shape) > 64:
             raise _wrong(self.text, start, self.at, f"an array of {len(shape)} dimensions; NumPy has at most 64")
@@ -157,6 +159,8 @@ class _Reader:
             message = f"`{name}` makes floats, and {element.value} is not one"
             raise _wrong(self.text, start, self.at, message, help="randint(i32[32], 10) makes integers")
         try:
+            if self.rng is None:
+                return np.broadcast_to(np.zeros((), element.dtype), tuple(shape))
             made = maker.make(self.rng, tuple(shape), *extra)
             return np.asarray(made).astype(element.dtype)
         except (ValueError, OverflowError, MemoryError) as error:

@@ -6,19 +6,22 @@ What the Python API and `axon run` share. A Session is safe to use from several 
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
-from axon.diagnostics import AxonError, Diagnostic, Label, Suggestion
+from axon.diagnostics import AxonError, Diagnostic, Label, ShapeError, Suggestion
 from axon.nearest import nearest
 from axon.source import Span
 
 if TYPE_CHECKING:
     from axon import core
+    from axon.backend.runtime import Executable
     from axon.checker import CheckedModule
+    from axon.names import Symbol
     from axon.types.type import Scheme, Type
     from axon.values import Wanted
 
@@ -52,6 +55,7 @@ class Session:
         self.checked = checked
         self._lock = Lock()  # held while a specialization is made, so that it is made once
         self._programs: dict[tuple[Any, ...], core.Program] = {}
+        self._executables: dict[tuple[Any, ...], Executable] = {}
         self._callees: dict[str, Callee] = {}
 
     def callee(self, name: str) -> Callee:
@@ -70,40 +74,79 @@ class Session:
         *,
         numbers: bool = True,
     ) -> Any:
-        """The result as a Python value; scalars as Python numbers, or with `numbers=False` as arrays of rank 0."""
+        """The result as a Python value; scalars as Python numbers, or with `numbers=False` as arrays of rank 0.
+
+        Without a target it is computed where the arguments are: on the GPU if they are PyTorch tensors there.
+        """
+        from axon import values
+
+        check_target(callee, target)
+        explicit = check_sizes(callee, sizes)
+        given = arguments(callee, args, kwargs or {})
+        if target == "cuda" or (target is None and any(x.is_cuda for value in given for x in values.tensors(value))):
+            return self._launch(callee, explicit, given)
+        program, inputs, _ = self._bound(callee, explicit, given)
+        run = compiler.simulate if target == "simulate" else compiler.run
+        with _in_call(callee):
+            results = run(program, inputs, explicit)
+        return values.assemble(program.result, list(map(values.number if numbers else values.array, results)))
+
+    def program(self, callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) -> core.Program:
+        """The specialization for these arguments."""
+        return self._specialize(callee, arguments(callee, args, kwargs))[1]
+
+    def example(self, callee: Callee, sizes: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[core.Program, dict[Symbol, int]]:
+        """The specialization for these arguments, and the value of every dimension in it. Raises what a call raises for sizes."""
+        program, _, bound = self._bound(callee, check_sizes(callee, sizes), arguments(callee, (), kwargs))
+        return program, bound
+
+    def _launch(self, callee: Callee, explicit: list[int], given: list[Any]) -> Any:
+        """The result as PyTorch tensors, which may still be computed when this returns."""
+        from axon import values
+
+        program, _, _ = self._bound(callee, explicit, list(map(values.stand_in, given)))
+        flat = values.flatten(program.params, given)
+        device = next((x.device for x in values.tensors(tuple(given)) if x.is_cuda), None)
+        for path, value in flat.values():
+            if not any(x.device == device for x in values.tensors(value)):
+                compiler.require_gpu()
+                raise _elsewhere(callee, path, value, device)
+        if device is None:
+            compiler.require_gpu()
+            raise wrong(callee, "AX0505", f"`{callee.name}` takes no tensors that could say on which GPU to run")
+        with _in_call(callee):
+            executable = self._executable(program, device)
+            results = compiler.launch(executable, [flat[i][1] for i in range(len(flat))], explicit)
+        return values.assemble(program.result, results)
+
+    def _executable(self, program: core.Program, device: Any) -> Executable:
+        key = (id(program), device)  # specializations live as long as the session
+        with self._lock:
+            if key not in self._executables:
+                self._executables[key] = compiler.executable(program)
+            return self._executables[key]
+
+    def _bound(self, callee: Callee, explicit: list[int], given: list[Any]) -> tuple[core.Program, list[Any], dict[Symbol, int]]:
+        """The specialization for these arguments, its inputs, and its dimensions: the contract holds."""
         from axon import values
         from axon.broken import contract_error, spans
         from axon.shapes.contract import ContractBroken
         from axon.types.show import dimension_names
 
-        check_target(callee, target)
-        explicit = check_sizes(callee, sizes)
-        matched, program = self._specialize(callee, args, kwargs or {})
+        matched, program = self._specialize(callee, given)
         flat = values.flatten(program.params, matched)
         inputs = [flat[i][1] for i in range(len(program.inputs))]
         shapes = [array.shape for array in inputs]
         try:
-            program.contract.bind(explicit, shapes)
+            return program, inputs, program.contract.bind(explicit, shapes)
         except ContractBroken as broken:
             where = spans((p.name, p.span) for p in callee.parameters)
             names = dimension_names(self.checked.state, callee.scheme)
-            raise contract_error(
-                callee.name, broken, program.contract, explicit, shapes, where, callee.signature, names
-            ) from None
-        try:
-            results = compiler.run(program, inputs, explicit)
-        except AxonError as error:  # of data: an index, integer arithmetic, a coercion
-            raise type(error)(tuple(_in_call(d, callee) for d in error.diagnostics)) from None
-        return values.assemble(program.result, results, numbers=numbers)
+            raise contract_error(callee.name, broken, program.contract, explicit, shapes, where, callee.signature, names) from None
 
-    def program(self, callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) -> core.Program:
-        """The specialization for these arguments."""
-        return self._specialize(callee, args, kwargs)[1]
-
-    def _specialize(self, callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], core.Program]:
+    def _specialize(self, callee: Callee, given: list[Any]) -> tuple[list[Any], core.Program]:
         from axon import values
 
-        given = arguments(callee, args, kwargs)
         matched = values.Matcher(callee.name, callee.scheme).match(list(callee.parameters), given)
         key = (callee.name, *map(values.form, matched))
         with self._lock:
@@ -191,11 +234,9 @@ def check_sizes(callee: Callee, sizes: Sequence[Any]) -> list[int]:
 
 
 def check_target(callee: Callee, target: str | None) -> None:
-    """Only the interpreter is built so far."""
-    if target in (None, "cpu"):
+    """Raises AxonError for a target that does not exist."""
+    if target is None or target in TARGETS:
         return
-    if target in TARGETS:
-        raise wrong(callee, "AX0601", f"this build of Axon has no target `{target}`", "`cpu` is the only one")
     near = nearest(str(target), TARGETS)
     help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
     raise wrong(callee, "AX0601", f"there is no target {_short(target)}", f"the targets are {_listed(TARGETS)}", help=help)
@@ -210,9 +251,27 @@ def wrong(
     return AxonError((Diagnostic(code, message, labels, (*notes, callee.signature), help),))
 
 
-def _in_call(diagnostic: Diagnostic, callee: Callee) -> Diagnostic:
-    labels = diagnostic.labels or ((Label(callee.span),) if callee.span else ())
-    return replace(diagnostic, message=f"{diagnostic.message}, in a call of `{callee.name}`", labels=labels)
+def _elsewhere(callee: Callee, path: str, value: Any, device: Any) -> AxonError:
+    """An argument that does not lie on the GPU where the others do."""
+    from axon import values
+
+    where = f" on {device}" if device is not None else " on a GPU"
+    found = next((f"one on {x.device}" for x in values.tensors(value)), values.describe(value))
+    help = Suggestion('move it there with torch.as_tensor(…, device="cuda"), or run with target="cpu" or "simulate"')
+    return wrong(callee, "AX0505", f"`{path}` must be a PyTorch tensor{where} to run on `cuda`, not {found}", help=(help,))
+
+
+@contextmanager
+def _in_call(callee: Callee) -> Iterator[None]:
+    """Errors of data (an index, integer arithmetic, a coercion) and of backends say which call they are of."""
+    try:
+        yield
+    except AxonError as error:
+        labels = (Label(callee.span),) if callee.span else ()
+        named = [
+            replace(d, message=f"{d.message}, in a call of `{callee.name}`", labels=d.labels or labels) for d in error.diagnostics
+        ]
+        raise (ShapeError if isinstance(error, ShapeError) else AxonError)(tuple(named)) from None
 
 
 def _listed(names: Sequence[str]) -> str:

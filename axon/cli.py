@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,12 @@ from axon.diagnostics import AxonError, Diagnostic, Suggestion
 from axon.loader import SUFFIX, FileLoader
 
 if TYPE_CHECKING:
-    from axon import syntax
+    from axon import core, syntax
     from axon.call import Callee, Session
     from axon.checker import CheckedModule
+    from axon.names import Symbol
 
-STAGES = ("ast", "types", "core")
-LATER_STAGES = ("tile", "roles", "barriers", "kernel", "ptx", "sass")
+STAGES = ("ast", "types", "core", *compiler.KERNEL_STAGES)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -136,9 +137,12 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _emit(arguments: argparse.Namespace) -> int:
     if arguments.stage not in STAGES:
-        kind = "this build of Axon has" if arguments.stage in LATER_STAGES else "there is"
-        note = f"the stages of this build are {', '.join(STAGES)}"
-        raise AxonError((Diagnostic("AX0602", f"{kind} no stage `{arguments.stage}`", notes=(note,)),))
+        from axon.nearest import nearest
+
+        near = nearest(arguments.stage, STAGES)
+        help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
+        note = f"the stages are {', '.join(STAGES)}"
+        raise AxonError((Diagnostic("AX0602", f"there is no stage `{arguments.stage}`", notes=(note,), suggestions=help),))
     path, name = _split(arguments.path)
     if arguments.stage == "ast":
         from axon.dump import outline
@@ -159,16 +163,46 @@ def _emit(arguments: argparse.Namespace) -> int:
             _require(checked, path, name)
         _print_types(checked, name)
         return 0
-    from axon.arguments import parse_arguments
     from axon.call import Session
-    from axon.core_print import print_program
 
     session = Session(checked)
     callee = _chosen(session, path, name)
-    given = parse_arguments(arguments.arguments, arguments.seed)
-    lowered = session.program(callee, (), given) if given else compiler.lower(checked, callee.name, None)
-    print(print_program(lowered).rstrip())
+    if arguments.stage == "core":
+        from axon.arguments import parse_arguments
+        from axon.core_print import print_program
+
+        given = parse_arguments(arguments.arguments, seed=None)
+        lowered = session.program(callee, (), given) if given else compiler.lower(checked, callee.name, None)
+        print(print_program(lowered).rstrip())
+    else:
+        print(_of_kernels(session, callee, arguments, lambda *example: compiler.emit(example[0], arguments.stage, example[1])))
     return 0
+
+
+def _of_kernels(
+    session: Session,
+    callee: Callee,
+    arguments: argparse.Namespace,
+    phase: Callable[[core.Program, dict[Symbol, int] | None], str],
+) -> str:
+    """What a phase says of a function's kernels, for the arguments given, else for general ones at typical sizes."""
+    from axon.arguments import parse_arguments
+
+    given = parse_arguments(arguments.arguments, seed=None)
+    sizes = [given.pop(size) for size in callee.dimensions if size in given]
+    if given or sizes:
+        return phase(*session.example(callee, sizes, given)).rstrip()
+    try:
+        return phase(compiler.lower(session.checked, callee.name, None), None).rstrip()
+    except AxonError as error:
+        general = callee.scheme.elements or callee.scheme.rows
+        if not general or {d.code for d in error.diagnostics} != {"AX0603"}:
+            raise
+        note = "without arguments, element types are `f32` where any would do, and tensors have no further dimensions"
+        help = Suggestion(f"give arguments, as in `{callee.parameters[0].name}=randn(bf16[4096, 4096])`")
+        notes = (note, callee.signature)
+        asking = [replace(d, notes=(*d.notes, *notes), suggestions=(*d.suggestions, help)) for d in error.diagnostics]
+        raise AxonError(tuple(asking)) from None
 
 
 def _fmt(arguments: argparse.Namespace) -> int:
@@ -223,10 +257,14 @@ def _explain(arguments: argparse.Namespace) -> int:
     from axon.codes import all_codes, page
     from axon.nearest import nearest
 
-    code = arguments.code.upper()
     if ":" in arguments.code or arguments.code.endswith(SUFFIX):
-        note = "kernels are explained by builds that make them; `axon explain AX0301` explains a code"
-        raise AxonError((Diagnostic("AX0602", "this build of Axon makes no kernels to explain", notes=(note,)),))
+        from axon.call import Session
+
+        path, name = _split(arguments.code)
+        session = Session(_checked(path))
+        print(_of_kernels(session, _chosen(session, path, name), arguments, compiler.explain))
+        return 0
+    code = arguments.code.upper()
     text = page(code) if code in all_codes() else None
     if text is None:
         near = nearest(code, all_codes())
@@ -417,7 +455,7 @@ def _parser() -> argparse.ArgumentParser:
     run = add("run", _run, "call a function and print or save its result")
     run.add_argument("path", metavar="PATH[:NAME]")
     add_call(run)
-    run.add_argument("--target", metavar="TARGET", help="where to run: cpu")
+    run.add_argument("--target", metavar="TARGET", help="where to run: cpu (default), or simulate: its GPU kernels, on the CPU")
     run.add_argument("--out", metavar="FILE", help="save the result: .npy, or .npz for several arrays")
 
     emit = add("emit", _emit, "print what a phase of the compiler makes")
@@ -433,8 +471,9 @@ def _parser() -> argparse.ArgumentParser:
     test.add_argument("paths", nargs="+", metavar="PATH", help="files, or directories of .axon files")
     test.add_argument("--format", choices=formats, default="text")
 
-    explain = add("explain", _explain, "explain a code, such as AX0301")
-    explain.add_argument("code", metavar="CODE")
+    explain = add("explain", _explain, "explain a code such as AX0301, or how a function becomes GPU kernels")
+    explain.add_argument("code", metavar="CODE|PATH[:NAME]")
+    add_call(explain)
     return parser
 
 

@@ -34,9 +34,10 @@ CALL_CODES = {
     "AX0509": "a doctest failed",
 }
 BACKEND_CODES = {
-    "AX0601": "this build has no such target",
-    "AX0602": "this build has no such stage",
+    "AX0601": "no such target",
+    "AX0602": "no such stage",
     "AX0603": "no GPU kernel for this yet",
+    "AX0604": "the GPU path lacks something on this machine",
 }
 
 

@@ -1,6 +1,6 @@
 """The pipeline, and the only module that knows every phase.
 
-    load -> parse -> check -> lower -> run
+    load -> parse -> check -> lower -> run, simulate, launch
 
 Each phase runs with room for deep recursion (the parser bounds how deeply a program nests), and behind a last guard: an exception
 that is not meant for the user is a bug in Axon, and becomes the diagnostic AX0001. With AXON_DEBUG=1 it stays a traceback. With
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -22,10 +22,13 @@ from axon.source import SourceFile
 
 if TYPE_CHECKING:
     from axon import core, syntax
+    from axon.backend.runtime import Executable
     from axon.checker import CheckedModule
     from axon.lower import ArgumentType
+    from axon.names import Symbol
 
 RECURSION_LIMIT = 10_000  # programs of 400 levels need 4,000; more would risk the stack of C
+KERNEL_STAGES = ("tile", "roles", "barriers", "kernel", "sass")
 TEXT = "<text>"  # what messages call a program that comes from memory
 
 
@@ -69,6 +72,54 @@ def run(program: core.Program, inputs: Sequence[Any], explicit: Sequence[int]) -
         from axon.interpret import run as phase
 
         return phase(program, inputs, explicit)
+
+
+def simulate(program: core.Program, inputs: Sequence[Any], explicit: Sequence[int]) -> list[Any]:
+    """The results of a core program's GPU kernels, proved and then run on the CPU, on arrays that satisfy its contract."""
+    with _phase("simulating"):
+        from axon.backend.simulated import run as phase
+
+        return phase(program, inputs, explicit)
+
+
+def require_gpu() -> None:
+    """Raises AxonError that says what this machine lacks to run kernels."""
+    with _phase("looking for a GPU"):
+        from axon.backend.needs import gpu
+
+        gpu()
+
+
+def executable(program: core.Program) -> Executable:
+    """A core program's kernels on one device, to be built when they are first launched."""
+    with _phase("making kernels"):
+        from axon.backend.runtime import Executable
+
+        return Executable(program)
+
+
+def launch(executable: Executable, tensors: Sequence[Any], explicit: Sequence[int]) -> list[Any]:
+    """The results of a core program on PyTorch tensors that satisfy its contract; perhaps not yet computed."""
+    with _phase("launching kernels"):
+        from axon.backend.arrays import call as phase
+
+        return phase(executable, tensors, explicit)
+
+
+def emit(program: core.Program, stage: str, sizes: Mapping[Symbol, int] | None) -> str:
+    """One of KERNEL_STAGES for each kernel of a core program, at these sizes; None stands for typical ones. Needs no GPU."""
+    with _phase("making kernels"):
+        from axon.backend.show import show as phase
+
+        return phase(program, stage, sizes)
+
+
+def explain(program: core.Program, sizes: Mapping[Symbol, int] | None) -> str:
+    """Why the kernels of a core program are mapped as they are, at these sizes; None stands for typical ones. Needs no GPU."""
+    with _phase("making kernels"):
+        from axon.backend.show import explain as phase
+
+        return phase(program, sizes)
 
 
 def format_text(source: SourceFile) -> str:

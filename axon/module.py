@@ -89,7 +89,8 @@ class Function:
     """A declaration that is called with NumPy arrays, numbers, tuples and dicts, by position or by the parameters' names.
 
     `f[8, 4](x)` gives dimension parameters. A call raises ShapeError where a size or a rank breaks the contract, and AxonError
-    for other arguments that do not fit. `target` is where it runs; this build knows "cpu".
+    for other arguments that do not fit. `target` is where it runs: "cpu"; "simulate", its GPU kernels on the CPU; "cuda", on
+    PyTorch tensors of one GPU. By default it runs where the arguments are.
     """
 
     __slots__ = ("__weakref__", "_callee", "_session", "_sizes")

@@ -7,7 +7,8 @@ one that the signature wants, else that of other arguments that share its type v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -227,6 +228,35 @@ def weak_array(value: Any) -> Array | None:
     return array if array.dtype.kind in "bf" or array.dtype == np.int64 else None
 
 
+# ── tensors of PyTorch, which is never imported here: where there is a tensor, it is loaded ─────────────────────────────────
+
+
+def tensors(value: Any) -> Iterator[Any]:
+    """The PyTorch tensors in an argument."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    if isinstance(value, tuple | Mapping):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from tensors(item)
+    elif isinstance(value, torch.Tensor):
+        yield value
+
+
+def stand_in(value: Any) -> Any:
+    """The argument with every PyTorch tensor replaced by an array of its element type and shape, which takes no memory."""
+    if isinstance(value, tuple):
+        return tuple(map(stand_in, value))
+    if isinstance(value, Mapping):
+        return {name: stand_in(item) for name, item in value.items()}
+    if not any(tensors(value)):
+        return value
+    name = str(value.dtype).rpartition(".")[2]
+    element = next((e for e in Element if e.dtype.name == name), None)
+    # Of a type that Axon lacks, the tensor itself stands: matching names it.
+    return value if element is None else np.broadcast_to(np.zeros((), element.dtype), tuple(value.shape))
+
+
 def viewed(array: Array, element: t.ElementType | None) -> Array:
     """NumPy files keep bf16 and the 8-bit floats as raw bytes: give those their element type back, without a copy."""
     if array.dtype.type is not np.void or array.dtype.names is not None:
@@ -330,15 +360,25 @@ def flatten(params: tuple[core.Param, ...], values: Iterable[Any]) -> dict[int, 
     return out
 
 
-def assemble(structure: core.Structure, results: list[Array], *, numbers: bool) -> Any:
-    """Results as Python values. With `numbers`, scalars are Python numbers, else arrays of rank 0."""
+def assemble(structure: core.Structure, results: Sequence[Any]) -> Any:
+    """Results as a Python value."""
     match structure:
         case core.Leaf(position=position):
-            array = np.asarray(results[position])
-            if array.ndim or not numbers:
-                return array
-            return array.item() if array.dtype.kind != "V" else float(array)
+            return results[position]
         case core.TupleOf(items=items):
-            return tuple(assemble(item, results, numbers=numbers) for item in items)
+            return tuple(assemble(item, results) for item in items)
         case core.RecordOf(fields=fields):
-            return {name: assemble(item, results, numbers=numbers) for name, item in fields}
+            return {name: assemble(item, results) for name, item in fields}
+
+
+def array(result: Any) -> Array:
+    """A result as an array, also if NumPy made a scalar of it."""
+    return np.asarray(result)
+
+
+def number(result: Any) -> Any:
+    """A result as an array, or as the Python number that one of rank 0 holds."""
+    array = np.asarray(result)
+    if array.ndim:
+        return array
+    return array.item() if array.dtype.kind != "V" else float(array)

@@ -1,6 +1,6 @@
 """Calls with PyTorch tensors: described where they lie, results allocated beside them, launched on their current stream.
 
-The library is found through the tensors themselves; nothing here imports it.
+Nothing here imports the library: where there is a tensor, it is loaded.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from axon.backend.fuse import Unsupported
+from axon.backend.needs import gpu
 from axon.backend.runtime import Executable, Tensor
 from axon.element import Element
 
@@ -21,25 +22,38 @@ _TORCH = {
 
 
 def call(executable: Executable, arguments: Sequence[Any], explicit: Sequence[int] = ()) -> list[Any]:
-    """The results of a program on CUDA tensors of PyTorch, in the order of its block, made but perhaps not yet computed.
+    """The results of a program on PyTorch tensors of one GPU, in the order of its block, made but perhaps not yet computed.
 
-    Raises what the contract raises for wrong sizes, and `Unsupported` for what has no kernel.
+    An executable keeps what it loaded, and so serves one GPU alone.
+
+    Results are fresh tensors, without gradients. Raises what the contract raises for wrong sizes, `Unsupported` for what has no
+    kernel, `Missing` for another kind of GPU, and MemoryError where the results find no room.
     """
     program = executable.program
     sizes = program.contract.bind(explicit, [tuple(x.shape) for x in arguments])
-    torch = sys.modules[type(arguments[0]).__module__.partition(".")[0]]
+    torch = sys.modules["torch"]
     device = arguments[0].device
     if device.type != "cuda" or any(x.device != device for x in arguments):
         raise Unsupported("the arguments are not on one CUDA device")
+    gpu(device.index, executable.target)
     tensors = {v.symbol: describe(x, v.element) for v, x in zip(program.inputs, arguments, strict=True)}
     held = {v.symbol: x for v, x in zip(program.inputs, arguments, strict=True)}
     for value in executable.values:
         if value.symbol not in held:
             shape = tuple(d.evaluate(sizes) for d in value.shape)
-            held[value.symbol] = torch.empty(shape, dtype=getattr(torch, _TORCH[value.element]), device=device)
+            try:
+                held[value.symbol] = torch.empty(shape, dtype=getattr(torch, _TORCH[value.element]), device=device)
+            except torch.cuda.OutOfMemoryError as error:
+                raise MemoryError(str(error)) from None
             tensors[value.symbol] = describe(held[value.symbol], value.element)
-    executable(tensors, sizes, torch.cuda.current_stream(device).cuda_stream)
-    return [held[symbol] for symbol in program.block.results]
+    with torch.cuda.device(device):
+        executable(tensors, sizes, torch.cuda.current_stream(device).cuda_stream)
+    given = {v.symbol for v in program.inputs}
+    results: list[Any] = []
+    for symbol in program.block.results:
+        result = held[symbol]
+        results.append(result.detach().clone() if symbol in given or any(result is other for other in results) else result)
+    return results
 
 
 def describe(x: Any, element: Element) -> Tensor:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from axon.backend.emit import Emitted, MapParameter, PointerParameter, SizeParameter, StrideParameter
+from axon.backend.needs import Missing, toolchain
 from axon.backend.pipeline import Stages
 from axon.backend.proof import Violation
 from axon.backend.target import Target
@@ -50,8 +51,9 @@ class Kernel:
 def build(stages: Stages, target: Target) -> Kernel:
     """The machine code of a kernel, from the cache if it was built before; else the barrier program is proved first.
 
-    Raises `BuildError` for a program that is not proved, for spills, and for serialized products.
+    Raises `BuildError` for a program that is not proved, for spills, and for serialized products, `Missing` without the tools.
     """
+    toolchain()
     path = cache_directory() / f"{_key(stages.source, target)}.cubin"
     kernel = _read(path)
     if kernel is None:
@@ -150,7 +152,10 @@ def cache_directory() -> Path:
         from platformdirs import user_cache_path
 
         path = user_cache_path("axon") / "kernels"
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Missing(f"a directory for built kernels: {path}: {error.strerror}", "AXON_CACHE names another one") from None
     if path.stat().st_uid != os.getuid():
         raise BuildError(f"the cache directory {path} belongs to another user")
     return path

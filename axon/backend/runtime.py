@@ -98,6 +98,36 @@ class Plan:
     blocks: int
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A kernel as its tensors lie: the sizes it is mapped for, what bulk copies can store, what is read in pairs."""
+
+    kernel: Contraction
+    problem: Problem
+    boxed: frozenset[Symbol]
+    paired: frozenset[Symbol]
+
+
+def prepare(kernel: Contraction, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Prepared:
+    """A kernel for these tensors. Raises `Unsupported` for operands that bulk copies cannot read, and for a sum over nothing."""
+    left, right = (_as_it_lies(operand, tensors[operand.value.symbol]) for operand in (kernel.left, kernel.right))
+    kernel = replace(kernel, left=left, right=right)
+    for operand in (left, right):
+        why = tensors[operand.value.symbol].arranged(operand.order).copyable
+        if why:
+            raise Unsupported(f"`{operand.value.symbol.name}` cannot be read by bulk copies: {why}", kernel.span)
+    problem = problem_of(kernel, sizes)
+    if problem.depth < 1:
+        raise Unsupported("a sum over nothing", kernel.span)
+    boxed = frozenset(r.value.symbol for r in kernel.results if tensors[r.value.symbol].copyable is None)
+    return Prepared(kernel, problem, boxed, frozenset(symbol for symbol, tensor in tensors.items() if tensor.paired))
+
+
+def is_empty(kernel: Contraction, sizes: MappingOf[Symbol, int]) -> bool:
+    """Whether its results have no elements, so that nothing is to be done."""
+    return min(axis.extent.evaluate(sizes) for axis in (*kernel.outer, kernel.rows, kernel.columns)) <= 0
+
+
 class Executable:
     """A core program's kernels on one target. Plans, loaded kernels and launches are kept between calls."""
 
@@ -124,8 +154,7 @@ class Executable:
 
     def _prepare(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Iterator[Launch]:
         for number, kernel in enumerate(self.kernels):
-            extents = [axis.extent.evaluate(sizes) for axis in (*kernel.outer, kernel.rows, kernel.columns)]
-            if min(extents) <= 0:
+            if is_empty(kernel, sizes):
                 continue
             plan = self.plan(number, tensors, sizes)
             if plan.built not in self._loaded:
@@ -138,29 +167,19 @@ class Executable:
 
         Raises `Unsupported` for operands that bulk copies cannot read, `BuildError` where no mapping gives a sound kernel.
         """
-        kernel = self.kernels[number]
-        left, right = (_as_it_lies(operand, tensors[operand.value.symbol]) for operand in (kernel.left, kernel.right))
-        kernel = replace(kernel, left=left, right=right)
-        for operand in (left, right):
-            why = tensors[operand.value.symbol].arranged(operand.order).copyable
-            if why:
-                raise Unsupported(f"`{operand.value.symbol.name}` cannot be read by bulk copies: {why}", kernel.span)
-        boxed = frozenset(r.value.symbol for r in kernel.results if tensors[r.value.symbol].copyable is None)
-        paired = frozenset(v.symbol for v in self.values if tensors[v.symbol].paired)
-        problem = problem_of(kernel, sizes)
-        if problem.depth < 1:
-            raise Unsupported("a sum over nothing", kernel.span)
-        key = (number, problem, boxed, paired, left.order, right.order)
+        ready = prepare(self.kernels[number], tensors, sizes)
+        key = (number, ready.problem, ready.boxed, ready.paired, ready.kernel.left.order, ready.kernel.right.order)
         if key not in self._plans:
-            self._plans[key] = self._plan(kernel, problem, boxed, paired)
+            self._plans[key] = self._plan(ready)
         return self._plans[key]
 
-    def _plan(self, kernel: Contraction, problem: Problem, boxed: frozenset[Symbol], paired: frozenset[Symbol]) -> Plan:
+    def _plan(self, ready: Prepared) -> Plan:
         """The best mapping whose kernel fits its registers. Only the compiler knows which do, when an epilogue is long."""
+        kernel, problem = ready.kernel, ready.problem
         mappings = (self.mapping,) if self.mapping else ranked(problem, traits(kernel), self.target)
         failure: RegistersExhausted | None = None
         for mapping in mappings:
-            made = stages(kernel, mapping, self.target, self.values, boxed, paired)
+            made = stages(kernel, mapping, self.target, self.values, ready.boxed, ready.paired)
             try:
                 built = build(made, self.target)
             except RegistersExhausted as exhausted:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping as MappingOf
@@ -10,8 +9,9 @@ from pathlib import Path
 
 from axon.backend import render_barriers, roles, tile
 from axon.backend.fuse import Contraction, Unsupported
+from axon.backend.needs import Missing
 from axon.backend.pipeline import Stages, traits
-from axon.backend.runtime import Executable, Plan, contiguous, problem_of
+from axon.backend.runtime import Executable, Plan, contiguous, is_empty, problem_of
 from axon.backend.schedule import Mapping, Problem, predict, ranked
 from axon.backend.target import HOPPER, Target
 from axon.core import Program
@@ -24,7 +24,7 @@ TYPICAL = 4096  # stands for every dimension that is not given
 def show(program: Program, stage: str, sizes: MappingOf[Symbol, int] | None = None, mapping: Mapping | None = None) -> str:
     """One of `STAGES` for each kernel, at these sizes (without them, at a typical one: the code holds for all).
 
-    Raises `Unsupported` for what has no kernel, and for `sass` without `nvdisasm`.
+    Raises `Unsupported` for what has no kernel, and `Missing` without the tools that build one, or for `sass` without `nvdisasm`.
     """
     parts = []
     for plan in plans(program, sizes, mapping):
@@ -45,6 +45,9 @@ def plans(program: Program, sizes: MappingOf[Symbol, int] | None, mapping: Mappi
     """The kernels of a program for contiguous tensors of these sizes, built."""
     executable = Executable(program, mapping=mapping)
     values = _sizes(program, sizes)
+    for kernel in executable.kernels:
+        if is_empty(kernel, values):
+            raise Unsupported("its result has no elements, so nothing runs", kernel.span)
     tensors = {v.symbol: contiguous(0, tuple(d.evaluate(values) for d in v.shape), v.element) for v in executable.values}
     return [executable.plan(number, tensors, values) for number in range(len(executable.kernels))]
 
@@ -72,9 +75,11 @@ def _stage(plan: Plan, stage: str) -> str:
 
 
 def _disassembled(cubin: bytes) -> str:
-    tool = shutil.which("nvdisasm")
+    from cuda.pathfinder import find_nvidia_binary_utility
+
+    tool = find_nvidia_binary_utility("nvdisasm")
     if tool is None:
-        raise Unsupported("`nvdisasm` of the CUDA toolkit is not on the path")
+        raise Missing("the disassembler `nvdisasm`", "pip install 'cuda-toolkit[nvdisasm]'")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(cubin)

@@ -10,7 +10,7 @@ import numpy as np
 from axon.backend.fuse import fuse
 from axon.backend.pipeline import stages, traits
 from axon.backend.proof import Violation
-from axon.backend.runtime import problem_of
+from axon.backend.runtime import contiguous, is_empty, prepare
 from axon.backend.schedule import Mapping, choose
 from axon.backend.simulate import SimulationError, simulate
 from axon.backend.target import HOPPER, Target
@@ -29,7 +29,8 @@ def run(
 ) -> list[Any]:
     """The results on NumPy arrays that satisfy the contract, in the interleaving that `seed` picks.
 
-    Raises `Unsupported` for what has no kernel, and `SimulationError` for a program that is not proved or goes wrong.
+    Results are fresh arrays. Raises `Unsupported` for what has no kernel, and `SimulationError` for a program that is not proved or
+    goes wrong.
     """
     sizes = program.contract.bind(explicit, [a.shape for a in arrays])
     held = {v.symbol: np.ascontiguousarray(a) for v, a in zip(program.inputs, arrays, strict=True)}
@@ -39,11 +40,24 @@ def run(
         for result in kernel.results:
             shape = tuple(d.evaluate(sizes) for d in result.value.shape)
             held[result.value.symbol] = np.zeros(shape, result.value.element.dtype)
-        picked = mapping or choose(problem_of(kernel, sizes), traits(kernel), target)
-        boxed = frozenset(r.value.symbol for r in kernel.results)
-        made = stages(kernel, picked, target, values, boxed).barriers
+        if is_empty(kernel, sizes):
+            continue
+        # What a GPU refuses is refused here too, for tensors that lie as its allocator would put them.
+        lying = {v.symbol: contiguous(0, held[v.symbol].shape, v.element) for v in values if v.symbol in held}
+        ready = prepare(kernel, lying, sizes)
+        picked = mapping or choose(ready.problem, traits(ready.kernel), target)
+        made = stages(ready.kernel, picked, target, values, ready.boxed, ready.paired).barriers
         answer = verify(made)
         if isinstance(answer, Violation):
             raise SimulationError(str(answer))
         simulate(made, held, sizes, seed=seed)
-    return [held[symbol] for symbol in program.block.results]
+    given = {v.symbol for v in program.inputs}
+    return fresh([(held[symbol], symbol in given) for symbol in program.block.results])
+
+
+def fresh(results: Sequence[tuple[Any, bool]]) -> list[Any]:
+    """Results that share no memory: an argument that is a result is copied, as is the second of two that are one."""
+    out: list[Any] = []
+    for result, given in results:
+        out.append(result.copy() if given or any(result is other for other in out) else result)
+    return out

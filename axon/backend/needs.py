@@ -1,0 +1,63 @@
+"""What the GPU path needs of the machine: packages and libraries to build kernels, a driver and a Hopper GPU to run them."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+
+from axon.backend.target import HOPPER, Target
+from axon.diagnostics import AxonError, Diagnostic, Suggestion
+
+_PACKAGES = ("numba-cuda", "llvmlite", "cuda-core", "cuda-bindings", "cuda-pathfinder")
+_LIBRARIES = ("nvvm", "nvJitLink")
+_INSTALL = "pip install 'axon[cuda]' installs the tools"
+
+
+class Missing(AxonError):
+    """Something that the GPU path needs is not on this machine."""
+
+    def __init__(self, what: str, help: str = "", *notes: str) -> None:
+        suggestions = (Suggestion(help),) if help else ()
+        super().__init__((Diagnostic("AX0604", f"the GPU path lacks {what}", notes=notes, suggestions=suggestions),))
+
+
+@cache
+def toolchain() -> None:
+    """Raises `Missing` unless kernels can be built here."""
+    for package in _PACKAGES:
+        try:
+            version(package)
+        except PackageNotFoundError:
+            raise Missing(f"the Python package `{package}`", _INSTALL) from None
+    from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
+
+    for library in _LIBRARIES:
+        try:
+            load_nvidia_dynamic_lib(library)
+        except DynamicLibNotFoundError:
+            raise Missing(f"NVIDIA's library `{library}`", _INSTALL) from None
+
+
+@cache
+def gpu(device: int = 0, target: Target = HOPPER) -> None:
+    """Raises `Missing` unless kernels can be built here, and run on this device."""
+    toolchain()
+    from cuda.bindings import driver
+
+    elsewhere = "`cpu` and `simulate` run everywhere"
+    try:
+        (error,) = driver.cuInit(0)
+        failed = error.name if error else ""
+    except RuntimeError:  # the driver's library cannot be loaded
+        failed = "libcuda is not installed"
+    if failed:
+        raise Missing("an NVIDIA driver with a GPU", elsewhere, failed)
+    error, handle = driver.cuDeviceGet(device)
+    if error:
+        raise Missing(f"GPU {device}", elsewhere, error.name)
+    kinds = driver.CUdevice_attribute
+    wanted = (kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+    found = tuple(driver.cuDeviceGetAttribute(kind, handle)[1] for kind in wanted)
+    if found != target.compute_capability[:2]:
+        have, want = (".".join(map(str, c)) for c in (found, target.compute_capability[:2]))
+        raise Missing("a Hopper GPU", elsewhere, f"kernels are made for compute capability {want}, and GPU {device} has {have}")

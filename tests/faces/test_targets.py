@@ -1,0 +1,228 @@
+"""GPU kernels from the command line and from Python, without a GPU: stages, mappings, the simulator, what is missing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import axon
+from axon.backend import arrays, needs
+from axon.backend.simulated import run as simulated
+from axon.element import Element
+
+Cli = Callable[..., Any]
+
+PROGRAM = """\
+fun product a b = for i j => sum k => a[i, k] * b[k, j]
+fun biased (a : bf16[m, k]) (b : bf16[k, n]) (c : bf16[n]) = for i j => max ((a @ b)[i, j] + c[j]) 0.0
+fun heads {h} (x : bf16[m, h * 8]) (w : bf16[h * 8, n]) = x @ w
+fun shared (p : { a : f16[m, k], b : f16[k, n] }) = let val y = p.a @ p.b in { y = y, again = y } end
+fun wave x = sin x
+"""
+A, B = "a=randn(bf16[24, 64])", "b=randn(bf16[64, 16])"
+
+
+@pytest.fixture(autouse=True)
+def _program(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "p.axon").write_text(PROGRAM)
+    monkeypatch.setenv("AXON_CACHE", str(here / "cache"))
+
+
+def random(*shape: int, element: Element = Element.BF16, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape).astype(element.dtype)
+
+
+# ── emit and explain ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("stage", "words"),
+    [("tile", "acc += left"), ("roles", "retire all"), ("barriers", "arrive ring.full"), ("kernel", "def kernel(a_map, b_map")],
+)
+def test_stages(axon_cli: Cli, stage: str, words: str) -> None:
+    general = axon_cli("emit", "p.axon:biased", "--stage", stage)
+    given = axon_cli("emit", "p.axon:product", "--stage", stage, "a=randn(bf16[4096, 4096])", "b=randn(bf16[4096, 4096])")
+    assert (general.status, given.status) == (0, 0)
+    assert words in general.out
+    assert words in given.out
+
+
+def test_machine_code(axon_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cuda import pathfinder
+
+    if pathfinder.find_nvidia_binary_utility("nvdisasm"):
+        assert "HGMMA" in axon_cli("emit", "p.axon:product", "--stage", "sass", A, B).out
+    monkeypatch.setattr(pathfinder, "find_nvidia_binary_utility", lambda name: None)
+    without = axon_cli("emit", "p.axon:product", "--stage", "sass", A, B)
+    assert (without.status, "error[AX0604]" in without.out, "cuda-toolkit[nvdisasm]" in without.out) == (1, True, True)
+
+
+def test_explain(axon_cli: Cli) -> None:
+    ran = axon_cli("explain", "p.axon:biased", "a=randn(bf16[8192, 4096])", "b=randn(bf16[4096, 14336])", "c=randn(bf16[14336])")
+    lines = ran.out.splitlines()
+    assert lines[0] == "contraction over (i, j, k) = 8192 × 14336 × 4096"
+    assert lines[1].lstrip().startswith("chosen")
+    assert "µs predicted" in lines[1]
+    assert len(lines) > 3
+    assert "64 × 16 × 24" in axon_cli("explain", "p.axon:heads", "h=3", "x=randn(bf16[64, 24])", "w=randn(bf16[24, 16])").out
+    assert axon_cli("explain", "p.axon:biased").out.startswith("contraction over (i, j, k) = 4096 × 4096 × 4096\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["p.axon:wave", "x=randn(f32[3])"], "AX0603", "follows no contraction"),
+        (["p.axon:product"], "AX0603", "give arguments, as in `a=randn(bf16[4096, 4096])`"),
+        (["p.axon:product", "a=randn(f32[8, 8])", "b=randn(f32[8, 8])"], "AX0603", "not f32"),
+        (["p.axon:product", "a=randn(bf16[8, 33])", "b=randn(bf16[33, 8])"], "AX0603", "66 bytes"),
+        (["p.axon:product", "a=zeros(bf16[0, 8])", "b=zeros(bf16[8, 8])"], "AX0603", "no elements"),
+        (["p.axon:product", "a=zeros(bf16[8, 0])", "b=zeros(bf16[0, 8])"], "AX0603", "a sum over nothing"),
+        (["p.axon:product", A, "b=randn(bf16[63, 16])"], "AX0501", "must be 64"),
+        (["p.axon:product", A], "AX0505", "lacks `b`"),
+        (["p.axon:heads", "h=2", "x=randn(bf16[64, 24])", "w=randn(bf16[24, 16])"], "AX0501", "must be 16"),
+        (["p.axon:nothing"], "AX0507", "declares no `nothing`"),
+    ],
+)
+def test_what_has_no_kernel(axon_cli: Cli, arguments: list[str], code: str, words: str) -> None:
+    for command in (["emit", "--stage", "tile"], ["explain"]):
+        ran = axon_cli(*command, *arguments)
+        assert ran.status == 1
+        assert ran.out.startswith(f"error[{code}]")
+        assert words in ran.out
+
+
+def test_without_the_tools(axon_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(needs, "_PACKAGES", ("numba-cuda-of-another-world",))
+    needs.toolchain.cache_clear()
+    ran = axon_cli("emit", "p.axon:product", "--stage", "tile", A, B)
+    needs.toolchain.cache_clear()
+    assert ran.status == 1
+    assert "error[AX0604]: the GPU path lacks the Python package `numba-cuda-of-another-world`" in ran.out
+    assert "pip install 'axon[cuda]'" in ran.out
+
+
+def test_without_a_cache(axon_cli: Cli, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AXON_CACHE", str(here / "p.axon" / "inside"))
+    assert "error[AX0604]" in axon_cli("emit", "p.axon:product", "--stage", "tile", A, B).out
+
+
+# ── simulate ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_simulate_prints_what_cpu_prints(axon_cli: Cli) -> None:
+    cpu, simulated = (axon_cli("run", "p.axon:product", A, B, "--target", target) for target in ("cpu", "simulate"))
+    assert (simulated.status, simulated.out) == (0, cpu.out)
+    refused = axon_cli("run", "p.axon:wave", "x=1.5", "--target", "simulate")
+    assert refused.status == 1
+    assert refused.out.startswith("error[AX0603]")
+
+
+def test_simulate_from_python() -> None:
+    m = axon.load("p.axon")
+    a, b, c = random(40, 64), random(64, 24, seed=1), random(24, seed=2)
+    want = m.biased(a, b, c).astype(np.float32)
+    got = m.biased(a, b, c, target="simulate")
+    assert got.dtype == Element.BF16.dtype
+    np.testing.assert_allclose(got.astype(np.float32), want, rtol=2**-7, atol=2**-7)
+    assert m.heads[2](random(8, 16), random(16, 8), target="simulate").shape == (8, 8)
+    assert m.product(random(0, 8), random(8, 16), target="simulate").shape == (0, 16)
+    with pytest.raises(axon.ShapeError):
+        m.biased(a, b, random(23), target="simulate")
+
+
+def test_simulated_results_are_fresh() -> None:
+    p = {"a": random(8, 8, element=Element.F16), "b": random(8, 8, element=Element.F16)}
+    result = axon.load("p.axon").shared(p, target="simulate")
+    assert np.array_equal(result["y"], result["again"])
+    assert not np.shares_memory(result["y"], result["again"])
+
+
+# ── cuda ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_cuda_says_what_is_missing(axon_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cuda.bindings import driver
+
+    def no_library(flags: int) -> Any:
+        raise RuntimeError("libcuda cannot be loaded")
+
+    needs.gpu.cache_clear()
+    monkeypatch.setattr(driver, "cuInit", no_library)
+    ran = axon_cli("run", "p.axon:product", A, B, "--target", "cuda")
+    assert (ran.status, "error[AX0604]: the GPU path lacks an NVIDIA driver" in ran.out) == (1, True)
+    with pytest.raises(axon.AxonError, match="AX0604"):
+        axon.load("p.axon").product(random(8, 8), random(8, 8), target="cuda")
+
+
+class FakeTensor:
+    """What Axon asks of a PyTorch tensor, over a NumPy array."""
+
+    def __init__(self, array: Any, device: str = "cuda:0") -> None:
+        self.array, self.device, self.is_cuda = array, device, device.startswith("cuda")
+        self.dtype, self.shape = f"torch.{array.dtype.name}", array.shape
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """PyTorch and a GPU, played by NumPy and the simulator; the executables that were launched."""
+    seen: list[Any] = []
+
+    def call(executable: Any, tensors: list[FakeTensor], explicit: list[int]) -> list[FakeTensor]:
+        seen.append(executable)
+        return [FakeTensor(r) for r in simulated(executable.program, [t.array for t in tensors], explicit)]
+
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(Tensor=FakeTensor))  # type: ignore[arg-type]
+    monkeypatch.setattr(arrays, "call", call)
+    monkeypatch.setattr(needs, "gpu", lambda device=0: None)
+    return seen
+
+
+def test_tensors_on_a_gpu_run_there(launched: list[Any]) -> None:
+    m = axon.load("p.axon")
+    a, b = random(8, 16), random(16, 8)
+    for target in (None, "cuda"):
+        got = m.product(FakeTensor(a), FakeTensor(b), target=target)
+        assert isinstance(got, FakeTensor)
+        assert np.array_equal(got.array, m.product(a, b))
+    assert len(launched) == 2
+    assert launched[0] is launched[1]  # kernels are kept
+    h = random(8, 8, element=Element.F16)
+    record = m.shared({"b": FakeTensor(h), "a": FakeTensor(h)})
+    assert list(record) == ["y", "again"]
+    assert m.heads[2](FakeTensor(a), FakeTensor(b)).shape == (8, 8)
+
+
+def test_arguments_of_cuda(launched: list[Any]) -> None:
+    m = axon.load("p.axon")
+    a, b = random(8, 16), random(16, 8)
+    refusals: list[tuple[Any, Any, str, str]] = [
+        (a, b, "AX0505", "`a` must be a PyTorch tensor on a GPU"),
+        (FakeTensor(a), b, "AX0505", "`b` must be a PyTorch tensor on cuda:0"),
+        (FakeTensor(a), FakeTensor(b, "cpu"), "AX0505", "not one on cpu"),
+        (FakeTensor(a), FakeTensor(b, "cuda:1"), "AX0505", "not one on cuda:1"),
+        (FakeTensor(a), FakeTensor(b[:-1]), "AX0501", "must be 16"),
+        (FakeTensor(a), FakeTensor(b.astype(np.float16)), "AX0504", "holds f16"),
+        (FakeTensor(a), FakeTensor(b.astype(np.complex64)), "AX0504", "must be an array or a number"),
+        (FakeTensor(a.astype("f4")), FakeTensor(b.astype("f4")), "AX0603", "not f32"),
+    ]
+    for x, y, code, words in refusals:
+        with pytest.raises(axon.AxonError) as caught:
+            m.product(x, y, target="cuda")
+        assert [d.code for d in caught.value.diagnostics] == [code]
+        assert words in caught.value.diagnostics[0].message
+    assert launched == []
+
+
+def test_nothing_of_cuda_is_imported_early() -> None:
+    code = "import axon.cli, json, sys; axon.cli.main(['check', 'p.axon']); axon.cli.main(['run', 'p.axon:wave', 'x=1.5'])"
+    report = "print(json.dumps([m for m in ('numba', 'cuda', 'llvmlite', 'torch', 'axon.backend.runtime') if m in sys.modules]))"
+    ran = subprocess.run([sys.executable, "-c", f"{code}\n{report}"], capture_output=True, text=True, check=True, timeout=60)
+    assert json.loads(ran.stdout.splitlines()[-1]) == []
