@@ -42,6 +42,9 @@ from axon.types.unify import Mismatch
 from axon.types.unknown import unknown_value
 
 
+_OPERATORS = {name: (allowed, gives_bool) for name, allowed, gives_bool in builtins.OPERATORS.values()}
+
+
 class Expressions(Comprehensions):
     def infer(self, env: Env, expr: S.Expr, expected: Type | None = None) -> T.Expr:
         """The typed form of an expression. `expected` is a declared type, which can decide ranges; it is not enforced here."""
@@ -292,6 +295,10 @@ class Expressions(Comprehensions):
                 if isinstance(left, T.Dimension) or isinstance(right, T.Dimension):
                     return self._symbolic(env, name, left, right, found)
                 return found
+            case T.Builtin(name=name) if name in _OPERATORS and len(arguments) == 2:
+                allowed, gives_bool = _OPERATORS[name]
+                left, right = arguments
+                return self._elementwise(name, allowed, gives_bool, left, right, f.span, span, f"`{f.span.text}`")
         return None
 
     def _apply(self, f: T.Expr, arguments: list[T.Expr], name: str, env: Env) -> Type:
