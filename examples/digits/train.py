@@ -1,4 +1,4 @@
-"""Train the classifier of digits.axon in plain NumPy and write its weights to weights.npz (ten seconds on two cores).
+"""Train the classifier of digits.axon in plain NumPy and write its weights to weights.npz (about a minute of one core).
 
 python examples/digits/train.py
 """
