@@ -249,7 +249,7 @@ def stand_in(value: Any) -> Any:
         return tuple(map(stand_in, value))
     if isinstance(value, Mapping):
         return {name: stand_in(item) for name, item in value.items()}
-    if not any(tensors(value)):
+    if next(tensors(value), None) is None:  # a tensor has no truth value
         return value
     name = str(value.dtype).rpartition(".")[2]
     element = next((e for e in Element if e.dtype.name == name), None)

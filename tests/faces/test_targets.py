@@ -169,6 +169,9 @@ class FakeTensor:
         self.array, self.device, self.is_cuda = array, device, device.startswith("cuda")
         self.dtype, self.shape = f"torch.{array.dtype.name}", array.shape
 
+    def __bool__(self) -> bool:
+        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+
 
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
