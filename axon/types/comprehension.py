@@ -568,7 +568,7 @@ class Comprehensions(Annotations):
         return fresh_
 
     def _slice(self, context: Context, s: T.Slice, size: Dim, span: Span, name: str, axis: int, padded: bool) -> Dim:
-        """The length of a slice; start <= stop <= size are obligations (of a padded one start <= stop), and so is a positive step."""
+        """The length of a slice; start <= stop <= size are obligations (padded: start <= stop), and so is a positive step."""
         stop = size if s.stop is None else s.stop
         words = f"the slice of dimension {axis} of `{name}` needs {{}}"
         inside = () if padded else (Relation(s.start, ">=", Dim.of(0)), Relation(stop, "<=", size))

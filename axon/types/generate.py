@@ -41,7 +41,6 @@ from axon.types.type import (
 from axon.types.unify import Mismatch
 from axon.types.unknown import unknown_value
 
-
 _OPERATORS = {name: (allowed, gives_bool) for name, allowed, gives_bool in builtins.OPERATORS.values()}
 
 
