@@ -8,7 +8,7 @@ the indices they use.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from axon import typed as T
@@ -89,6 +89,12 @@ class _Lowering:
             for wanted, given in zip(types, arguments, strict=True):
                 self._match(wanted, given)
             self._match_waiting()
+        for fact in scheme.facts:  # `where k = 1`: such a dimension stretches
+            slack = fact.relation.slack
+            for symbol in slack.variables:
+                number = (Dim.of(symbol) - slack).constant
+                if fact.relation.op == "=" and symbol in scheme.dims and number is not None:
+                    self.frame.dims[symbol] = Dim.of(number)
         names = _parameter_names(decl, len(types))
         params: list[Param] = []
         values: list[Lowered] = []
@@ -212,7 +218,8 @@ class _Lowering:
         value = Value(fresh(path.replace(".", "_").replace(" ", "_")), element, dims)
         self.inputs.append(value)
         self.shapes.append(ParameterShape(path, dims))
-        return Leaf(len(self.inputs) - 1), Builder(Facts()).view(value)
+        whole = Builder(Facts()).view(value)
+        return Leaf(len(self.inputs) - 1), replace(whole, shape=tuple(d.substitute(self.frame.dims) for d in dims))
 
     # ── results ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

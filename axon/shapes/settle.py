@@ -307,7 +307,7 @@ class _Settler:
             decided: list[Stretch] = []
             for s in self.stretches:
                 left, right = self._now(s.left), self._now(s.right)
-                out = right if left == _ONE else left if right == _ONE or left == right else None
+                out = right if self._is_one(left) else left if self._is_one(right) or left == right else None
                 if out is not None:
                     self.equals.append(Equal(Dim.of(s.out), out, s.reason))
                     decided.append(s)
@@ -319,6 +319,9 @@ class _Settler:
                 decided = self.stretches
             self.stretches = [s for s in self.stretches if s not in decided]
             self._solve()
+
+    def _is_one(self, dim: Dim) -> bool:
+        return dim == _ONE or (dim.constant is None and self._proved(Relation(dim, "=", _ONE), self.facts))
 
     def _conclude(self) -> None:
         """Sort what the equations leave: solved, contradictory, for the contract, or for the declaration around."""

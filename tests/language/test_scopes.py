@@ -47,3 +47,11 @@ def test_a_val_that_names_a_function_of_sizes() -> None:
     assert m.count(np.zeros(3, np.float32)) == 3
     assert m.outside(np.zeros(4, np.float32)) == 4
     assert m.inside(np.zeros(4, np.float32)) == 5
+
+
+def test_a_stated_size_of_one_stretches() -> None:
+    m = axon.compile("fun f (x : f32[n, m]) (y : f32[n, k]) where k = 1 = x + y")
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert np.array_equal(m.f(x, x[:, :1]), x + x[:, :1])
+    with pytest.raises(axon.ShapeError):
+        m.f(x, x)
