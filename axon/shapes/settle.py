@@ -418,7 +418,8 @@ class _Settler:
         if relation.op in ("=", "<>") and needed & ranges.keys():
             return
         worst = self._worst(relation, ranges, context)
-        if (obligation.subject or obligation.sized) and worst is not None and worst.variables & self.p.data and not self._proved(worst, facts):
+        of_data = worst is not None and bool(worst.variables & self.p.data)
+        if (obligation.subject or obligation.sized) and worst is not None and of_data and not self._proved(worst, facts):
             self.out.troubles.append(Unprovable(obligation, worst))
             return
         if worst is None or worst.variables & self.p.data or worst.variables & ranges.keys():
