@@ -1,6 +1,6 @@
 """Names to Symbols: scopes, what a name can stand for, and the errors of names.
 
-Values, indices and dimensions share one name space, as design has it; shape variables and runs of indices (`..s`) have their own,
+Values, indices and dimensions share one name space; shape variables and runs of indices (`..s`) have their own,
 and so have types and type variables. Inner scopes shadow outer ones.
 """
 

@@ -1,7 +1,7 @@
 """Stage two for one declaration: find the ranges of its indices, solve its equations, prove its obligations.
 
 What comes in is what stage one collected; what goes out is a substitution, the facts that become the contract, and the problems as
-data, which `explain` words. The priority of what decides a range is design §1's:
+data, which `explain` words. The priority of what decides a range is the language's (docs/reference.md, section 9):
 
 1. a stated bound;                 2. unguarded bare uses, `a[i]`, which must agree;
 3. the declared result;            4. unguarded affine uses in which the index is the only unknown, `a[s * i + r]`;
