@@ -7,7 +7,7 @@ integers are symbolic sizes. Types still mention the checker's variables; `unify
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from axon.names import Symbol
@@ -278,7 +278,6 @@ class Fun:
     params: tuple[Pattern, ...]
     body: Expr
     scheme: Scheme
-    param_names: tuple[str, ...] = field(default=())
 
 
 Decl: TypeAlias = "Val | Fun"

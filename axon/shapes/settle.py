@@ -348,13 +348,13 @@ class _Settler:
             elif relation.variables & self.p.data:
                 self.out.troubles.append(Clash(equals, relation, "data"))
             elif relation.op == ">=" and self._impossible(relation, self.facts):
-                reason = equals[-1].reason if equals else self.p.equals[-1].reason
+                reason = (equals or self.equals)[-1].reason
                 self.out.owed.append(Obligation(relation, Context(), Reason(reason.span, "a size cannot be negative: {}")))
             else:
                 self._keep(relation, equals)
 
     def _keep(self, relation: Relation, equals: tuple[Equal, ...]) -> None:
-        reason = equals[-1].reason if equals else self.p.equals[-1].reason
+        reason = (equals or self.equals)[-1].reason
         if relation.variables <= self.p.outer:
             self.out.owed.append(Obligation(relation, Context(), reason))
         else:

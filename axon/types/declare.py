@@ -263,7 +263,7 @@ class Declarations(Generalization):
         entity: Entity = ValueName(symbol, scheme, d.name.span) if ok else BrokenName()
         env.scope.values[d.name.text] = entity
         self.inner.append((d.name.text, d.name.span, scheme.type))
-        return T.Fun(symbol, patterns, body, scheme, tuple(_param_name(p, n) for n, p in enumerate(params, 1)))
+        return T.Fun(symbol, patterns, body, scheme)
 
     def _packed(self, t: Type, reason: Reason) -> Type:
         """What a body must have to be of a declared type: for `?k <= n. t`, a t of some size that is at most n."""
@@ -360,11 +360,6 @@ def _single(pattern: S.Pattern) -> S.PatternName | None:
     while isinstance(pattern, S.PatternTyped):
         pattern = pattern.pattern
     return pattern if isinstance(pattern, S.PatternName) else None
-
-
-def _param_name(p: S.Pattern, position: int) -> str:
-    single = _single(p)
-    return single.name if single is not None and single.name != "_" else f"argument {position}"
 
 
 def _adds_fact(d: S.Fun) -> Callable[[str], Edit]:
