@@ -69,7 +69,7 @@ class Module:
         except KeyError:
             near = nearest(name, self)
             hint = f"; did you mean {near!r}?" if near else ""
-            raise AttributeError(f"{self!r} declares no {name!r}{hint}", name=name, obj=self) from None
+            raise AttributeError(f"{self!r} declares no {name!r}{hint}") from None  # with a name, Python would add a hint too
 
     def __getitem__(self, name: str) -> Any:
         callee = self._session.callee(name)

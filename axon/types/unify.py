@@ -388,5 +388,8 @@ def size(state: State, t: Type, seen: dict[int, int] | None = None) -> int:
                 children = tuple(f for _, f in fields)
             case Exists(_, _, body):
                 children = (body,)
-        seen[id(t)] = 1 + sum(size(state, c, seen) for c in children)
+        total = 1
+        for child in children:  # not `sum`: recursion through it would use up the stack of C
+            total += size(state, child, seen)
+        seen[id(t)] = total
     return seen[id(t)]
