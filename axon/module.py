@@ -69,7 +69,8 @@ class Module:
         except KeyError:
             near = nearest(name, self)
             hint = f"; did you mean {near!r}?" if near else ""
-            raise AttributeError(f"{self!r} declares no {name!r}{hint}") from None  # with a name, Python would add a hint too
+            # An object of None: Python would otherwise look for a hint of its own, and print two.
+            raise AttributeError(f"{self!r} declares no {name!r}{hint}", name=name, obj=None) from None
 
     def __getitem__(self, name: str) -> Any:
         callee = self._session.callee(name)
