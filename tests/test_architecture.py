@@ -33,7 +33,7 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.core", VOCABULARY | {"shapes.dimension", "shapes.contract"}),
     ("axon.core_*", VOCABULARY | {"core", "core_print", "shapes.dimension", "shapes.contract", "shapes.relation"}),
     ("axon.interpret*", VOCABULARY | {"core", "core_*", "shapes.dimension", "shapes.contract", "shapes.relation"}),
-    ("axon.backend*", VOCABULARY | {"core", "core_print", "shapes.dimension", "shapes.contract", "shapes.relation"}),
+    ("axon.backend*", VOCABULARY | {"core", "core_print", "core_walk", "shapes.dimension", "shapes.contract", "shapes.relation"}),
     # Generalization is where the two stages of inference meet; the rest of `types` is blind to sizes.
     ("axon.types.generalize", VOCABULARY | {"syntax", "typed", "resolve", "shapes.*"}),
     ("axon.types*", VOCABULARY | {"syntax", "typed", "resolve", "builtins", "grammar.parse", "grammar.mistakes", *DIMENSIONS}),

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from axon.backend.fuse import Unsupported
 from axon.backend.needs import gpu
 from axon.backend.runtime import Executable, Tensor
+from axon.backend.unsupported import Unsupported
 from axon.element import Element
 
 _TORCH = {

@@ -21,11 +21,13 @@ from typing import TypeAlias, assert_never
 
 from axon.backend import barriers as b
 from axon.backend.barriers import BarrierProgram, Coordinate, Descriptor, Op, Ring, Role
-from axon.backend.fuse import Unsupported, bare, nodes, reads
+from axon.backend.contraction import bare
 from axon.backend.render import Names
 from axon.backend.scalars import Writer
 from axon.backend.tile import Store, Tile, TileAxis
+from axon.backend.unsupported import Unsupported
 from axon.core import Convert, Index, Local, Read, Scalar
+from axon.core_walk import nodes, reads
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim

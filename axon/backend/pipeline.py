@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from axon.backend import emit as emission
 from axon.backend import lower_roles, roles, tile
 from axon.backend.barriers import BarrierProgram
+from axon.backend.contraction import Contraction
 from axon.backend.emit import Emitted
-from axon.backend.fuse import Contraction, Unsupported, reads
 from axon.backend.roles import RoleProgram
 from axon.backend.schedule import Mapping, Traits, check, panel
 from axon.backend.target import Target
 from axon.backend.tile import TileProgram
+from axon.backend.unsupported import Unsupported
 from axon.core import Value
+from axon.core_walk import reads
 from axon.element import Element
 from axon.names import Symbol
 

@@ -16,11 +16,13 @@ from typing import Any
 
 from axon.backend.barriers import Descriptor
 from axon.backend.build import Kernel, RegistersExhausted, build
+from axon.backend.contraction import Contraction, Operand
 from axon.backend.emit import MapParameter, Parameter, PointerParameter, SizeParameter, StrideParameter
-from axon.backend.fuse import Contraction, Operand, Unsupported, fuse
+from axon.backend.families import kernels
 from axon.backend.pipeline import Stages, stages, traits
 from axon.backend.schedule import Mapping, Problem, ranked
 from axon.backend.target import HOPPER, Target
+from axon.backend.unsupported import Unsupported
 from axon.core import Program, Value
 from axon.element import Element
 from axon.names import Symbol
@@ -134,7 +136,7 @@ class Executable:
     def __init__(self, program: Program, target: Target = HOPPER, mapping: Mapping | None = None) -> None:
         """Raises `Unsupported` for a program with an operation outside the families. A given mapping holds for every kernel."""
         self.program, self.target, self.mapping = program, target, mapping
-        self.kernels = fuse(program)
+        self.kernels = kernels(program)
         stored = (r.value for k in self.kernels for r in k.results)
         self.values: tuple[Value, ...] = tuple(dict.fromkeys([*program.inputs, *stored]))
         self._plans: dict[tuple[object, ...], Plan] = {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from axon.backend.fuse import Unsupported
+from axon.backend.unsupported import Unsupported
 from axon.core import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
 from axon.element import Element
 from axon.names import Symbol
@@ -124,7 +124,7 @@ def _literal(value: float, element: Element) -> str:
 
 
 def _dim(dim: Dim, variable: Callable[[Symbol], str]) -> str:
-    """A polynomial over variables; `fuse` has seen to it that there is nothing else in it."""
+    """A polynomial over variables; `contraction` has seen to it that there is nothing else in it."""
     terms = []
     for coefficient, monomial in dim.terms:
         names = [variable(a) for a in monomial if isinstance(a, Symbol)]

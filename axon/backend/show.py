@@ -8,12 +8,13 @@ from collections.abc import Mapping as MappingOf
 from pathlib import Path
 
 from axon.backend import render_barriers, roles, tile
-from axon.backend.fuse import Contraction, Unsupported
+from axon.backend.contraction import Contraction
 from axon.backend.needs import Missing
 from axon.backend.pipeline import Stages, traits
 from axon.backend.runtime import Executable, Plan, contiguous, is_empty, problem_of
 from axon.backend.schedule import Mapping, Problem, predict, ranked
 from axon.backend.target import HOPPER, Target
+from axon.backend.unsupported import Unsupported
 from axon.core import Program
 from axon.names import Symbol
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from axon.backend.fuse import fuse
+from axon.backend.families import kernels
 from axon.backend.pipeline import stages, traits
 from axon.backend.proof import Violation
 from axon.backend.runtime import contiguous, is_empty, prepare
@@ -34,9 +34,9 @@ def run(
     """
     sizes = program.contract.bind(explicit, [a.shape for a in arrays])
     held = {v.symbol: np.ascontiguousarray(a) for v, a in zip(program.inputs, arrays, strict=True)}
-    kernels = fuse(program)
-    values = (*program.inputs, *(r.value for k in kernels for r in k.results))
-    for kernel in kernels:
+    todo = kernels(program)
+    values = (*program.inputs, *(r.value for k in todo for r in k.results))
+    for kernel in todo:
         for result in kernel.results:
             shape = tuple(d.evaluate(sizes) for d in result.value.shape)
             held[result.value.symbol] = np.zeros(shape, result.value.element.dtype)

@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from axon.backend.fuse import Contraction, Operand, Unsupported
+from axon.backend.contraction import Contraction, Operand
 from axon.backend.render import Names, scalar_text
 from axon.backend.schedule import Mapping
+from axon.backend.unsupported import Unsupported
 from axon.core import Scalar, Value
 from axon.element import Element
 from axon.names import Symbol, fresh

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from axon import compiler
-from axon.backend.fuse import Unsupported
 from axon.backend.show import explain, show
+from axon.backend.unsupported import Unsupported
 from axon.core import Program
 
 

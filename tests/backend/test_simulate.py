@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from axon.backend import barriers as b
-from axon.backend.fuse import fuse
+from axon.backend.families import kernels
 from axon.backend.pipeline import stages
 from axon.backend.schedule import Mapping
 from axon.backend.simulate import SimulationError, simulate
@@ -24,7 +24,7 @@ ONE = Mapping(64, 64, 64, stages=2, consumers=1, cluster=1)
 def run(
     case: Case, sizes: dict[str, int], mapping: Mapping, *, boxed: bool = True, seed: int = 0
 ) -> tuple[object, dict[object, object]]:
-    (kernel,) = fuse(case.program)
+    (kernel,) = kernels(case.program)
     arrays = inputs(case, sizes, seed)
     values = (*case.program.inputs, *(r.value for r in kernel.results))
     results = frozenset(r.value.symbol for r in kernel.results)
@@ -87,7 +87,7 @@ def test_a_scaled_product() -> None:
 
 def test_a_dropped_wait_shows() -> None:
     case = contraction("ik,jk->ij")
-    (kernel,) = fuse(case.program)
+    (kernel,) = kernels(case.program)
     values = (*case.program.inputs, *(r.value for r in kernel.results))
     program = stages(kernel, ONE, HOPPER, values, frozenset({case.result.symbol})).barriers
     last, _ = list(sites(program, b.Await))[-1]

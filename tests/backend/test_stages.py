@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from axon.backend import build, render_barriers, roles, tile
-from axon.backend.fuse import Unsupported, fuse
+from axon.backend.families import kernels
 from axon.backend.pipeline import Stages, stages, traits
 from axon.backend.runtime import Executable, Tensor, contiguous
 from axon.backend.schedule import Mapping, Problem, Traits, candidates, check, choose, predict
 from axon.backend.target import HOPPER
+from axon.backend.unsupported import Unsupported
 from axon.backend.verify import verify
 from axon.element import Element
 from tests.backend.programs import Case, add, contraction, gelu
@@ -24,7 +25,7 @@ SMALL = Mapping(64, 64, 64, stages=4, consumers=1, cluster=1)
 
 
 def made(case: Case, mapping: Mapping, *, boxed: bool = True, paired: bool = False) -> Stages:
-    (kernel,) = fuse(case.program)
+    (kernel,) = kernels(case.program)
     results = frozenset(r.value.symbol for r in kernel.results)
     values = (*case.program.inputs, *(r.value for r in kernel.results))
     everything = frozenset(v.symbol for v in values)
@@ -125,7 +126,7 @@ def test_candidates_are_legal_and_the_choice_is_the_cheapest(across: tuple[bool,
 
 def test_every_candidate_is_proved() -> None:
     case = contraction("ki,kj->ij")
-    (kernel,) = fuse(case.program)
+    (kernel,) = kernels(case.program)
     for mapping in candidates(HOPPER, traits(kernel)):
         answer = verify(made(case, mapping).barriers)
         assert not hasattr(answer, "kind"), f"{mapping}: {answer}"

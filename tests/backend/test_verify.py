@@ -9,7 +9,7 @@ import pytest
 
 from axon.backend import barriers as b
 from axon.backend.barriers import BarrierProgram, Op
-from axon.backend.fuse import fuse
+from axon.backend.families import kernels
 from axon.backend.pipeline import stages
 from axon.backend.proof import Proof, Violation
 from axon.backend.schedule import Mapping
@@ -34,7 +34,7 @@ MAPPINGS = {
 
 
 def lowered(case: Case, mapping: Mapping, *, boxed: bool = True) -> BarrierProgram:
-    (kernel,) = fuse(case.program)
+    (kernel,) = kernels(case.program)
     results = frozenset(r.value.symbol for r in kernel.results)
     values = (*case.program.inputs, *(r.value for r in kernel.results))
     return stages(kernel, mapping, HOPPER, values, results if boxed else frozenset()).barriers

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from axon.backend.fuse import Contraction, Unsupported, fuse
+from axon.backend.contraction import Contraction
+from axon.backend.families import kernels
+from axon.backend.unsupported import Unsupported
 from axon.core import Axis, Block, Compute, Leaf, Monoid, Program, Read, Reduction, Value
 from axon.element import Element
 from axon.names import fresh
@@ -30,19 +32,19 @@ def axes(kernel: Contraction) -> tuple[str, str, str, tuple[str, ...]]:
     ],
 )
 def test_axes_follow_from_the_reads(einsum: str, wanted: tuple[object, ...]) -> None:
-    (kernel,) = fuse(contraction(einsum).program)
+    (kernel,) = kernels(contraction(einsum).program)
     assert axes(kernel) == wanted
 
 
 def test_the_operand_with_the_last_index_is_on_the_right() -> None:
-    (kernel,) = fuse(contraction("ik,kj->ji").program)
+    (kernel,) = kernels(contraction("ik,kj->ji").program)
     assert kernel.left.value.symbol.name == "b"
     assert kernel.right.value.symbol.name == "a"
 
 
 def test_a_pointwise_operation_becomes_the_epilogue() -> None:
     case = contraction("ik,kj->ij", epilogue=lambda p, x, at: gelu(add(p, x[0]), Element.BF16), extra="j")
-    (kernel,) = fuse(case.program)
+    (kernel,) = kernels(case.program)
     assert [r.value.symbol for r in kernel.results] == [case.result.symbol]
 
 
@@ -52,14 +54,14 @@ def test_an_intermediate_that_is_also_a_result_is_stored_too() -> None:
     assert isinstance(first, Compute)
     both = Block(case.program.block.ops, (first.outs[0].symbol, case.result.symbol))
     program = Program("f", (), (), case.program.inputs, case.program.contract, both, Leaf(0))
-    (kernel,) = fuse(program)
+    (kernel,) = kernels(program)
     assert len(kernel.results) == 2
     assert second is case.program.block.ops[1]
 
 
 def test_names_decide_nothing() -> None:
     """The same program under other names gives the same kernel."""
-    one, two = (fuse(contraction(e).program)[0] for e in ("ik,kj->ij", "xz,zy->xy"))
+    one, two = (kernels(contraction(e).program)[0] for e in ("ik,kj->ij", "xz,zy->xy"))
     assert [len(one.outer), len(one.results)] == [len(two.outer), len(two.results)]
     assert (one.left.axes.index(one.depth.symbol), one.right.axes.index(one.depth.symbol)) == (
         two.left.axes.index(two.depth.symbol),
@@ -82,7 +84,7 @@ def test_refusals_say_why() -> None:
 
     def refused(op: Compute, *inputs: Value) -> str:
         with pytest.raises(Unsupported) as caught:
-            fuse(program_of(op, inputs=inputs))
+            kernels(program_of(op, inputs=inputs))
         return caught.value.reason
 
     rows = (Axis(i, size),)
@@ -111,5 +113,5 @@ def test_an_epilogue_beyond_affine_indices_is_refused() -> None:
     body = Binary("mul", second.body[0], Read(case.program.inputs[0].symbol, (Dim.of(i), Dim.of(j)), Element.BF16))
     odd = Compute(second.outs, second.axes, None, (Binary("eq", squared, squared),))
     with pytest.raises(Unsupported):
-        fuse(program_of(first, odd, inputs=case.program.inputs))  # type: ignore[arg-type]
+        kernels(program_of(first, odd, inputs=case.program.inputs))  # type: ignore[arg-type]
     assert body

@@ -1,6 +1,6 @@
-"""Core to kernels: which operations become one kernel, and of which family.
+"""The contract family: sums of products that the matrix instructions compute.
 
-`fuse` takes a core program and gives its kernels in order of execution. A *contraction* is any sum of products of two operands
+A *contraction* is any sum of products of two operands
 read at bare indices; what stands beside those two factors and does not depend on the reduced index, and every pointwise operation
 on the result whose other reads name the same indices, becomes its epilogue. Only the affine structure of the reads decides: no
 name of a function or an operation of the source language is known here.
@@ -10,47 +10,18 @@ What has no kernel family yet raises `Unsupported` with the reason; nothing is d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import assert_never
 
-from axon.core import (
-    Axis,
-    Binary,
-    Bind,
-    Compute,
-    Const,
-    Convert,
-    Index,
-    Local,
-    Op,
-    Program,
-    Read,
-    Scalar,
-    Select,
-    Unary,
-    Value,
-    element_of,
-)
-from axon.diagnostics import AxonError, Diagnostic, Label
+from axon.backend.unsupported import Unsupported
+from axon.core import Axis, Binary, Compute, Convert, Index, Local, Read, Scalar, Value, element_of
+from axon.core_walk import converted, mentions, nodes, reads, rename, rewrite
 from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim
 from axon.source import Span
 
 PRODUCT_ELEMENTS = (Element.BF16, Element.F16)
-
-
-class Unsupported(AxonError):
-    """What the GPU path cannot compile yet, and why."""
-
-    def __init__(self, reason: str, span: Span | None = None, *notes: str) -> None:
-        labels = (Label(span, reason),) if span else ()
-        super().__init__((Diagnostic("AX0603", f"no GPU kernel for this yet: {reason}", labels, notes),))
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return self.diagnostics[0].message
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,52 +72,10 @@ class Contraction:
     span: Span | None = None
 
 
-def fuse(program: Program) -> tuple[Contraction, ...]:
-    """The kernels of a program, in order. Raises `Unsupported` for an operation that no family here takes."""
-    ops = program.block.ops
-    values = {v.symbol: v for v in program.inputs}
-    values |= {out.symbol: out for op in ops for out in _outs(op)}
-    kernels: list[Contraction] = []
-    taken: set[int] = set()
-    for number, op in enumerate(ops):
-        if number in taken:
-            continue
-        if not isinstance(op, Compute):
-            raise Unsupported(f"`{type(op).__name__.lower()}` has no kernel family", getattr(op, "span", None))
-        group = _Group(_contraction(op, values))
-        members = {number}
-        for later in range(number + 1, len(ops)):
-            candidate = ops[later]
-            if later not in taken and isinstance(candidate, Compute) and group.absorb(candidate):
-                members.add(later)
-        taken |= members
-        wanted = set(program.block.results)
-        wanted |= {s for i, other in enumerate(ops) if i not in members for s in _tensors(other)}
-        kernels.append(group.finish(wanted))
-    return tuple(kernels)
-
-
-def _outs(op: Op) -> tuple[Value, ...]:
-    match op:
-        case Compute():
-            return op.outs
-        case _:
-            return ()
-
-
-def _tensors(op: Op) -> Iterator[Symbol]:
-    if isinstance(op, Compute):
-        scalars = list(op.body)
-        if op.reduction and op.reduction.where is not None:
-            scalars.append(op.reduction.where)
-        for scalar in scalars:
-            yield from (r.tensor for r in reads(scalar))
-
-
 # ── recognizing a contraction ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _contraction(op: Compute, values: Mapping[Symbol, Value]) -> Contraction:
+def contraction(op: Compute, values: Mapping[Symbol, Value]) -> Contraction:
     span = op.span
     if op.reduction is None:
         raise Unsupported("a pointwise operation that follows no contraction has no kernel family", span)
@@ -158,7 +87,7 @@ def _contraction(op: Compute, values: Mapping[Symbol, Value]) -> Contraction:
     deep: list[Scalar] = []
     shallow: list[Scalar] = []
     for factor in _factors(op.body[0]):
-        (deep if _mentions(factor, depth.symbol) else shallow).append(factor)
+        (deep if mentions(factor, depth.symbol) else shallow).append(factor)
     operands = [_operand(factor, values) for factor in deep]
     if len(operands) != 2 or any(o is None for o in operands):
         raise Unsupported("the sum is not over products of two tensors read at bare indices", span)
@@ -178,7 +107,7 @@ def _contraction(op: Compute, values: Mapping[Symbol, Value]) -> Contraction:
     (out,) = op.outs
     expression: Scalar = Local(product, out.element)
     for factor in shallow:
-        expression = Binary("mul", expression, _convert(factor, out.element))
+        expression = Binary("mul", expression, converted(factor, out.element))
     result = Result(out, tuple(a.symbol for a in op.axes), expression)
     kernel = Contraction(rows, columns, depth, outer, left, right, product, (result,), span)
     _check_epilogue(kernel, span)
@@ -230,7 +159,7 @@ def bare(read: Read) -> tuple[Symbol, ...] | None:
 # ── epilogues ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Group:
+class Group:
     """A contraction and the pointwise operations on its results that were taken in so far."""
 
     def __init__(self, kernel: Contraction) -> None:
@@ -258,7 +187,7 @@ class _Group:
         renamed = {a: Dim.of(b) for a, b in names.items()}
         new = []
         for out, scalar in zip(op.outs, op.body, strict=True):
-            expression = self._inline(_rename(scalar, renamed))
+            expression = self._inline(rename(scalar, renamed))
             new.append(Result(out, tuple(names[a.symbol] for a in op.axes), expression))
         try:
             _check_epilogue(replace(self.kernel, results=tuple(new)), op.span)
@@ -299,86 +228,3 @@ def _check_epilogue(kernel: Contraction, span: Span | None) -> None:
                 raise Unsupported(f"an epilogue computes in {element.value}", span)
 
 
-# ── scalar expressions ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def children(scalar: Scalar) -> tuple[Scalar, ...]:
-    match scalar:
-        case Const() | Index() | Local():
-            return ()
-        case Read(subscripts=subscripts, padding=padding):
-            computed = tuple(s for s in subscripts if not isinstance(s, Dim))
-            return (*computed, padding) if padding is not None else computed
-        case Unary(operand=operand) | Convert(operand=operand):
-            return (operand,)
-        case Binary(left=left, right=right):
-            return (left, right)
-        case Select():
-            return (scalar.condition, scalar.then, scalar.otherwise)
-        case Bind(bindings=bindings, body=body):
-            return (*(value for _, value in bindings), body)
-        case _:
-            assert_never(scalar)
-
-
-def nodes(scalar: Scalar) -> Iterator[Scalar]:
-    yield scalar
-    for child in children(scalar):
-        yield from nodes(child)
-
-
-def reads(scalar: Scalar) -> Iterator[Read]:
-    return (node for node in nodes(scalar) if isinstance(node, Read))
-
-
-def rewrite(scalar: Scalar, visit: Callable[[Scalar], Scalar | None]) -> Scalar:
-    """The expression with every node for which `visit` gives another replaced by it, from the top."""
-    changed = visit(scalar)
-    if changed is not None:
-        return changed
-    match scalar:
-        case Const() | Index() | Local():
-            return scalar
-        case Read():
-            subscripts = tuple(s if isinstance(s, Dim) else rewrite(s, visit) for s in scalar.subscripts)
-            padding = None if scalar.padding is None else rewrite(scalar.padding, visit)
-            return replace(scalar, subscripts=subscripts, padding=padding)
-        case Unary() | Convert():
-            return replace(scalar, operand=rewrite(scalar.operand, visit))
-        case Binary():
-            return replace(scalar, left=rewrite(scalar.left, visit), right=rewrite(scalar.right, visit))
-        case Select():
-            parts = (rewrite(s, visit) for s in (scalar.condition, scalar.then, scalar.otherwise))
-            return Select(*parts)
-        case Bind():
-            bindings = tuple((name, rewrite(value, visit)) for name, value in scalar.bindings)
-            return Bind(bindings, rewrite(scalar.body, visit))
-        case _:
-            assert_never(scalar)
-
-
-def _rename(scalar: Scalar, names: Mapping[Symbol, Dim]) -> Scalar:
-    def visit(node: Scalar) -> Scalar | None:
-        match node:
-            case Read(subscripts=subscripts) if all(isinstance(s, Dim) for s in subscripts):
-                return replace(node, subscripts=tuple(s.substitute(names) for s in subscripts if isinstance(s, Dim)))
-            case Index(dim=dim):
-                return replace(node, dim=dim.substitute(names))
-            case _:
-                return None
-
-    return rewrite(scalar, visit)
-
-
-def _mentions(scalar: Scalar, axis: Symbol) -> bool:
-    for node in nodes(scalar):
-        match node:
-            case Read(subscripts=subscripts) if any(isinstance(s, Dim) and axis in s.variables for s in subscripts):
-                return True
-            case Index(dim=dim) if axis in dim.variables:
-                return True
-    return False
-
-
-def _convert(scalar: Scalar, element: Element) -> Scalar:
-    return scalar if element_of(scalar) == element else Convert(scalar, element)

@@ -1,0 +1,18 @@
+"""What the GPU path refuses."""
+
+from __future__ import annotations
+
+from axon.diagnostics import AxonError, Diagnostic, Label
+from axon.source import Span
+
+
+class Unsupported(AxonError):
+    """What the GPU path cannot compile yet, and why."""
+
+    def __init__(self, reason: str, span: Span | None = None, *notes: str) -> None:
+        labels = (Label(span, reason),) if span else ()
+        super().__init__((Diagnostic("AX0603", f"no GPU kernel for this yet: {reason}", labels, notes),))
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.diagnostics[0].message
