@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import assert_never
 
 from axon import syntax as S
@@ -138,8 +139,11 @@ class Annotations(Solver):
             )
             return POISON
         params, args = alias.decl.params, t.args or ()
-        if len(params) != len(args):
-            takes = f"takes {len(params)} argument{'s' * (len(params) != 1)}"
+        grouped = _grouped(params, args)
+        if grouped is None:
+            runs = sum(isinstance(p, S.ShapeRun) for p in params)
+            least = len(params) - (runs == 1)
+            takes = f"takes {'at least ' * (runs == 1)}{least} argument{'s' * (least != 1)}"
             return self._bad_args(t.span, f"`{alias.decl.name.text}` {takes}, not {len(args)}")
         if alias in self.expanded:
             return self.expanded[alias]
@@ -149,8 +153,8 @@ class Annotations(Solver):
                 self.report(errors.too_large(expanding[0].decl.name.span if expanding else t.span))
             return POISON
         inner = alias.scope.child()
-        for param, arg in zip(params, args, strict=True):
-            if not self._bind_argument(scope, inner, param, arg):
+        for param, given in zip(params, grouped, strict=True):
+            if not self._bind_argument(scope, inner, param, given):
                 return POISON
         existentials = self.existentials
         found = self.type(inner, alias.decl.type, (*expanding, alias))
@@ -185,7 +189,13 @@ class Annotations(Solver):
             self.report(unknown("type", name.text, name.span, known, "AX0407"))
         return found
 
-    def _bind_argument(self, outer: Scope, inner: Scope, param: S.TypeArg, arg: S.TypeArg) -> bool:
+    def _bind_argument(self, outer: Scope, inner: Scope, param: S.TypeArg, given: tuple[S.TypeArg, ...]) -> bool:
+        if isinstance(param, S.ShapeRun):
+            row = self.state.row(param.name)
+            self.state.rows[row.symbol] = self._shape(outer, given)
+            inner.runs[param.name] = RunName(row)
+            return True
+        (arg,) = given
         match param, arg:
             case S.DimName(name), S.TypeVar() | S.ShapeRun():
                 self._bad_args(arg.span, f"`{name}` stands for a dimension")
@@ -194,11 +204,6 @@ class Annotations(Solver):
                 dim = self.dim(outer, written)
                 inner.values[name] = ValueName(fresh(name), Scheme(I32), arg.span, dim, is_dimension=True)
                 self.origins.append((dim, arg.span))
-            case S.ShapeRun(name), S.ShapeRun(other):
-                run = self._run(outer, other, arg.span)
-                if run is None:
-                    return False
-                inner.runs[name] = RunName(run)
             case S.TypeVar(name), S.TypeVar(other):
                 variable = outer.variable(other)
                 if variable is None:
@@ -207,8 +212,7 @@ class Annotations(Solver):
             case S.TypeVar(name), S.DimName(other) if other in _ELEMENTS:
                 inner.variables[name] = _ELEMENTS[other]
             case _:
-                wants = "a shape variable" if isinstance(param, S.ShapeRun) else "an element type"
-                self._bad_args(arg.span, f"{wants} is needed here")
+                self._bad_args(arg.span, "an element type is needed here")
                 return False
         return True
 
@@ -218,7 +222,7 @@ class Annotations(Solver):
             match arg:
                 case S.ShapeRun(name):
                     row = self._run(scope, name, arg.span)
-                    items.append(row if row is not None else self.state.row())
+                    items += self.state.shape((row if row is not None else self.state.row(),))
                 case S.TypeVar():
                     self._bad_args(arg.span, "a dimension is needed here")
                     items.append(self.state.dim(""))
@@ -299,6 +303,21 @@ class Annotations(Solver):
 
     def facts(self, scope: Scope, facts: tuple[S.Fact, ...]) -> list[tuple[Relation, Span]]:
         return [(Relation(self.dim(scope, f.left), f.relation, self.dim(scope, f.right)), f.span) for f in facts]
+
+
+def _grouped(params: tuple[S.TypeArg, ...], args: tuple[S.TypeArg, ...]) -> list[tuple[S.TypeArg, ...]] | None:
+    """The arguments of each parameter of an alias; None where their number is wrong.
+
+    A lone shape variable takes whatever the other parameters leave, and so any number of dimensions: of `type linear[..s, d, k]`,
+    `linear[d, k]` is one layer and `linear[n, d, k]` a stack of n.
+    """
+    runs = [at for at, param in enumerate(params) if isinstance(param, S.ShapeRun)]
+    more = len(args) - len(params)
+    if more and (len(runs) != 1 or more < -1):
+        return None
+    taken = [1 + more * (at in runs) for at in range(len(params))]
+    rest = iter(args)
+    return [tuple(islice(rest, n)) for n in taken]
 
 
 def not_a_dimension(what: str, span: Span) -> Diagnostic:
