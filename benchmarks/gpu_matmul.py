@@ -21,7 +21,8 @@ from typing import Any
 
 from axon import compiler
 from axon.backend.build import BuildError
-from axon.backend.runtime import Executable, contiguous
+from axon.backend.memory import contiguous
+from axon.backend.runtime import Executable
 from axon.backend.schedule import Mapping
 from axon.core import Program
 from axon.element import Element

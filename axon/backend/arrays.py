@@ -9,8 +9,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from axon.backend.memory import Tensor
 from axon.backend.needs import gpu
-from axon.backend.runtime import Executable, Tensor
+from axon.backend.runtime import Executable
 from axon.backend.unsupported import Unsupported
 from axon.element import Element
 

@@ -10,17 +10,19 @@ import ctypes
 from collections import OrderedDict
 from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from axon.backend.barriers import Descriptor
 from axon.backend.build import Kernel, RegistersExhausted, build
-from axon.backend.contraction import Contraction, Operand
+from axon.backend.contraction import Contraction
 from axon.backend.emit import MapParameter, Parameter, PointerParameter, SizeParameter, StrideParameter
 from axon.backend.families import kernels
+from axon.backend.memory import Tensor
 from axon.backend.pipeline import Stages, stages, traits
-from axon.backend.schedule import Mapping, Problem, ranked
+from axon.backend.prepare import Prepared, blocks, is_empty, prepare
+from axon.backend.schedule import Mapping, ranked
 from axon.backend.target import HOPPER, Target
 from axon.backend.unsupported import Unsupported
 from axon.core import Program, Value
@@ -30,60 +32,6 @@ from axon.names import Symbol
 
 class DeviceError(Exception):
     """The driver refused a call; the message names the call and its error."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """Device memory: its address, and for each dimension its extent and the elements from one index to the next."""
-
-    pointer: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    element: Element
-
-    @property
-    def copyable(self) -> str | None:
-        """Why bulk copies cannot address it, if they cannot."""
-        size = self.element.bits // 8
-        align = HOPPER.tensor_map_alignment
-        if self.pointer % align:
-            return f"its address is not a multiple of {align} bytes"
-        if len(self.shape) > HOPPER.tensor_map_rank:
-            return f"it has more than {HOPPER.tensor_map_rank} dimensions"
-        if self.strides[-1] != 1 and self.shape[-1] > 1:
-            return "its last dimension is not contiguous"
-        for d, (extent, stride) in enumerate(zip(self.shape[:-1], self.strides[:-1], strict=True)):
-            if extent > 1 and (stride * size % align or stride <= 0):
-                return f"dimension {d} steps by {stride * size} bytes, which is not a multiple of {align}"
-        return None
-
-    @property
-    def order(self) -> tuple[int, ...]:
-        """Its dimensions by stride, the smallest last; dimensions of one index, whose stride means nothing, first."""
-        return tuple(
-            sorted(range(len(self.shape)), key=lambda d: (self.shape[d] > 1, -self.strides[d] if self.shape[d] > 1 else 0))
-        )
-
-    def arranged(self, order: tuple[int, ...]) -> Tensor:
-        """The same memory with its dimensions in another order."""
-        return Tensor(self.pointer, tuple(self.shape[d] for d in order), tuple(self.strides[d] for d in order), self.element)
-
-    @property
-    def paired(self) -> bool:
-        """Whether two neighbours along the last dimension, from an even one on, are one aligned word of 16-bit elements."""
-        if self.element.bits != 16 or not self.shape:
-            return False
-        even = all(stride % 2 == 0 for stride in self.strides[:-1])
-        return even and self.strides[-1] == 1 and self.shape[-1] % 2 == 0 and self.pointer % 4 == 0
-
-
-def contiguous(pointer: int, shape: tuple[int, ...], element: Element) -> Tensor:
-    """A tensor laid out in rows."""
-    strides, step = [], 1
-    for extent in reversed(shape):
-        strides.append(step)
-        step *= max(extent, 1)
-    return Tensor(pointer, shape, tuple(reversed(strides)), element)
 
 
 # ── plans ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -98,36 +46,6 @@ class Plan:
     stages: Stages
     built: Kernel
     blocks: int
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A kernel as its tensors lie: the sizes it is mapped for, what bulk copies can store, what is read in pairs."""
-
-    kernel: Contraction
-    problem: Problem
-    boxed: frozenset[Symbol]
-    paired: frozenset[Symbol]
-
-
-def prepare(kernel: Contraction, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Prepared:
-    """A kernel for these tensors. Raises `Unsupported` for operands that bulk copies cannot read, and for a sum over nothing."""
-    left, right = (_as_it_lies(operand, tensors[operand.value.symbol]) for operand in (kernel.left, kernel.right))
-    kernel = replace(kernel, left=left, right=right)
-    for operand in (left, right):
-        why = tensors[operand.value.symbol].arranged(operand.order).copyable
-        if why:
-            raise Unsupported(f"`{operand.value.symbol.name}` cannot be read by bulk copies: {why}", kernel.span)
-    problem = problem_of(kernel, sizes)
-    if problem.depth < 1:
-        raise Unsupported("a sum over nothing", kernel.span)
-    boxed = frozenset(r.value.symbol for r in kernel.results if tensors[r.value.symbol].copyable is None)
-    return Prepared(kernel, problem, boxed, frozenset(symbol for symbol, tensor in tensors.items() if tensor.paired))
-
-
-def is_empty(kernel: Contraction, sizes: MappingOf[Symbol, int]) -> bool:
-    """Whether its results have no elements, so that nothing is to be done."""
-    return min(axis.extent.evaluate(sizes) for axis in (*kernel.outer, kernel.rows, kernel.columns)) <= 0
 
 
 class Executable:
@@ -189,32 +107,6 @@ class Executable:
                 continue
             return Plan(kernel, mapping, made, built, blocks(mapping, problem, self.target))
         raise failure or Unsupported("no mapping fits this kernel", kernel.span)
-
-
-def _as_it_lies(operand: Operand, tensor: Tensor) -> Operand:
-    """The operand with its dimensions in the order of its strides, if only so its last dimension is contiguous."""
-    return operand if tensor.copyable is None else operand.arranged(tensor.order)
-
-
-def problem_of(kernel: Contraction, sizes: MappingOf[Symbol, int]) -> Problem:
-    """The sizes on which the choice of a mapping depends."""
-    outer = 1
-    for axis in kernel.outer:
-        outer *= axis.extent.evaluate(sizes)
-    rows, columns, depth = (axis.extent.evaluate(sizes) for axis in (kernel.rows, kernel.columns, kernel.depth))
-    return Problem(rows, columns, depth, outer)
-
-
-def blocks(mapping: Mapping, problem: Problem, target: Target) -> int:
-    """How many thread blocks to launch: one for each tile, or as many as the chip holds if the mapping is persistent."""
-    rows, columns = -(-problem.rows // mapping.rows), -(-problem.columns // mapping.columns)
-    if mapping.cluster_over == "rows":
-        rows = -(-rows // mapping.cluster)
-    else:
-        columns = -(-columns // mapping.cluster)
-    clusters = rows * columns * problem.outer
-    held = target.multiprocessors // mapping.cluster
-    return mapping.cluster * (min(clusters, held) if mapping.persistent else clusters)
 
 
 # ── the driver ──────────────────────────────────────────────────────────────────────────────────────────────────────────

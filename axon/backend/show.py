@@ -9,9 +9,11 @@ from pathlib import Path
 
 from axon.backend import render_barriers, roles, tile
 from axon.backend.contraction import Contraction
+from axon.backend.memory import contiguous
 from axon.backend.needs import Missing
 from axon.backend.pipeline import Stages, traits
-from axon.backend.runtime import Executable, Plan, contiguous, is_empty, problem_of
+from axon.backend.prepare import is_empty, problem_of
+from axon.backend.runtime import Executable, Plan
 from axon.backend.schedule import Mapping, Problem, predict, ranked
 from axon.backend.target import HOPPER, Target
 from axon.backend.unsupported import Unsupported

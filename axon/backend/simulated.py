@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from axon.backend.families import kernels
+from axon.backend.memory import contiguous
 from axon.backend.pipeline import stages, traits
+from axon.backend.prepare import is_empty, prepare
 from axon.backend.proof import Violation
-from axon.backend.runtime import contiguous, is_empty, prepare
 from axon.backend.schedule import Mapping, choose
 from axon.backend.simulate import SimulationError, simulate
 from axon.backend.target import HOPPER, Target

@@ -138,7 +138,8 @@ def test_source_through_the_simulator_agrees_with_the_interpreter(name: str) -> 
 
 
 def test_a_transposed_operand_is_read_as_it_lies() -> None:
-    from axon.backend.runtime import Executable, Tensor
+    from axon.backend.memory import Tensor
+    from axon.backend.runtime import Executable
 
     case = contraction("ik,kj->ij")
     a, b_ = case.program.inputs

@@ -11,8 +11,9 @@ import pytest
 
 from axon.backend import build, render_barriers, roles, tile
 from axon.backend.families import kernels
+from axon.backend.memory import Tensor, contiguous
 from axon.backend.pipeline import Stages, stages, traits
-from axon.backend.runtime import Executable, Tensor, contiguous
+from axon.backend.runtime import Executable
 from axon.backend.schedule import Mapping, Problem, Traits, candidates, check, choose, predict
 from axon.backend.target import HOPPER
 from axon.backend.unsupported import Unsupported

@@ -1,0 +1,62 @@
+"""Device memory that someone else owns: addresses, shapes and strides, and what bulk copies can address."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from axon.backend.target import HOPPER
+from axon.element import Element
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Device memory: its address, and for each dimension its extent and the elements from one index to the next."""
+
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    element: Element
+
+    @property
+    def copyable(self) -> str | None:
+        """Why bulk copies cannot address it, if they cannot."""
+        size = self.element.bits // 8
+        align = HOPPER.tensor_map_alignment
+        if self.pointer % align:
+            return f"its address is not a multiple of {align} bytes"
+        if len(self.shape) > HOPPER.tensor_map_rank:
+            return f"it has more than {HOPPER.tensor_map_rank} dimensions"
+        if self.strides[-1] != 1 and self.shape[-1] > 1:
+            return "its last dimension is not contiguous"
+        for d, (extent, stride) in enumerate(zip(self.shape[:-1], self.strides[:-1], strict=True)):
+            if extent > 1 and (stride * size % align or stride <= 0):
+                return f"dimension {d} steps by {stride * size} bytes, which is not a multiple of {align}"
+        return None
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Its dimensions by stride, the smallest last; dimensions of one index, whose stride means nothing, first."""
+        return tuple(
+            sorted(range(len(self.shape)), key=lambda d: (self.shape[d] > 1, -self.strides[d] if self.shape[d] > 1 else 0))
+        )
+
+    def arranged(self, order: tuple[int, ...]) -> Tensor:
+        """The same memory with its dimensions in another order."""
+        return Tensor(self.pointer, tuple(self.shape[d] for d in order), tuple(self.strides[d] for d in order), self.element)
+
+    @property
+    def paired(self) -> bool:
+        """Whether two neighbours along the last dimension, from an even one on, are one aligned word of 16-bit elements."""
+        if self.element.bits != 16 or not self.shape:
+            return False
+        even = all(stride % 2 == 0 for stride in self.strides[:-1])
+        return even and self.strides[-1] == 1 and self.shape[-1] % 2 == 0 and self.pointer % 4 == 0
+
+
+def contiguous(pointer: int, shape: tuple[int, ...], element: Element) -> Tensor:
+    """A tensor laid out in rows."""
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return Tensor(pointer, shape, tuple(reversed(strides)), element)

@@ -1,0 +1,69 @@
+"""A kernel as its tensors lie and at given sizes: what decides its mapping and its variant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass, replace
+
+from axon.backend.contraction import Contraction, Operand
+from axon.backend.memory import Tensor
+from axon.backend.schedule import Mapping, Problem
+from axon.backend.target import Target
+from axon.backend.unsupported import Unsupported
+from axon.names import Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A kernel as its tensors lie: the sizes it is mapped for, what bulk copies can store, what is read in pairs."""
+
+    kernel: Contraction
+    problem: Problem
+    boxed: frozenset[Symbol]
+    paired: frozenset[Symbol]
+
+
+def prepare(kernel: Contraction, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Prepared:
+    """A kernel for these tensors. Raises `Unsupported` for operands that bulk copies cannot read, and for a sum over nothing."""
+    left, right = (_as_it_lies(operand, tensors[operand.value.symbol]) for operand in (kernel.left, kernel.right))
+    kernel = replace(kernel, left=left, right=right)
+    for operand in (left, right):
+        why = tensors[operand.value.symbol].arranged(operand.order).copyable
+        if why:
+            raise Unsupported(f"`{operand.value.symbol.name}` cannot be read by bulk copies: {why}", kernel.span)
+    problem = problem_of(kernel, sizes)
+    if problem.depth < 1:
+        raise Unsupported("a sum over nothing", kernel.span)
+    boxed = frozenset(r.value.symbol for r in kernel.results if tensors[r.value.symbol].copyable is None)
+    return Prepared(kernel, problem, boxed, frozenset(symbol for symbol, tensor in tensors.items() if tensor.paired))
+
+
+def is_empty(kernel: Contraction, sizes: MappingOf[Symbol, int]) -> bool:
+    """Whether its results have no elements, so that nothing is to be done."""
+    return min(axis.extent.evaluate(sizes) for axis in (*kernel.outer, kernel.rows, kernel.columns)) <= 0
+
+
+def _as_it_lies(operand: Operand, tensor: Tensor) -> Operand:
+    """The operand with its dimensions in the order of its strides, if only so its last dimension is contiguous."""
+    return operand if tensor.copyable is None else operand.arranged(tensor.order)
+
+
+def problem_of(kernel: Contraction, sizes: MappingOf[Symbol, int]) -> Problem:
+    """The sizes on which the choice of a mapping depends."""
+    outer = 1
+    for axis in kernel.outer:
+        outer *= axis.extent.evaluate(sizes)
+    rows, columns, depth = (axis.extent.evaluate(sizes) for axis in (kernel.rows, kernel.columns, kernel.depth))
+    return Problem(rows, columns, depth, outer)
+
+
+def blocks(mapping: Mapping, problem: Problem, target: Target) -> int:
+    """How many thread blocks to launch: one for each tile, or as many as the chip holds if the mapping is persistent."""
+    rows, columns = -(-problem.rows // mapping.rows), -(-problem.columns // mapping.columns)
+    if mapping.cluster_over == "rows":
+        rows = -(-rows // mapping.cluster)
+    else:
+        columns = -(-columns // mapping.cluster)
+    clusters = rows * columns * problem.outer
+    held = target.multiprocessors // mapping.cluster
+    return mapping.cluster * (min(clusters, held) if mapping.persistent else clusters)
