@@ -14,7 +14,10 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 VOCABULARY = {"source", "names", "element", "diagnostics", "codes", "nearest"}
 DIMENSIONS = {"shapes.dimension", "shapes.relation", "shapes.constraint"}  # data, and no solver
-FACES = {"cli", "module", "call", "doctest", "__init__", "__main__"}
+FACES = {
+    *("cli", "module", "call", "doctest", "__init__", "__main__", "batch", "listing", "workspace", "repl", "notebook", "importer"),
+    *("stub", "view", "watch"),
+}
 
 # A module (a pattern) and the modules of Axon that it may import besides its own package. The first row that fits counts.
 MAY_IMPORT: list[tuple[str, set[str]]] = [
