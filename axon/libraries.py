@@ -1,0 +1,401 @@
+"""The array libraries whose arrays Axon takes on a GPU, and what it asks of each: where an array lies, room for results, a stream.
+
+No library is imported here: where there is an array, its library is loaded. An array is known by the package of its type, so that
+asking costs a dictionary's look-up. Strides are in elements, as in core; a device is the number of a GPU.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from axon.element import Element
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Where an array lies. `keep` holds what must live until the memory has been used."""
+
+    pointer: int
+    shape: Shape
+    strides: Shape
+    keep: Any = None
+
+
+class Library(Protocol):
+    """What Axon asks of an array library. All arrays are its own, and on a GPU, except in `device`."""
+
+    name: str
+    writable: bool  # whether results can be written into an array of the caller's (`out=`)
+
+    def device(self, x: Any) -> int | None:
+        """The GPU on which an array lies; None on the host."""
+
+    def element(self, x: Any) -> Element | None:
+        """Its element type; None if Axon has none for it."""
+
+    def shape(self, x: Any) -> Shape: ...
+
+    def memory(self, x: Any, stream: int) -> Memory:
+        """Where it lies, once the work that makes it is ordered before what is put on `stream` next."""
+
+    def empty(self, shape: Shape, element: Element, device: int) -> Any:
+        """Room for a result, contiguous. Raises MemoryError where there is none, TypeError for an element type that it lacks."""
+
+    def copy(self, x: Any) -> Any:
+        """A copy, ordered on the current stream."""
+
+    def assign(self, x: Any, value: Any) -> None:
+        """Write an array of this library into another, ordered on the current stream."""
+
+    def stream(self, device: int) -> int:
+        """The handle of the current stream of a GPU."""
+
+    def on(self, device: int) -> AbstractContextManager[Any]:
+        """Makes a GPU current meanwhile."""
+
+    def finish(self, results: list[Any], used: list[Any], stream: int, device: int) -> list[Any]:
+        """The results as the caller gets them, after the work that writes them was put on `stream`; `used` are what it reads."""
+
+
+# ── PyTorch ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_TORCH = {
+    Element.F64: "float64", Element.F32: "float32", Element.F16: "float16", Element.BF16: "bfloat16", Element.I64: "int64",
+    Element.I32: "int32", Element.I8: "int8", Element.U8: "uint8", Element.BOOL: "bool", Element.F8E4M3: "float8_e4m3fn",
+    Element.F8E5M2: "float8_e5m2",
+}  # fmt: skip
+
+
+class Torch:
+    """PyTorch. Results carry no gradient history."""
+
+    name, writable = "torch", True
+
+    def __init__(self, device_type: str = "cuda") -> None:
+        self.torch = sys.modules["torch"]
+        self.device_type = device_type
+        self.dtypes = {element: getattr(self.torch, name) for element, name in _TORCH.items() if hasattr(self.torch, name)}
+        self.elements = {dtype: element for element, dtype in self.dtypes.items()}
+        self.devices: dict[int, Any] = {}
+        raw = getattr(self.torch._C, "_cuda_getCurrentRawStream", None)  # what Triton's launcher asks too: 0.1 µs for 1
+        self.stream: Callable[[int], int] = raw or self._stream
+
+    def device(self, x: Any) -> int | None:
+        return (x.device.index or 0) if x.device.type == self.device_type else None
+
+    def element(self, x: Any) -> Element | None:
+        return self.elements.get(x.dtype)
+
+    def shape(self, x: Any) -> Shape:
+        return tuple(x.shape)
+
+    def memory(self, x: Any, stream: int) -> Memory:
+        if x.layout != self.torch.strided:
+            raise TypeError(f"a tensor of layout {x.layout}; pass x.to_dense()")
+        if x.is_neg():  # a view whose values are negated when they are read
+            raise TypeError("a tensor with PyTorch's negative bit; pass x.resolve_neg()")
+        return Memory(x.data_ptr(), tuple(x.shape), tuple(x.stride()))
+
+    def place(self, device: int) -> Any:
+        if device not in self.devices:
+            self.devices[device] = self.torch.device(self.device_type, device)
+        return self.devices[device]
+
+    def empty(self, shape: Shape, element: Element, device: int) -> Any:
+        if element not in self.dtypes:
+            raise TypeError(f"this PyTorch has no {element.value}")
+        try:
+            return self.torch.empty(shape, dtype=self.dtypes[element], device=self.place(device))
+        except self.torch.OutOfMemoryError as error:
+            raise MemoryError(str(error)) from None
+
+    def copy(self, x: Any) -> Any:
+        return x.detach().clone(memory_format=self.torch.contiguous_format)
+
+    def assign(self, x: Any, value: Any) -> None:
+        x.copy_(value)
+
+    def _stream(self, device: int) -> int:
+        return int(self.torch.cuda.current_stream(device).cuda_stream)
+
+    def on(self, device: int) -> AbstractContextManager[Any]:
+        if self.device_type != "cuda" or self.torch.cuda.current_device() == device:
+            return nullcontext()
+        current: AbstractContextManager[Any] = self.torch.cuda.device(device)
+        return current
+
+    def finish(self, results: list[Any], used: list[Any], stream: int, device: int) -> list[Any]:
+        return results
+
+
+# ── CuPy and numba ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Strided:
+    """Libraries whose arrays have NumPy's dtypes, and strides in bytes."""
+
+    def element(self, x: Any) -> Element | None:
+        return _element_of(x.dtype)
+
+    def shape(self, x: Any) -> Shape:
+        return tuple(x.shape)
+
+    def finish(self, results: list[Any], used: list[Any], stream: int, device: int) -> list[Any]:
+        return results
+
+
+class CuPy(_Strided):
+    name, writable = "cupy", True
+
+    def __init__(self) -> None:
+        self.cupy = sys.modules["cupy"]
+
+    def device(self, x: Any) -> int | None:
+        return int(x.device.id)
+
+    def memory(self, x: Any, stream: int) -> Memory:
+        return Memory(x.data.ptr, tuple(x.shape), tuple(s // x.dtype.itemsize for s in x.strides))
+
+    def empty(self, shape: Shape, element: Element, device: int) -> Any:
+        with self.on(device):
+            try:
+                return self.cupy.empty(shape, element.dtype)
+            except self.cupy.cuda.memory.OutOfMemoryError as error:
+                raise MemoryError(str(error)) from None
+
+    def copy(self, x: Any) -> Any:
+        return x.copy(order="C")
+
+    def assign(self, x: Any, value: Any) -> None:
+        x[...] = value
+
+    def stream(self, device: int) -> int:
+        return int(self.cupy.cuda.get_current_stream(device).ptr)
+
+    def on(self, device: int) -> AbstractContextManager[Any]:
+        current: AbstractContextManager[Any] = self.cupy.cuda.Device(device)
+        return current
+
+
+class Numba(_Strided):
+    """numba-cuda's device arrays, which all work on its default stream."""
+
+    name, writable = "numba", True
+
+    def __init__(self) -> None:
+        self.cuda = sys.modules["numba.cuda"]
+
+    def device(self, x: Any) -> int | None:
+        return int(x.gpu_data.context.device.id) if x.gpu_data is not None else int(self.cuda.get_current_device().id)
+
+    def memory(self, x: Any, stream: int) -> Memory:
+        pointer = x.__cuda_array_interface__["data"][0]
+        return Memory(pointer, tuple(x.shape), tuple(s // x.dtype.itemsize for s in x.strides))
+
+    def empty(self, shape: Shape, element: Element, device: int) -> Any:
+        with self.on(device):
+            try:
+                return self.cuda.device_array(shape, element.dtype)
+            except self.cuda.cudadrv.driver.CudaAPIError as error:
+                raise MemoryError(str(error)) from None
+
+    def copy(self, x: Any) -> Any:
+        made = self.empty(tuple(x.shape), _required(x.dtype), self.device(x) or 0)
+        made.copy_to_device(x)
+        return made
+
+    def assign(self, x: Any, value: Any) -> None:
+        x.copy_to_device(value)
+
+    def stream(self, device: int) -> int:
+        return 0
+
+    def on(self, device: int) -> AbstractContextManager[Any]:
+        current: AbstractContextManager[Any] = self.cuda.gpus[device]
+        return current
+
+
+# ── JAX ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Jax:
+    """JAX, whose arrays are written once and order their work themselves.
+
+    It has no current stream. What another library does is ordered by DLPack: exporting an array makes a stream wait until it is made,
+    importing one waits for what is on a stream that JAX names. Axon works on that stream. A result is room that JAX made, imported
+    again once the kernels that fill it are on the stream. Arguments are held until those kernels have run, since JAX
+    would otherwise give their memory to others at once.
+    """
+
+    name, writable = "jax", False
+
+    def __init__(self) -> None:
+        self.jax = sys.modules["jax"]
+        self.held: list[tuple[Any, Any]] = []  # an event, and what must live until it has passed
+
+    def device(self, x: Any) -> int | None:
+        if isinstance(x, self.jax.core.Tracer):
+            raise TypeError("a value inside a JAX transformation (jit, grad, vmap); call Axon's function outside of it")
+        devices = x.devices()
+        if len(devices) != 1:
+            raise TypeError(f"a JAX array over {len(devices)} devices; Axon runs on one")
+        (device,) = devices
+        return int(device.local_hardware_id) if device.platform in ("gpu", "cuda") else None
+
+    def element(self, x: Any) -> Element | None:
+        return _element_of(x.dtype)
+
+    def shape(self, x: Any) -> Shape:
+        return tuple(x.shape)
+
+    def memory(self, x: Any, stream: int) -> Memory:
+        capsule = x.__dlpack__(stream=stream or 1)
+        pointer, strides = dlpack_memory(capsule, len(x.shape))
+        shape = tuple(x.shape)
+        return Memory(pointer, shape, strides or contiguous_strides(shape), (x, capsule))
+
+    def _device(self, device: int) -> Any:
+        return next(d for d in self.jax.local_devices() if d.local_hardware_id == device and d.platform in ("gpu", "cuda"))
+
+    def empty(self, shape: Shape, element: Element, device: int) -> Any:
+        with self.on(device):
+            try:
+                made = self.jax.numpy.empty(shape, element.dtype)
+            except self.jax.errors.JaxRuntimeError as error:
+                raise MemoryError(str(error)) from None
+        if made.dtype != element.dtype:
+            raise TypeError(f'JAX has no {element.value} here; jax.config.update("jax_enable_x64", True) gives it')
+        return made
+
+    def copy(self, x: Any) -> Any:
+        return self.jax.numpy.array(x, copy=True)
+
+    def assign(self, x: Any, value: Any) -> None:
+        raise TypeError("a JAX array cannot be written")
+
+    def stream(self, device: int) -> int:
+        return int(self._device(device).get_stream_for_external_ready_events())
+
+    def on(self, device: int) -> AbstractContextManager[Any]:
+        current: AbstractContextManager[Any] = self.jax.default_device(self._device(device))
+        return current
+
+    def finish(self, results: list[Any], used: list[Any], stream: int, device: int) -> list[Any]:
+        from cuda.bindings import driver
+
+        _, event = driver.cuEventCreate(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING)
+        driver.cuEventRecord(event, stream)
+        held = [*self.held, (event, used)]
+        self.held = []
+        for past, kept in held:  # what is done is let go; the order of streams differs, so each is asked
+            if int(driver.cuEventQuery(past)[0]):
+                self.held.append((past, kept))
+            else:
+                driver.cuEventDestroy(past)
+        return [self.jax.dlpack.from_dlpack(_Made(result)) for result in results]
+
+
+class _Made:
+    """Room that JAX made, now filled: what `from_dlpack` imports."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(stream=options.get("stream"))
+
+
+def dlpack_memory(capsule: Any, rank: int) -> tuple[int, Shape | None]:
+    """The address in a DLPack capsule, and its strides; None stands for contiguous ones. The capsule keeps what it holds."""
+    import ctypes
+
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    # DLTensor: data, device (2 × i32), ndim i32, dtype (4 bytes), shape*, strides*, byte_offset
+    words = ctypes.cast(get(capsule, b"dltensor"), ctypes.POINTER(ctypes.c_uint64))
+    strides = ctypes.cast(words[4], ctypes.POINTER(ctypes.c_int64)) if words[4] else None
+    return int(words[0] + words[5]), None if strides is None else tuple(strides[:rank])
+
+
+def contiguous_strides(shape: Shape) -> Shape:
+    """Of an array laid out in rows."""
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return tuple(reversed(strides))
+
+
+# ── which library an array is of ────────────────────────────────────────────────────────────────────────────────────────
+
+_MAKERS: dict[str, tuple[str, Callable[[], Library], str]] = {
+    # the package of an array's type: the module that must be loaded, what to make, and the type's attribute that tells an array
+    "torch": ("torch", Torch, "data_ptr"),
+    "cupy": ("cupy", CuPy, "__cuda_array_interface__"),
+    "numba": ("numba.cuda", Numba, "__cuda_array_interface__"),
+    "jaxlib": ("jax", Jax, "addressable_shards"),
+    "jax": ("jax", Jax, "aval"),
+}
+_made: dict[str, Library] = {}
+_by_type: dict[type, Library | None] = {}
+
+
+def of(x: Any) -> Library | None:
+    """The library whose array this is; None for everything else, NumPy's arrays included."""
+    kind = type(x)
+    try:
+        return _by_type[kind]
+    except KeyError:
+        found = _by_type[kind] = _find(kind)
+        return found
+
+
+def _find(kind: type) -> Library | None:
+    for base in kind.__mro__:
+        package = base.__module__.partition(".")[0]
+        module, make, attribute = _MAKERS.get(package, ("", Torch, ""))
+        if module in sys.modules and hasattr(kind, attribute):
+            if module not in _made:
+                _made[module] = make()
+            return _made[module]
+    return None
+
+
+def arrays(value: Any) -> Iterator[tuple[Library, Any]]:
+    """The arrays of these libraries in an argument, each with its library."""
+    if isinstance(value, tuple | Mapping):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from arrays(item)
+        return
+    library = of(value)
+    if library is not None:
+        yield library, value
+
+
+def on_gpu(value: Any) -> bool:
+    """Whether an argument holds an array that lies on a GPU."""
+    return any(library.device(x) is not None for library, x in arrays(value))
+
+
+_elements: dict[Any, Element] = {}
+
+
+def _element_of(dtype: Any) -> Element | None:
+    if not _elements:
+        _elements.update((element.dtype, element) for element in Element)
+    return _elements.get(dtype)
+
+
+def _required(dtype: Any) -> Element:
+    element = _element_of(dtype)
+    assert element is not None, "results have Axon's element types"
+    return element
