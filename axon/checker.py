@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from time import monotonic
+from time import thread_time
 
 from axon import builtins
 from axon import syntax as S
@@ -61,12 +61,12 @@ def check_module(loader: Loader, path: str) -> CheckedModule:
     source = loader.read(path)
     if isinstance(source, Diagnostic):
         return _unreadable(path, source)
-    session = _Session(loader)
-    started = monotonic()
+    session = Session(loader)
+    started = thread_time()
     checked = session.check(source)
     if checked.ok:
         return checked
-    tried = _try_suggestions(checked, loader, session.modules, monotonic() - started)
+    tried = _try_suggestions(checked, loader, session.modules, thread_time() - started)
     return replace(checked, diagnostics=tried)
 
 
@@ -74,7 +74,7 @@ def _unreadable(path: str, problem: Diagnostic) -> CheckedModule:
     return CheckedModule(SourceFile(path, ""), (problem,), {}, {}, {}, {}, State(), {})
 
 
-class _Session:
+class Session:
     """One check: modules are checked once, and a cycle of imports is seen."""
 
     def __init__(self, loader: Loader, modules: dict[SourceFile, CheckedModule] | None = None) -> None:
@@ -103,15 +103,15 @@ class _Session:
         wanted: list[S.Decl] = []
         for decl in program.decls:
             if isinstance(decl, S.Import):
-                self._import(checker, scope, decl, imports)
+                self.import_(checker, scope, decl, imports)
                 continue
-            if self._is_new(checker, decl, defined):
+            if self.is_new(checker, decl, defined):
                 wanted.append(decl)
         if syntax_errors:  # names that failed to parse would be unknown everywhere
             return self._finish(source, checker, scope, (), imports)
         checker.importable = lambda name: isinstance(self.loader.find(name), SourceFile)
-        checker.library = self._library
-        checker.later = {n: span for d in wanted if not isinstance(d, S.Sig | S.TypeDecl) for n, span in _binds(d)}
+        checker.library = self.library
+        checker.later = {n: span for d in wanted if not isinstance(d, S.Sig | S.TypeDecl) for n, span in binds(d)}
         decls: list[T.Decl] = []
         sigs = [d for d in wanted if isinstance(d, S.Sig)]
         for decl in wanted:
@@ -121,14 +121,14 @@ class _Session:
                 message = f"more than {_MAX_ERRORS} errors; the rest of the file was not checked"
                 checker.report(Diagnostic("AX0411", message, severity="warning"))
                 break
-            for defined_now in _names(decl):
+            for defined_now in declared_names(decl):
                 checker.later.pop(defined_now, None)
-            mine = [] if isinstance(decl, S.TypeDecl) else [s for s in sigs if s.name.text in _names(decl)]
+            mine = [] if isinstance(decl, S.TypeDecl) else [s for s in sigs if s.name.text in declared_names(decl)]
             decls += checker.declarations(Env(scope), [*mine, decl], top=True)
-        self._lonely_sigs(checker, wanted, sigs)
+        self.lonely_sigs(checker, wanted, sigs)
         return self._finish(source, checker, scope, tuple(decls), imports)
 
-    def _library(self, name: str, at: Span) -> list[str]:
+    def library(self, name: str, at: Span) -> list[str]:
         """The modules of the standard library that declare a value. They are parsed, not checked, when this is first asked."""
         if self.declared is None:
             self.declared = {}
@@ -136,26 +136,26 @@ class _Session:
                 source = self.loader.find(S.Name(stem, at))
                 if isinstance(source, SourceFile) and source not in self.open:
                     decls = parse(source)[0].decls
-                    self.declared[stem] = {n for d in decls if isinstance(d, S.Fun | S.Val) for n in _names(d)}
+                    self.declared[stem] = {n for d in decls if isinstance(d, S.Fun | S.Val) for n in declared_names(d)}
         return [stem for stem, names in self.declared.items() if name in names]
 
-    def _lonely_sigs(self, checker: Declarations, wanted: list[S.Decl], sigs: list[S.Sig]) -> None:
-        names = {n for d in wanted if not isinstance(d, S.Sig | S.TypeDecl) for n in _names(d)}
+    def lonely_sigs(self, checker: Declarations, wanted: list[S.Decl], sigs: list[S.Sig]) -> None:
+        names = {n for d in wanted if not isinstance(d, S.Sig | S.TypeDecl) for n in declared_names(d)}
         for sig in sigs:
             if sig.name.text not in names:
                 message = f"there is no definition for the `sig` of `{sig.name.text}`"
                 checker.report(Diagnostic("AX0218", message, (Label(sig.name.span, "declared here, defined nowhere"),)))
 
-    def _is_new(self, checker: Declarations, decl: S.Decl, defined: dict[str, Span]) -> bool:
+    def is_new(self, checker: Declarations, decl: S.Decl, defined: dict[str, Span]) -> bool:
         kind = "type " if isinstance(decl, S.TypeDecl) else "sig " if isinstance(decl, S.Sig) else ""
-        for name, span in _binds(decl):
+        for name, span in binds(decl):
             if kind + name in defined:
                 checker.report(duplicate(S.Name(name, span), defined[kind + name]))
                 return False
             defined[kind + name] = span
         return True
 
-    def _import(self, checker: Declarations, scope: Scope, decl: S.Import, imports: dict[str, CheckedModule]) -> None:
+    def import_(self, checker: Declarations, scope: Scope, decl: S.Import, imports: dict[str, CheckedModule]) -> None:
         name = decl.name
         source = self.loader.find(name)
         if isinstance(source, Diagnostic):
@@ -215,11 +215,11 @@ class _Session:
         )
 
 
-def _names(decl: S.Decl) -> list[str]:
-    return [name for name, _ in _binds(decl)]
+def declared_names(decl: S.Decl) -> list[str]:
+    return [name for name, _ in binds(decl)]
 
 
-def _binds(decl: S.Decl) -> list[tuple[str, Span]]:
+def binds(decl: S.Decl) -> list[tuple[str, Span]]:
     match decl:
         case S.Fun(name) | S.TypeDecl(name) | S.Sig(name):
             return [(name.text, name.span)]
@@ -272,7 +272,7 @@ def _try_suggestions(
 ) -> tuple[Diagnostic, ...]:
     """Keep those suggested changes of sizes after which the checker finds less to say, and mark them as checked."""
     out: list[Diagnostic] = []
-    deadline = monotonic() + _TRY_SECONDS
+    deadline = thread_time() + _TRY_SECONDS
     errors = sum(d.severity == "error" for d in checked.diagnostics)
     known = {s: m for s, m in modules.items() if s is not checked.source}
     for diagnostic in checked.diagnostics:
@@ -280,7 +280,7 @@ def _try_suggestions(
         for suggestion in diagnostic.suggestions:
             if not suggestion.edits or not diagnostic.code.startswith("AX03"):
                 kept.append(suggestion)
-            elif monotonic() + cost < deadline and sum(s.checked or bool(s.edits) for s in kept) < 2:
+            elif thread_time() + cost < deadline and sum(s.checked or bool(s.edits) for s in kept) < 2:
                 left = _errors_after(checked.source, suggestion.edits, loader, known)
                 if left is not None and left < errors:
                     kept.append(replace(suggestion, checked=left == 0))
@@ -298,7 +298,7 @@ def _errors_after(
             return None
         text = text[: edit.span.start] + edit.text + text[edit.span.end :]
     changed = SourceFile(source.path, text)
-    session = _Session(_Overlay(loader, changed), known)
+    session = Session(_Overlay(loader, changed), known)
     try:
         return sum(d.severity == "error" for d in session.check(changed).diagnostics)
     except AxonError:
