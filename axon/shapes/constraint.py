@@ -37,12 +37,30 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
+class Context:
+    """What is known where an expression stands: the indices in scope (0 <= symbol < extent) and the guards that hold.
+
+    `conditions`: how many conditions stand around it. `doubtful`: some guard is more than those relations say, so that code may
+    not run where they hold.
+    """
+
+    indices: tuple[tuple[Symbol, Dim], ...] = ()
+    guards: tuple[Relation, ...] = ()
+    conditions: int = 0
+    doubtful: bool = False
+
+
+NOWHERE = Context()
+
+
+@dataclass(frozen=True, slots=True)
 class Equal:
-    """left = right."""
+    """left = right, needed only where the guards of its context hold."""
 
     left: Dim
     right: Dim
     reason: Reason
+    context: Context = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +71,6 @@ class Stretch:
     right: Dim
     out: Symbol
     reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What is known where an expression stands: the indices in scope (0 <= symbol < extent) and the guards that hold.
-
-    `doubtful`: some guard is more than those relations say, so that code may not run where they hold.
-    """
-
-    indices: tuple[tuple[Symbol, Dim], ...] = ()
-    guards: tuple[Relation, ...] = ()
-    guarded: bool = False
-    doubtful: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,7 @@ class Range:
     extent: Dim
     span: Span
     stated: bool
+    context: Context = NOWHERE  # where the index is bound
     declared: Dim | None = None  # the size that a declared result asks for
 
 

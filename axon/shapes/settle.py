@@ -16,12 +16,12 @@ Note [Worst case]
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from axon.names import Symbol
-from axon.shapes.constraint import Context, Equal, Obligation, Range, Reason, Side, Stretch, Use
+from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Range, Reason, Side, Stretch, Use
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
-from axon.shapes.prove import Answer, Facts, prove, unsatisfiable
+from axon.shapes.prove import Answer, Facts, prove, reduced, unsatisfiable
 from axon.shapes.relation import Relation
 from axon.shapes.solve import Equation, Solution, simplify, solve
 
@@ -109,11 +109,16 @@ def settle(problem: Problem) -> Outcome:
     return _Settler(problem).run()
 
 
+def simpler(dim: Dim, facts: Iterable[Relation]) -> Dim:
+    """A size as short as facts allow: h * (d / h) is d where d % h = 0."""
+    return reduced(Facts().assume(*facts), dim) if any(not isinstance(a, Symbol) for a in dim.atoms) else dim
+
+
 class _Settler:
     def __init__(self, problem: Problem) -> None:
         self.p = problem
         self.out = Outcome()
-        self.equals = [Equal(problem.resolve(e.left), problem.resolve(e.right), e.reason) for e in problem.equals]
+        self.equals = [replace(e, left=problem.resolve(e.left), right=problem.resolve(e.right)) for e in problem.equals]
         self.uses = [
             Use(problem.resolve(u.index), problem.resolve(u.target), u.context, u.span, u.base, u.axis, u.padded)
             for u in problem.uses
@@ -152,7 +157,7 @@ class _Settler:
                 if symbol in by_index:
                     by_index[symbol].append(use)
         for r in open_:
-            bare = [u for u in by_index[r.symbol] if u.index.symbol == r.symbol and not u.context.guarded]
+            bare = [u for u in by_index[r.symbol] if u.index.symbol == r.symbol and not _guarded(u, r)]
             if bare:
                 self._agree(r, bare)
             elif r.declared is not None:
@@ -187,16 +192,18 @@ class _Settler:
             here = Side(use.span, f"dimension {use.axis} of `{use.base}` is {{}}", use.base)
             if first is None:
                 whole = Side(r.span, f"`{name}` must run to {{}}")
-                self.equals.append(Equal(r.extent, use.target, Reason(use.span, f"`{name}` runs over this", (whole, here))))
+                self.equals.append(
+                    Equal(r.extent, use.target, Reason(use.span, f"`{name}` runs over this", (whole, here)), use.context)
+                )
                 first = use
                 continue
             there = Side(first.span, f"dimension {first.axis} of `{first.base}` is {{}}", first.base)
             text = f"`{name}` has one range, so what it indexes must have one size"
-            self.equals.append(Equal(first.target, use.target, Reason(use.span, text, (there, here))))
+            self.equals.append(Equal(first.target, use.target, Reason(use.span, text, (there, here)), use.context))
         self.known.add(r.symbol)
 
     def _decide(self, r: Range, extent: Dim, reason: Reason) -> None:
-        self.equals.append(Equal(r.extent, extent, reason))
+        self.equals.append(Equal(r.extent, extent, reason, r.context))
         self.known.add(r.symbol)
 
     def _affine(self, r: Range, uses: list[Use], waiting: list[Range]) -> bool:
@@ -204,7 +211,7 @@ class _Settler:
         unknown = {w.symbol for w in waiting if w.symbol not in self.known} - {r.symbol}
         candidates: list[tuple[Dim, Use]] = []
         for use in uses:
-            if use.context.guarded or use.padded or use.index.symbol == r.symbol or use.index.variables & unknown:
+            if _guarded(use, r) or use.padded or use.index.symbol == r.symbol or use.index.variables & unknown:
                 continue
             extent = self._largest(r.symbol, use)
             if extent is not None:
@@ -223,7 +230,7 @@ class _Settler:
         text = f"the largest range of `{r.symbol.name}` that stays inside `{use.base}`"
         self._decide(r, extent, Reason(use.span, text))
         need = f"`{use.base}` must be large enough for this: {{}}"
-        self.out.owed.append(Obligation(self._not_negative(extent), Context(), Reason(use.span, need), sized=True))
+        self.out.owed.append(Obligation(self._not_negative(extent), r.context, Reason(use.span, need), sized=True))
         return True
 
     @staticmethod
@@ -250,7 +257,7 @@ class _Settler:
             return None
         if c.constant is None:
             text = f"the coefficient of `{symbol.name}` must be positive: {{}}"
-            self.out.owed.append(Obligation(Relation(c, ">=", _ONE), Context(), Reason(use.span, text)))
+            self.out.owed.append(Obligation(Relation(c, ">=", _ONE), use.context, Reason(use.span, text)))
         room = self._now(use.target) - 1 - high
         return room + 1 if c == _ONE else room // c + 1
 
@@ -295,8 +302,15 @@ class _Settler:
         if self.solved == len(self.equals):
             return
         self.solved = len(self.equals)
-        system = [Equation(e.left, e.right, e) for e in self.equals]
+        system = [Equation(e.left, e.right, e, self._guards(e.context)) for e in self.equals]
         self.solution = solve(system, self.order, self.facts)
+
+    def _guards(self, context: Context) -> tuple[Relation, ...]:
+        """What the conditions around something say, and of the indices that they mention, how far those run."""
+        guards = [Relation(self.p.resolve(g.left), g.op, self.p.resolve(g.right)) for g in context.guards]
+        mentioned = frozenset[Symbol]().union(*(g.variables for g in guards))
+        indices = [Relation(Dim.of(s), "<", self.p.resolve(e)) for s, e in context.indices if s in mentioned]
+        return (*guards, *indices)
 
     def _now(self, dim: Dim) -> Dim:
         return self.p.resolve(dim).substitute(self.solution.substitution)
@@ -344,19 +358,19 @@ class _Settler:
         for relation, reasons in self.solution.conditions:
             equals = tuple(r for r in reasons if isinstance(r, Equal))
             if relation.variables & self.p.data and relation.op == ">=" and equals:  # a size that was solved for
-                self.out.owed.append(Obligation(relation, Context(), equals[-1].reason, sized=True))
+                self.out.owed.append(Obligation(relation, NOWHERE, equals[-1].reason, sized=True))
             elif relation.variables & self.p.data:
                 self.out.troubles.append(Clash(equals, relation, "data"))
             elif relation.op == ">=" and self._impossible(relation, self.facts):
                 reason = (equals or self.equals)[-1].reason
-                self.out.owed.append(Obligation(relation, Context(), Reason(reason.span, "a size cannot be negative: {}")))
+                self.out.owed.append(Obligation(relation, NOWHERE, Reason(reason.span, "a size cannot be negative: {}")))
             else:
                 self._keep(relation, equals)
 
     def _keep(self, relation: Relation, equals: tuple[Equal, ...]) -> None:
         reason = (equals or self.equals)[-1].reason
         if relation.variables <= self.p.outer:
-            self.out.owed.append(Obligation(relation, Context(), reason))
+            self.out.owed.append(Obligation(relation, NOWHERE, reason))
         else:
             self.out.contract.append((relation, reason))
 
@@ -432,7 +446,7 @@ class _Settler:
             self.out.troubles.append(self._refuted(obligation, worst, ranges))
             return
         if worst.variables <= self.p.outer and self.p.outer:
-            self.out.owed.append(Obligation(worst, Context(), obligation.reason))
+            self.out.owed.append(Obligation(worst, NOWHERE, obligation.reason))
         else:
             self.out.contract.append((worst, obligation.reason))
 
@@ -477,6 +491,11 @@ class _Settler:
         self.out.contract = [(r, reasons.get(r, default)) for r in kept]  # type: ignore[misc]
         if kept and unsatisfiable(Facts().assume(*kept)):
             self.out.troubles.append(Hopeless(tuple(self.out.contract)))
+
+
+def _guarded(use: Use, r: Range) -> bool:
+    """Whether a condition stands between an index and an access by it."""
+    return use.context.conditions > r.context.conditions
 
 
 def _unfloored(relation: Relation, reason: Reason) -> list[tuple[Relation, Reason]]:

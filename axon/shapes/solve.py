@@ -34,11 +34,12 @@ _MAX_FORCED = 20  # variables forced to be 0 or 1 for which it is looked whether
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """left = right; `reason` is the caller's and only handed back."""
+    """left = right, needed where all of `given` hold; `reason` is the caller's and only handed back."""
 
     left: Dim
     right: Dim
     reason: object
+    given: tuple[Relation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +176,7 @@ class _Solver:
 
     def __init__(self, system: tuple[Equation, ...], flexible: Sequence[Symbol], facts: Facts, seconds: float = _SECONDS) -> None:
         self._system = system
+        self._guarded = any(e.given for e in system)
         self._flexible = flexible
         self._rank = {v: i for i, v in enumerate(flexible)}
         self._given = facts
@@ -374,20 +376,22 @@ class _Solver:
 
     def _judge_conditions(self) -> None:
         """Divisions are possible and solved variables are at least 0: by the facts, or by a condition, or not at all."""
-        wanted: dict[Relation, _Trace] = {}
+        wanted: dict[Relation, list[_Trace]] = {}
         for relation, used in sorted(self._divided, key=lambda item: item[0].op == "="):  # divisors first
             left, by = self._resolve(relation.left)
-            wanted.setdefault(Relation(left, relation.op, relation.right), _Trace(None, (used, *by)))
+            wanted.setdefault(Relation(left, relation.op, relation.right), []).append(_Trace(None, (used, *by)))
         for variable in [v for v in self._images if v not in self._quotients]:
             value, by = self._resolve(Dim.of(variable))
             if any(c < 0 for c in value.mapping.values()) or any(not isinstance(a, Symbol) for a in value.atoms):
-                wanted.setdefault(Relation(value, ">=", _ZERO), _Trace(None, by))
-        for relation, used in wanted.items():
-            answer = self._judge(relation)
+                wanted.setdefault(Relation(value, ">=", _ZERO), []).append(_Trace(None, by))
+        for relation, traces in wanted.items():
+            needed = [trace for trace in traces if not self._holds_where_needed(relation, trace)]
+            answer = self._judge(relation) if needed else Answer.PROVED
             if answer is Answer.REFUTED:
-                self.conflicts.append((used.equations(), self._origin(used.equations(), relation)))
+                used = needed[0].equations()
+                self.conflicts.append((used, self._origin(used, relation)))
             elif answer is Answer.UNKNOWN:
-                self.conditions.append((relation, used.equations()))
+                self.conditions.append((relation, needed[0].equations()))
                 self._facts = self._facts.assume(relation)
 
     def _origin(self, used: frozenset[int], relation: Relation) -> Relation:
@@ -402,7 +406,7 @@ class _Solver:
             equation = self._resolved(equation)
             relation = Relation(equation.left, "=", equation.right)
             slack = self._cancelled(equation.slack)
-            answer = self._judge(relation)
+            answer = Answer.PROVED if self._holds_where_needed(relation, equation.used) else self._judge(relation)
             if answer is Answer.UNKNOWN and slack != equation.slack and self._judge(Relation(slack, "=", _ZERO)) is Answer.PROVED:
                 answer = Answer.PROVED
             if answer is Answer.REFUTED:
@@ -410,6 +414,14 @@ class _Solver:
             elif answer is Answer.UNKNOWN:
                 self.residual.append((relation, equation.used.equations()))
                 self._facts = self._facts.assume(relation)
+
+    def _holds_where_needed(self, relation: Relation, used: _Trace) -> bool:
+        """Whether it follows from the conditions under which the equations that made it are needed; elsewhere nobody asks."""
+        if not self._guarded or thread_time() > self._deadline:
+            return False
+        given = dict.fromkeys(r for i in sorted(used.equations()) for r in self._system[i].given)
+        resolved = [Relation(self._resolve(r.left)[0], r.op, self._resolve(r.right)[0]) for r in given]
+        return bool(resolved) and prove(self._facts.assume(*resolved), relation) is Answer.PROVED
 
     def _judge(self, relation: Relation) -> Answer:
         """As `prove`, where what only degenerate sizes satisfy is refuted. See Note [Degenerate]."""

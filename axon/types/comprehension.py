@@ -187,7 +187,7 @@ class Comprehensions(Annotations):
 
     def _bind_index(self, env: Env, name: str, span: Span, extent: Dim | None) -> Range:
         symbol = fresh(name)
-        found = Range(symbol, self.state.dim(name, named=True) if extent is None else extent, span, extent is not None)
+        found = Range(symbol, self.state.dim(name, named=True) if extent is None else extent, span, extent is not None, env.context)
         self.state.ranges.append(found)
         self.ended[name] = span
         if name != "_":
@@ -268,7 +268,8 @@ class Comprehensions(Annotations):
         if e.where is not None:
             where = self.condition(inner, e.where, "a reduction's `where`")
             inner = inner.guarded(facts(where, True), exact(where, True))
-        body = self.infer(inner, e.body)
+        with self.only_where(inner.context):
+            body = self.infer(inner, e.body)
         if e.kind.text in ("reduce", "scan"):
             return self._reduce_by(env, e, bound, where, body)
         kind = e.kind.text

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from axon import syntax as S
@@ -12,7 +13,7 @@ from axon.diagnostics import Diagnostic
 from axon.element import Element
 from axon.names import Symbol
 from axon.resolve import Scope
-from axon.shapes.constraint import Context, Equal, Obligation, Reason
+from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Reason
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.relation import Relation
 from axon.source import Span
@@ -22,15 +23,13 @@ from axon.types.constraint import Deferred
 from axon.types.type import Poison, Scheme, SchemeFact, Tensor, Type
 from axon.types.unify import Mismatch, State
 
-_NOWHERE = Context()
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Env:
     """Where an expression stands: the names in scope, and what is known about sizes there."""
 
     scope: Scope
-    context: Context = _NOWHERE
+    context: Context = NOWHERE
     repeated: bool = False  # under a comprehension, reduction or loop, where no existential can be opened
 
     def within(self, scope: Scope) -> Env:
@@ -39,7 +38,7 @@ class Env:
     def guarded(self, facts: tuple[Relation, ...], exact: bool) -> Env:
         """Under a condition, of which `facts` say everything if they are exact."""
         c = self.context
-        return replace(self, context=Context(c.indices, c.guards + facts, True, c.doubtful or not exact))
+        return replace(self, context=Context(c.indices, c.guards + facts, c.conditions + 1, c.doubtful or not exact))
 
     def indexed(self, indices: tuple[tuple[Symbol, Dim], ...], scope: Scope) -> Env:
         c = self.context
@@ -97,6 +96,14 @@ class Elaborator(ABC):
     def equal(self, left: Dim, right: Dim, reason: Reason) -> None:
         if left != right:
             self.state.equals.append(Equal(left, right, reason))
+
+    @contextmanager
+    def only_where(self, context: Context) -> Iterator[None]:
+        """What is found equal inside is needed only there."""
+        before = len(self.state.equals)
+        yield
+        found = self.state.equals[before:]
+        self.state.equals[before:] = [replace(e, context=context) if e.context is NOWHERE else e for e in found]
 
     def oblige(self, relation: Relation, context: Context, reason: Reason, sized: bool = False) -> None:
         if relation.trivial is not True:

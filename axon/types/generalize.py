@@ -13,7 +13,7 @@ from axon.shapes.contract import Contract, ParameterShape
 from axon.shapes.dimension import Dim
 from axon.shapes.explain import Words, explain
 from axon.shapes.relation import Relation
-from axon.shapes.settle import Outcome, Problem, Refuted, settle
+from axon.shapes.settle import Outcome, Problem, Refuted, settle, simpler
 from axon.source import Span
 from axon.types import errors
 from axon.types.generate import Expressions
@@ -208,7 +208,7 @@ class Generalization(Expressions):
 
     def _quantify(self, t: Type, explicit: tuple[Symbol, ...], facts: tuple[SchemeFact, ...]) -> Scheme:
         state = self.state
-        t = self._close(state.zonk(t))
+        t = self._simpler(self._close(state.zonk(t)), tuple(f.relation for f in facts))
         types: dict[Symbol, None] = {}
         elements: dict[Symbol, frozenset[Element]] = {}
         rows: dict[Symbol, None] = {}
@@ -231,6 +231,19 @@ class Generalization(Expressions):
                 dims[symbol] = None
         state.generic.update(types, elements, rows, dims, explicit)
         return Scheme(t, tuple(types), tuple(elements.items()), tuple(rows), tuple(dims), explicit, facts)
+
+    def _simpler(self, t: Type, facts: tuple[Relation, ...]) -> Type:
+        """The type with its results' sizes as short as the facts allow; those of parameters stay as they are written."""
+        if isinstance(t, Function):
+            return Function(t.param, self._simpler(t.result, facts))
+        if isinstance(t, Tensor):
+            shape = tuple(simpler(i, facts) if isinstance(i, Dim) else i for i in self.state.shape(t.shape))
+            return Tensor(t.element, shape)
+        if isinstance(t, TupleType):
+            return TupleType(tuple(self._simpler(i, facts) for i in t.items))
+        if isinstance(t, RecordType):
+            return RecordType(tuple((n, self._simpler(f, facts)) for n, f in t.fields))
+        return t
 
     def _close(self, t: Type) -> Type:
         """Put sizes that only the data decide, which a result mentions, under `?k`."""

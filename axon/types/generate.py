@@ -410,7 +410,8 @@ class Expressions(Comprehensions):
         if e.op in ("andalso", "orelse"):
             holds = e.op == "andalso"
             inner = env.guarded(facts(left, holds), exact(left, holds))
-        right = self.infer(inner, e.right)
+        with self.only_where(inner.context):
+            right = self.infer(inner, e.right)
         if e.op == "@":
             return self._matmul(left, right, e)
         name, allowed, gives_bool = builtins.OPERATORS[e.op]
@@ -589,8 +590,11 @@ class Expressions(Comprehensions):
 
     def _if(self, env: Env, e: S.If, expected: Type | None) -> T.Expr:
         condition = self.condition(env, e.condition, "the condition of `if`")
-        then = self.infer(env.guarded(facts(condition, True), exact(condition, True)), e.then, expected)
-        otherwise = self.infer(env.guarded(facts(condition, False), exact(condition, False)), e.otherwise, expected)
+        yes, no = (env.guarded(facts(condition, holds), exact(condition, holds)) for holds in (True, False))
+        with self.only_where(yes.context):
+            then = self.infer(yes, e.then, expected)
+        with self.only_where(no.context):
+            otherwise = self.infer(no, e.otherwise, expected)
         sides = (Side(e.otherwise.span, "the `else` branch has {}"), Side(e.then.span, "the `then` branch has {}"))
         text = "the branches of an `if` have one type and shape"
         if not self.unify(otherwise.type, then.type, Reason(e.otherwise.span, text, sides)):
