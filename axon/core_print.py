@@ -60,6 +60,11 @@ def print_op(program: Program, op: Op) -> str:
     return "\n".join(_Printer(program).op(op))
 
 
+def names_in(program: Program) -> dict[Symbol, str]:
+    """The names of what means one thing in the whole program: its tensors, dimensions and counters."""
+    return dict(_Printer(program).names)
+
+
 # How tightly each form binds; an operand of lower precedence than its place asks for stands in parentheses.
 _OPEN, _OR, _AND, _NOT, _COMPARE, _ADD, _MUL, _NEG, _POW, _APPLY, _ATOM = range(11)
 

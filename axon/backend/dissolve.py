@@ -1,0 +1,280 @@
+"""Core to core: pointwise operations dissolve into those that read them, copies disappear, and so does what nobody needs.
+
+    dissolve    a program -> one with the same results, in which each remaining operation is worth a step of its own
+
+A pointwise operation is computed where it is read if that costs less than keeping its values. Note [Dissolving] says when. Values
+that fail (a checked index, an integer division) are computed exactly where they were: what may stop the program neither moves nor
+disappears.
+
+Note [Dissolving]
+    A read recomputes if an axis of the reader does not occur in its subscripts: then one value is computed for many points. A
+    pointwise value dissolves into all of its readers if every read is symbolic and unchecked, and
+      trivial   it is a read, a literal or an index, perhaps converted: always;
+      single    it is read at one place that does not recompute;
+      cheap     it costs at most CHEAP additions, is read at most at MANY places, and none of them recomputes.
+    Anything else stays. A read with padding becomes a choice between the value's expression and the padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from axon.backend.plan import scalars
+from axon.backend.scalar_facts import all_axes, bare, freshened, is_trivial, mapped, may_fail, renamed, size, substitute, weight
+from axon.core import (
+    Binary,
+    Block,
+    Check,
+    Compress,
+    Compute,
+    Const,
+    Index,
+    Loop,
+    Op,
+    Program,
+    Read,
+    Scalar,
+    Scan,
+    Select,
+    Sort,
+    Value,
+)
+from axon.core_walk import nodes, rewrite
+from axon.element import Element
+from axon.names import Symbol, fresh
+from axon.shapes.dimension import Dim
+
+CHEAP = 4
+MANY = 4
+LARGE = 400  # nodes of one expression, which dissolving never passes
+
+
+def dissolve(program: Program) -> Program:
+    return replace(program, block=_block(program.block, {v.symbol: v.shape for v in program.inputs}))
+
+
+def _block(block: Block, around: Mapping[Symbol, tuple[Dim, ...]]) -> Block:
+    """`around` are the tensors that stand before the block, with their shapes."""
+    ops, results = _without_copies(block, around)
+    for position in reversed(range(len(ops))):
+        op = ops[position]
+        if isinstance(op, Compute) and op.reduction is None:
+            ops[position : position + 1] = _split(op)
+    position = len(ops) - 1
+    while position >= 0:
+        op = ops[position]
+        if isinstance(op, Compute) and op.reduction is None and len(op.outs) == 1 and _dissolves(op, ops[position + 1 :], results):
+            ops[position + 1 :] = [_inlined(other, op) for other in ops[position + 1 :]]
+            del ops[position]
+        elif not _needed(op, ops[position + 1 :], results):
+            del ops[position]
+        position -= 1
+    return Block(tuple(ops), results)
+
+
+def _split(op: Compute) -> list[Op]:
+    """Pointwise results that are independent, as operations of their own."""
+    if len(op.outs) == 1:
+        return [op]
+    parts: list[Op] = []
+    for out, body in zip(op.outs, op.body, strict=True):
+        part = replace(op, outs=(out,), body=(freshened(body),))
+        parts.append(renamed(part, {axis.symbol: fresh(axis.symbol.name) for axis in op.axes}))
+    return parts
+
+
+# ── copies ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _without_copies(block: Block, around: Mapping[Symbol, tuple[Dim, ...]]) -> tuple[list[Op], tuple[Symbol, ...]]:
+    """Operations that only copy a tensor are left out, and the tensor read instead. The bodies of loops are dissolved too."""
+    same: dict[Symbol, Symbol] = {}
+    shapes = dict(around)
+    kept: list[Op] = []
+    for op in block.ops:
+        op = _with_tensors(op, same)
+        shapes.update((out.symbol, out.shape) for out in _outs(op))
+        if isinstance(op, Loop):
+            inside = shapes | {state.symbol: state.shape for state in op.states} | {op.counter: ()}
+            op = replace(op, body=_block(op.body, inside))
+        source = _copied(op)
+        if isinstance(op, Compute) and source is not None and shapes.get(source) == op.outs[0].shape:
+            same[op.outs[0].symbol] = source
+        else:
+            kept.append(op)
+    return kept, tuple(same.get(symbol, symbol) for symbol in block.results)
+
+
+def _outs(op: Op) -> tuple[Value, ...]:
+    match op:
+        case Compute() | Scan() | Loop():
+            return op.outs
+        case Sort(values=values, indices=indices):
+            return (values, indices)
+        case Compress(out=out):
+            return (out,)
+        case Check():
+            return ()
+
+
+def _copied(op: Op) -> Symbol | None:
+    """The tensor that an operation copies, if it does nothing else."""
+    if not isinstance(op, Compute) or op.reduction is not None or len(op.outs) != 1:
+        return None
+    (body,) = op.body
+    if not isinstance(body, Read) or body.padding is not None or body.checked is not None:
+        return None
+    return body.tensor if tuple(map(bare, body.subscripts)) == tuple(axis.symbol for axis in op.axes) else None
+
+
+def _with_tensors(op: Op, names: Mapping[Symbol, Symbol]) -> Op:
+    """The operation with tensors replaced by others."""
+    if not names:
+        return op
+
+    def scalar(s: Scalar) -> Scalar:
+        def visit(node: Scalar) -> Scalar | None:
+            if not isinstance(node, Read) or (node.tensor not in names and all(isinstance(x, Dim) for x in node.subscripts)):
+                return None
+            subscripts = tuple(x if isinstance(x, Dim) else rewrite(x, visit) for x in node.subscripts)
+            padding = None if node.padding is None else rewrite(node.padding, visit)
+            return replace(node, tensor=names.get(node.tensor, node.tensor), subscripts=subscripts, padding=padding)
+
+        return rewrite(s, visit)
+
+    match op:
+        case Compute() | Scan():
+            return mapped(op, scalar)
+        case Loop():
+            initial = tuple(names.get(symbol, symbol) for symbol in op.initial)
+            inner = tuple(_with_tensors(x, names) for x in op.body.ops)
+            results = tuple(names.get(symbol, symbol) for symbol in op.body.results)
+            return replace(op, initial=initial, trip=scalar(op.trip), body=Block(inner, results))
+        case Sort():
+            return replace(op, input=names.get(op.input, op.input))
+        case Compress():
+            return replace(op, mask=names.get(op.mask, op.mask))
+        case Check():
+            return op
+
+
+# ── dissolving ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _dissolves(op: Compute, later: list[Op], results: tuple[Symbol, ...]) -> bool:
+    """Whether a pointwise operation should be computed where it is read. See Note [Dissolving]."""
+    (out,) = op.outs
+    (body,) = op.body
+    if out.symbol in results or may_fail(body):
+        return False
+    uses: set[tuple[int, Read]] = set()
+    recomputes = False
+    largest = 0
+    for position, other in enumerate(later):
+        if out.symbol not in _reads(other):
+            continue
+        if not isinstance(other, Compute | Scan):
+            return False
+        monoid = other.monoid if isinstance(other, Scan) else other.reduction.monoid if other.reduction else None
+        if monoid and any(_mentions(s, out.symbol) for s in (*monoid.units, *monoid.combine)):
+            return False
+        axes = frozenset(axis.symbol for axis in all_axes(other))
+        for s in scalars(other):
+            for node in nodes(s):
+                if not isinstance(node, Read) or node.tensor != out.symbol:
+                    continue
+                if node.checked is not None or not all(isinstance(x, Dim) for x in node.subscripts):
+                    return False
+                used = frozenset().union(*(x.variables for x in node.subscripts if isinstance(x, Dim)))
+                recomputes |= not axes <= used
+                uses.add((position, node))
+        largest = max(largest, sum(size(s, LARGE) for s in scalars(other)))
+    if not uses:
+        return False
+    own = size(body, LARGE)
+    if largest + own * len(uses) > LARGE and not is_trivial(body):
+        return False
+    if is_trivial(body):
+        return True
+    if recomputes:
+        return False
+    return len(uses) == 1 or (len(uses) <= MANY and weight(body, frozenset(axis.symbol for axis in op.axes)) <= CHEAP)
+
+
+def _mentions(scalar: Scalar, tensor: Symbol) -> bool:
+    return any(isinstance(node, Read) and node.tensor == tensor for node in nodes(scalar))
+
+
+def _inlined(reader: Op, op: Compute) -> Op:
+    if not isinstance(reader, Compute | Scan):
+        return reader
+    (out,) = op.outs
+    (body,) = op.body
+
+    def visit(node: Scalar) -> Scalar | None:
+        if not isinstance(node, Read) or node.tensor != out.symbol:
+            return None
+        dims = {axis.symbol: s for axis, s in zip(op.axes, node.subscripts, strict=True) if isinstance(s, Dim)}
+        value = substitute(freshened(body), dims)
+        if node.padding is None:
+            return value
+        return Select(_inside(node, out), value, rewrite(node.padding, visit))
+
+    return mapped(reader, lambda scalar: rewrite(scalar, visit)) if out.symbol in _reads(reader) else reader
+
+
+def _inside(read: Read, value: Value) -> Scalar:
+    """The condition that a read is inside its tensor."""
+    condition: Scalar | None = None
+    for subscript, extent in zip(read.subscripts, value.shape, strict=True):
+        assert isinstance(subscript, Dim)
+        index = Index(subscript, Element.I64)
+        parts = [Binary("le", Const(0, Element.I64), index), Binary("lt", index, Index(extent, Element.I64))]
+        for part in parts:
+            condition = part if condition is None else Binary("and", condition, part)
+    return Const(True, Element.BOOL) if condition is None else condition
+
+
+# ── what nobody needs ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _needed(op: Op, later: list[Op], results: tuple[Symbol, ...]) -> bool:
+    match op:
+        case Compute():
+            if any(map(may_fail, scalars(op))) or _may_be_nothing(op):
+                return True
+        case Scan():
+            if any(map(may_fail, scalars(op))):
+                return True
+        case Sort():
+            pass
+        case _:
+            return True  # a loop may fail inside, a compress defines a dimension, and a check is a check
+    outs = {op.values.symbol, op.indices.symbol} if isinstance(op, Sort) else {out.symbol for out in op.outs}
+    return any(symbol in outs for symbol in results) or any(not outs.isdisjoint(_reads(other)) for other in later)
+
+
+def _may_be_nothing(op: Compute) -> bool:
+    """Whether it reduces to an extreme that nothing has."""
+    if op.reduction is None:
+        return False
+    kind, element = op.reduction.monoid.kind, op.outs[0].element
+    return kind in ("argmax", "argmin") or (kind in ("max", "min") and not element.is_float)
+
+
+def _reads(op: Op) -> frozenset[Symbol]:
+    """The tensors that an operation names, those named inside a loop included."""
+    match op:
+        case Compute() | Scan():
+            return frozenset(n.tensor for s in scalars(op) for n in nodes(s) if isinstance(n, Read))
+        case Loop():
+            inner = frozenset().union(*map(_reads, op.body.ops))
+            trip = frozenset(n.tensor for n in nodes(op.trip) if isinstance(n, Read))
+            return inner | trip | frozenset(op.initial) | frozenset(op.body.results)
+        case Sort(input=input):
+            return frozenset((input,))
+        case Compress(mask=mask):
+            return frozenset((mask,))
+        case Check():
+            return frozenset()

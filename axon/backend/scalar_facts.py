@@ -1,0 +1,185 @@
+"""What passes ask about scalar expressions: their cost, whether they can fail, which axes they vary along, and fresh copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from axon.core import Axis, Binary, Bind, Compute, Const, Index, Local, Read, Scalar, Scan, Select, Unary, Value, element_of
+from axon.core_walk import children, nodes, rewrite
+from axon.names import Symbol, fresh
+from axon.shapes.dimension import Dim
+
+# Rough costs in additions, of what is computed anew for each point.
+_UNARY = {"exp": 10, "log": 12, "sin": 16, "cos": 16, "tanh": 14, "erf": 16, "sqrt": 5, "rsqrt": 6}
+_BINARY = {"div": 4, "mod": 8, "pow": 30}
+
+
+def weight(scalar: Scalar, axes: frozenset[Symbol]) -> int:
+    """What an expression costs at each point of the axes; parts that do not vary along them cost nothing."""
+    total = 0
+    for node in nodes(scalar):
+        match node:
+            case Unary(op=op):
+                cost = _UNARY.get(op, 1)
+            case Binary(op="pow", right=Const(value=2.0)):
+                cost = 1
+            case Binary(op=op):
+                cost = _BINARY.get(op, 1)
+            case Select():
+                cost = 1
+            case _:
+                continue
+        if varies(node, axes):
+            total += cost
+    return total
+
+
+def is_trivial(scalar: Scalar) -> bool:
+    """Whether an expression is a read, a literal or an index, perhaps converted: no dearer than reading its value."""
+    found = [n for n in nodes(scalar) if isinstance(n, Unary | Binary | Select | Bind)]
+    return not found and sum(isinstance(n, Read) for n in nodes(scalar)) <= 1
+
+
+def varies(scalar: Scalar, axes: frozenset[Symbol]) -> bool:
+    """Whether an expression may vary along the axes. A local is taken to."""
+    return any(isinstance(n, Local) or not dims_variables(n).isdisjoint(axes) for n in nodes(scalar))
+
+
+def axes_of(scalar: Scalar, axes: frozenset[Symbol]) -> frozenset[Symbol]:
+    """The axes that the reads and indices of an expression mention."""
+    return frozenset().union(*(dims_variables(n) for n in nodes(scalar))) & axes
+
+
+def dims_variables(node: Scalar) -> frozenset[Symbol]:
+    """The variables of a node's own Dims, those of its parts aside."""
+    match node:
+        case Read(subscripts=subscripts):
+            return frozenset().union(*(s.variables for s in subscripts if isinstance(s, Dim)))
+        case Index(dim=dim):
+            return dim.variables
+        case _:
+            return frozenset()
+
+
+def may_fail(scalar: Scalar) -> bool:
+    """Whether evaluating an expression can stop the program: a checked index, a divisor that may be 0, a negative power."""
+    return any(_fails(node) for node in nodes(scalar))
+
+
+def _fails(node: Scalar) -> bool:
+    match node:
+        case Read(subscripts=subscripts, checked=checked):
+            return checked is not None or any(divides(s) for s in subscripts if isinstance(s, Dim))
+        case Index(dim=dim):
+            return divides(dim)
+        case Binary(op="div" | "mod", left=left, right=right) if element_of(left).is_integer:
+            return not (isinstance(right, Const) and right.value != 0)
+        case Binary(op="pow", left=left, right=right) if element_of(left).is_integer:
+            return not (isinstance(right, Const) and right.value >= 0)
+        case _:
+            return False
+
+
+def divides(dim: Dim) -> bool:
+    """Whether a Dim divides by what may be 0."""
+    return any(not q.divisor.constant for q in dim.quotients)
+
+
+def bare(subscript: Dim | Scalar) -> Symbol | None:
+    """The axis or dimension that a subscript is, if it is one alone."""
+    return subscript.symbol if isinstance(subscript, Dim) else None
+
+
+def is_inside(read: Read, value: Value, extents: Mapping[Symbol, Dim]) -> bool:
+    """Whether a read is at bare axes that run over the very extents of its tensor, hence never outside."""
+    if len(read.subscripts) != len(value.shape):
+        return False
+    return all(
+        (symbol := bare(subscript)) is not None and extents.get(symbol) == extent
+        for subscript, extent in zip(read.subscripts, value.shape, strict=True)
+    )
+
+
+def all_axes(op: Compute | Scan) -> tuple[Axis, ...]:
+    """An operation's axes, the reduced ones last."""
+    return (*op.axes, *op.reduction.axes) if isinstance(op, Compute) and op.reduction else op.axes
+
+
+# ── rewriting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def substitute(scalar: Scalar, dims: Mapping[Symbol, Dim]) -> Scalar:
+    """Variables of Dims replaced, in every read and index, also in computed subscripts and paddings."""
+
+    def visit(node: Scalar) -> Scalar | None:
+        match node:
+            case Read():
+                subscripts = tuple(s.substitute(dims) if isinstance(s, Dim) else rewrite(s, visit) for s in node.subscripts)
+                padding = None if node.padding is None else rewrite(node.padding, visit)
+                return replace(node, subscripts=subscripts, padding=padding)
+            case Index(dim=dim):
+                return replace(node, dim=dim.substitute(dims))
+            case _:
+                return None
+
+    return rewrite(scalar, visit) if dims else scalar
+
+
+def freshened(scalar: Scalar) -> Scalar:
+    """The same expression with `let` names of its own."""
+    bound = [symbol for node in nodes(scalar) if isinstance(node, Bind) for symbol, _ in node.bindings]
+    if not bound:
+        return scalar
+    names = {symbol: fresh(symbol.name) for symbol in bound}
+
+    def visit(node: Scalar) -> Scalar | None:
+        match node:
+            case Local(symbol=symbol):
+                return replace(node, symbol=names.get(symbol, symbol))
+            case Bind(bindings=bindings, body=body):
+                pairs = tuple((names[symbol], rewrite(value, visit)) for symbol, value in bindings)
+                return Bind(pairs, rewrite(body, visit))
+            case _:
+                return None
+
+    return rewrite(scalar, visit)
+
+
+def mapped(op: Compute | Scan, change: Callable[[Scalar], Scalar]) -> Compute | Scan:
+    """An operation with every scalar expression of it changed."""
+    body = tuple(map(change, op.body))
+    if isinstance(op, Scan):
+        monoid = replace(op.monoid, units=tuple(map(change, op.monoid.units)), combine=tuple(map(change, op.monoid.combine)))
+        return replace(op, body=body, monoid=monoid)
+    if op.reduction is None:
+        return replace(op, body=body)
+    monoid = op.reduction.monoid
+    monoid = replace(monoid, units=tuple(map(change, monoid.units)), combine=tuple(map(change, monoid.combine)))
+    where = None if op.reduction.where is None else change(op.reduction.where)
+    asked = None if op.reduction.asked is None else change(op.reduction.asked)
+    return replace(op, body=body, reduction=replace(op.reduction, monoid=monoid, where=where, asked=asked))
+
+
+def renamed(op: Compute | Scan, names: Mapping[Symbol, Symbol]) -> Compute | Scan:
+    """An operation over other axes."""
+    dims = {old: Dim.of(new) for old, new in names.items()}
+    changed = mapped(op, lambda scalar: substitute(scalar, dims))
+
+    def axis(a: Axis) -> Axis:
+        return Axis(names.get(a.symbol, a.symbol), a.extent.substitute(dims))
+
+    changed = replace(changed, axes=tuple(map(axis, changed.axes)))
+    if isinstance(changed, Compute) and changed.reduction is not None:
+        reduction = replace(changed.reduction, axes=tuple(map(axis, changed.reduction.axes)))
+        changed = replace(changed, reduction=reduction)
+    return changed
+
+
+def size(scalar: Scalar, limit: int) -> int:
+    """How many nodes an expression has, counted up to a limit."""
+    count, pending = 0, [scalar]
+    while pending and count < limit:
+        count += 1
+        pending.extend(children(pending.pop()))
+    return count
