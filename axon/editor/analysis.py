@@ -1,0 +1,398 @@
+"""One module, checked declaration by declaration, so that an edit costs what it reaches.
+
+A declaration is checked with a state of its own, against the schemes of those before it: as a module is against its imports. What
+came out is kept for as long as its text, its `sig`s and the schemes of the names in it stay what they were.
+
+Note [Last good facts]
+    While a declaration does not parse or check, what it last meant stays in scope for the others. So a typo has no consequences
+    below it, nothing there is checked again, and everything that can be asked there is still answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
+from typing import TYPE_CHECKING
+
+from axon import builtins
+from axon import syntax as S
+from axon import typed as T
+from axon.checker import CheckedModule, Session, binds
+from axon.diagnostics import AxonError, Diagnostic, Label
+from axon.editor.chunks import Chunk, read, succeed
+from axon.resolve import Alias, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName
+from axon.source import SourceFile, Span
+from axon.types.declare import Declarations
+from axon.types.elaborator import Env
+from axon.types.show import signature
+from axon.types.type import Scheme, Type
+from axon.types.unify import State
+
+if TYPE_CHECKING:
+    from axon.editor.facts import Facts
+
+Guard = Callable[[str], AbstractContextManager[None]]
+Key = tuple[object, ...]
+
+_MAX_ERRORS = 200
+_fresh_version = count(1)
+_BROKEN = "broken"
+_NAMES = ("AX0401", "AX0405", "AX0407")  # errors that depend on every name there is
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """A declaration after checking, and what that depended on."""
+
+    chunk: Chunk
+    decl: S.Decl
+    sigs: tuple[S.Sig, ...]
+    key: Key
+    typed: tuple[T.Decl, ...]
+    state: State
+    diagnostics: tuple[Diagnostic, ...]
+    entities: Mapping[str, Entity]
+    versions: Mapping[str, str]
+    alias: Alias | None
+    inner: tuple[tuple[str, Span, Type], ...]
+
+    @property
+    def ok(self) -> bool:
+        return not any(d.severity == "error" for d in self.diagnostics)
+
+    @property
+    def schemes(self) -> dict[str, Scheme]:
+        return {n: e.scheme for n, e in self.entities.items() if isinstance(e, ValueName)}
+
+    @cached_property
+    def facts(self) -> Facts:
+        from axon.editor.facts import Facts
+
+        return Facts(self)
+
+
+class Analysis:
+    """A module that is being edited, or is imported by one that is. `run` brings everything up to date with `text`."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self.text = text
+        self.chunks: list[Chunk] = []
+        self.starts: list[int] = []  # where each chunk begins
+        self.decls: list[Checked] = []  # the last run's, in order; those of imports and `sig`s are not among them
+        self.of_chunk: dict[Chunk, list[Checked]] = {}
+        self.imports: dict[str, Analysis] = {}
+        self.problems: list[Diagnostic] = []  # of the module as a whole: names defined twice, imports
+        self.versions: dict[str, str] = {}  # of each name that it makes available
+        self.aliases: dict[str, str] = {}
+        self.exports = Module(path, {}, {})
+        self.complete = False  # whether the last run came to its end
+        self.checks = 0  # how many declarations were checked so far: what a test of incrementality counts
+        self.begins: dict[SourceFile, int] = {}  # where the source of each chunk begins
+        self.scope = Scope()  # filled anew by each run: aliases look names up in it
+        self.good: dict[str, Checked] = {}  # by each name, the last declaration of it without errors
+        self.builtins: dict[str, Scheme] = {}
+        self.tried: dict[Diagnostic, Diagnostic] = {}  # diagnostics whose suggestions were tried, and what is left of them
+
+    # ── what others ask ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def diagnostics(self) -> list[Diagnostic]:
+        """Everything there is to say, in the order of the file."""
+        found = [d for c in self.chunks for d in c.problems]
+        found += [self.tried.get(d) or withheld(d) for checked in self.decls for d in checked.diagnostics]
+        found += self.problems
+        errors = 0
+        out: list[Diagnostic] = []
+        for diagnostic in sorted(found, key=self._order):
+            errors += diagnostic.severity == "error"
+            if errors <= _MAX_ERRORS:
+                out.append(diagnostic)
+        return out
+
+    def _order(self, diagnostic: Diagnostic) -> int:
+        place = None if diagnostic.span is None else self.place(diagnostic.span)
+        return -1 if place is None else place[0]
+
+    def place(self, span: Span) -> tuple[int, int] | None:
+        """The offsets of a span in the file; None if it lies elsewhere, or no more."""
+        start = self.begins.get(span.file)
+        return None if start is None else (start + span.start, start + span.end)
+
+    def chunk_at(self, offset: int) -> tuple[Chunk, int]:
+        """The chunk around an offset, and the offset in it."""
+        from bisect import bisect_right
+
+        number = max(bisect_right(self.starts, offset) - 1, 0)
+        return self.chunks[number], offset - self.starts[number]
+
+    def fork(self, text: str) -> Analysis:
+        """Another text of this module, with everything that is known of this one."""
+        other = Analysis(self.path, text)
+        other.chunks, other.of_chunk, other.good, other.builtins = self.chunks, self.of_chunk, dict(self.good), self.builtins
+        return other
+
+    # ── a run ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def edit(self, text: str) -> None:
+        self.text = text
+        self.complete = False
+
+    def run(self, session: AnalysisSession) -> Iterator[None]:
+        """Check what is not up to date, yielding after each declaration that was checked. May be given up at any time."""
+        self.complete = False
+        with session.guard("parsing"):
+            self.chunks = succeed(self.chunks, read(self.path, self.text, self.chunks))
+        self.starts = []
+        at = 0
+        for chunk in self.chunks:
+            self.starts.append(at)
+            at += len(chunk.text)
+        self.begins = dict(zip((c.source for c in self.chunks), self.starts, strict=True))
+        yield from _Run(self, session).steps()
+        self.complete = True
+
+    @property
+    def source(self) -> SourceFile:
+        """The whole file, as a message about it names it."""
+        return SourceFile(self.path, self.text)
+
+
+def needs_trial(diagnostic: Diagnostic) -> bool:
+    """Whether suggestions of a diagnostic are shown only once the checker has accepted them."""
+    return diagnostic.code.startswith("AX03") and any(s.edits for s in diagnostic.suggestions)
+
+
+def withheld(diagnostic: Diagnostic) -> Diagnostic:
+    """The diagnostic without suggestions that have not been tried."""
+    if not needs_trial(diagnostic):
+        return diagnostic
+    return replace(diagnostic, suggestions=tuple(s for s in diagnostic.suggestions if not s.edits))
+
+
+class AnalysisSession(Session):
+    """Finds and brings up to date what modules import. `analyses` are kept from one session to the next."""
+
+    def __init__(self, loader: EditorLoader, analyses: dict[str, Analysis], guard: Guard) -> None:
+        super().__init__(loader)
+        self.analyses = analyses
+        self.guard = guard
+        self.fresh: dict[str, CheckedModule] = {}  # modules that this session has brought up to date
+
+    def check(self, source: SourceFile) -> CheckedModule:
+        for _ in self.steps(source):
+            pass
+        return self.fresh[source.path]
+
+    def steps(self, source: SourceFile) -> Iterator[None]:
+        """Bring a module up to date, stopping between declarations."""
+        if source.path in self.fresh:
+            return
+        analysis = self.analyses.get(source.path)
+        if analysis is None:
+            analysis = self.analyses[source.path] = Analysis(source.path, source.text)
+        elif analysis.text != source.text:
+            analysis.edit(source.text)
+        self.open.append(source)
+        yield from analysis.run(self)
+        self.open.pop()
+        self.fresh[source.path] = CheckedModule(
+            source, tuple(analysis.diagnostics()), {}, {}, {}, {}, State(), {}, (), analysis.exports
+        )
+
+
+if TYPE_CHECKING:
+    from axon.editor.workspace import EditorLoader
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Item:
+    """A declaration to put in scope; `current` if it is what stands in the file now, not what last stood there."""
+
+    chunk: Chunk
+    decl: S.Decl
+    current: bool
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in binds(self.decl)]
+
+
+class _Run:
+    """One pass over a module's declarations, in order."""
+
+    def __init__(self, analysis: Analysis, session: AnalysisSession) -> None:
+        self.a = analysis
+        self.session = session
+        self.scope = analysis.scope
+        self.former = analysis.of_chunk
+        self.sink = Declarations()  # takes what is said of the module as a whole
+        self.versions: dict[str, str] = {}
+        self.aliases: dict[str, str] = {}
+        self.sigs: dict[str, list[_Item]] = {}
+        self.later: dict[str, Span] = {}
+        self.everything: frozenset[str] = frozenset()
+        self.circular: list[S.TypeDecl] = []  # types that contain themselves, which has been said where they stand
+
+    def steps(self) -> Iterator[None]:
+        a = self.a
+        self.scope.parent = Scope(values={name: BuiltinName(name) for name in builtins.NAMES})
+        self.scope.values.clear()
+        self.scope.aliases.clear()
+        a.decls, a.of_chunk, a.imports = [], {}, {}
+        items = self._items()
+        values = [i for i in items if not isinstance(i.decl, S.Sig | S.TypeDecl)]
+        self.later = {n: span for i in values for n, span in binds(i.decl)}
+        self.everything = frozenset(n for i in items for n in i.names) | a.imports.keys()
+        for item in items:
+            if isinstance(item.decl, S.Sig):
+                self.sigs.setdefault(item.decl.name.text, []).append(item)
+        for item in items:
+            if isinstance(item.decl, S.Sig):
+                continue
+            for name in item.names:
+                self.later.pop(name, None)
+            if self._declaration(item):
+                yield
+        self.session.lonely_sigs(self.sink, [i.decl for i in items], self._expected_sigs())
+        a.problems = self.sink.diagnostics
+        self._export()
+
+    def _items(self) -> list[_Item]:
+        """The declarations to check: imports are resolved, what is defined twice is said and dropped. See Note [Last good facts]."""
+        defined: dict[str, Span] = {}
+        items: dict[Chunk, list[_Item]] = {}
+        for chunk in self.a.chunks:
+            for decl in chunk.decls:
+                if isinstance(decl, S.Import):
+                    self._import(decl)
+                elif self.session.is_new(self.sink, decl, defined):
+                    items.setdefault(chunk, []).append(_Item(chunk, decl, True))
+        unheard = Declarations()
+        for chunk in self.a.chunks:
+            for decl in chunk.former.decls if chunk.former is not None else ():
+                if isinstance(decl, S.Import):
+                    if decl.name.text not in self.scope.values:
+                        self._import(decl)
+                elif self.session.is_new(unheard, decl, defined):
+                    items.setdefault(chunk, []).append(_Item(chunk.former or chunk, decl, False))
+            if chunk.broken and chunk.former is None and chunk.head and chunk.head not in defined:
+                self._break(chunk.head)
+        return [item for chunk in self.a.chunks for item in items.get(chunk, ())]
+
+    def _import(self, decl: S.Import) -> None:
+        self.session.import_(self.sink, self.scope, decl, {})
+        found = self.session.loader.find(decl.name)
+        if isinstance(found, SourceFile) and isinstance(self.scope.values.get(decl.name.text), ModuleName):
+            self.a.imports[decl.name.text] = self.session.analyses[found.path]
+
+    def _expected_sigs(self) -> list[S.Sig]:
+        unread = {c.head for c in self.a.chunks if c.broken}
+        return [i.decl for items in self.sigs.values() for i in items if i.current and isinstance(i.decl, S.Sig) and not {i.decl.name.text} & unread]
+
+    # ── one declaration ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _declaration(self, item: _Item) -> bool:
+        """Put a declaration in scope; says whether it had to be checked."""
+        sigs = [] if isinstance(item.decl, S.TypeDecl) else [s for n in item.names for s in self.sigs.get(n, ())]
+        key = self._key(item.chunk, sigs)
+        known = next((c for c in self.former.get(item.chunk, ()) if c.decl is item.decl), None)
+        fits = known is not None and known.key[:2] == key[:2] and known.key[2] in (None, key[2])
+        checked = known if known is not None and fits else self._check(item, [s.decl for s in sigs], key)
+        self.a.of_chunk.setdefault(item.chunk, []).append(checked)
+        if item.current:
+            self.a.decls.append(checked)
+        if checked.ok:
+            self.a.good.update(dict.fromkeys(checked.versions, checked))
+        self._define(checked)
+        return not fits
+
+    def _key(self, chunk: Chunk, sigs: list[_Item]) -> Key:
+        """What a check of a declaration depends on besides its text; the last part only where a name is not known."""
+        words = chunk.words.union(*(s.chunk.words for s in sigs)) if sigs else chunk.words
+        used: list[tuple[str, str]] = []
+        for name in words & self.scope.values.keys():
+            module = self.a.imports.get(name)
+            used.append((name, self.versions.get(name, _BROKEN) if module is None else "module"))
+            if module is not None:
+                used += [(f"{name}.{n}", module.versions[n]) for n in words & module.versions.keys()]
+                used += [(f"{name}.type {n}", module.aliases[n]) for n in words & module.aliases.keys()]
+        used += [(f"type {name}", self.aliases[name]) for name in words & self.scope.aliases.keys()]
+        used.sort()
+        return (tuple(s.decl for s in sigs), tuple(used), (self.everything, frozenset(self.later), frozenset(self.a.imports)))
+
+    def _check(self, item: _Item, sigs: list[S.Decl], key: Key) -> Checked:
+        self.a.checks += 1
+        decl, names = item.decl, item.names
+        checker = Declarations()
+        checker._builtins = self.a.builtins
+        checker.importable = lambda name: isinstance(self.session.loader.find(name), SourceFile)
+        checker.library = self.session.library
+        checker.later = dict(self.later)
+        checker.circular = list(self.circular)
+        typed: tuple[T.Decl, ...] = ()
+        try:
+            with self.session.guard("checking"):
+                typed = checker.declarations(Env(self.scope), [*sigs, decl], top=True)
+        except AxonError as error:
+            where = binds(decl)[0][1] if names else decl.span
+            checker.diagnostics += [d if d.labels else replace(d, labels=(Label(where),)) for d in error.diagnostics]
+        diagnostics = tuple(checker.diagnostics)
+        if not any(d.code in _NAMES for d in diagnostics):
+            key = (*key[:2], None)
+        alias = self.scope.aliases.get(names[0]) if isinstance(decl, S.TypeDecl) else None
+        entities: dict[str, Entity] = {}
+        versions = {name: _BROKEN for name in names}
+        if isinstance(decl, S.TypeDecl):
+            versions[names[0]] = f"type {next(_fresh_version)}"
+        for name in names if alias is None else ():
+            entity = entities[name] = _closed(self.scope.values.get(name), checker.state)
+            if isinstance(entity, ValueName):
+                why = "; ".join(f.why for f in entity.scheme.facts)
+                shown = signature(checker.state, entity.scheme)
+                versions[name] = f"{shown} ({why}) {entity.literal} {entity.dim} {entity.scheme.opens}"
+        given = tuple(s for s in sigs if isinstance(s, S.Sig))
+        return Checked(
+            item.chunk, decl, given, key, typed, checker.state, diagnostics, entities, versions, alias, tuple(checker.inner)
+        )
+
+    # ── scope ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _define(self, checked: Checked) -> None:
+        """Put what a declaration declares in scope; of one with errors, what it last was without. See Note [Last good facts]."""
+        if isinstance(checked.decl, S.TypeDecl) and any(d.code == "AX0206" for d in checked.diagnostics):
+            self.circular.append(checked.decl)
+        for name in checked.versions:
+            best = checked if checked.ok else self.a.good.get(name, checked)
+            if best.alias is not None:
+                self.scope.aliases[name] = best.alias
+                self.aliases[name] = best.versions[name]
+            elif isinstance(checked.decl, S.TypeDecl):
+                self.scope.aliases.pop(name, None)
+            elif name in best.entities:
+                self.scope.values[name] = best.entities[name]
+                self.versions[name] = best.versions[name]
+            else:
+                self._break(name)
+
+    def _break(self, name: str) -> None:
+        self.scope.values[name] = BrokenName()
+        self.versions[name] = _BROKEN
+
+    def _export(self) -> None:
+        a = self.a
+        values = {n: e for n, e in self.scope.values.items() if not isinstance(e, ModuleName)}
+        a.exports = Module(a.path, values, dict(self.scope.aliases))
+        a.versions = {n: self.versions.get(n, _BROKEN) for n in values}
+        a.aliases = self.aliases
+        said = {d for checked in a.decls for d in checked.diagnostics}
+        a.tried = {d: tried for d, tried in a.tried.items() if d in said}
+
+
+def _closed(entity: Entity | None, state: State) -> Entity:
+    """What a name stands for, without variables that only its own state knows."""
+    if not isinstance(entity, ValueName):
+        return entity or BrokenName()
+    return replace(entity, scheme=replace(entity.scheme, type=state.zonk(entity.scheme.type)))

@@ -1,0 +1,194 @@
+"""A file cut into pieces that can be parsed and checked one by one: its declarations, each with the comments before it.
+
+Note [Cutting]
+    A declaration begins with a keyword at the margin, outside comments. Texts that parse without errors piece by piece parse to
+    the same declarations as a whole, since the grammar reduces a declaration alike before a keyword and at the end. Two things can
+    make a piece wrong that is not: a `let` whose own declarations stand at the margin is put together again (`glued`), and a comment
+    that never ends would swallow everything, so it ends before the next declaration.
+
+A chunk is a source file of its own. Its spans stay true when other chunks grow or move: only where it begins in the file changes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from axon import syntax as S
+from axon.diagnostics import Diagnostic
+from axon.grammar.lexer import Tokens, tokenize
+from axon.grammar.parse import parse
+from axon.grammar.table import load
+from axon.source import SourceFile
+
+_MARK = re.compile(r"^(?:fun|val|type|sig|import)\b|\(\*|\*\)", re.MULTILINE)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_HEAD = re.compile(r"(?:fun|val|type|sig|import)\s+\(?\s*([A-Za-z_]\w*)")
+_BRACKET = re.compile(r"\b(?:let|end)\b|[()\[\]{}]")
+_OPENING = {"let", "(", "[", "{"}
+_MAX_MENDED = 20  # comments without an end that are cut short, in one file
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """One piece of a file. `decls` are those without syntax errors: usually one, none where the piece is not a declaration yet.
+
+    The source of a broken chunk goes on to the keyword after it, which its errors may mention.
+    """
+
+    text: str
+    source: SourceFile
+    decls: tuple[S.Decl, ...]
+    problems: tuple[Diagnostic, ...]
+    former: Chunk | None = field(default=None, repr=False)  # what stood here when it last had no syntax error, if this one has
+
+    @property
+    def broken(self) -> bool:
+        return any(d.severity == "error" for d in self.problems)
+
+    @cached_property
+    def lexed(self) -> Tokens:
+        return tokenize(self.source, load())
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Every name in it, outside comments."""
+        return frozenset(_WORD.findall(self.lexed.blanked))
+
+    @cached_property
+    def head(self) -> str:
+        """The name that it seems to declare, also if it does not parse; "" if that cannot be seen."""
+        found = _HEAD.search(self.lexed.blanked)
+        return found[1] if found else ""
+
+    @cached_property
+    def balance(self) -> int:
+        """How many brackets and `let`s it leaves open; negative if it closes more."""
+        return sum(1 if m[0] in _OPENING else -1 for m in _BRACKET.finditer(self.lexed.blanked))
+
+
+def cut(text: str) -> list[int]:
+    """Where the pieces of a text begin: 0, then where each declaration does, or the comments that lead it."""
+    keywords, comments = _scan(text)
+    starts = [0]
+    remaining = comments[::-1]
+    before: list[tuple[int, int]] = []  # comments between the last keyword and this one
+    for keyword in keywords:
+        while remaining and remaining[-1][0] < keyword:
+            before.append(remaining.pop())
+        begin = keyword
+        while before and not text[before[-1][1] : begin].strip():
+            line = text.rfind("\n", 0, before[-1][0]) + 1
+            if text[line : before[-1][0]].strip():
+                break
+            begin = line
+            before.pop()
+        before.clear()
+        if begin > starts[-1]:
+            starts.append(begin)
+    return starts
+
+
+def _scan(text: str) -> tuple[list[int], list[tuple[int, int]]]:
+    """The keywords at the margin outside comments, and the comments."""
+    keywords: list[int] = []
+    comments: list[tuple[int, int]] = []
+    at = 0
+    for _ in range(_MAX_MENDED):
+        depth, opened = 0, -1
+        for mark in _MARK.finditer(text, at):
+            if mark[0] == "(*":
+                opened = opened if depth else mark.start()
+                depth += 1
+            elif mark[0] == "*)":
+                depth -= depth > 0
+                if depth == 0 and opened >= at:
+                    comments.append((opened, mark.end()))
+                    opened = -1
+            elif depth == 0:
+                keywords.append(mark.start())
+        if depth == 0:
+            break
+        following = next((m.start() for m in _MARK.finditer(text, opened + 2) if m[0][0] not in "(*"), None)
+        if following is None:
+            break
+        at = following
+    return keywords, comments
+
+
+def read(path: str, text: str, known: list[Chunk]) -> list[Chunk]:
+    """The chunks of a text, with those of an earlier text that are unchanged."""
+    starts = cut(text)
+    pieces = [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
+    by_text: dict[str, list[Chunk]] = {}
+    for chunk in reversed(known):
+        by_text.setdefault(chunk.source.text, []).append(chunk)
+    chunks: list[Chunk] = []
+    for piece, following in zip(pieces, [*pieces[1:], ""], strict=True):
+        same = by_text.get(piece) or by_text.get(piece + _until_keyword(following))
+        chunks.append(same.pop() if same else _parsed(path, piece, following))
+    return _glued(path, chunks, by_text)
+
+
+def _parsed(path: str, text: str, following: str = "") -> Chunk:
+    source = SourceFile(path, text)
+    program, problems = parse(source)
+    if following and any(d.severity == "error" for d in problems):
+        source = SourceFile(path, text + _until_keyword(following))
+        program, problems = parse(source)
+        problems = tuple(d for d in problems if d.span is None or d.span.start < len(text))
+    return Chunk(text, source, program.decls, problems)
+
+
+def _until_keyword(piece: str) -> str:
+    """What of a piece an error before it may mention."""
+    at = _scan(piece)[0]
+    return piece[: at[0] + len(_WORD.match(piece, at[0])[0])] if at else ""  # type: ignore[index]
+
+
+def _glued(path: str, chunks: list[Chunk], known: Mapping[str, list[Chunk]]) -> list[Chunk]:
+    """Join pieces that were cut inside a `let` or bracket, if they parse together. See Note [Cutting]."""
+    out: list[Chunk] = []
+    at = 0
+    while at < len(chunks):
+        chunk, end = chunks[at], at + 1
+        if chunk.broken and chunk.balance > 0:
+            depth = chunk.balance
+            while end < len(chunks) and depth > 0:
+                depth += chunks[end].balance
+                end += 1
+            if depth == 0:
+                text = "".join(c.text for c in chunks[at:end])
+                found = known.get(text)
+                joined = found.pop() if found else _parsed(path, text)
+                if not joined.broken:
+                    out.append(joined)
+                    at = end
+                    continue
+        out.append(chunk)
+        at += 1
+    return out
+
+
+def succeed(old: list[Chunk], new: list[Chunk]) -> list[Chunk]:
+    """The new chunks, each broken one with what stood there when it was last whole."""
+    if not any(c.broken and c.former is None for c in new):
+        return new
+    a = b = 0
+    while a < min(len(old), len(new)) and old[a] is new[a]:
+        a += 1
+    while b < min(len(old), len(new)) - a and old[-1 - b] is new[-1 - b]:
+        b += 1
+    gone, come = old[a : len(old) - b], new[a : len(new) - b]
+    paired = dict(zip(map(id, come), gone, strict=True)) if len(gone) == len(come) else {}
+    heads = {c.head: c for c in reversed(gone) if c.head}
+    out = list(new)
+    for at, chunk in enumerate(come, a):
+        if chunk.broken and chunk.former is None:
+            was = heads.get(chunk.head) or paired.get(id(chunk)) or (gone[0] if gone and at == a else None)
+            former = was if was is None or not was.broken else was.former
+            if former is not None:
+                out[at] = Chunk(chunk.text, chunk.source, chunk.decls, chunk.problems, former)
+    return out
