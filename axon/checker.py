@@ -15,12 +15,13 @@ from time import thread_time
 from axon import builtins
 from axon import syntax as S
 from axon import typed as T
-from axon.diagnostics import AxonError, Diagnostic, Edit, Label, Suggestion
+from axon.diagnostics import AxonError, Diagnostic, Label
 from axon.grammar.parse import parse
 from axon.loader import Loader, library_modules
 from axon.names import Symbol
 from axon.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, duplicate
 from axon.source import SourceFile, Span
+from axon.suggestions import Attempt, tried
 from axon.types.declare import Declarations
 from axon.types.elaborator import Env
 from axon.types.show import Namer, show_type, signature
@@ -28,7 +29,6 @@ from axon.types.type import Scheme, Type
 from axon.types.unify import State
 
 _MAX_ERRORS = 200
-_TRY_SECONDS = 1.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,8 +66,9 @@ def check_module(loader: Loader, path: str) -> CheckedModule:
     checked = session.check(source)
     if checked.ok:
         return checked
-    tried = _try_suggestions(checked, loader, session.modules, thread_time() - started)
-    return replace(checked, diagnostics=tried)
+    known = {s: m for s, m in session.modules.items() if s is not source}
+    found = tried(checked.diagnostics, source, lambda changed: _recheck(changed, loader, known), thread_time() - started)
+    return replace(checked, diagnostics=found)
 
 
 def _unreadable(path: str, problem: Diagnostic) -> CheckedModule:
@@ -267,39 +268,10 @@ class _Overlay:
         return self.loader.find(name)
 
 
-def _try_suggestions(
-    checked: CheckedModule, loader: Loader, modules: dict[SourceFile, CheckedModule], cost: float
-) -> tuple[Diagnostic, ...]:
-    """Keep those suggested changes of sizes after which the checker finds less to say, and mark them as checked."""
-    out: list[Diagnostic] = []
-    deadline = thread_time() + _TRY_SECONDS
-    errors = sum(d.severity == "error" for d in checked.diagnostics)
-    known = {s: m for s, m in modules.items() if s is not checked.source}
-    for diagnostic in checked.diagnostics:
-        kept: list[Suggestion] = []
-        for suggestion in diagnostic.suggestions:
-            if not suggestion.edits or not diagnostic.code.startswith("AX03"):
-                kept.append(suggestion)
-            elif thread_time() + cost < deadline and sum(s.checked or bool(s.edits) for s in kept) < 2:
-                left = _errors_after(checked.source, suggestion.edits, loader, known)
-                if left is not None and left < errors:
-                    kept.append(replace(suggestion, checked=left == 0))
-        out.append(replace(diagnostic, suggestions=tuple(kept)))
-    return tuple(out)
-
-
-def _errors_after(
-    source: SourceFile, edits: tuple[Edit, ...], loader: Loader, known: dict[SourceFile, CheckedModule]
-) -> int | None:
-    """How many errors a file has after edits; None if they do not apply to it."""
-    text = source.text
-    for edit in sorted(edits, key=lambda e: -e.span.start):
-        if edit.span.file is not source:
-            return None
-        text = text[: edit.span.start] + edit.text + text[edit.span.end :]
-    changed = SourceFile(source.path, text)
-    session = Session(_Overlay(loader, changed), known)
+def _recheck(changed: SourceFile, loader: Loader, known: dict[SourceFile, CheckedModule]) -> Attempt | None:
     try:
-        return sum(d.severity == "error" for d in session.check(changed).diagnostics)
+        checked = Session(_Overlay(loader, changed), known).check(changed)
     except AxonError:
         return None
+    facts = tuple(f.span for scheme in checked.schemes.values() for f in scheme.facts if f.span is not None)
+    return Attempt(sum(d.severity == "error" for d in checked.diagnostics), facts)

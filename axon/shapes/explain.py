@@ -6,7 +6,6 @@ edits; whoever checks the file tries them, and prints only those after which it 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import assert_never
@@ -22,19 +21,29 @@ from axon.shapes.settle import Clash, Hopeless, Problem, Refuted, TooLarge, Trou
 from axon.shapes.solve import Equation, solve
 from axon.source import Span
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MAX_LABELS = 4
 _TYPICAL = (64, 32, 48, 16, 24, 12, 8, 10, 6, 5, 7, 9)  # sizes to show with; distinct, so that different names get different ones
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """What decides a size, and where: `kind` is that of `types.origin`; `why` is a clause about it, perhaps empty."""
+
+    kind: str
+    span: Span
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Words:
-    """How to talk about a declaration: names of dimensions, and where annotations mention sizes."""
+    """How to talk about a declaration: names of dimensions, and where its sizes come from."""
 
     name: Callable[[Symbol], str]
     origins: tuple[tuple[Dim, Span], ...]  # resolved sizes and where they are written
     annotations: tuple[Span, ...]  # `w : f32[d, k]`, each pattern with a type
     where: Callable[[str], Edit] | None  # the edit that adds a fact to the declaration
     stated: Callable[[Symbol], bool]  # whether the user gave a dimension its name
+    origin: Callable[[Side, Dim], Place | None]  # what decides a size that a side has, before it was solved for
 
 
 def explain(trouble: Trouble, problem: Problem, words: Words) -> Diagnostic:
@@ -72,17 +81,23 @@ def explain(trouble: Trouble, problem: Problem, words: Words) -> Diagnostic:
 
 
 def _clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
-    primary = c.equals[-1]
+    primary = next((e for e in reversed(c.equals) if len(e.reason.sides) == 2), c.equals[-1])
     left, right = _sizes(c, primary, problem)
     relation = Relation(left, "=", right)
-    labels = [Label(primary.reason.span, primary.reason.text)]
-    for side, size in zip(_sides(primary, c), (left, right), strict=True):
-        labels.append(_origin(side, size, words))
-    for equal in c.equals[:-1]:
-        passing = equal.reason.text.startswith(("argument", "the argument", "part of"))  # says nothing of sizes
-        if not passing and not any(label.span == equal.reason.span for label in labels):
-            labels.append(Label(equal.reason.span, equal.reason.text))
-    labels = _merged(_distinct(labels))
+    places, labels = [], [Label(primary.reason.span, primary.reason.text)]
+    for side, raw, size in zip(_sides(primary, c), (primary.left, primary.right), (left, right), strict=True):
+        places.append(words.origin(side, raw))
+        labels.append(_origin(side, size, places[-1], words))
+    if not all(p is not None and p.kind != "parameter" for p in places):  # else these say where both come from
+        for equal in c.equals:
+            passing = equal.reason.text.startswith(("argument", "the argument", "part of"))  # says nothing of sizes
+            if equal is not primary and not passing and not any(label.span == equal.reason.span for label in labels):
+                labels.append(Label(equal.reason.span, equal.reason.text))
+    flattened = [n for n, p in enumerate(places, 1) if p is not None and p.kind == "flatten"]
+    if len(flattened) == 1 and labels[flattened[0]].span != labels[0].span:
+        # This is where the size changed; the others only notice.
+        labels.insert(0, labels.pop(flattened[0]))
+    labels = _merged(_distinct(labels))[:_MAX_LABELS]
     shown = f"{left.render(words.name)} = {right.render(words.name)}"
     if c.kind == "data":
         return Diagnostic(
@@ -95,7 +110,8 @@ def _clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
     notes = _numbers(relation, words, shown)
     if c.kind == "named":
         notes = (f"{shown} does not follow from what is stated; your names say that any sizes will do", *notes)
-    return Diagnostic("AX0301", "these sizes cannot agree", tuple(labels), notes, tuple(_mends(left, right, labels, c, words)))
+    mends = _mends(left, right, places, primary, c, words)
+    return Diagnostic("AX0301", "these sizes cannot agree", tuple(labels), notes, tuple(mends))
 
 
 def _sides(primary: Equal, c: Clash) -> tuple[Side, Side]:
@@ -120,23 +136,14 @@ def _sizes(c: Clash, primary: Equal, problem: Problem) -> tuple[Dim, Dim]:
     return left, right
 
 
-def _origin(side: Side, size: Dim, words: Words) -> Label:
-    """Where a size is written, if an annotation says it; else the expression that has it."""
+def _origin(side: Side, size: Dim, place: Place | None, words: Words) -> Label:
+    """What decides a size, as a label on that place; on the expression that has it where nothing else does."""
     text = side.text.replace("{}", size.render(words.name))
-    if size.constant is None or not side.span.text.strip():
-        for dim, span in words.origins:
-            if dim == size and _about(side, span, words):
-                return Label(span, f"`{_short(side.span)}` {_verb(text)}" if _verb(text) else text)
-    return Label(side.span, text)
-
-
-def _about(side: Side, written: Span, words: Words) -> bool:
-    """Whether a size is written in the annotation of a name that an expression mentions."""
-    around = [a for a in words.annotations if a.file is written.file and a.start <= written.start and written.end <= a.end]
-    if not around or side.span.file is not written.file:
-        return False
-    annotated = min(around, key=lambda s: s.end - s.start).text.lstrip("( ").split(":")[0].split()
-    return bool(annotated) and annotated[0] in _NAME.findall(side.about or side.span.text)
+    if place is None or place.kind == "parameter" or (place.kind == "call" and place.span == side.span):
+        return Label(side.span, text)
+    if place.span != side.span:
+        text = f"`{_short(side.span)}` {_verb(text)}" if _verb(text) else text
+    return Label(place.span, f"{text}, {place.why}" if place.why else text)
 
 
 def _verb(text: str) -> str:
@@ -184,6 +191,10 @@ def _numbers(relation: Relation, words: Words, shown: str) -> tuple[str, ...]:
             return (f"{shown} never holds: the two always differ by {abs(slack.constant)}",)
         return (f"{relation.left} is not {relation.right}",)
     variables = sorted(relation.variables, key=lambda s: s.id)
+    if len(variables) == 1 and (split := slack.linear_in(variables[0])) is not None and not words.stated(variables[0]):
+        factor, rest = split  # factor * v = -rest, for a v that the user does not know
+        if factor.constant is not None and rest.constant is not None:
+            return (_multiples(-rest.constant if factor.constant > 0 else rest.constant, abs(factor.constant)),)
     notes = []
     plain = relation.left.symbol is not None and relation.right.constant is not None
     if len(variables) == 1 and not plain:
@@ -203,6 +214,12 @@ def _numbers(relation: Relation, words: Words, shown: str) -> tuple[str, ...]:
     return ("; ".join(notes),) if notes else ()
 
 
+def _multiples(size: int, factor: int) -> str:
+    below = size // factor * factor
+    near = f"{below} and {below + factor}" if below else str(factor)
+    return f"{size} is not a multiple of {factor}; the nearest {'are' if below else 'is'} {near}"
+
+
 def _holds(relation: Relation, values: dict[Symbol, int]) -> bool:
     try:
         return relation.holds(values)
@@ -218,38 +235,56 @@ def _defined(relation: Relation, values: dict[Symbol, int]) -> bool:
     return True
 
 
-def _mends(left: Dim, right: Dim, labels: list[Label], c: Clash, words: Words) -> Iterable[Suggestion]:
-    """Changes that may make the sizes agree: an annotation, the order of two operands, a stated fact."""
-    starts = {label.span.start for label in labels}
-    near = [(dim, span) for dim, span in words.origins if span.start in starts]  # there may be thousands of origins
-    written = {label.span: dim for label in labels for dim, span in near if span == label.span}
-    for old, new in ((right, left), (left, right)):
-        for span, dim in written.items():
-            grows = old.symbol is not None and old.symbol in new.variables  # `n` made `n + 1`: nobody means that
-            if dim == old and not grows:
-                text = new.render(words.name)
-                edit = Edit(span, text)
-                shown = _annotation(span, text, words)
-                yield Suggestion(f"make it `{shown}`", (edit,))
-    sides = c.equals[-1].reason.sides
+def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c: Clash, words: Words) -> Iterable[Suggestion]:
+    """Changes that may make the sizes agree: a stated bound, an annotation, a stated fact; what is least likely comes last."""
+    sides = primary.reason.sides
     name = _short(sides[0].span) if sides else ""
     if len(sides) == 2 and sides[0].text.endswith("must run to {}") and left.render(words.name) != name:
         yield Suggestion(f"if it should not run over the whole dimension, state its bound: `{name} < {left.render(words.name)}`")
-    if len(sides) == 2 and c.equals[-1].reason.text.startswith("`@`") and sides[0].span != sides[1].span:
-        a, b = sides[0].span, sides[1].span
-        yield Suggestion(f"swap the operands: `{_short(b)} @ {_short(a)}`", (Edit(a, b.text), Edit(b, a.text)))
+    pairs = [(p, old, new) for p, old, new in ((places[1], right, left), (places[0], left, right)) if p is not None]
+    for place, old, new in pairs:
+        for span in [s for d, s in _neighbours(place.span, words) if d == new and place.kind == "annotation"]:
+            edits = (Edit(place.span, new.render(words.name)), Edit(span, old.render(words.name)))
+            yield Suggestion(f"make it `{_annotation(edits, words)}`", edits)
+    doubled: list[Suggestion] = []
+    for place, old, new in pairs:
+        grows = old.symbol is not None and old.symbol in new.variables  # `n` made `n + 1`: nobody means that
+        fresh = any(not words.stated(s) for s in new.variables)  # a letter that the user has not chosen
+        if place.kind != "annotation" or grows or fresh:
+            continue
+        edit = Edit(place.span, new.render(words.name))
+        found = Suggestion(f"make it `{_annotation((edit,), words)}`", (edit,))
+        if new.constant is None and any(d == new for d, _ in _neighbours(place.span, words)):
+            doubled.append(found)  # `f32[n, n]`: a square that nobody asked for
+        else:
+            yield found
     if c.kind == "named" and words.where is not None:
         fact = f"{left.render(words.name)} = {right.render(words.name)}"
         yield Suggestion(f"state it, if it is meant: `where {fact}`", (words.where(fact),))
+    yield from doubled
 
 
-def _annotation(span: Span, text: str, words: Words) -> str:
-    """The annotated pattern around a size, with the size replaced."""
+def _neighbours(span: Span, words: Words) -> list[tuple[Dim, Span]]:
+    """The other sizes in the annotation around one."""
+    around = _around(span, words)
+    near = [(d, s) for d, s in words.origins if s.file is span.file and s != span]
+    return [(d, s) for d, s in near if around is not None and around.start <= s.start < around.end]
+
+
+def _around(span: Span, words: Words) -> Span | None:
+    """The annotated pattern around a size."""
     around = [a for a in words.annotations if a.file is span.file and a.start <= span.start and span.end <= a.end]
-    if not around:
-        return text
-    a = min(around, key=lambda s: s.end - s.start)
-    whole = a.file.text[a.start : span.start] + text + a.file.text[span.end : a.end]
+    return min(around, key=lambda s: s.end - s.start, default=None)
+
+
+def _annotation(edits: tuple[Edit, ...], words: Words) -> str:
+    """The annotated pattern around some sizes, with the edits made."""
+    a = _around(edits[0].span, words)
+    if a is None:
+        return edits[0].text
+    whole = a.text
+    for edit in sorted(edits, key=lambda e: -e.span.start):
+        whole = whole[: edit.span.start - a.start] + edit.text + whole[edit.span.end - a.start :]
     whole = " ".join(whole.split())
     return whole[1:-1].strip() if whole.startswith("(") and whole.endswith(")") else whole
 

@@ -21,6 +21,7 @@ from axon.types import errors
 from axon.types.annotate import Annotations, not_a_dimension
 from axon.types.constraint import Indexed
 from axon.types.elaborator import Env
+from axon.types.origin import Binding
 from axon.types.type import (
     BOOL,
     I32,
@@ -148,14 +149,14 @@ class Comprehensions(Annotations):
                             self._bad_binder(
                                 binder.span, "the indices of a product take no bound together", "bound what they index"
                             )
-                        found = [self._bind_index(inner, n.text, n.span, None) for n in names]
+                        found = [self._bind_index(inner, n.text, n.span, None, n.span) for n in names]
                         inner = inner.indexed(tuple((r.symbol, r.extent) for r in found), inner.scope)
                         binders.append(T.Indices(tuple(r.symbol for r in found), tuple(r.extent for r in found)))
                         items.append(prod((r.extent for r in found), start=Dim.of(1)))
                         ranges.append(None)
                     case S.IndexBinder(name):
                         extent = self._extent(inner, bound, makes_dimensions) if bound is not None else None
-                        r = self._bind_index(inner, name, binder.span, extent)
+                        r = self._bind_index(inner, name, binder.span, extent, binder.span if bound is None else group.span)
                         if r.stated and makes_dimensions:
                             text = f"the range of `{name}` cannot be negative: {{}}"
                             self.oblige(Relation(r.extent, ">=", Dim.of(0)), env.context, Reason(group.span, text), sized=True)
@@ -185,10 +186,12 @@ class Comprehensions(Annotations):
         scope.runs[name if name is not None else ANONYMOUS_RUN] = RunName(row, symbol)
         return T.Run(symbol, row)
 
-    def _bind_index(self, env: Env, name: str, span: Span, extent: Dim | None) -> Range:
+    def _bind_index(self, env: Env, name: str, span: Span, extent: Dim | None, whole: Span) -> Range:
+        """Put an index in scope; `whole` is what binds it, with its bound."""
         symbol = fresh(name)
         found = Range(symbol, self.state.dim(name, named=True) if extent is None else extent, span, extent is not None, env.context)
         self.state.ranges.append(found)
+        self.binders[symbol] = Binding(found, whole)
         self.ended[name] = span
         if name != "_":
             env.scope.values[name] = ValueName(symbol, Scheme(I32), span, Dim.of(symbol))
@@ -367,7 +370,7 @@ class Comprehensions(Annotations):
             self._bad_binder(e.span, f"`{e.kind}` counts with one index", "write it as `for i < n`")
             return T.Literal(0, type=POISON, span=e.span)
         trip, extent = self._trip(env, e, group)
-        counter = self._bind_index(env.within(scope), binder.name, binder.span, extent)
+        counter = self._bind_index(env.within(scope), binder.name, binder.span, extent, group.span)
         inner = env.indexed(((counter.symbol, counter.extent),), scope)
         body = self.infer(inner, e.body)
         text = "the new state must have the type and shape of the old one"

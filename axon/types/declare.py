@@ -164,7 +164,7 @@ class Declarations(Generalization):
             inside.expr(d.value)
         val = self._bind_val(replace(env, scope=scope), d, sig, scope, inside, generalizes)
         names = [n for n in scope.values if n not in env.scope.values or scope.values[n] is not env.scope.values[n]]
-        scheme, ok = self._generalize(mark, val.value.type, (), [], d.span, None, keep_functions=generalizes)
+        scheme, ok = self._generalize(mark, val.value.type, (), [], d.span, None, generalizes, (), val.value)
         for name in names:
             entity: Entity = scope.values[name]
             if top and isinstance(entity, ValueName) and entity.is_dimension:
@@ -237,6 +237,7 @@ class Declarations(Generalization):
         header = self._header(scope, d, sig)
         params = tuple(p for p in d.params if not isinstance(p, S.DimParams))
         types, result = self._parameter_types(header.declared, params, d, sig)
+        self._note_sig(sig, params)
         seen: dict[str, Span] = {}
         patterns = tuple(self.bind_pattern(scope, p, t, seen) for p, t in zip(params, types, strict=True))
         if d.result is not None:
@@ -257,7 +258,7 @@ class Declarations(Generalization):
             if not any(isinstance(part, Poison) for part in self._walk(t)):
                 self.report(errors.too_large(d.name.span))
             t = POISON
-        scheme, ok = self._generalize(mark, t, header.explicit, header.facts, d.name.span, _adds_fact(d), True)
+        scheme, ok = self._generalize(mark, t, header.explicit, header.facts, d.name.span, _adds_fact(d), True, patterns, body)
         self.defining.pop()
         symbol = fresh(d.name.text)
         entity: Entity = ValueName(symbol, scheme, d.name.span) if ok else BrokenName()
@@ -314,6 +315,18 @@ class Declarations(Generalization):
             header.declared = self.type(scope, written)
         header.facts = self.facts(scope, (*d.where, *(sig.where if sig is not None else ())))
         return header
+
+    def _note_sig(self, sig: S.Sig | None, params: tuple[S.Pattern, ...]) -> None:
+        """Where the `sig` writes the type of each parameter."""
+        written = sig.type if sig is not None else None
+        while isinstance(written, S.TypeDimFun):
+            written = written.result
+        for param in params:
+            if isinstance(written, S.TypeFun):
+                self.signed[param.span] = written.param.span
+                written = written.result
+        if sig is not None:
+            self.annotations.append(sig.span)
 
     def _parameter_types(
         self, declared: Type | None, params: tuple[S.Pattern, ...], d: S.Fun, sig: S.Sig | None

@@ -20,6 +20,7 @@ from axon.source import Span
 from axon.typed import Instance
 from axon.types import errors
 from axon.types.constraint import Deferred
+from axon.types.origin import Binding
 from axon.types.type import Poison, Scheme, SchemeFact, Tensor, Type
 from axon.types.unify import Mismatch, State
 
@@ -54,6 +55,7 @@ class Elaborator(ABC):
         self.deferred: list[Deferred] = []
         self.defining: list[str] = []  # the declarations around
         self.circular: list[S.TypeDecl] = []  # types that contain themselves, each reported once
+        self.binders: dict[Symbol, Binding] = {}  # every index of this declaration
         self.ended: dict[str, Span] = {}  # indices of this declaration, most of them out of scope
         self.later: dict[str, Span] = {}  # what the rest of the file defines
         self.importable: Callable[[S.Name], bool] = lambda name: False  # whether there is a module of a name

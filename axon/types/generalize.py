@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from axon import typed as T
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import Element
 from axon.names import Symbol
-from axon.shapes.constraint import Reason
+from axon.shapes.constraint import Reason, Side
 from axon.shapes.contract import Contract, ParameterShape
 from axon.shapes.dimension import Dim
-from axon.shapes.explain import Words, explain
+from axon.shapes.explain import Place, Words, explain
 from axon.shapes.relation import Relation
-from axon.shapes.settle import Outcome, Problem, Refuted, settle, simpler
+from axon.shapes.settle import Clash, Outcome, Problem, Refuted, settle, simpler
 from axon.source import Span
 from axon.types import errors
 from axon.types.generate import Expressions
+from axon.types.mend import mends
+from axon.types.origin import Trail
 from axon.types.show import Namer, show_type, symbols_of
 from axon.types.type import (
     ElementVar,
@@ -59,6 +62,7 @@ class Generalization(Expressions):
     def __init__(self) -> None:
         super().__init__()
         self.annotations: list[Span] = []
+        self.signed: dict[Span, Span] = {}  # where a `sig` writes the type of a parameter, by its pattern
 
     # ── generalization ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -73,7 +77,7 @@ class Generalization(Expressions):
 
     def _generalize(
         self, mark: _Mark, t: Type, explicit: tuple[Symbol, ...], facts: list[tuple[Relation, Span]], span: Span,
-        where: Callable[[str], Edit] | None, keep_functions: bool,
+        where: Callable[[str], Edit] | None, keep_functions: bool, params: tuple[T.Pattern, ...], body: T.Expr,
     ) -> tuple[Scheme, bool]:  # fmt: skip
         """Settle what a declaration collected and quantify over what is its own; says whether it is free of errors."""
         state = self.state
@@ -90,7 +94,7 @@ class Generalization(Expressions):
             self._judge_coercions()
         self.coercions.clear()
         if not broken:  # sizes that follow from wrong types say nothing new
-            self._explain(outcome, problem, where, t)
+            self._explain(outcome, problem, where, t, self.trail(params, (body,)))
         state.level -= 1
         ok = not broken and not self._failed(mark)
         if ok:
@@ -190,7 +194,10 @@ class Generalization(Expressions):
 
         return facts[0][1] if facts else SourceFile("", "").span()
 
-    def _explain(self, outcome: Outcome, problem: Problem, where: Callable[[str], Edit] | None, t: Type) -> None:
+    def trail(self, params: tuple[T.Pattern, ...], tree: tuple[T.Expr | T.Decl, ...]) -> Trail:
+        return Trail(self.state, tree, params, self.binders, self.origins, self.annotations, self.signed)
+
+    def _explain(self, outcome: Outcome, problem: Problem, where: Callable[[str], Edit] | None, t: Type, trail: Trail) -> None:
         if not outcome.troubles:
             return
         namer = Namer(self.state)
@@ -202,9 +209,20 @@ class Generalization(Expressions):
         namer.plan([s for s in mentioned if s in self.state.rigid])
         namer.plan(symbols_of(self.state, t))
         origins = tuple((self.state.dimension(dim), span) for dim, span in self.origins)
-        words = Words(namer.dim, origins, tuple(self.annotations), where, self.state.rigid.__contains__)
+
+        def origin(side: Side, size: Dim) -> Place | None:
+            found = trail.of_place(side.span, size, bool(side.about))
+            if found is None:
+                return None
+            return Place(found.kind, found.span, found.why.format(*(d.render(namer.dim) for d in found.sizes)))
+
+        words = Words(namer.dim, origins, tuple(self.annotations), where, self.state.rigid.__contains__, origin)
         for trouble in outcome.troubles:
-            self.report(explain(trouble, problem, words))
+            found = explain(trouble, problem, words)
+            if isinstance(trouble, Clash) and found.code == "AX0301":
+                likely = mends([e.reason for e in reversed(trouble.equals)], trail)
+                found = replace(found, suggestions=(*likely, *found.suggestions))
+            self.report(found)
 
     def _quantify(self, t: Type, explicit: tuple[Symbol, ...], facts: tuple[SchemeFact, ...]) -> Scheme:
         state = self.state

@@ -302,7 +302,7 @@ class Expressions(Comprehensions):
 
     def _apply(self, f: T.Expr, arguments: list[T.Expr], name: str, env: Env) -> Type:
         t = self.state.prune(f.type)
-        lifted = self._lifted(t, arguments, name, env)
+        lifted = self._lifted(t, arguments, name, f.span, env)
         if lifted is not None:
             return lifted
         for n, argument in enumerate(arguments, 1):
@@ -311,7 +311,7 @@ class Expressions(Comprehensions):
                 case Poison():
                     return POISON
                 case Function(param, result):
-                    if not self.unify(argument.type, param, self._argument_reason(argument, n, len(arguments), name)):
+                    if not self.unify(argument.type, param, self._argument_reason(argument, n, len(arguments), name, f.span)):
                         return POISON
                     t = result
                 case TypeVar():
@@ -324,12 +324,12 @@ class Expressions(Comprehensions):
                     return POISON
         return t
 
-    def _argument_reason(self, argument: T.Expr, n: int, count: int, name: str) -> Reason:
+    def _argument_reason(self, argument: T.Expr, n: int, count: int, name: str, function: Span) -> Reason:
         which = "the argument" if count == 1 else f"argument {n}"
-        sides = (Side(argument.span, "this has {}"), Side(argument.span, f"`{name}` takes {{}}"))
+        sides = (Side(argument.span, "this has {}"), Side(function, f"`{name}` takes {{}}"))
         return Reason(argument.span, f"{which} of `{name}`", sides)
 
-    def _lifted(self, t: Type, arguments: list[T.Expr], name: str, env: Env) -> Type | None:
+    def _lifted(self, t: Type, arguments: list[T.Expr], name: str, function: Span, env: Env) -> Type | None:
         """The type of a function of scalars applied to what may be tensors; None if the function is not one of scalars."""
         params: list[Type] = []
         result: Type = t
@@ -342,7 +342,7 @@ class Expressions(Comprehensions):
         if not self._is_scalars(result) or all(self._is_scalar(a.type) for a in arguments):
             return None
         out: Type = self.state.type_var()
-        reasons = tuple(self._argument_reason(a, n, len(arguments), name) for n, a in enumerate(arguments, 1))
+        reasons = tuple(self._argument_reason(a, n, len(arguments), name, function) for n, a in enumerate(arguments, 1))
         self.defer(Lift(tuple(params), result, tuple(a.type for a in arguments), out, reasons, env.context))
         return out
 

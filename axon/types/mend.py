@@ -1,0 +1,267 @@
+"""What a person who wrote sizes that cannot agree most likely meant: changes of the expression, the likeliest first.
+
+A forgotten transposition, swapped arguments or indices, and a statistic of each row that is applied to whole rows are commoner than
+a wrong annotation. Each is an edit of the source; the checker tries it, and shows it only if fewer errors are left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import permutations
+
+from axon import typed as T
+from axon.diagnostics import Edit, Suggestion
+from axon.shapes.constraint import Reason
+from axon.source import Span
+from axon.types.origin import Trail
+from axon.types.type import Row
+
+_LETTERS = "ijklmnpq"
+_MAX_RANK = 4
+_NAME = re.compile(r"[A-Za-z_][\w.]*")
+_SIMPLE = re.compile(r"[A-Za-z_][\w.]*(\[[^\[\]]*\])?|\(.*\)")
+
+
+def mends(reasons: Iterable[Reason], trail: Trail) -> tuple[Suggestion, ...]:
+    """Changes to try for a conflict with these reasons, the primary one first."""
+    found: dict[tuple[Edit, ...], Suggestion] = {}
+    for n, reason in enumerate(reasons):
+        for suggestion in _of(reason, trail, n == 0):
+            found.setdefault(suggestion.edits, suggestion)
+    return tuple(found.values())
+
+
+def _of(reason: Reason, trail: Trail, primary: bool) -> Iterator[Suggestion]:
+    reads = [(read[0], side.span) for side in reason.sides if side.about and (read := trail.read(side.span)) is not None]
+    for access, at in reads:
+        yield from _exchanged(access, at)
+    for access, at in reads:
+        yield from _replaced(access, at)
+    for expr in trail.expressions():
+        match expr:
+            case T.MatMul(left=left, right=right) if _between(reason.span, left.span, right.span):
+                yield from _product(expr, left, right, trail)
+            case T.Binary(left=left, right=right) if _between(reason.span, left.span, right.span):
+                yield from _rows(expr, left, right, trail)
+            case T.Call(arguments=arguments) if primary and any(a.span == reason.span for a in arguments):
+                yield from _arguments(expr, reason.span, trail)
+            case T.For() if any(s.span == expr.span or _inside(s.span, expr.span) for s in reason.sides):
+                yield from _result(expr, reason)
+
+
+def _between(operator: Span, left: Span, right: Span) -> bool:
+    return operator.file is left.file and left.end <= operator.start and operator.end <= right.start
+
+
+def _inside(inner: Span, outer: Span) -> bool:
+    return inner.file is outer.file and outer.start <= inner.start and inner.end <= outer.end
+
+
+# ── products, operators ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _product(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[Suggestion]:
+    """`a @ b`: either side transposed, the sides swapped, both."""
+    a, b = _transposed(left, trail), _transposed(right, trail)
+    if b is not None:
+        yield Suggestion(f"transpose `{_short(right.span)}`: `{_short(left.span)} @ {b[0]}`", b[1])
+    if a is not None:
+        yield Suggestion(f"transpose `{_short(left.span)}`: `{a[0]} @ {_short(right.span)}`", a[1])
+    swap = (Edit(left.span, _operand(right.span)), Edit(right.span, _operand(left.span)))
+    yield Suggestion(f"swap the operands: `{_short(right.span)} @ {_short(left.span)}`", swap)
+    if a is not None and b is not None:
+        yield Suggestion(f"transpose both: `{a[0]} @ {b[0]}`", _once((*a[1], *b[1])))
+
+
+def _transposed(e: T.Expr, trail: Trail) -> tuple[str, tuple[Edit, ...]] | None:
+    """The matrix transposed: what to show, and the edits that make it so."""
+    shape = trail.shape(e.type)
+    if shape is None or sum(not isinstance(i, Row) for i in shape) < 2:
+        return None
+    source = e.span.file
+    text = f"linalg.transpose {_operand(e.span)}"
+    edits: tuple[Edit, ...] = (Edit(e.span, text if _applied_alone(e.span) else f"({text})"),)
+    if not re.search(r"^import linalg\b", source.text, re.MULTILINE):
+        edits = (Edit(Span(source, 0, 0), "import linalg\n"), *edits)
+    shown = f"linalg.transpose {_short(e.span) if _SIMPLE.fullmatch(e.span.text) else f'({_short(e.span)})'}"
+    return shown, edits
+
+
+def _rows(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[Suggestion]:
+    """`x / t` where t has a value for each row: `for i j => x[i, j] / t[i]`; tensors of one rank, of which one is transposed."""
+    ranks = [_rank(e, trail) for e in (left, right)]
+    if None in ranks:
+        return
+    r, s = (n or 0 for n in ranks)
+    most = max(r, s)
+    if min(r, s) < 1 or not 2 <= most <= _MAX_RANK:
+        return
+    letters = _letters(whole.span, most)
+    if letters is None:
+        return
+    operator = whole.span.file.text[left.span.end : right.span.start].strip(" ()\n")
+    if r != s:
+        longer, shorter = (left, right) if r > s else (right, left)
+        for chosen in _leading(letters, min(r, s)):
+            parts = {id(longer): _indexed(longer, letters), id(shorter): _indexed(shorter, chosen)}
+            text = f"for {' '.join(letters)} => {parts[id(left)]} {operator} {parts[id(right)]}"
+            yield Suggestion(f"name the indices: `{text}`", (Edit(whole.span, _whole(whole.span, text)),))
+    elif most == 2:
+        for e in (right, left):
+            found = _transposed(e, trail)
+            if found is not None:
+                pair = (f"{_short(left.span)}", found[0]) if e is right else (found[0], _short(right.span))
+                yield Suggestion(f"transpose `{_short(e.span)}`: `{pair[0]} {operator} {pair[1]}`", found[1])
+
+
+def _leading(letters: tuple[str, ...], count: int) -> Iterator[tuple[str, ...]]:
+    """The choices of some of the letters in order, the first ones first; the last ones are what broadcasting does."""
+    if count == len(letters) - 1:
+        yield from (letters[:n] + letters[n + 1 :] for n in reversed(range(1, len(letters))))
+    else:
+        yield letters[:count]
+
+
+def _rank(e: T.Expr, trail: Trail) -> int | None:
+    shape = trail.shape(e.type)
+    return None if shape is None or any(isinstance(i, Row) for i in shape) else len(shape)
+
+
+def _letters(span: Span, count: int) -> tuple[str, ...] | None:
+    """Names for indices that the text does not use."""
+    taken = set(re.findall(r"\w+", span.text))
+    free = [c for c in _LETTERS if c not in taken]
+    return tuple(free[:count]) if len(free) >= count else None
+
+
+def _indexed(e: T.Expr, letters: tuple[str, ...]) -> str:
+    return f"{_operand(e.span)}[{', '.join(letters)}]"
+
+
+# ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _arguments(call: T.Call, at: Span, trail: Trail) -> Iterator[Suggestion]:
+    """Two arguments swapped; the argument transposed."""
+    arguments = call.arguments
+    here = next(n for n, a in enumerate(arguments) if a.span == at)
+    yield from swapped(tuple(a.span for a in arguments), here, _short(call.function.span))
+    found = _transposed(arguments[here], trail)
+    if found is not None and _rank(arguments[here], trail) == 2:
+        edits = tuple(replace(e, text=f"({e.text})") if e.span == at and not e.text.startswith("(") else e for e in found[1])
+        yield Suggestion(f"transpose argument {here + 1}: `({found[0]})`", edits)
+
+
+def swapped(spans: tuple[Span, ...], here: int, name: str) -> Iterator[Suggestion]:
+    """An argument of a call exchanged with each of the others; of three, the turns too."""
+    count = len(spans)
+    named = [_NAME.fullmatch(s.text) is not None for s in spans]  # nobody confuses what is computed on the spot
+    for order in permutations(range(count)) if count <= 3 else _exchanges(count, here):
+        moved = [n for n in range(count) if order[n] != n]
+        if here not in moved or not all(named[n] for n in moved):
+            continue
+        edits = tuple(Edit(spans[n], _operand(spans[o])) for n, o in enumerate(order) if n != o)
+        shown = " ".join(_operand(spans[o]) for o in order)
+        yield Suggestion(f"swap the arguments: `{name} {shown}`" if len(edits) == 2 else f"reorder: `{name} {shown}`", edits)
+
+
+def _exchanges(count: int, here: int) -> Iterator[tuple[int, ...]]:
+    for other in range(count):
+        if other != here:
+            order = list(range(count))
+            order[here], order[other] = other, here
+            yield tuple(order)
+
+
+# ── indices ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _alone(access: T.Access) -> list[Span]:
+    """The subscripts of an access by single indices; none if it has others."""
+    spans = [s.values[0].span for s in access.subscripts if isinstance(s, T.At) and len(s.values) == 1]
+    return spans if len(spans) == len(access.subscripts) else []
+
+
+def _exchanged(access: T.Access, at: Span) -> Iterator[Suggestion]:
+    """The subscripts of an access in another order."""
+    spans, base = _alone(access), _short(access.base.span)
+    here = spans.index(at) if at in spans else len(spans)
+    for other, span in enumerate(spans):
+        if here < len(spans) and other != here:
+            edits = (Edit(at, span.text), Edit(span, at.text))
+            new = list(spans)
+            new[here], new[other] = span, at
+            yield Suggestion(f"swap the indices: `{base}[{', '.join(s.text for s in new)}]`", edits)
+
+
+def _replaced(access: T.Access, at: Span) -> Iterator[Suggestion]:
+    """Another index in the place of one."""
+    spans, base = _alone(access), _short(access.base.span)
+    if at not in spans:
+        return
+    taken = {s.text for s in spans}
+    for symbol, _ in reversed(access.context.indices):
+        if symbol.name not in taken and symbol.name != at.text and symbol.name != "_":
+            texts = [symbol.name if s == at else s.text for s in spans]
+            yield Suggestion(f"index it by `{symbol.name}`: `{base}[{', '.join(texts)}]`", (Edit(at, symbol.name),))
+
+
+def _result(e: T.For, reason: Reason) -> Iterator[Suggestion]:
+    """The indices of a `for` in another order."""
+    header = e.span.file.text[e.span.start : e.body.span.start]
+    found = re.fullmatch(r"for\s+([a-z]\w*(?:\s+[a-z]\w*)+)\s*=>\s*\(?", header)
+    if found is None:
+        return
+    names = found[1].split()
+    start = e.span.start + found.start(1)
+    span = Span(e.span.file, start, start + len(found[1]))
+    for order in permutations(names):
+        if list(order) != names and len(names) <= 3:
+            text = " ".join(order)
+            yield Suggestion(f"reorder the indices: `for {text} => …`", (Edit(span, text),))
+
+
+# ── text ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _operand(span: Span) -> str:
+    """The text of an expression, in parentheses if it needs them as an argument."""
+    text = span.text
+    return text if _SIMPLE.fullmatch(text) and _balanced(text) else f"({text})"
+
+
+def _balanced(text: str) -> bool:
+    """Whether a text that begins with a parenthesis ends with its partner."""
+    if not text.startswith("("):
+        return True
+    depth = 0
+    for n, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0:
+            return n == len(text) - 1
+    return False
+
+
+def _applied_alone(span: Span) -> bool:
+    """Whether an application may stand here without parentheses: it is no argument of another."""
+    before = span.file.text[: span.start].rstrip()
+    return not before or before[-1] in "=(,@+-*/[>|" or before.endswith((" in", " then", " else"))
+
+
+def _whole(span: Span, text: str) -> str:
+    """A `for` in the place of an expression, in parentheses where something around would become part of its body."""
+    before, after = span.file.text[: span.start].rstrip(), span.file.text[span.end :].lstrip()
+    opens = not before or before[-1] in "=(,>" or re.search(r"\b(in|then|else)$", before) is not None
+    closes = not after or after[0] in "),]}" or re.match(r"(end|in|fun|val|sig|type|then|else)\b|\(\*", after) is not None
+    return text if opens and closes else f"({text})"
+
+
+def _short(span: Span) -> str:
+    text = " ".join(span.text.split())
+    return text if len(text) <= 40 else text[:39] + "…"
+
+
+def _once(edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+    return tuple(dict.fromkeys(edits))

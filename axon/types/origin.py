@@ -1,0 +1,490 @@
+"""Where the sizes of a declaration come from: each dimension of an expression followed back to what decides it.
+
+`Trail.of` gives the nearest place that says something: an annotation, the index that runs over a dimension, a flattening `(i, j)`,
+a slice, an array literal, or the call whose result has the size. Values are followed through `val`s, pointwise operations and the
+functions that pass a dimension on. Errors label these places, and `axon explain --shapes` prints them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+
+from axon import typed as T
+from axon.names import Symbol
+from axon.shapes.constraint import Range
+from axon.shapes.dimension import Dim
+from axon.source import Span
+from axon.types.type import Function, RecordType, Row, Shape, ShapeItem, Tensor, TupleType, Type
+from axon.types.unify import State
+
+_MAX_STEPS = 60  # followed from one expression
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """An index: its range, and the text that binds it, with its bound."""
+
+    range: Range
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A place that decides a size. `why` is a clause about it, in which `{}` stands for sizes in the order of `sizes`.
+
+    `kind`: "annotation", "parameter", "index", "bound", "flatten", "split", "slice", "literal", "call", "loop" or "coercion".
+    """
+
+    kind: str
+    span: Span
+    why: str = ""
+    sizes: tuple[Dim, ...] = ()
+    base: T.Expr | None = None  # what an index runs over or a slice is taken of …
+    axis: int = 0  # … and in which dimension, counted from 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    span: Span  # its pattern, with its annotation if it has one
+
+
+_Definition = tuple[T.Expr, tuple[int | str, ...]]  # a value, and the way to the part of it that a name stands for
+
+
+class Trail:
+    """The sizes of one declaration. `tree` are its typed bodies; `written` and `annotated` say where annotations mention what."""
+
+    def __init__(
+        self,
+        state: State,
+        tree: Iterable[T.Expr | T.Decl],
+        params: Sequence[T.Pattern],
+        binders: dict[Symbol, Binding],
+        written: Sequence[tuple[Dim, Span]],
+        annotated: Sequence[Span],
+        signed: dict[Span, Span],
+    ) -> None:
+        self._state = state
+        self._binders = binders
+        self._written = [(state.dimension(dim), span) for dim, span in written]
+        self._annotated = annotated
+        self._signed = signed
+        self._defined: dict[Symbol, _Definition | _Parameter] = {}
+        self._indexed: dict[Span, tuple[T.Access, int]] = {}  # indices, and the dimension that each is of
+        self._reads: dict[Symbol, list[tuple[T.Access, int, int]]] = {}  # accesses by an index alone: dimension, position in it
+        self._calls: dict[int, T.Call] = {}  # by the identity of the function called
+        self._spans: dict[tuple[int, int], list[T.Expr]] = {}
+        for pattern in params:
+            self._bind_parameter(pattern)
+        for node in tree:
+            self._walk(node)
+
+    # ── looking up ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def at(self, span: Span) -> T.Expr | None:
+        """The typed expression at a place."""
+        found = self._spans.get((span.start, span.end), [])
+        return next((e for e in found if e.span.file is span.file), None)
+
+    def read(self, span: Span) -> tuple[T.Access, int] | None:
+        """The access that an index at this place belongs to, and its dimension, counted from 0."""
+        return self._indexed.get(span)
+
+    def expressions(self) -> Iterator[T.Expr]:
+        for found in self._spans.values():
+            yield from found
+
+    def of_place(self, span: Span, raw: Dim, index: bool) -> Origin | None:
+        """The origin of a size at a place: an expression, a written type, or an index (`index`), of the dimension that it is of."""
+        size = self._state.dimension(raw)
+        if index and (found := self._indexed.get(span)) is not None:
+            access, axis = found
+            return self.of(access.base, axis, size)
+        expr = self.at(span)
+        if expr is None:
+            return self._annotation(span, size)
+        if isinstance(self._state.prune(expr.type), Function):
+            return self._taken(expr, raw)
+        return self.of(expr, self.axis_of(expr, raw), size)
+
+    def _taken(self, function: T.Expr, raw: Dim) -> Origin | None:
+        """Of what a function takes: the other argument of the call that has the same size."""
+        call = self._calls.get(id(function))
+        t = self._state.prune(function.type)
+        for argument in call.arguments if call is not None else ():
+            if not isinstance(t, Function):
+                break
+            for shape in self._shapes(t.param):
+                if raw in shape and raw.constant is None:
+                    whole = self.shape(argument.type)
+                    axis = shape.index(raw) if whole is not None and len(whole) == len(shape) else None
+                    found = self.of(argument, axis, self._state.dimension(raw))
+                    if found is not None and found.kind == "annotation":
+                        return found
+            t = self._state.prune(t.result)
+        return Origin("call", function.span)
+
+    def axis_of(self, expr: T.Expr, raw: Dim) -> int | None:
+        """Which dimension of a tensor this is: the very one, else the first of this size."""
+        shape = self.shape(expr.type)
+        if shape is None:
+            return None
+        if raw in shape:
+            return shape.index(raw)
+        sizes = [self._size(item) for item in shape]
+        size = self._state.dimension(raw)
+        return sizes.index(size) if size in sizes else None
+
+    def shape(self, t: Type) -> Shape | None:
+        t = self._state.prune(t)
+        return self._state.shape(t.shape) if isinstance(t, Tensor) else None
+
+    def _size(self, item: ShapeItem) -> Dim | None:
+        return None if isinstance(item, Row) else self._state.dimension(item)
+
+    # ── following ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def of(self, expr: T.Expr, axis: int | None, size: Dim | None = None) -> Origin | None:
+        """What decides a dimension of an expression; `axis` None: of a record or tuple, whichever part has this size."""
+        if size is None and axis is not None:
+            shape = self.shape(expr.type)
+            size = self._size(shape[axis]) if shape is not None and axis < len(shape) else None
+        for _ in range(_MAX_STEPS):
+            step = self._step(expr, axis, size)
+            if not isinstance(step, tuple):
+                return step
+            expr, axis = step
+        return None
+
+    def _step(self, e: T.Expr, axis: int | None, size: Dim | None) -> tuple[T.Expr, int | None] | Origin | None:
+        """The origin, or another expression with the same dimension, or None."""
+        match e:
+            case T.Variable():
+                return self._variable(e, axis, size)
+            case T.Field(record=record, name=name):
+                return self._part(record, name, axis, size)
+            case T.Project(value=value, position=position):
+                return self._part(value, position, axis, size)
+            case T.Let(body=body) | T.If(then=body) | T.Open(value=body):
+                return body, axis
+            case T.Cast(value=value):
+                return value, axis
+            case T.Unary(operand=operand):
+                return operand, axis
+            case T.Coerce():
+                return self._annotation(e.span, size) or Origin("coercion", e.span, "as `as` says")
+            case T.Binary(left=left, right=right):
+                return self._among((left, right), e, axis, size)
+            case T.Call():
+                return self._call(e, axis, size)
+        if axis is None:
+            return None
+        match e:
+            case T.For(binders=binders, body=body):
+                return self._binder(binders, body, axis)
+            case T.Reduce(scan=scan, binders=binders, body=body):
+                return self._binder(binders, body, axis) if scan else (body, axis)
+            case T.Loop():
+                return self._loop(e, axis)
+            case T.MatMul(left=left, right=right):
+                return self._product(left, right, e, axis)
+            case T.Access():
+                return self._access(e, axis)
+            case T.Array(items=items):
+                if axis == 0:
+                    return Origin("literal", e.span, "")
+                return items[0], axis - 1
+            case _:
+                return None
+
+    def _variable(self, e: T.Variable, axis: int | None, size: Dim | None) -> tuple[T.Expr, int | None] | Origin | None:
+        match self._defined.get(e.symbol):
+            case _Parameter(span):
+                return self._of_parameter(span, axis, size)
+            case (value, ()):
+                return value, axis
+            case (value, (first, *_)):
+                return self._part(value, first, axis, size)
+            case _:
+                return None
+
+    def _of_parameter(self, span: Span, axis: int | None, size: Dim | None) -> Origin | None:
+        found = self._annotation(span, size, axis)
+        return found or Origin("parameter", span)
+
+    def _annotation(self, span: Span, size: Dim | None, axis: int | None = None) -> Origin | None:
+        """Where a written type within a place mentions a size; the `axis`-th mention if it is one tensor's type."""
+        if size is None:
+            return None
+        inside = [(d, s) for d, s in self._written if s.file is span.file and span.start <= s.start and s.end <= span.end]
+        if axis is not None and 0 <= axis < len(inside) and inside[axis][0] == size:
+            return Origin("annotation", inside[axis][1])
+        return next((Origin("annotation", s) for d, s in inside if d == size), None)
+
+    def _part(
+        self, whole: T.Expr, member: int | str, axis: int | None, size: Dim | None
+    ) -> tuple[T.Expr, int | None] | Origin | None:
+        """Of a field or a part of a tuple."""
+        while isinstance(whole, T.Let | T.Open):
+            whole = whole.body if isinstance(whole, T.Let) else whole.value
+        match whole, member:
+            case T.Record(fields=parts), str():
+                found = next((v for n, v in parts if n == member), None)
+                return None if found is None else (found, axis)
+            case T.Tuple(items=items), int():
+                return items[member - 1], axis
+            case T.For(binders=binders, body=body), _ if axis is not None and axis < len(binders):
+                return self._binder(binders, body, axis)
+            case T.Variable(symbol=symbol), _:
+                match self._defined.get(symbol):
+                    case _Parameter(span):
+                        return self._annotation(span, size) or Origin("parameter", span)
+                    case (value, ()):
+                        return self._part(value, member, axis, size)
+        return None
+
+    def _among(
+        self, parts: Sequence[T.Expr], whole: T.Expr, axis: int | None, size: Dim | None
+    ) -> tuple[T.Expr, int | None] | Origin | None:
+        """Of a pointwise operation: the operand that has this dimension, counted from the last."""
+        shape = self.shape(whole.type)
+        if shape is None or axis is None:
+            return None
+        for part in parts:
+            own = self.shape(part.type)
+            at = -1 if own is None else axis - len(shape) + len(own)
+            if own is not None and 0 <= at < len(own) and (own[at] == shape[axis] or self._size(own[at]) == size):
+                return part, at
+        return None
+
+    def _call(self, e: T.Call, axis: int | None, size: Dim | None) -> tuple[T.Expr, int | None] | Origin | None:
+        """The argument that a function takes the dimension from; else the call itself decides it."""
+        t = self._state.prune(e.function.type)
+        params: list[Type] = []
+        for _ in e.arguments:
+            if not isinstance(t, Function):
+                return None
+            params.append(self._state.prune(t.param))
+            t = self._state.prune(t.result)
+        shape, wanted = self.shape(t), self.shape(e.type)
+        if axis is None or wanted is None or shape is None:
+            return None
+        if not shape:  # a function of scalars, computed element by element
+            return self._among(e.arguments, e, axis, size)
+        if axis >= len(shape):
+            return None
+        item = shape[axis]
+        for param, argument in zip(params, e.arguments, strict=True):
+            own = self.shape(param)
+            if own is not None and item in own:
+                return argument, own.index(item)
+        for param, argument in zip(params, e.arguments, strict=True):
+            if any(item in part for part in self._shapes(param)):
+                found = self.of(argument, None, size)
+                if found is not None:
+                    return found
+        name = _excerpt(e.function.span)
+        taken = [d for p in params for s in self._shapes(p) for i in s if (d := self._size(i)) is not None]
+        folded = size is not None and len(size.mapping) == 1 and size not in taken  # a product of dimensions that it takes
+        folded = folded and sum(bool(d.variables) and d.variables <= size.variables for d in taken) > 1  # type: ignore[union-attr]
+        return Origin("flatten" if folded else "call", e.span, f"a result of `{name}`")
+
+    def _shapes(self, t: Type) -> Iterator[Shape]:
+        t = self._state.prune(t)
+        match t:
+            case Tensor(_, shape):
+                yield self._state.shape(shape)
+            case TupleType(items):
+                for item in items:
+                    yield from self._shapes(item)
+            case RecordType(parts):
+                for _, part in parts:
+                    yield from self._shapes(part)
+
+    def _binder(self, binders: tuple[T.Binder, ...], body: T.Expr, axis: int) -> tuple[T.Expr, int | None] | Origin | None:
+        for binder in binders:
+            if isinstance(binder, T.Run):
+                count = len(self._state.shape((binder.row,)))
+                if axis < count:
+                    return self._run(binder, axis)
+                axis -= count
+                continue
+            if axis == 0:
+                return self._indices(binder)
+            axis -= 1
+        return body, axis
+
+    def _run(self, run: T.Run, axis: int) -> tuple[T.Expr, int | None] | None:
+        for access in self._accesses(run.symbol):
+            return access[0].base, access[1] + axis
+        return None
+
+    def _indices(self, indices: T.Indices) -> Origin | None:
+        first = self._binders.get(indices.symbols[0])
+        if first is None:
+            return None
+        if len(indices.symbols) > 1:
+            last = self._binders[indices.symbols[-1]]
+            span = Span(first.span.file, first.span.start, last.span.end)
+            names = ", ".join(s.name for s in indices.symbols)
+            sizes = tuple(self._state.dimension(e) for e in indices.extents)
+            return Origin("flatten", span, f"since `({names})` makes one dimension of {_listed(len(sizes))}", sizes)
+        return self.range(indices.symbols[0])
+
+    def range(self, symbol: Symbol) -> Origin | None:
+        """What decides how far an index runs."""
+        binder = self._binders.get(symbol)
+        if binder is None:
+            return None
+        if binder.range.stated:
+            return Origin("bound", binder.span, f"by the bound of `{symbol.name}`")
+        for access, axis, position in self._accesses(symbol):
+            subscript = access.subscripts[position]
+            base = _excerpt(access.base.span)
+            if isinstance(subscript, T.At) and subscript.sizes:
+                size = self._state.dimension(self._item(access.base, axis))
+                why = f"since `{symbol.name}` is a part of dimension {axis + 1} of `{base}`, which is {{}}"
+                return Origin("split", binder.span, why, (size,), access.base, axis)
+            why = f"since `{symbol.name}` runs over dimension {axis + 1} of `{base}`"
+            return Origin("index", binder.span, why, (), access.base, axis)
+        for access, axis in self._indexed.values():
+            subscript = access.subscripts[self._position(access, axis)]
+            values = subscript.values if isinstance(subscript, T.At) else ()
+            if any(isinstance(v, T.Dimension) and symbol in v.dim.variables for v in values):
+                why = f"since `{symbol.name}` stays inside dimension {axis + 1} of `{_excerpt(access.base.span)}`"
+                return Origin("index", binder.span, why, (), access.base, axis)
+        return Origin("index", binder.span, f"the range of `{symbol.name}`")
+
+    def _accesses(self, symbol: Symbol) -> list[tuple[T.Access, int, int]]:
+        """Accesses by this index alone; unguarded and unpadded ones, which decide its range, come first."""
+        return sorted(self._reads.get(symbol, ()), key=lambda r: (r[0].default is not None, r[0].context.conditions))
+
+    def _item(self, base: T.Expr, axis: int) -> Dim:
+        shape = self.shape(base.type)
+        item = shape[axis] if shape is not None and axis < len(shape) else None
+        return item if isinstance(item, Dim) else Dim.of(0)
+
+    def _position(self, access: T.Access, axis: int) -> int:
+        """The subscript that stands for a dimension of the base."""
+        for position, subscript in enumerate(access.subscripts):
+            count = len(self._state.shape((subscript.row,))) if isinstance(subscript, T.Run | T.Keep) else 1
+            if axis < count:
+                return position
+            axis -= count
+        return len(access.subscripts) - 1
+
+    def _loop(self, e: T.Loop, axis: int) -> tuple[T.Expr, int | None] | Origin | None:
+        if e.stacked:
+            if axis == 0:
+                return self.range(e.counter)
+            axis -= 1
+        return (e.states[0][1], axis) if len(e.states) == 1 else None
+
+    def _product(self, left: T.Expr, right: T.Expr, e: T.MatMul, axis: int) -> tuple[T.Expr, int | None] | None:
+        shape, own = self.shape(e.type), self.shape(right.type)
+        if shape is None or own is None:
+            return None
+        return (right, len(own) - 1) if axis == len(shape) - 1 else (left, axis)
+
+    def _access(self, e: T.Access, axis: int) -> tuple[T.Expr, int | None] | Origin | None:
+        """The dimensions that an access keeps: those of slices, and those that `..` keeps whole."""
+        position = 0
+        for subscript in e.subscripts:
+            count = len(self._state.shape((subscript.row,))) if isinstance(subscript, T.Run | T.Keep) else 1
+            kept = count if isinstance(subscript, T.Keep) else int(isinstance(subscript, T.Slice))
+            if axis < kept:
+                if isinstance(subscript, T.Keep) or self._whole(subscript):
+                    return e.base, position + axis
+                why = f"a slice of dimension {position + 1} of `{_excerpt(e.base.span)}`"
+                return Origin("slice", e.span, why, (), e.base, position)
+            axis -= kept
+            position += count
+        return e.base, position + axis
+
+    @staticmethod
+    def _whole(s: T.Subscript) -> bool:
+        return isinstance(s, T.Slice) and s.stop is None and s.start.constant == 0 and s.step.constant == 1
+
+    # ── reading the tree ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _bind_parameter(self, pattern: T.Pattern) -> None:
+        match pattern:
+            case T.PatternName(symbol=symbol, span=span):
+                self._defined[symbol] = _Parameter(self._signed.get(span) or self._annotation_of(span) or span)
+            case T.PatternTuple(items=items):
+                for item in items:
+                    self._bind_parameter(item)
+            case T.PatternRecord(fields=parts):
+                for _, item in parts:
+                    self._bind_parameter(item)
+
+    def _annotation_of(self, name: Span) -> Span | None:
+        """The annotated pattern around a name."""
+        around = [a for a in self._annotated if a.file is name.file and a.start <= name.start and name.end <= a.end]
+        return min(around, key=lambda a: a.end - a.start, default=None)
+
+    def _bind(self, pattern: T.Pattern, value: T.Expr, way: tuple[int | str, ...] = ()) -> None:
+        match pattern:
+            case T.PatternName(symbol=symbol, span=span):
+                if self._annotation_of(span) is not None:
+                    self._bind_parameter(pattern)
+                else:
+                    self._defined[symbol] = value, way
+            case T.PatternTuple(items=items):
+                for n, item in enumerate(items, 1):
+                    self._bind(item, value, (*way, n))
+            case T.PatternRecord(fields=parts):
+                for name, item in parts:
+                    self._bind(item, value, (*way, name))
+
+    def _walk(self, root: object) -> None:
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            match node:
+                case T.Val(pattern=pattern, value=value):
+                    self._bind(pattern, value)
+                case T.Fun(params=params) | T.Fn(params=params):
+                    for param in params:
+                        self._bind_parameter(param)
+                case T.Loop(states=states):
+                    for pattern, value in states:
+                        self._bind(pattern, value)
+                case T.Access():
+                    self._note_access(node)
+                case T.Call(function=function):
+                    self._calls[id(function)] = node
+            if isinstance(node, T.Node):
+                self._spans.setdefault((node.span.start, node.span.end), []).append(node)  # type: ignore[arg-type]
+            if isinstance(node, tuple):
+                stack += reversed(node)
+            elif isinstance(node, T.Node | T.Val | T.Fun | T.At | T.Slice):
+                stack += [getattr(node, f.name) for f in reversed(fields(node)) if f.name in _CHILDREN]
+
+    def _note_access(self, access: T.Access) -> None:
+        axis = 0
+        for position, subscript in enumerate(access.subscripts):
+            if isinstance(subscript, T.At):
+                for value in subscript.values:
+                    self._indexed[value.span] = access, axis
+                    if isinstance(value, T.Dimension) and value.dim.symbol is not None:
+                        self._reads.setdefault(value.dim.symbol, []).append((access, axis, position))
+            if isinstance(subscript, T.Run):
+                self._reads.setdefault(subscript.symbol, []).append((access, axis, position))
+            axis += len(self._state.shape((subscript.row,))) if isinstance(subscript, T.Run | T.Keep) else 1
+
+
+_CHILDREN = {
+    "function", "arguments", "operand", "left", "right", "items", "fields", "record", "value", "base", "subscripts", "values",
+    "default", "decls", "body", "condition", "then", "otherwise", "monoid", "where", "states", "trip",
+}  # fmt: skip
+
+
+def _listed(count: int) -> str:
+    return " and ".join(["{}"] * count) if count < 3 else ", ".join(["{}"] * (count - 1)) + " and {}"
+
+
+def _excerpt(span: Span) -> str:
+    text = " ".join(span.text.split())
+    return text if len(text) <= 40 else text[:37] + "…"
