@@ -1,0 +1,58 @@
+"""The Vision Transformer agrees with PyTorch's convolution and encoder layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import weights as W  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
+
+import axon  # noqa: E402
+
+
+class ViT(nn.Module):
+    def __init__(self, size: tuple[int, int], patch: int, layers: int, width: int, heads: int, hidden: int, classes: int) -> None:
+        super().__init__()
+        self.conv_proj = nn.Conv2d(3, width, patch, stride=patch)
+        self.class_token = nn.Parameter(torch.empty(1, 1, width))
+        self.pos_embedding = nn.Parameter(torch.empty(1, 1 + (size[0] // patch) * (size[1] // patch), width))
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(width, heads, hidden, 0.0, "gelu", batch_first=True, norm_first=True) for _ in range(layers)
+        )
+        self.ln = nn.LayerNorm(width)
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        patches = self.conv_proj(images).flatten(2).transpose(1, 2)
+        x = torch.cat([self.class_token.expand(len(images), -1, -1), patches], dim=1) + self.pos_embedding
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(self.ln(x)[:, 0])
+
+
+def record(m: ViT) -> dict[str, Any]:
+    return {
+        "patches": W.conv(m.conv_proj),
+        "class": W.array(m.class_token[0, 0]),
+        "positions": W.array(m.pos_embedding[0]),
+        "blocks": W.stack(W.encoder_layer(layer) for layer in m.layers),
+        "norm": W.norm(m.ln),
+        "head": W.linear(m.head),
+    }
+
+
+@pytest.mark.parametrize(("size", "patch"), [((8, 8), 4), ((6, 9), 3), ((5, 5), 5)])
+def test_logits(size: tuple[int, int], patch: int) -> None:
+    m = W.randomized(ViT(size, patch, layers=2, width=8, heads=2, hidden=20, classes=5))
+    images = W.values(2, 3, *size)
+    W.agree(W.model("vit").logits[2](record(m), images), m(torch.from_numpy(images).double()))
+
+
+def test_an_image_that_the_patch_does_not_divide() -> None:
+    m = W.randomized(ViT((8, 8), 4, layers=1, width=8, heads=2, hidden=20, classes=5))
+    with pytest.raises(axon.ShapeError):
+        W.model("vit").logits[2](record(m), W.values(2, 3, 8, 9))
