@@ -178,12 +178,13 @@ class Evaluator(Indexing):
     def _call(self, env: Env, e: T.Call, c: Context) -> Value:
         # Data first, functions last: data open sizes that the dimensions of functions may be.
         order = sorted(range(len(e.arguments)), key=lambda n: self._is_function(env, e.arguments[n]))
+        before = self.b.risk
         found = {n: self.eval(env, e.arguments[n], c) for n in order}
         arguments = [found[n] for n in range(len(e.arguments))]
         f = self.eval(env, e.function, c)
         if self._lifts(env, e, arguments):
             return self._lifted(f, arguments, c, e.span)
-        return self.apply(f, arguments, c, e.span)
+        return self.apply(f, arguments, c, e.span, self.b.risk > before)
 
     @staticmethod
     def _is_function(env: Env, e: T.Expr) -> bool:
@@ -218,8 +219,8 @@ class Evaluator(Indexing):
         result = self.apply(f, scalars, inside, span)
         return self._collect(result, axes, c, self.b.risk > before)
 
-    def apply(self, f: Value, arguments: Sequence[Value], c: Context, span: Span) -> Value:
-        """A function applied to some arguments; with too few it waits for the others."""
+    def apply(self, f: Value, arguments: Sequence[Value], c: Context, span: Span, risky: bool = False) -> Value:
+        """A function applied to some arguments, which are risky if only guards make them right; with too few it waits for the others."""
         rest = list(arguments)
         while True:
             match f:
@@ -231,7 +232,7 @@ class Evaluator(Indexing):
                     rest = rest[needed:]
                     bound: dict[Symbol, Value] = {}
                     for pattern, value in zip(params, values, strict=True):
-                        bound |= self.bind(env, pattern, self._keep(value, c, name_of(pattern)))
+                        bound |= self.bind(env, pattern, self._keep(value, c, name_of(pattern), risky))
                     f = self.eval(env.with_values(bound), body, c)
                 case Primitive(name, arity, given):
                     if len(given) + len(rest) < arity:
