@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from axon import core, syntax
     from axon.backend.runtime import Executable
     from axon.checker import CheckedModule
+    from axon.grammar.entry import Entry
     from axon.lower import ArgumentType
     from axon.names import Symbol
 
@@ -36,6 +37,30 @@ def parse(source: SourceFile) -> tuple[syntax.Program, tuple[Diagnostic, ...]]:
     """The declarations of a file without syntax errors, and the diagnostics."""
     with _phase("parsing"):
         from axon.grammar.parse import parse as phase
+
+        return phase(source)
+
+
+def parse_expression(source: SourceFile) -> tuple[syntax.Expr | None, tuple[Diagnostic, ...]]:
+    """The expression that is the whole text, or None when the text has errors, and the diagnostics."""
+    with _phase("parsing"):
+        from axon.grammar.parse import parse_expression as phase
+
+        return phase(source)
+
+
+def entry(source: SourceFile) -> Entry:
+    """What a text is that someone types: declarations or an expression, complete or only begun."""
+    with _phase("parsing"):
+        from axon.grammar.entry import entry as phase
+
+        return phase(source)
+
+
+def entries(source: SourceFile) -> tuple[SourceFile, ...]:
+    """The parts of a text that are entered one after the other: runs of declarations, and expressions."""
+    with _phase("parsing"):
+        from axon.grammar.entry import entries as phase
 
         return phase(source)
 
