@@ -209,6 +209,12 @@ def _explain(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _repl(arguments: argparse.Namespace) -> int:
+    from axon import repl
+
+    return repl.main(arguments.paths)
+
+
 # ── what the commands share ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -275,6 +281,9 @@ def _parser() -> argparse.ArgumentParser:
     explain = add("explain", _explain, "explain a code such as AX0301, or how a function becomes GPU kernels")
     explain.add_argument("code", metavar="CODE|PATH[:NAME]")
     add_call(explain)
+
+    repl = add("repl", _repl, "open a prompt that evaluates what is typed")
+    repl.add_argument("paths", nargs="*", metavar="FILE", help="files to load first")
     return parser
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 INTERNAL_CODES = {
     "AX0001": "internal error",
     "AX0002": "the program is too deep or too large for this machine",
+    "AX0003": "a package is not installed",
 }
 NAME_CODES = {
     "AX0401": "unknown name",
@@ -32,6 +33,7 @@ CALL_CODES = {
     "AX0507": "no such declaration",
     "AX0508": "an argument cannot be read",
     "AX0509": "a doctest failed",
+    "AX0510": "a command of the prompt cannot be carried out",
 }
 BACKEND_CODES = {
     "AX0601": "no such target",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from axon.call import Callee, Session
     from axon.checker import CheckedModule
     from axon.names import Symbol
-    from axon.source import SourceFile
+    from axon.source import SourceFile, Span
 
 STAGES = ("ast", "types", "core", *compiler.KERNEL_STAGES)
 
@@ -64,12 +64,12 @@ def syntax_of(source: SourceFile, name: str | None) -> str:
     return "\n".join(outline(decl) for decl in program.decls if name is None or name in declared(decl))
 
 
-def types_of(checked: CheckedModule, name: str | None) -> str:
-    """Signatures, and below each the types of the names inside the declaration, with their lines."""
-    return "\n".join(_types(checked, name))
+def types_of(checked: CheckedModule, name: str | None, place: Callable[[Span], Span] = lambda span: span) -> str:
+    """Signatures, and below each the types of the names inside, with their lines: of where `place` says that they are."""
+    return "\n".join(_types(checked, name, place))
 
 
-def _types(checked: CheckedModule, only: str | None) -> Iterator[str]:
+def _types(checked: CheckedModule, only: str | None, place: Callable[[Span], Span]) -> Iterator[str]:
     for decl in compiler.parse(checked.source)[0].decls:
         names = [name for name in declared(decl) if name in checked.signatures]
         if not names or (only is not None and only not in names):
@@ -78,7 +78,8 @@ def _types(checked: CheckedModule, only: str | None) -> Iterator[str]:
             yield f"sig {name} : {checked.signatures[name]}"
         for name, span, text in sorted(checked.inner, key=lambda entry: entry[1].start):
             if span.file is checked.source and decl.span.start <= span.start < decl.span.end and name not in names:
-                yield f"  {checked.source.position(span.start)[0]}: {name} : {text}"
+                there = place(span)
+                yield f"  {there.file.position(there.start)[0]}: {name} : {text}"
 
 
 def stage_of(session: Session, callee: Callee, stage: str, arguments: Sequence[str]) -> str:

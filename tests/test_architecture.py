@@ -15,8 +15,22 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 VOCABULARY = {"source", "names", "element", "diagnostics", "codes", "nearest"}
 DIMENSIONS = {"shapes.dimension", "shapes.relation", "shapes.constraint"}  # data, and no solver
 FACES = {
-    *("cli", "module", "call", "doctest", "__init__", "__main__", "batch", "listing", "workspace", "repl", "notebook", "importer"),
-    *("stub", "view", "watch"),
+    *(
+        "cli",
+        "module",
+        "call",
+        "doctest",
+        "__init__",
+        "__main__",
+        "batch",
+        "listing",
+        "interactive",
+        "commands",
+        "repl",
+        "notebook",
+        "importer",
+    ),
+    *("stub", "page", "html", "watch"),
 }
 
 # A module (a pattern) and the modules of Axon that it may import besides its own package. The first row that fits counts.
@@ -60,9 +74,9 @@ ONLY = {
     "argparse": ["axon.cli"],
 }
 
-# Text is never evaluated, except the kernels that `emit` has written, which hold nothing that a user wrote.
+# Text is never evaluated, except kernels and the guards of contracts, which Axon has written and which hold nothing of a user's.
 FORBIDDEN = {"eval", "exec", "sympify", "parse_expr", "lambdify", "compile"}
-EMITTED = {"axon.backend.build"}
+EMITTED = {"axon.backend.build", "axon.shapes.guard"}
 
 
 def name_of(file: Path) -> str:

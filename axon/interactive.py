@@ -1,0 +1,510 @@
+"""A module that grows while someone works on it: what the prompt and notebooks stand on.
+
+It holds declarations, which together are one module that is always checked, and data: values bound to names, which expressions use
+and declarations cannot. A new declaration of a name replaces the old one, also for those that use it; they are checked again, and
+those that no longer fit are reported and wait, unusable, until they fit again. What is refused leaves everything as it was, and so
+does an interruption.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from axon import compiler
+from axon import syntax as S
+from axon.assembly import Assembly
+from axon.batch import count
+from axon.call import Callee, Session
+from axon.diagnostics import AxonError, Diagnostic, Label, Suggestion
+from axon.listing import declared, types_of
+from axon.loader import FileLoader
+from axon.source import SourceFile, Span
+
+if TYPE_CHECKING:
+    from axon import core
+    from axon.checker import CheckedModule
+    from axon.names import Symbol
+
+MODULE = "prompt"  # the module's file, which is in no directory: no module can be called so
+LAST = "it"  # the last value
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A declaration with its `sig`, as the pieces of text that it was written in; a `sig` without its declaration waits."""
+
+    names: tuple[str, ...]  # a type's begin with "type ", which is no part of a value's name
+    pieces: tuple[Span, ...]
+    uses: frozenset[str]
+    decl: S.Decl | None = None  # None while only the `sig` is known
+
+
+@dataclass(frozen=True, slots=True)
+class Defined:
+    """What became of declarations: a line for each, warnings, and what is wrong now with older declarations that use them."""
+
+    lines: tuple[str, ...]
+    warnings: tuple[Diagnostic, ...] = ()
+    broken: tuple[Diagnostic, ...] = ()
+    forgotten: tuple[str, ...] = ()  # names that went with a declaration of several, one of which was replaced
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """An expression's value with its type; a function has no value to show."""
+
+    value: Any
+    type: str
+    is_value: bool = True
+    warnings: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    units: tuple[Unit, ...] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+    files: tuple[str, ...] = ()  # that were loaded
+    directory: str = ""  # where modules are sought that are imported
+
+
+class InteractiveSession(Session):
+    """A session over an interactive module, whose errors point to what was typed."""
+
+    def __init__(self, checked: CheckedModule, assembly: Assembly) -> None:
+        super().__init__(checked)
+        self.assembly = assembly
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        with self.assembly.moving():
+            return super().call(*args, **kwargs)
+
+    def program(self, callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) -> core.Program:
+        with self.assembly.moving():
+            return super().program(callee, args, kwargs)
+
+    def example(self, callee: Callee, sizes: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[core.Program, dict[Symbol, int]]:
+        with self.assembly.moving():
+            return super().example(callee, sizes, kwargs)
+
+
+class Interactive:
+    """See the module's docstring. Texts are SourceFiles: their paths are what messages call them."""
+
+    def __init__(self) -> None:
+        self._now = (_State(), _checked(_State()))  # together, so that an interruption cannot come between them
+
+    # ── what there is ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def session(self) -> InteractiveSession:
+        """The callable declarations."""
+        return self._now[1]
+
+    @property
+    def _state(self) -> _State:
+        return self._now[0]
+
+    @property
+    def signatures(self) -> Mapping[str, str]:
+        """What `axon sig` prints, of every declaration that can be used."""
+        return self.session.checked.signatures
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        return self._state.data
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that were loaded."""
+        return self._state.files
+
+    @property
+    def modules(self) -> Mapping[str, CheckedModule]:
+        return self.session.checked.imports
+
+    @property
+    def text(self) -> str:
+        """The declarations as a program, in an order in which each stands after what it uses."""
+        return "\n\n".join("\n".join(p.text.strip("\n") for p in unit.pieces) for unit in self._state.units) + "\n"
+
+    def snapshot(self) -> Interactive:
+        """a module like this one, which goes its own way from here."""
+        other = object.__new__(Interactive)
+        other._now = self._now
+        return other
+
+    # ── entering ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def enter(self, source: SourceFile) -> Defined | Evaluated:
+        """Define what is declared, evaluate what is not. Raises AxonError, and then has changed nothing."""
+        if compiler.entry(source).kind == "declarations":
+            return self.define(source)
+        return self.evaluate(source)
+
+    def define(self, source: SourceFile) -> Defined:
+        """Add declarations, or replace those of the same names. Raises AxonError, and then has changed nothing."""
+        units = _units(source)
+        if len(units) == 1 and isinstance(units[0].decl, S.Val) and units[0].uses & self._state.data.keys():
+            return self._define_data(source, units[0].decl)
+        return self._replace(self._state, units, source)
+
+    def load(self, path: str) -> Defined:
+        """Add a file's declarations; it imports from beside itself. Raises AxonError, and then has changed nothing."""
+        source = _read(path)
+        state = replace(
+            self._state,
+            units=tuple(u for u in self._state.units if not _is_from(u, path)),
+            files=(*(f for f in self._state.files if f != path), path),
+            directory=os.path.dirname(path),
+        )
+        return self._replace(state, _units(source), source)
+
+    def reload(self) -> Defined:
+        """Load again what was loaded: all of it, or, if something is wrong, nothing."""
+        before = self._now
+        parts = []
+        try:
+            for path in self._state.files:
+                parts.append(self.load(path))
+        except BaseException:
+            self._now = before
+            raise
+        last = parts[-1] if parts else Defined(())
+        return replace(
+            last, lines=tuple(line for p in parts for line in p.lines), warnings=tuple(w for p in parts for w in p.warnings)
+        )
+
+    def bind(self, name: str, value: Any) -> str:
+        """Bind data to a name for expressions to use; its type. Raises AxonError for what is no value of Axon's."""
+        from axon.show_value import type_of
+
+        tree, _ = compiler.parse_expression(SourceFile("<name>", name))
+        if not isinstance(tree, S.Var):
+            raise AxonError((Diagnostic("AX0406", f"`{name}` is not a name"),))
+        if name in self.signatures:
+            note = "data and declarations share one name space; choose another name"
+            raise AxonError((Diagnostic("AX0404", f"`{name}` is declared already", notes=(note,)),))
+        value = _as_value(name, value)
+        self._keep(name, value)
+        return type_of(value)
+
+    # ── expressions ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def evaluate(self, source: SourceFile, target: str | None = None) -> Evaluated:
+        """The value of an expression, which is `it` from now on. Raises AxonError."""
+        made = self.expression(source)
+        if not made.is_value:
+            return Evaluated(None, made.type, False, made.warnings)
+        value = made.run(target)
+        if LAST not in self.signatures:
+            self._keep(LAST, value)
+        return Evaluated(value, made.type, True, made.warnings)
+
+    def expression(self, source: SourceFile) -> Expression:
+        """An expression that has been checked, but not evaluated. Raises AxonError."""
+        tree, problems = compiler.parse_expression(source)
+        if tree is None or any(d.severity == "error" for d in problems):
+            raise AxonError(tuple(d for d in problems if d.severity == "error"))
+        if isinstance(tree, S.Var) and tree.name in self.signatures and tree.name not in self._state.data:
+            callee = self.session.callee(tree.name)
+            return Expression(self.session, callee, (), self.signatures[tree.name], not callee.is_function, tuple(problems))
+        return self._expression(tree, (source.span(),))
+
+    def _expression(self, tree: S.Expr, parts: tuple[Span, ...]) -> Expression:
+        """An expression from its tree and its text, perhaps with the text of its type."""
+        source = parts[0].file
+        used = _names(tree)
+        data = {name: value for name, value in self._state.data.items() if name in used}
+        name = LAST
+        while name in self.signatures:
+            name += "_"
+        assembly = _assemble(self._state)
+        assembly.glue(_wrapper(name, data) + "(")
+        for i, part in enumerate(parts):
+            assembly.glue("\n) : (" if i else "")
+            assembly.add(part)
+        assembly.glue("\n))\n")
+        checked = compiler.check(FileLoader({assembly.path: assembly.text}), assembly.path)
+        found = [assembly.moved(d) for d in checked.diagnostics]
+        mine = [d for d in found if d.span is not None and d.span.file is source]
+        errors = [d for d in mine if d.severity == "error"]
+        if errors or name not in checked.signatures:
+            raise AxonError(tuple(_hinted(d, tree) for d in errors or found if d.severity == "error"))
+        session = InteractiveSession(checked, assembly)
+        callee = session.callee(name)
+        type, is_value = _result(checked, name, len(callee.parameters), len(data) or 1)
+        arguments = tuple(data.values()) if data else ((),)
+        return Expression(session, callee, arguments, type, is_value, tuple(d for d in mine if d.severity == "warning"))
+
+    def _define_data(self, source: SourceFile, decl: S.Val) -> Defined:
+        """`val y = softmax x`, where x is data, makes y data."""
+        pattern = decl.pattern.pattern if isinstance(decl.pattern, S.PatternTyped) else decl.pattern
+        if not isinstance(pattern, S.PatternName):
+            message = "a `val` that uses data binds one name"
+            raise AxonError((Diagnostic("AX0406", message, (Label(decl.pattern.span),)),))
+        text = Span(source, decl.value.span.start, decl.span.end)
+        parts = (text, decl.pattern.type.span) if isinstance(decl.pattern, S.PatternTyped) else (text,)
+        made = self._expression(decl.value, parts)
+        if not made.is_value:
+            message = "a function that uses data cannot be kept: let it take them as arguments"
+            raise AxonError((Diagnostic("AX0406", message, (Label(text),)),))
+        type = self.bind(pattern.name, made.run())
+        return Defined((f"{pattern.name} : {type}",), made.warnings)
+
+    def describe(self, source: SourceFile) -> str:
+        """What `enter` would say of a text, as far as that can be told without running anything. Raises AxonError."""
+        if compiler.entry(source).kind != "declarations":
+            return self.expression(source).type
+        other = self.snapshot()
+        units = _units(source)
+        decl = units[0].decl if len(units) == 1 else None
+        if isinstance(decl, S.Val) and units[0].uses & self._state.data.keys():
+            made = other._expression(decl.value, (Span(source, decl.value.span.start, decl.span.end),))
+            return f"{', '.join(declared(decl))} : {made.type}"
+        return "\n".join(other._replace(self._state, units, source).lines)
+
+    # ── the module ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _replace(self, state: _State, new: tuple[Unit, ...], source: SourceFile) -> Defined:
+        units, forgotten = _merged(state.units, new)
+        data = {name: value for name, value in state.data.items() if not any(name in u.names for u in new)}
+        state = replace(state, units=units, data=data)
+        session = _checked(state)
+        checked, assembly = session.checked, session.assembly
+        found = [assembly.moved(d) for d in checked.diagnostics]
+        touched = {n for u in new for n in u.names}  # a `sig` also touches the declaration that stands already
+        places = [p for u in units if touched & set(u.names) for p in u.pieces]
+        mine = [d for d in found if d.span is not None and any(_within(d.span, p) for p in places)]
+        errors = [d for d in mine if d.severity == "error"]
+        if errors:
+            raise AxonError(tuple(self._data_noted(d) for d in errors))
+        broken = tuple(d for d in found if d.severity == "error")
+        self._now = (state, session)
+        lines = tuple(line for unit in new for line in _lines(unit, checked))
+        return Defined(lines, tuple(d for d in mine if d.severity == "warning"), broken, forgotten)
+
+    def _keep(self, name: str, value: Any) -> None:
+        self._now = (replace(self._state, data={**self._state.data, name: value}), self.session)
+
+    def _data_noted(self, diagnostic: Diagnostic) -> Diagnostic:
+        span = diagnostic.span
+        if diagnostic.code != "AX0401" or span is None or span.text not in self._state.data:
+            return diagnostic
+        note = f"`{span.text}` is data: expressions may use it, and functions take it as an argument"
+        return replace(diagnostic, notes=(*diagnostic.notes, note), suggestions=())
+
+    def shapes(self, name: str) -> str:
+        """The types of the names inside a declaration, with their lines."""
+        return types_of(self.session.checked, name, self.session.assembly.back)
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An expression that has been checked; `type` is its inferred type, with its contract."""
+
+    session: InteractiveSession
+    callee: Callee
+    arguments: tuple[Any, ...]
+    type: str
+    is_value: bool
+    warnings: tuple[Diagnostic, ...]
+
+    def run(self, target: str | None = None) -> Any:
+        """Its value: arrays, also for scalars, in tuples and dicts. Raises AxonError."""
+        try:
+            return self.session.call(self.callee, (), self.arguments if self.callee.parameters else (), {}, target, numbers=False)
+        except AxonError as error:  # the function around the expression is not the user's
+            where = f", in a call of `{self.callee.name}`"
+            cleaned = (replace(d, message=d.message.removesuffix(where)) for d in error.diagnostics)
+            raise type(error)(tuple(cleaned)) from None
+
+
+# ── units ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _units(source: SourceFile) -> tuple[Unit, ...]:
+    """The declarations of a text, each with the comments before it. Raises AxonError for syntax errors."""
+    program, problems = compiler.parse(source)
+    errors = tuple(d for d in problems if d.severity == "error")
+    if errors:
+        raise AxonError(errors)
+    units: list[Unit] = []
+    start = 0
+    for number, decl in enumerate(program.decls):
+        end = decl.span.end if number + 1 < len(program.decls) else len(source.text)
+        piece, start = source.span(start, end), end
+        units.append(Unit(_own_names(decl), (piece,), frozenset(_names(decl)), None if isinstance(decl, S.Sig) else decl))
+    return tuple(units)
+
+
+def _own_names(decl: S.Decl) -> tuple[str, ...]:
+    return tuple(f"type {n}" if isinstance(decl, S.TypeDecl) else n for n in declared(decl))
+
+
+def _merged(old: Iterable[Unit], new: tuple[Unit, ...]) -> tuple[tuple[Unit, ...], tuple[str, ...]]:
+    """All units, in an order in which each stands after what it uses, and the names that are gone."""
+    old = list(old)
+    known = {n for u in old if u.decl is not None for n in u.names}
+    defined = {n for u in new if u.decl is not None for n in u.names}
+    stated = {n for u in new if u.decl is None for n in u.names}
+    kept: list[Unit] = []
+    forgotten: list[str] = []
+    for unit in old:
+        names = set(unit.names)
+        if names & defined:
+            if unit.decl is not None:
+                forgotten += [n for n in unit.names if n not in defined]
+            elif not names & known:  # a `sig` that waited for its declaration
+                kept.append(unit)
+        elif unit.decl is None and names & stated:
+            continue
+        else:
+            kept.append(unit)
+    return _ordered([*kept, *new]), tuple(forgotten)
+
+
+def _ordered(units: list[Unit]) -> tuple[Unit, ...]:
+    """A stable topological order. Where units use each other in a circle the checker says so."""
+    by_name: dict[str, list[Unit]] = {}
+    for unit in units:
+        for name in unit.names:
+            by_name.setdefault(name, []).append(unit)
+    out: dict[int, Unit] = {}
+    entered: set[int] = set()
+
+    def visit(unit: Unit) -> Iterator[Unit]:
+        """The units to visit before this one."""
+        for name in sorted(unit.uses):
+            for key in (name, f"type {name}"):
+                yield from (u for u in by_name.get(key, ()) if u.decl is not None)
+
+    for root in units:
+        stack: list[tuple[Unit, Iterator[Unit]]] = []
+        if id(root) not in entered:
+            entered.add(id(root))
+            stack.append((root, visit(root)))
+        while stack:  # not recursive: a session may define thousands of names
+            unit, before = stack[-1]
+            following = next((u for u in before if id(u) not in entered), None)
+            if following is None:
+                stack.pop()
+                out[id(unit)] = unit
+            else:
+                entered.add(id(following))
+                stack.append((following, visit(following)))
+    return tuple(out.values())
+
+
+def _lines(unit: Unit, checked: CheckedModule) -> Iterator[str]:
+    """What the user is told of a new declaration."""
+    match unit.decl:
+        case None:
+            (name,) = unit.names
+            if name not in checked.signatures:
+                yield f"sig {name}: waits for its declaration"
+        case S.Import(name=name):
+            module = checked.imports.get(name.text)
+            yield f"import {name.text}: {count(len(module.signatures) if module else 0, 'declaration')}"
+        case S.TypeDecl(name=name):
+            yield f"type {name.text}"
+        case _:
+            for name in unit.names:
+                if name in checked.signatures:
+                    yield f"{name} : {checked.signatures[name]}"
+
+
+def _is_from(unit: Unit, path: str) -> bool:
+    return any(piece.file.path == path for piece in unit.pieces)
+
+
+def _assemble(state: _State) -> Assembly:
+    assembly = Assembly(os.path.join(state.directory, MODULE))
+    defined = {n for u in state.units if u.decl is not None for n in u.names}
+    for unit in state.units:
+        if unit.decl is None and not set(unit.names) & defined:
+            continue  # a `sig` that waits
+        for piece in unit.pieces:
+            assembly.add(piece)
+            assembly.glue("\n")
+    return assembly
+
+
+def _checked(state: _State) -> InteractiveSession:
+    assembly = _assemble(state)
+    loader = FileLoader({assembly.path: assembly.text})
+    return InteractiveSession(compiler.check(loader, assembly.path), assembly)
+
+
+def _read(path: str) -> SourceFile:
+    source = FileLoader().read(path)
+    if isinstance(source, Diagnostic):
+        raise AxonError((source,))
+    return source
+
+
+# ── expressions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _wrapper(name: str, data: Mapping[str, Any]) -> str:
+    from axon.show_value import type_of
+
+    parameters = " ".join(f"({n} : {type_of(value)})" for n, value in data.items()) or "()"
+    return f"fun {name} {parameters} = (\n"
+
+
+def _result(checked: CheckedModule, name: str, found: int, given: int) -> tuple[str, bool]:
+    """The type of an expression, and whether it is a value and not a function: of the function around it, what is left after
+    `given` of its parameters."""
+    from axon.types.show import signature
+    from axon.types.type import Function
+
+    scheme = checked.schemes[name]
+    type = scheme.type
+    for _ in range(given):
+        assert isinstance(type, Function)
+        type = checked.state.prune(type.result)
+    return signature(checked.state, replace(scheme, type=type)), found == given and not scheme.explicit
+
+
+def _as_value(name: str, value: Any) -> Any:
+    """Arrays, in tuples and dicts, as a call would take them."""
+    from axon.types.type import POISON, Scheme
+    from axon.values import Matcher, Wanted
+
+    (matched,) = Matcher(name, Scheme(POISON)).match([Wanted(name, POISON)], [value])
+    return matched
+
+
+def _hinted(diagnostic: Diagnostic, tree: S.Expr) -> Diagnostic:
+    """Who writes `x = 5` in a prompt means to define x."""
+    match tree:
+        case S.Binary(op="=", left=S.Var(name=name) as left) if diagnostic.code == "AX0401" and diagnostic.span == left.span:
+            help = Suggestion(f"to define it, write `val {name} = …`; `=` compares")
+            return replace(diagnostic, suggestions=(help,))
+    return diagnostic
+
+
+def _names(tree: Any) -> set[str]:
+    """The names that a tree mentions, bound inside it or not: of values, types and modules."""
+    found: set[str] = set()
+    work: list[Any] = [tree]
+    while work:
+        node = work.pop()
+        if isinstance(node, tuple):
+            work += node
+            continue
+        if not is_dataclass(node) or isinstance(node, Span | S.Name):
+            continue
+        if isinstance(node, S.Var | S.DimName):
+            found.add(node.name)
+        elif isinstance(node, S.TypeName):
+            found.add(node.name[0].text)
+        work += [getattr(node, f.name) for f in fields(node)]
+    return found
+
+
+def _within(span: Span, piece: Span) -> bool:
+    return span.file is piece.file and piece.start <= span.start <= piece.end

@@ -1,0 +1,140 @@
+"""`axon repl`: the prompt. It reads, hands what it read to `interactive` and `commands`, and prints; with a terminal through
+prompt_toolkit, otherwise line by line, so that a script can be piped into it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
+from typing import TYPE_CHECKING
+
+from axon import __version__, commands, compiler, extras, render
+from axon.diagnostics import AxonError
+from axon.interactive import Defined, Evaluated, Interactive
+from axon.source import SourceFile
+
+if TYPE_CHECKING:
+    from axon.terminal import Terminal
+
+
+def main(paths: Sequence[str]) -> int:
+    """Load files and read until the end. The exit status is 1 if something that was piped in was wrong."""
+    reader = Reader(Interactive())
+    if not sys.stdin.isatty():
+        for path in paths:
+            reader.load(path)
+        for text in _piped(sys.stdin):
+            if not reader.enter(text):
+                break
+        return int(reader.failed)
+    extras.require("prompt_toolkit", "repl", "`axon repl`")
+    from axon.terminal import Terminal
+
+    print(f"Axon {__version__}. :help lists the commands, Ctrl-D leaves.")
+    for path in paths:
+        reader.load(path)
+    terminal = Terminal(lambda: reader.module)
+    while (entered := _read(terminal)) is not None and reader.enter(entered):
+        pass
+    return 0
+
+
+def _read(terminal: Terminal) -> str | None:
+    """What is entered next; None at the end."""
+    while True:
+        try:
+            return terminal.read()
+        except KeyboardInterrupt:  # gives up what was typed
+            continue
+        except EOFError:
+            return None
+
+
+def _piped(lines: Iterable[str]) -> Iterator[str]:
+    """A stream's entries, as soon as the line after each shows that it has ended."""
+    text = ""
+    for line in lines:
+        parts = compiler.entries(SourceFile("<input>", text + line)) if text.strip() and line[:1].strip() else ()
+        if len(parts) > 1 or (parts and commands.is_command(line)) or commands.is_command(text):
+            yield text
+            text = ""
+        text += line
+    if text.strip():
+        yield text
+
+
+class Reader:
+    """Enters texts and prints what becomes of them."""
+
+    def __init__(self, module: Interactive) -> None:
+        self.module = module
+        self.failed = False
+        self._numbers = count(1)
+
+    def load(self, path: str) -> None:
+        self._guarded(lambda: self._show(self.module.load(path)))
+
+    def enter(self, text: str) -> bool:
+        """Carry out what was typed; False if that was to leave."""
+        if not text.strip():
+            return True
+        try:
+            source = SourceFile(f"<input {next(self._numbers)}>", text)
+            return self._guarded(lambda: self._enter(source))
+        except commands.Leave:
+            return False
+
+    def _enter(self, source: SourceFile) -> None:
+        if commands.is_command(source.text):
+            said = commands.run(self.module, source)
+            self._show(said) if isinstance(said, Defined) else print(_coloured(said))
+            return
+        for part in compiler.entries(source):
+            self._show(self.module.enter(part))
+
+    def _guarded(self, action: Callable[[], None]) -> bool:
+        """Whatever goes wrong is printed, and nothing is lost; True, for the reading goes on."""
+        try:
+            action()
+        except AxonError as error:
+            self.failed = True
+            render.write(error.diagnostics, sys.stdout)
+        except KeyboardInterrupt:
+            self.failed = True
+            print("interrupted; nothing was changed")
+        except Exception as error:
+            if os.environ.get("AXON_DEBUG"):
+                raise
+            self.failed = True
+            render.write([compiler.internal_error(error, "carrying out what was entered")], sys.stdout)
+        sys.stdout.flush()
+        return True
+
+    def _show(self, answer: Defined | Evaluated) -> None:
+        render.write(answer.warnings, sys.stdout)
+        if isinstance(answer, Evaluated):
+            print(_coloured(shown(answer)))
+            return
+        if answer.lines:
+            print(_coloured("\n".join(answer.lines)))
+        for name in answer.forgotten:
+            print(f"`{name}` is gone: it was declared together with a name that has a new declaration")
+        if answer.broken:
+            print("What was declared before no longer fits, and cannot be used until it does:\n")
+            render.write(answer.broken, sys.stdout)
+
+
+def shown(answer: Evaluated) -> str:
+    """A value with its type; of a function, its type."""
+    from axon.show_value import show
+
+    return show(answer.value) if answer.is_value else f"fn : {answer.type}"
+
+
+def _coloured(text: str) -> str:
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    from axon.terminal import coloured
+
+    return coloured(text)
