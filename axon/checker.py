@@ -198,6 +198,7 @@ class Session:
                 by_symbol[symbol] = decl
         from axon.resolve import ValueName
 
+        checker.state.aliases = _alias_names(scope)
         for name, entity in scope.values.items():
             if isinstance(entity, ModuleName):
                 continue
@@ -214,6 +215,15 @@ class Session:
         return CheckedModule(
             source, ordered, signatures, declarations, schemes, symbols, checker.state, imports, tuple(checker.inner), exports
         )
+
+
+def _alias_names(scope: Scope) -> dict[int, str]:
+    """What a `sig` at the end of a module calls each type that it can name, by the id of the declaration."""
+    names = {id(alias.decl): name for name, alias in scope.aliases.items()}
+    for prefix, entity in scope.values.items():
+        if isinstance(entity, ModuleName):
+            names |= {id(alias.decl): f"{prefix}.{name}" for name, alias in entity.module.aliases.items()}
+    return names
 
 
 def declared_names(decl: S.Decl) -> list[str]:

@@ -30,6 +30,7 @@ from axon.types.type import (
     TupleType,
     Type,
     TypeVar,
+    Written,
 )
 
 _MAX_EXPANSIONS = 200_000  # of aliases in one module
@@ -158,6 +159,8 @@ class Annotations(Solver):
                 return POISON
         existentials = self.existentials
         found = self.type(inner, alias.decl.type, (*expanding, alias))
+        if isinstance(found, RecordType):
+            found = RecordType(found.fields, Written(alias.decl, tuple(_argument(inner, p) for p in params)))
         if not params and existentials == self.existentials:  # it is the same everywhere, so its uses may share it
             self.expanded[alias] = found
         return found
@@ -303,6 +306,24 @@ class Annotations(Solver):
 
     def facts(self, scope: Scope, facts: tuple[S.Fact, ...]) -> list[tuple[Relation, Span]]:
         return [(Relation(self.dim(scope, f.left), f.relation, self.dim(scope, f.right)), f.span) for f in facts]
+
+
+def _argument(inner: Scope, param: S.TypeArg) -> Tensor:
+    """What the parameter of an alias stands for in the scope of its type, which it is bound in."""
+    match param:
+        case S.DimName(name):
+            known = inner.values[name]
+            assert isinstance(known, ValueName)
+            assert known.dim is not None
+            return Tensor(I32.element, (known.dim,))
+        case S.ShapeRun(name):
+            return Tensor(I32.element, (inner.runs[name].row,))
+        case S.TypeVar(name):
+            element = inner.variables[name]
+            assert not isinstance(element, TypeVar)
+            return Tensor(element, ())
+        case _:
+            raise AssertionError(param)
 
 
 def _grouped(params: tuple[S.TypeArg, ...], args: tuple[S.TypeArg, ...]) -> list[tuple[S.TypeArg, ...]] | None:

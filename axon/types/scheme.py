@@ -37,8 +37,8 @@ def instantiate_type(state: State, t: Type, instance: Instance, seen: dict[int, 
             new = Function(instantiate_type(state, param, instance, seen), instantiate_type(state, result, instance, seen))
         case TupleType(items):
             new = TupleType(tuple(instantiate_type(state, i, instance, seen) for i in items))
-        case RecordType(fields):
-            new = RecordType(tuple((n, instantiate_type(state, f, instance, seen)) for n, f in fields))
+        case RecordType():
+            new = t.map(lambda part: instantiate_type(state, part, instance, seen))
         case Exists(symbol, bounds, body):
             new = Exists(symbol, tuple(b.substitute(instance.dims) for b in bounds), instantiate_type(state, body, instance, seen))
         case _:

@@ -6,9 +6,10 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from axon import syntax as S
 from axon.element import FLOAT, INT, NUM, Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
@@ -26,6 +27,7 @@ from axon.types.type import (
     TupleType,
     Type,
     TypeVar,
+    Written,
 )
 from axon.types.unify import State
 
@@ -41,6 +43,7 @@ class Namer:
 
     state: State
     classes: bool = False  # call an element type that is not known by what it may be: "a number"
+    aliases: dict[int, str] = field(default_factory=dict)  # what to call records that were written by an alias, as in State
     names: dict[Symbol, str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
 
@@ -84,7 +87,7 @@ class Namer:
             yield from (f"{c}{n}" for c in letters)
 
 
-def symbols_of(state: State, t: Type) -> list[Symbol]:
+def symbols_of(state: State, t: Type, aliases: Container[int] = ()) -> list[Symbol]:
     """The dimensions and shape variables of a type, in the order in which they are printed."""
     found: dict[Symbol, None] = {}
     seen: set[int] = set()
@@ -112,7 +115,10 @@ def symbols_of(state: State, t: Type) -> list[Symbol]:
             case TupleType(items):
                 for part in items:
                     walk(part)
-            case RecordType(fields):
+            case RecordType(fields, written):
+                if written is not None and id(written.alias) in aliases:
+                    for argument in written.arguments:
+                        walk(argument)
                 for _, part in fields:
                     walk(part)
             case Exists(symbol, _, body):
@@ -145,7 +151,7 @@ def show_shape(namer: Namer, shape: Shape) -> str:
 
 def show_type(namer: Namer, t: Type) -> str:
     """The type as text; parts beyond a few thousand characters are left out."""
-    namer.plan(symbols_of(namer.state, t))
+    namer.plan(symbols_of(namer.state, t, namer.aliases))
     parts: list[str] = []
     _show(namer, t, parts, [_MAX], atom=False)
     return "".join(parts)
@@ -179,6 +185,10 @@ def _show(namer: Namer, t: Type, out: list[str], budget: list[int], atom: bool) 
                 put(", " if n else "")
                 _show(namer, item, out, budget, False)
             put(")")
+        case RecordType(_, Written(alias, arguments)) if id(alias) in namer.aliases:
+            shown = (_show_argument(namer, p, a) for p, a in zip(alias.params, arguments, strict=True))
+            inside = ", ".join(text for text in shown if text)
+            put(namer.aliases[id(alias)] + (f"[{inside}]" if inside else ""))
         case RecordType(fields):
             put("{ ")
             for n, (name, item) in enumerate(fields):
@@ -197,6 +207,10 @@ def _show(namer: Namer, t: Type, out: list[str], budget: list[int], atom: bool) 
             put("?")
 
 
+def _show_argument(namer: Namer, param: S.TypeArg, argument: Tensor) -> str:
+    return show_element(namer, argument.element) if isinstance(param, S.TypeVar) else show_shape(namer, argument.shape)
+
+
 def show_relation(namer: Namer, relation: Relation) -> str:
     image = {s: namer.state.dimension(Dim.of(s)) for s in relation.variables}
     return relation.substitute(image).render(namer.dim)
@@ -208,12 +222,12 @@ def dimension_names(state: State, scheme: Scheme) -> dict[Symbol, str]:
 
 
 def _named(state: State, scheme: Scheme) -> Namer:
-    namer = Namer(state)
+    namer = Namer(state, aliases=state.aliases)
     for symbol in scheme.explicit:
         namer.names[symbol] = symbol.name
         namer.taken.add(symbol.name)
     facts = [s for f in scheme.facts for s in sorted(f.relation.variables, key=lambda s: s.id)]
-    namer.plan([*symbols_of(state, scheme.type), *facts])
+    namer.plan([*symbols_of(state, scheme.type, state.aliases), *facts])
     return namer
 
 

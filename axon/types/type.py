@@ -6,9 +6,11 @@ is a small graph but a huge tree), so nothing here compares or hashes whole type
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from axon import syntax as S
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
@@ -57,8 +59,26 @@ class TupleType:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Written:
+    """The alias by which a record was written, and its arguments: a dimension is the tensor that has it alone, a shape variable the
+    tensor of its shape, an element type its scalar. Signatures print it; nothing else depends on it."""
+
+    alias: S.TypeDecl
+    arguments: tuple[Tensor, ...]
+
+    def map(self, image: Callable[[Type], Type]) -> Written:
+        found = tuple(image(a) for a in self.arguments)
+        return Written(self.alias, tuple(a for a in found if isinstance(a, Tensor)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class RecordType:
     fields: tuple[tuple[str, Type], ...]
+    written: Written | None = None
+
+    def map(self, image: Callable[[Type], Type]) -> RecordType:
+        """The record with the image of every type in it."""
+        return RecordType(tuple((n, image(t)) for n, t in self.fields), self.written and self.written.map(image))
 
     def get(self, name: str) -> Type | None:
         return next((t for n, t in self.fields if n == name), None)

@@ -41,6 +41,7 @@ class State:
     """What is known of the flexible variables of one module, and the constraints on sizes that are still to be settled."""
 
     level: int = 0
+    aliases: dict[int, str] = field(default_factory=dict)  # by the id of a `type` declaration: its name in the finished module
     types: dict[Symbol, Type] = field(default_factory=dict)
     elements: dict[Symbol, ElementType] = field(default_factory=dict)
     rows: dict[Symbol, Shape] = field(default_factory=dict)
@@ -146,8 +147,8 @@ class State:
                 new = Function(self.zonk(param, seen), self.zonk(result, seen))
             case TupleType(items):
                 new = TupleType(tuple(self.zonk(i, seen) for i in items))
-            case RecordType(fields):
-                new = RecordType(tuple((n, self.zonk(f, seen)) for n, f in fields))
+            case RecordType():
+                new = t.map(lambda part: self.zonk(part, seen))
             case Exists(symbol, bounds, body):
                 image = {s: self.dimension(Dim.of(s)) for b in bounds for s in b.left.variables | b.right.variables}
                 new = Exists(symbol, tuple(b.substitute(image) for b in bounds), self.zonk(body, seen))
@@ -221,8 +222,8 @@ class State:
                 return Function(self.renamed(param, image), self.renamed(result, image))
             case TupleType(items):
                 return TupleType(tuple(self.renamed(i, image) for i in items))
-            case RecordType(fields):
-                return RecordType(tuple((n, self.renamed(f, image)) for n, f in fields))
+            case RecordType():
+                return t.map(lambda part: self.renamed(part, image))
             case Exists(symbol, bounds, body):
                 return Exists(symbol, tuple(b.substitute(image) for b in bounds), self.renamed(body, image))
             case _:

@@ -1,3 +1,3 @@
 sig probabilities : 'a[..b, j] -> 'a[..b, j]
-sig layer : { w : f32[d, k], b : f32[k] } -> f32[..b, d] -> f32[..b, k]
+sig layer : nn.linear[d, k] -> f32[..b, d] -> f32[..b, k]
 sig cosine : 'a[i] -> 'a[i] -> 'a
