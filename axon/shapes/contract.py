@@ -1,12 +1,7 @@
-"""Contracts: what a call must satisfy, and how its dimensions are computed from what is passed.
+"""Contracts: what a call must satisfy, how its dimensions are computed from what is passed, and what follows for later phases.
 
-A Contract is data; `bind` compiles it once, to a list of small steps on a list of dimension values, and runs that at every call.
-Note [Steps] says which dimensions can be computed.
-
-Note [Steps]
-    The explicit dimensions are given. A dimension variable that is alone in a shape (`n`) is what is found there. Then, repeatedly,
-    any other extent with one variable left, linear in it, gives its value: n + 3, 2 * n, h * c where h is known. What is still
-    unknown is undetermined. Every extent that did not give a value is compared with what was found.
+A Contract is data. `determine` plans how its variables are found, once; `guard` compiles that to one function, which `bind` runs at
+every call.
 """
 
 from __future__ import annotations
@@ -14,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import gcd
-from typing import TypeAlias
 
 from axon.names import Symbol
-from axon.shapes.dimension import Dim, Minimum, Monomial, Quotient
+from axon.shapes.determine import Plan, plan
+from axon.shapes.dimension import Dim, Monomial
+from axon.shapes.guard import MAX_EXTENT, ContractBroken, Guard, compiled, explain_broken
 from axon.shapes.prove import Answer, Facts, prove
 from axon.shapes.relation import Relation
 from axon.source import Span
+
+__all__ = ["Contract", "ContractBroken", "ContractFact", "ParameterShape"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,47 +38,6 @@ class ContractFact:
     span: Span | None = field(default=None, compare=False)
 
 
-class ContractBroken(Exception):
-    """A call does not satisfy a contract. Plain data, for the face to word.
-
-    kind        what was wrong                                        path, dimension, actual and expected
-    "rank"      a tensor has another number of dimensions             of that tensor; dimension is None
-    "extent"    an extent is not what the others make of it           `formula` is the extent in the signature
-    "value"     an extent has no solution: 7 = 2 * n, 2 = n + 3       expected is None; `formula` as above
-    "explicit"  an explicit dimension is negative or too large        path is its name
-    "fact"      a fact of the contract fails, or divides by 0         `fact` says which
-    "large"     an extent is 2**31 or more                            of that tensor
-
-    `bindings` are the dimensions known at that point, in the order in which they were found.
-    """
-
-    def __init__(
-        self,
-        kind: str,
-        path: str = "",
-        dimension: int | None = None,
-        actual: int | None = None,
-        expected: int | None = None,
-        formula: Dim | None = None,
-        fact: ContractFact | None = None,
-        bindings: dict[Symbol, int] | None = None,
-    ) -> None:
-        super().__init__(kind, path, dimension, actual, expected)
-        self.kind = kind
-        self.path = path
-        self.dimension = dimension  # counted from 0
-        self.actual = actual
-        self.expected = expected
-        self.formula = formula
-        self.fact = fact
-        self.bindings = bindings or {}
-
-    @property
-    def relation(self) -> Relation | None:
-        """The fact's relation."""
-        return self.fact.relation if self.fact else None
-
-
 @dataclass(frozen=True, slots=True)
 class Contract:
     """What binds a function's dimensions and what must hold of them.
@@ -91,8 +48,9 @@ class Contract:
     explicit: tuple[Symbol, ...]
     shapes: tuple[ParameterShape, ...]
     facts: tuple[ContractFact, ...] = ()
-    _compiled: list[_Guard] = field(default_factory=list, init=False, compare=False, repr=False)  # at most one
-    _known: list[Facts] = field(default_factory=list, init=False, compare=False, repr=False)  # at most one
+    _plans: list[Plan] = field(default_factory=list, init=False, compare=False, repr=False)  # at most one, as in the next two
+    _guards: list[Guard | None] = field(default_factory=list, init=False, compare=False, repr=False)
+    _known: list[Facts] = field(default_factory=list, init=False, compare=False, repr=False)
 
     @property
     def variables(self) -> frozenset[Symbol]:
@@ -101,24 +59,47 @@ class Contract:
         return frozenset(self.explicit).union(*dims, *(fact.relation.variables for fact in self.facts))
 
     def determined(self) -> frozenset[Symbol]:
-        """The dimension variables that a call can compute. See Note [Steps]."""
-        return frozenset(self._guard.order)
+        """The dimension variables that a call can compute."""
+        return frozenset(self._plan.order)
 
     def undetermined(self) -> frozenset[Symbol]:
         return self.variables - self.determined()
+
+    def needs(self) -> tuple[tuple[Symbol, Relation], ...]:
+        """What must hold besides so that a call can compute its dimensions, each with one that needs it: h >= 1 for c in h * c."""
+        facts, found = self.proven(), []
+        for symbol, relation in self._plan.needs:
+            if prove(facts, relation) is not Answer.PROVED:
+                found.append((symbol, relation))
+                facts = facts.assume(relation)
+        return tuple(found)
 
     def bind(self, explicit: Sequence[int], shapes: Sequence[Sequence[int]]) -> dict[Symbol, int]:
         """All dimensions of a call, checked. `shapes` are in the order of `self.shapes`. Raises ContractBroken.
 
         The contract must determine all of its variables.
         """
-        return self._guard.run(explicit, shapes)
+        if not self._guards:
+            if missing := self.undetermined():
+                raise ValueError(f"the contract does not determine {sorted(s.name for s in missing)}")
+            self._guards.append(compiled(self, self._plan))
+        guard = self._guards[0]
+        if guard is not None:
+            try:
+                if (found := guard(explicit, shapes)) is not None:
+                    return found
+            except (ValueError, ZeroDivisionError):
+                pass
+        if len(explicit) != len(self.explicit):
+            raise ValueError(f"the contract has {len(self.explicit)} explicit dimensions")
+        return explain_broken(self, self._plan, explicit, shapes)
 
     @property
-    def _guard(self) -> _Guard:
-        if not self._compiled:
-            self._compiled.append(_Guard(self))
-        return self._compiled[0]
+    def _plan(self) -> Plan:
+        if not self._plans:
+            equalities = [(i, f.relation) for i, f in enumerate(self.facts) if f.relation.op == "="]
+            self._plans.append(plan(self.explicit, [shape.dims for shape in self.shapes], equalities))
+        return self._plans[0]
 
     # ── for later phases ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -148,195 +129,6 @@ class Contract:
         return low, None if high is None else -high
 
 
-# ── the guard ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-_Values: TypeAlias = "list[int]"
-_Formula: TypeAlias = "Callable[[_Values], int]"
-_Place: TypeAlias = "tuple[int, int]"  # which parameter, which dimension
-_MAX_EXTENT = 2**31
-
-
-class _Guard:
-    """A contract compiled to lists of closures over the dimension values. Names of users are nowhere in it."""
-
-    def __init__(self, contract: Contract) -> None:
-        self.contract = contract
-        self.order: list[Symbol] = list(contract.explicit)  # of the dimension values
-        places = [(p, d) for p, shape in enumerate(contract.shapes) for d in range(len(shape.dims))]
-        self.ranks = [len(shape.dims) for shape in contract.shapes]
-        bare: dict[Symbol, _Place] = {}
-        checks: list[tuple[int, int, int]] = []  # parameter, dimension, which value it must equal
-        formulas: list[_Place] = []
-        for p, d in places:
-            symbol = contract.shapes[p].dims[d].symbol
-            if symbol is None:
-                formulas.append((p, d))
-            elif symbol in bare or symbol in contract.explicit:
-                checks.append((p, d, self.order.index(symbol)))
-            else:
-                bare[symbol] = (p, d)
-                self.order.append(symbol)
-        self.loads = tuple(bare.values())
-        self.equal = tuple(checks)
-        self.solved: list[tuple[int, int, _Formula, _Formula]] = []  # parameter, dimension, coefficient, rest
-        solved: set[_Place] = set()
-        while found := self._solvable([place for place in formulas if place not in solved]):
-            (p, d), symbol, coefficient, rest = found
-            solved.add((p, d))
-            self.solved.append((p, d, self._compile(coefficient), self._compile(rest)))
-            self.order.append(symbol)
-        self.undetermined = contract.variables - set(self.order)
-        known = set(self.order)
-        self.extents = [
-            (p, d, self._compile(contract.shapes[p].dims[d]))
-            for p, d in formulas
-            if (p, d) not in solved and contract.shapes[p].dims[d].variables <= known
-        ]
-        self.facts = [(self._holds(fact.relation), fact) for fact in contract.facts if fact.relation.variables <= known]
-        self.divisors = [(self._compile(q.divisor), fact) for fact in contract.facts for q in _divisors(fact.relation)]
-
-    def _solvable(self, places: list[_Place]) -> tuple[_Place, Symbol, Dim, Dim] | None:
-        for p, d in places:
-            dim = self.contract.shapes[p].dims[d]
-            unknown = dim.variables.difference(self.order)
-            if len(unknown) == 1:
-                (symbol,) = unknown
-                split = dim.linear_in(symbol)
-                if split is not None:
-                    return (p, d), symbol, *split
-        return None
-
-    # ── running ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def run(self, explicit: Sequence[int], shapes: Sequence[Sequence[int]]) -> dict[Symbol, int]:
-        if self.undetermined:
-            raise ValueError(f"the contract does not determine {sorted(s.name for s in self.undetermined)}")
-        values = list(explicit)
-        if len(values) != len(self.contract.explicit):
-            raise ValueError(f"the contract has {len(self.contract.explicit)} explicit dimensions")
-        for shape, rank in zip(shapes, self.ranks, strict=True):
-            if len(shape) != rank:
-                self._wrong_rank(shapes)
-        for p, d in self.loads:
-            values.append(shapes[p][d])
-        for p, d, coefficient, rest in self.solved:
-            values.append(self._solve(values, shapes, p, d, coefficient, rest))
-        for p, d, i in self.equal:
-            if shapes[p][d] != values[i]:
-                self._wrong_extent(values, shapes, p, d, values[i])
-        try:
-            for p, d, formula in self.extents:
-                if (expected := formula(values)) != shapes[p][d]:
-                    self._wrong_extent(values, shapes, p, d, expected)
-        except ZeroDivisionError:
-            self._wrong_extent(values, shapes, p, d, None)
-        fact: ContractFact
-        try:
-            for divisor, fact in self.divisors:
-                if divisor(values) < 1:
-                    raise ContractBroken("fact", fact=fact, bindings=self._named(values))
-            for holds, fact in self.facts:
-                if not holds(values):
-                    raise ContractBroken("fact", fact=fact, bindings=self._named(values))
-        except ZeroDivisionError:
-            raise ContractBroken("fact", fact=fact, bindings=self._named(values)) from None
-        if values and (max(values) >= _MAX_EXTENT or min(values) < 0):
-            self._out_of_range(values, shapes)
-        return dict(zip(self.order, values, strict=True))
-
-    def _solve(
-        self, values: _Values, shapes: Sequence[Sequence[int]], p: int, d: int, coefficient: _Formula, rest: _Formula
-    ) -> int:
-        try:
-            factor = coefficient(values)
-            value, left = divmod(shapes[p][d] - rest(values), factor)
-        except ZeroDivisionError:
-            value, left = 0, 1
-        if left or value < 0:
-            formula = self.contract.shapes[p].dims[d]
-            path = self.contract.shapes[p].path
-            raise ContractBroken("value", path, d, shapes[p][d], None, formula, bindings=self._named(values))
-        return value
-
-    def _named(self, values: _Values) -> dict[Symbol, int]:
-        return dict(zip(self.order, values, strict=False))
-
-    def _wrong_rank(self, shapes: Sequence[Sequence[int]]) -> None:
-        for shape, rank, parameter in zip(shapes, self.ranks, self.contract.shapes, strict=True):
-            if len(shape) != rank:
-                raise ContractBroken("rank", parameter.path, None, len(shape), rank)
-
-    def _wrong_extent(self, values: _Values, shapes: Sequence[Sequence[int]], p: int, d: int, expected: int | None) -> None:
-        parameter = self.contract.shapes[p]
-        formula = parameter.dims[d]
-        raise ContractBroken("extent", parameter.path, d, shapes[p][d], expected, formula, bindings=self._named(values))
-
-    def _out_of_range(self, values: _Values, shapes: Sequence[Sequence[int]]) -> None:
-        for symbol, value in zip(self.contract.explicit, values, strict=False):
-            if not 0 <= value < _MAX_EXTENT:
-                raise ContractBroken("explicit", symbol.name, None, value, bindings=self._named(values))
-        for parameter, shape in zip(self.contract.shapes, shapes, strict=True):
-            for d, extent in enumerate(shape):
-                if not 0 <= extent < _MAX_EXTENT:
-                    raise ContractBroken("large", parameter.path, d, extent, bindings=self._named(values))
-
-    # ── compiling ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _holds(self, relation: Relation) -> Callable[[_Values], bool]:
-        slack = self._compile(relation.slack)
-        match relation.op:
-            case "=":
-                return lambda values: slack(values) == 0
-            case "<>":
-                return lambda values: slack(values) != 0
-            case _:
-                return lambda values: slack(values) >= 0
-
-    def _compile(self, dim: Dim) -> _Formula:
-        """A closure that evaluates a Dim over the values found so far."""
-        constant = dim.constant
-        if constant is not None:
-            return lambda values: constant
-        terms = [self._compile_term(c, m) for c, m in dim.terms]
-        if len(terms) == 1:
-            return terms[0]
-        if len(terms) == 2:
-            first, second = terms
-            return lambda values: first(values) + second(values)
-        return lambda values: sum([term(values) for term in terms])
-
-    def _compile_term(self, coefficient: int, monomial: Monomial) -> _Formula:
-        positions = [self.order.index(a) for a in monomial if isinstance(a, Symbol)]
-        others = [self._compile_atom(a) for a in monomial if not isinstance(a, Symbol)]
-        if not others and len(positions) == 1:
-            (i,) = positions
-            return (lambda values: values[i]) if coefficient == 1 else (lambda values: coefficient * values[i])
-
-        def term(values: _Values) -> int:
-            result = coefficient
-            for i in positions:
-                result *= values[i]
-            for other in others:
-                result *= other(values)
-            return result
-
-        return term
-
-    def _compile_atom(self, atom: Quotient | Minimum) -> _Formula:
-        match atom:
-            case Quotient(dividend, divisor):
-                a, b = self._compile(dividend), self._compile(divisor)
-                return lambda values: a(values) // b(values)
-            case Minimum(items):
-                formulas = [self._compile(item) for item in items]
-                return lambda values: min([formula(values) for formula in formulas])
-
-
-def _divisors(relation: Relation) -> list[Quotient]:
-    """The quotients of a relation whose divisor must be shown to be at least 1."""
-    return [q for q in relation.left.quotients | relation.right.quotients if q.divisor.constant is None]
-
-
 # ── what later phases ask ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -361,7 +153,7 @@ def _monomial_divisor(monomial: Monomial, known: dict[Monomial, int]) -> int:
 
 def _greatest(holds: Callable[[int], bool]) -> int | None:
     """The greatest k within 31 bits for which a downward closed property is shown; None if it is not shown for the least."""
-    low, high = -_MAX_EXTENT, _MAX_EXTENT
+    low, high = -MAX_EXTENT, MAX_EXTENT
     if holds(0):
         low = 0
         step = 1

@@ -78,7 +78,7 @@ class Relation:
             return constant == 0 if self.op == "=" else constant != 0 if self.op == "<>" else constant >= 0
         if self.op in ("=", "<>"):
             step = gcd(*(c for m, c in slack.mapping.items() if m))
-            if slack.offset % step:
+            if slack.offset % step or _without_root(slack):
                 return self.op == "<>"
         return None
 
@@ -124,3 +124,24 @@ class Relation:
 
     def __str__(self) -> str:
         return self.render(lambda symbol: symbol.name)
+
+
+def _without_root(slack: Dim) -> bool:
+    """Whether c * v ** p = d has no integer v, for numbers c and d and p >= 2."""
+    if len(slack.mapping) != 2 or not slack.offset:
+        return False
+    ((power, c),) = ((m, c) for m, c in slack.mapping.items() if m)
+    p, size = len(power), abs(slack.offset // c)
+    if p < 2 or power != power[:1] * p:
+        return False
+    base = integer_root(size, p)
+    return slack.offset % c != 0 or base**p != size or (p % 2 == 0 and slack.offset * c > 0)
+
+
+def integer_root(value: int, power: int) -> int:
+    """The largest integer whose power is at most the value, which is at least 0."""
+    low, high = 0, 1 << (value.bit_length() // power + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if middle**power <= value else (low, middle)
+    return low

@@ -22,7 +22,7 @@ from typing import TypeAlias
 from axon.names import Symbol
 from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, Monomial, atom_key, divided, without
 from axon.shapes.prove import Answer, Facts, nonnegative, positive, prove, reduced, unsatisfiable
-from axon.shapes.relation import Relation
+from axon.shapes.relation import Relation, integer_root
 
 _ZERO = Dim.of(0)
 _SECONDS = 0.8  # a net: step counts decide normally
@@ -197,7 +197,7 @@ class _Solver:
 
     def run(self, judge_degenerate: bool = True) -> None:
         self._eliminate_units()
-        while self._waiting and (self._reduce_linear() or self._divide()):
+        while self._waiting and (self._reduce_linear() or self._divide() or self._take_roots()):
             self._eliminate_units()
         self._judge_conditions()
         self._judge_residual()
@@ -343,6 +343,18 @@ class _Solver:
                 self._bind_quotient(v, *split, equation)
         return True
 
+    def _take_roots(self) -> bool:
+        """v * v = k * k: v = k, since sizes are not negative."""
+        for number, equation in self._waiting.items():
+            slack = self._cancelled(equation.slack)
+            for v in self._free(slack):
+                value = _root(slack, v)
+                if value is not None:
+                    del self._waiting[number]
+                    self._bind(v, value, equation)
+                    return True
+        return False
+
     def _sign(self, dim: Dim) -> int:
         """1 if it is never negative, and positive for all sizes that are not degenerate; -1 if its negative is; else 0."""
         if dim.mapping and all(c > 0 and all(isinstance(a, Symbol) for a in m) for m, c in dim.mapping.items()):
@@ -388,8 +400,8 @@ class _Solver:
             needed = [trace for trace in traces if not self._holds_where_needed(relation, trace)]
             answer = self._judge(relation) if needed else Answer.PROVED
             if answer is Answer.REFUTED:
-                used = needed[0].equations()
-                self.conflicts.append((used, self._origin(used, relation)))
+                blamed = needed[0].equations()
+                self.conflicts.append((blamed, self._origin(blamed, relation)))
             elif answer is Answer.UNKNOWN:
                 self.conditions.append((relation, needed[0].equations()))
                 self._facts = self._facts.assume(relation)
@@ -460,6 +472,22 @@ class _Solver:
                 if again._resolve(Dim.of(variable))[0] == value:
                     continue
             self.conflicts.append((equations, relation))
+
+
+def _root(slack: Dim, v: Symbol) -> Dim | None:
+    """The size that a variable is by v ** p = (what is raised to p), if the slack says that and nothing else."""
+    if len(slack.mapping) != 2:
+        return None
+    ((power, c), (other, d)) = sorted(slack.mapping.items(), key=lambda item: v not in item[0])
+    p = len(power)
+    if power != (v,) * p or p < 2 or c * d >= 0:
+        return None
+    size, left = divmod(abs(d), abs(c))
+    base = integer_root(size, p)
+    atoms = dict.fromkeys(other)
+    if left or base**p != size or any(other.count(a) % p or a == v or not isinstance(a, Symbol) for a in atoms):
+        return None
+    return Dim({tuple(a for a in atoms for _ in range(other.count(a) // p)): base})
 
 
 def _sides(slack: Dim) -> tuple[Dim, Dim]:

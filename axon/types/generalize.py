@@ -10,7 +10,7 @@ from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.constraint import Reason, Side
-from axon.shapes.contract import Contract, ParameterShape
+from axon.shapes.contract import Contract, ContractFact, ParameterShape
 from axon.shapes.dimension import Dim
 from axon.shapes.explain import Place, Words, explain
 from axon.shapes.relation import Relation
@@ -102,10 +102,12 @@ class Generalization(Expressions):
         del self.closures[mark.closures :]
         kept = tuple(SchemeFact(r, reason.text, reason.span) for r, reason in outcome.contract)
         scheme = self._quantify(t, explicit, kept if ok else ())
+        contract = self._contract(scheme)
         if ok:
-            ok = self._determined(scheme, span)
+            ok = self._determined(scheme, contract, span)
         if ok:
-            scheme = self._with_divisors(scheme)
+            found = tuple(SchemeFact(r, f"`{symbol.name}` is found by division: {{}}", None) for symbol, r in contract.needs())
+            scheme = replace(scheme, facts=(*scheme.facts, *found))
         return replace(scheme, opens=keep_functions and self.opened > mark.opened), ok
 
     def _kept_inside(self, mark: _Mark, t: Type, span: Span) -> bool:
@@ -315,22 +317,26 @@ class Generalization(Expressions):
     def _bound(self, t: Type) -> set[Symbol]:
         return {x.symbol for x in self._walk(t) if isinstance(x, Exists)}
 
-    def _determined(self, scheme: Scheme, span: Span) -> bool:
-        """See that every size of a signature can be found from the arguments."""
+    def _contract(self, scheme: Scheme) -> Contract:
+        """What the arguments say of the sizes: those of the declaration around are given."""
         shapes: list[ParameterShape] = []
-        free: set[Symbol] = set()
         t: Type = scheme.type
         while isinstance(t, Function):
-            for part in self._walk(t.param):
-                if isinstance(part, Tensor):
-                    dims = tuple(i for i in self.state.shape(part.shape) if isinstance(i, Dim))
-                    shapes.append(ParameterShape("", dims))
-                elif isinstance(part, Function):
-                    free |= set(symbols_of(self.state, part))
+            tensors = (part for part in self._walk(t.param) if isinstance(part, Tensor))
+            shapes += [ParameterShape("", tuple(i for i in self.state.shape(x.shape) if isinstance(i, Dim))) for x in tensors]
             t = self.state.prune(t.result)
         outer = [s for d in shapes for i in d.dims for s in i.variables if self.state.levels.get(s, 0) <= self.state.level]
         given = tuple(dict.fromkeys((*scheme.explicit, *outer)))
-        known = Contract(given, tuple(shapes)).determined() | free | self._bound(scheme.type)
+        return Contract(given, tuple(shapes), tuple(ContractFact(f.relation, f.why) for f in scheme.facts))
+
+    def _determined(self, scheme: Scheme, contract: Contract, span: Span) -> bool:
+        """See that every size of a signature can be found from the arguments."""
+        free: set[Symbol] = set()
+        t: Type = scheme.type
+        while isinstance(t, Function):
+            free.update(*(symbols_of(self.state, part) for part in self._walk(t.param) if isinstance(part, Function)))
+            t = self.state.prune(t.result)
+        known = contract.determined() | free | self._bound(scheme.type)
         missing = [s for s in scheme.dims if s not in known]
         if not missing:
             return True
@@ -347,29 +353,6 @@ class Generalization(Expressions):
             )
         )
         return False
-
-    def _with_divisors(self, scheme: Scheme) -> Scheme:
-        """A size found by division, c from h * c, needs its divisor to be at least 1."""
-        dims: list[Dim] = []
-        t: Type = scheme.type
-        while isinstance(t, Function):
-            dims += [
-                i for p in self._walk(t.param) if isinstance(p, Tensor) for i in self.state.shape(p.shape) if isinstance(i, Dim)
-            ]
-            t = self.state.prune(t.result)
-        known = set(scheme.explicit) | {d.symbol for d in dims}
-        facts = list(scheme.facts)
-        for dim in dims:
-            unknown = [s for s in dim.variables if s not in known]
-            split = dim.linear_in(unknown[0]) if len(unknown) == 1 else None
-            if split is None:
-                continue
-            known.add(unknown[0])
-            if split[0].constant is None:
-                relation = Relation(split[0], ">=", Dim.of(1))
-                if not any(f.relation.left == split[0] or f.relation.slack == relation.slack for f in facts):
-                    facts.append(SchemeFact(relation, f"`{unknown[0].name}` is found by division: {{}}", None))
-        return replace(scheme, facts=tuple(facts))
 
 
 _PREFERENCE = [Element.F32, *Element]
