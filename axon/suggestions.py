@@ -14,6 +14,7 @@ from axon.source import SourceFile, Span
 
 SECONDS = 1.5  # of work on the suggestions of one file
 MAX_KEPT = 2  # suggestions with edits of one diagnostic
+_BOUNDS = ("AX0302", "AX0303")  # where a call may well be asked whether a range is empty
 _TRIED = ("AX02", "AX03")  # the codes of types and sizes; a misspelt name is corrected in any case
 
 
@@ -33,20 +34,27 @@ def tried(
     deadline = thread_time() + SECONDS
     errors = sum(d.severity == "error" for d in diagnostics)
     for diagnostic in diagnostics:
+        if not diagnostic.code.startswith(_TRIED):
+            out.append(diagnostic)
+            continue
         kept: list[Suggestion] = []
         for suggestion in diagnostic.suggestions:
-            if not suggestion.edits or not diagnostic.code.startswith(_TRIED):
-                kept.append(suggestion)
-            elif thread_time() + cost < deadline and sum(bool(s.edits) for s in kept) < MAX_KEPT:
-                left = _errors_after(source, suggestion.edits, recheck)
-                if left is not None and left < errors:
-                    kept.append(replace(suggestion, checked=left == 0))
-        out.append(replace(diagnostic, suggestions=tuple(kept)))
+            if not suggestion.edits or len(kept) == MAX_KEPT or thread_time() + cost > deadline:
+                continue
+            if any(set(s.edits) < set(suggestion.edits) for s in kept):
+                continue  # a part of it is enough
+            left = _errors_after(source, suggestion.edits, recheck, diagnostic.code not in _BOUNDS)
+            if left is not None and left < errors:
+                kept.append(replace(suggestion, checked=left == 0))
+        general = () if kept else tuple(s for s in diagnostic.suggestions if not s.edits)
+        out.append(replace(diagnostic, suggestions=(*kept, *general)))
     return tuple(out)
 
 
-def _errors_after(source: SourceFile, edits: tuple[Edit, ...], recheck: Callable[[SourceFile], Attempt | None]) -> int | None:
-    """How many errors a file has after edits; None if they do not apply to it, or only leave the question to a call."""
+def _errors_after(
+    source: SourceFile, edits: tuple[Edit, ...], recheck: Callable[[SourceFile], Attempt | None], settled: bool
+) -> int | None:
+    """How many errors a file has after edits; None if they do not apply or, where that is asked (`settled`), leave it to a call."""
     text = source.text
     for edit in sorted(edits, key=lambda e: -e.span.start):
         if edit.span.file is not source:
@@ -54,7 +62,7 @@ def _errors_after(source: SourceFile, edits: tuple[Edit, ...], recheck: Callable
         text = text[: edit.span.start] + edit.text + text[edit.span.end :]
     changed = SourceFile(source.path, text)
     attempt = recheck(changed)
-    if attempt is None or any(_edited(span, changed, edits) for span in attempt.facts):
+    if attempt is None or (settled and any(_edited(span, changed, edits) for span in attempt.facts)):
         return None
     return attempt.errors
 

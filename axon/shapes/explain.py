@@ -12,12 +12,14 @@ from typing import assert_never
 
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.names import Symbol
-from axon.shapes.constraint import Equal, Reason, Side
+from axon.shapes.causes import Cause, Unbounded
+from axon.shapes.causes import primary as blamed
+from axon.shapes.constraint import Equal, Range, Reason, Side
 from axon.shapes.counterexample import counterexample
 from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum
 from axon.shapes.prove import Facts
 from axon.shapes.relation import Relation
-from axon.shapes.settle import Clash, Hopeless, Problem, Refuted, TooLarge, Trouble, Unknown, Unprovable
+from axon.shapes.settle import Clash, Hopeless, Problem, Refuted, TooLarge, Unknown, Unprovable
 from axon.shapes.solve import Equation, solve
 from axon.source import Span
 
@@ -46,13 +48,15 @@ class Words:
     origin: Callable[[Side, Dim], Place | None]  # what decides a size that a side has, before it was solved for
 
 
-def explain(trouble: Trouble, problem: Problem, words: Words) -> Diagnostic:
+def explain(trouble: Cause, problem: Problem, words: Words) -> Diagnostic:
     """One trouble as one diagnostic."""
     match trouble:
         case Clash():
             return _clash(trouble, problem, words)
         case Unknown():
             return _unknown(trouble, words)
+        case Unbounded(ranges):
+            return _unbounded(ranges)
         case Refuted():
             return _refuted(trouble, problem, words)
         case Unprovable(obligation, relation):
@@ -81,11 +85,12 @@ def explain(trouble: Trouble, problem: Problem, words: Words) -> Diagnostic:
 
 
 def _clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
-    primary = next((e for e in reversed(c.equals) if len(e.reason.sides) == 2), c.equals[-1])
+    primary = blamed(c)
     left, right = _sizes(c, primary, problem)
     relation = Relation(left, "=", right)
     places, labels = [], [Label(primary.reason.span, primary.reason.text)]
-    for side, raw, size in zip(_sides(primary, c), (primary.left, primary.right), (left, right), strict=True):
+    for given, own, size in zip(_sides(primary, c), (primary.left, primary.right), (left, right), strict=True):
+        side, raw = _linked(given, own, size, c, problem)
         places.append(words.origin(side, raw))
         labels.append(_origin(side, size, places[-1], words))
     if not all(p is not None and p.kind != "parameter" for p in places):  # else these say where both come from
@@ -120,6 +125,18 @@ def _sides(primary: Equal, c: Clash) -> tuple[Side, Side]:
         return sides[0], sides[1]
     other = c.equals[0].reason.span if len(c.equals) > 1 else primary.reason.span
     return Side(primary.reason.span, "this is {}"), Side(other, "this is {}")
+
+
+def _linked(side: Side, raw: Dim, size: Dim, c: Clash, problem: Problem) -> tuple[Side, Dim]:
+    """Of an index that "must run to" a size: the side of another equation of the core that asks for that."""
+    if not side.text.endswith("must run to {}"):
+        return side, raw
+    for equal in c.equals:
+        pairs = ((equal.left, 1, equal.right), (equal.right, 0, equal.left))
+        for own, other, asked in pairs if len(equal.reason.sides) == 2 else ():
+            if own == raw and problem.resolve(asked) == size and equal.reason.sides[other] is not side:
+                return equal.reason.sides[other], asked
+    return side, raw
 
 
 def _sizes(c: Clash, primary: Equal, problem: Problem) -> tuple[Dim, Dim]:
@@ -243,7 +260,8 @@ def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c:
         yield Suggestion(f"if it should not run over the whole dimension, state its bound: `{name} < {left.render(words.name)}`")
     pairs = [(p, old, new) for p, old, new in ((places[1], right, left), (places[0], left, right)) if p is not None]
     for place, old, new in pairs:
-        for span in [s for d, s in _neighbours(place.span, words) if d == new and place.kind == "annotation"]:
+        near = _neighbours(place.span, words) if place.kind == "annotation" else []
+        for span in [s for d, s in near if d == new and _adjacent(s, place.span)]:
             edits = (Edit(place.span, new.render(words.name)), Edit(span, old.render(words.name)))
             yield Suggestion(f"make it `{_annotation(edits, words)}`", edits)
     doubled: list[Suggestion] = []
@@ -271,6 +289,11 @@ def _neighbours(span: Span, words: Words) -> list[tuple[Dim, Span]]:
     return [(d, s) for d, s in near if around is not None and around.start <= s.start < around.end]
 
 
+def _adjacent(one: Span, other: Span) -> bool:
+    first, second = sorted((one, other), key=lambda s: s.start)
+    return first.file.text[first.end : second.start].strip() == ","
+
+
 def _around(span: Span, words: Words) -> Span | None:
     """The annotated pattern around a size."""
     around = [a for a in words.annotations if a.file is span.file and a.start <= span.start and span.end <= a.end]
@@ -294,21 +317,29 @@ def _annotation(edits: tuple[Edit, ...], words: Words) -> str:
 
 def _unknown(u: Unknown, words: Words) -> Diagnostic:
     name = u.range.symbol.name
-    if u.candidates:
-        ways = " and ".join(c.render(words.name) for c in u.candidates)
-        return Diagnostic(
-            "AX0311",
-            f"the uses of `{name}` ask for ranges that need not be equal",
-            (Label(u.range.span, f"`{name}` could run to any of {ways}"),),
-            ("which of these is the least depends on the sizes",),
-            (Suggestion(f"state the bound: `{name} < n`"),),
-        )
+    ways = " and ".join(c.render(words.name) for c in u.candidates)
     return Diagnostic(
-        "AX0302",
-        f"nothing says how far `{name}` runs",
-        (Label(u.range.span, f"`{name}` does not index a dimension by itself"),),
-        suggestions=(Suggestion(f"state its bound: `{name} < n`"),),
+        "AX0311",
+        f"the uses of `{name}` ask for ranges that need not be equal",
+        (Label(u.range.span, f"`{name}` could run to any of {ways}"),),
+        ("which of these is the least depends on the sizes",),
+        (Suggestion(f"state the bound: `{name} < n`"),),
     )
+
+
+def _unbounded(ranges: tuple[Range, ...]) -> Diagnostic:
+    names = [f"`{r.symbol.name}`" for r in ranges]
+    if len(ranges) == 1:
+        label = Label(ranges[0].span, f"{names[0]} does not index a dimension by itself")
+        help_ = Suggestion(f"state its bound: `{ranges[0].symbol.name} < n`")
+        return Diagnostic("AX0302", f"nothing says how far {names[0]} runs", (label,), suggestions=(help_,))
+    listed = f"{', '.join(names[:-1])} and {names[-1]}"
+    labels = tuple(Label(r.span) for r in ranges[:-1])
+    last = Label(ranges[-1].span, f"{listed} stand in one index together")
+    help_ = Suggestion(
+        f"state the bound of all but one of them, as in `{ranges[-1].symbol.name} < 3`: that one then runs as far as it can"
+    )
+    return Diagnostic("AX0302", f"nothing says how far {listed} run", (last, *labels), suggestions=(help_,))
 
 
 def _fill(reason: Reason, shown: str) -> str:
@@ -356,22 +387,11 @@ def _outside(r: Refuted, reach: Dim, size: Dim, words: Words) -> Diagnostic:
     helps: list[Suggestion] = []
     if low:
         text = f"reaches index {end} of {what}; indices start at 0"
-        if use.index.constant is not None:
-            helps.append(Suggestion(f"counted from the end, that is `{use.base}[{(size + use.index).render(words.name)}]`"))
-        else:
-            helps.append(Suggestion(f"guard it with `if`, or read a default outside: `{use.base}[… | 0.0]`"))
+        helps.append(Suggestion(f"guard it with `if`, or read a default outside: `{use.base}[… | 0.0]`"))
     else:
         text = f"reaches index {end} of {what}, whose size is {extent}"
-        fits = [(s, e - (reach - size + 1)) for s, e in ranges if use.index.linear_in(s) == (Dim.of(1), use.index - s)]
         if _bounded(reach):
             text = f"can pass the end of {what}, whose size is {extent}"
-        elif fits:
-            symbol, bound = fits[-1]
-            fit = f"state a bound that stays inside: `{symbol.name} < {bound.render(words.name)}`"
-            unnamed = [s for s in bound.variables if not words.stated(s)]
-            if unnamed:
-                fit = f"name the size in an annotation, as in `(… : f32[{words.name(unnamed[0])}])`, and {fit}"
-            helps.append(Suggestion(fit))
     at = "first" if low else "last"
     notes = [f"`{s.name}` runs from 0 to {(e - 1).render(words.name)}" for s, e in ranges]
     if use.index.constant is not None and not low and size.constant is not None and size.constant > 0:

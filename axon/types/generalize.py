@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from axon import typed as T
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import Element
 from axon.names import Symbol
+from axon.shapes.causes import Cause, Unbounded, causes, primary
 from axon.shapes.constraint import Reason, Side
 from axon.shapes.contract import Contract, ContractFact, ParameterShape
 from axon.shapes.dimension import Dim
@@ -18,7 +19,8 @@ from axon.shapes.settle import Clash, Outcome, Problem, Refuted, settle, simpler
 from axon.source import Span
 from axon.types import errors
 from axon.types.generate import Expressions
-from axon.types.mend import mends
+from axon.types.inside import reached_outside, without_range
+from axon.types.mend import last_resorts, mends
 from axon.types.origin import Trail
 from axon.types.show import Namer, show_type, symbols_of
 from axon.types.type import (
@@ -212,19 +214,34 @@ class Generalization(Expressions):
         namer.plan(symbols_of(self.state, t))
         origins = tuple((self.state.dimension(dim), span) for dim, span in self.origins)
 
+        def show(dim: Dim) -> str:
+            return dim.render(namer.dim)
+
         def origin(side: Side, size: Dim) -> Place | None:
             found = trail.of_place(side.span, size, bool(side.about))
             if found is None:
                 return None
-            return Place(found.kind, found.span, found.why.format(*(d.render(namer.dim) for d in found.sizes)))
+            return Place(found.kind, found.span, found.clause(show))
 
         words = Words(namer.dim, origins, tuple(self.annotations), where, self.state.rigid.__contains__, origin)
-        for trouble in outcome.troubles:
-            found = explain(trouble, problem, words)
-            if isinstance(trouble, Clash) and found.code == "AX0301":
-                likely = mends([e.reason for e in reversed(trouble.equals)], trail)
-                found = replace(found, suggestions=(*likely, *found.suggestions))
-            self.report(found)
+        for cause in causes(outcome.troubles, problem):
+            found = explain(cause, problem, words)
+            likely = tuple(self._changes(cause, problem, trail, show))
+            last = tuple(last_resorts(primary(cause).reason, trail)) if isinstance(cause, Clash) and likely else ()
+            self.report(replace(found, suggestions=(*likely, *found.suggestions, *last)))
+
+    def _changes(self, cause: Cause, problem: Problem, trail: Trail, show: Callable[[Dim], str]) -> Iterable[Suggestion]:
+        """Changes to try, the likeliest first, of what stands in the source and not only in annotations."""
+        match cause:
+            case Clash(kind="conflict" | "named"):
+                blamed = primary(cause)
+                yield from mends([e.reason for e in (blamed, *(o for o in reversed(cause.equals) if o is not blamed))], trail)
+            case Refuted(obligation, _, reach, size, ends) if obligation.use is not None and reach is not None and size is not None:
+                low = obligation.relation.op != "<"
+                yield from reached_outside(obligation.use, reach, size, ends, low, trail, self.state, show)
+            case Unbounded((range_,)):
+                uses = [u for u in problem.uses if range_.symbol in u.index.variables]
+                yield from without_range(range_, uses, trail, self.state, show)
 
     def _quantify(self, t: Type, explicit: tuple[Symbol, ...], facts: tuple[SchemeFact, ...]) -> Scheme:
         state = self.state
@@ -262,7 +279,7 @@ class Generalization(Expressions):
         if isinstance(t, TupleType):
             return TupleType(tuple(self._simpler(i, facts) for i in t.items))
         if isinstance(t, RecordType):
-            return RecordType(tuple((n, self._simpler(f, facts)) for n, f in t.fields))
+            return t.map(lambda part: self._simpler(part, facts))
         return t
 
     def _close(self, t: Type) -> Type:

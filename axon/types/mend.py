@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import permutations
+from itertools import combinations, permutations
 
 from axon import typed as T
 from axon.diagnostics import Edit, Suggestion
@@ -51,6 +51,13 @@ def _of(reason: Reason, trail: Trail, primary: bool) -> Iterator[Suggestion]:
                 yield from _result(expr, reason)
 
 
+def last_resorts(reason: Reason, trail: Trail) -> Iterator[Suggestion]:
+    """Larger changes, to be tried when nothing else helps."""
+    for expr in trail.expressions():
+        if isinstance(expr, T.MatMul) and _between(reason.span, expr.left.span, expr.right.span):
+            yield from _turned(expr.left, expr.right, trail)
+
+
 def _between(operator: Span, left: Span, right: Span) -> bool:
     return operator.file is left.file and left.end <= operator.start and operator.end <= right.start
 
@@ -71,14 +78,28 @@ def _product(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterat
         yield Suggestion(f"transpose `{_short(left.span)}`: `{a[0]} @ {_short(right.span)}`", a[1])
     swap = (Edit(left.span, _operand(right.span)), Edit(right.span, _operand(left.span)))
     yield Suggestion(f"swap the operands: `{_short(right.span)} @ {_short(left.span)}`", swap)
-    if a is not None and b is not None:
-        yield Suggestion(f"transpose both: `{a[0]} @ {b[0]}`", _once((*a[1], *b[1])))
 
 
-def _transposed(e: T.Expr, trail: Trail) -> tuple[str, tuple[Edit, ...]] | None:
-    """The matrix transposed: what to show, and the edits that make it so."""
+def _turned(left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[Suggestion]:
+    """`g @ x` for `linalg.transpose x @ g`: the sides swapped and one transposed."""
+    if left.span.end > right.span.start or not _plain(left) or not _plain(right):
+        return
+    whole = Span(left.span.file, left.span.start, right.span.end)
+    for one in (right, left):
+        turned = _transposed(one, trail)
+        if turned is not None:
+            text = f"{turned[2]} @ {left.span.text}" if one is right else f"{right.span.text} @ {turned[2]}"
+            yield Suggestion(f"swap the operands and transpose one: `{text}`", (*turned[1][:-1], Edit(whole, text)))
+
+
+def _plain(e: T.Expr) -> bool:
+    return _NAME.fullmatch(e.span.text) is not None
+
+
+def _transposed(e: T.Expr, trail: Trail) -> tuple[str, tuple[Edit, ...], str] | None:
+    """The matrix transposed: what to show, the edits that make it so, and its text."""
     shape = trail.shape(e.type)
-    if shape is None or sum(not isinstance(i, Row) for i in shape) < 2:
+    if isinstance(e, T.For) or shape is None or sum(not isinstance(i, Row) for i in shape) < 2:
         return None
     source = e.span.file
     text = f"linalg.transpose {_operand(e.span)}"
@@ -86,7 +107,7 @@ def _transposed(e: T.Expr, trail: Trail) -> tuple[str, tuple[Edit, ...]] | None:
     if not re.search(r"^import linalg\b", source.text, re.MULTILINE):
         edits = (Edit(Span(source, 0, 0), "import linalg\n"), *edits)
     shown = f"linalg.transpose {_short(e.span) if _SIMPLE.fullmatch(e.span.text) else f'({_short(e.span)})'}"
-    return shown, edits
+    return shown, edits, text
 
 
 def _rows(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[Suggestion]:
@@ -117,11 +138,8 @@ def _rows(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[
 
 
 def _leading(letters: tuple[str, ...], count: int) -> Iterator[tuple[str, ...]]:
-    """The choices of some of the letters in order, the first ones first; the last ones are what broadcasting does."""
-    if count == len(letters) - 1:
-        yield from (letters[:n] + letters[n + 1 :] for n in reversed(range(1, len(letters))))
-    else:
-        yield letters[:count]
+    """The choices of some of the letters in order, the first ones first; the last ones are what broadcasting does anyway."""
+    yield from list(combinations(letters, count))[:-1]
 
 
 def _rank(e: T.Expr, trail: Trail) -> int | None:
@@ -147,11 +165,22 @@ def _arguments(call: T.Call, at: Span, trail: Trail) -> Iterator[Suggestion]:
     """Two arguments swapped; the argument transposed."""
     arguments = call.arguments
     here = next(n for n, a in enumerate(arguments) if a.span == at)
+    yield from _siblings(arguments, trail)
     yield from swapped(tuple(a.span for a in arguments), here, _short(call.function.span))
     found = _transposed(arguments[here], trail)
     if found is not None and _rank(arguments[here], trail) == 2:
         edits = tuple(replace(e, text=f"({e.text})") if e.span == at and not e.text.startswith("(") else e for e in found[1])
         yield Suggestion(f"transpose argument {here + 1}: `({found[0]})`", edits)
+
+
+def _siblings(arguments: tuple[T.Expr, ...], trail: Trail) -> Iterator[Suggestion]:
+    """`p.down` for `p.up`: another field of the same type, which copying forgot to change."""
+    for argument in arguments:
+        if isinstance(argument, T.Field):
+            for name in trail.fields(argument.record):
+                if name != argument.name:
+                    text = f"{argument.record.span.text}.{name}"
+                    yield Suggestion(f"another field: `{text}`", (Edit(argument.span, text),))
 
 
 def swapped(spans: tuple[Span, ...], here: int, name: str) -> Iterator[Suggestion]:
@@ -261,7 +290,3 @@ def _whole(span: Span, text: str) -> str:
 def _short(span: Span) -> str:
     text = " ".join(span.text.split())
     return text if len(text) <= 40 else text[:39] + "…"
-
-
-def _once(edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
-    return tuple(dict.fromkeys(edits))

@@ -7,7 +7,8 @@ functions that pass a dimension on. Errors label these places, and `axon explain
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
 from axon import typed as T
@@ -42,6 +43,11 @@ class Origin:
     sizes: tuple[Dim, ...] = ()
     base: T.Expr | None = None  # what an index runs over or a slice is taken of …
     axis: int = 0  # … and in which dimension, counted from 0
+
+    def clause(self, show: Callable[[Dim], str]) -> str:
+        """`why` with its sizes."""
+        parts = self.why.split("{}") if self.sizes else [self.why]
+        return "".join(part + text for part, text in zip(parts, [*map(show, self.sizes), ""], strict=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,14 @@ class Trail:
         """The access that an index at this place belongs to, and its dimension, counted from 0."""
         return self._indexed.get(span)
 
+    def binding(self, index: Symbol) -> Binding | None:
+        return self._binders.get(index)
+
+    def unannotated(self, symbol: Symbol) -> Span | None:
+        """Where a parameter without a type is bound."""
+        found = self._defined.get(symbol)
+        return found.span if isinstance(found, _Parameter) and re.fullmatch(r"[A-Za-z_]\w*", found.span.text) else None
+
     def expressions(self) -> Iterator[T.Expr]:
         for found in self._spans.values():
             yield from found
@@ -135,6 +149,11 @@ class Trail:
         sizes = [self._size(item) for item in shape]
         size = self._state.dimension(raw)
         return sizes.index(size) if size in sizes else None
+
+    def fields(self, e: T.Expr) -> tuple[str, ...]:
+        """The names of a record's fields."""
+        t = self._state.prune(e.type)
+        return tuple(name for name, _ in t.fields) if isinstance(t, RecordType) else ()
 
     def shape(self, t: Type) -> Shape | None:
         t = self._state.prune(t)

@@ -1,0 +1,136 @@
+"""Changes that keep accesses inside their tensors and give indices a range, as edits to try: bounds, other indices, padding."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from axon import builtins
+from axon import typed as T
+from axon.diagnostics import Edit, Suggestion
+from axon.element import FLOAT, INT
+from axon.names import Symbol
+from axon.shapes.constraint import Range, Use
+from axon.shapes.dimension import Dim
+from axon.source import Span
+from axon.types.origin import Trail
+from axon.types.type import Row, Tensor
+from axon.types.unify import State
+
+Show = Callable[[Dim], str]
+
+
+def reached_outside(
+    use: Use, reach: Dim, size: Dim, ends: Sequence[tuple[Symbol, Dim]], low: bool, trail: Trail, state: State, show: Show
+) -> Iterator[Suggestion]:
+    """An access by `use` reaches index `reach`, which a dimension of this size does not have; `low`: it is below 0."""
+    access = trail.read(use.span)
+    if access is None:
+        return
+    base = " ".join(access[0].base.span.text.split())
+    excess = reach - size + 1
+    if not low:
+        shift = excess.constant
+        rising = [(s, e) for s, e in ends if use.index.linear_in(s) == (Dim.of(1), use.index - Dim.of(s))]
+        yield from _stricter(access[0], [s for s, _ in ends], trail)
+        if shift is not None and len(rising) < max(len(ends), 1):  # `x[n]`, `x[n - i]`
+            indices = {s for s, _ in ends}
+            names = {s: s.name if s in indices else show(Dim.of(s)) for s in use.index.variables}
+            text = (use.index - shift).render(names.__getitem__)
+            yield Suggestion(f"indices count from 0: `{_replaced(access[0], use.span, text)}`", (Edit(use.span, text),))
+        for symbol, extent in reversed(rising):
+            yield from _bounded(symbol, extent - excess, access[0], trail, state, show)
+    elif use.index.constant is not None:
+        text = show(size + use.index)
+        edits = (Edit(use.span, text), *_named(size, access[0], trail, state, show))
+        yield Suggestion(f"counted from the end, that is `{base}[{text}]`", edits)
+    zero = _zero(access[0], state)
+    if zero is not None and access[0].default is None and ends:
+        at = Span(access[0].span.file, access[0].span.end - 1, access[0].span.end - 1)
+        yield Suggestion(f"read zeros outside: `{access[0].span.text[:-1]} | {zero}]`", (Edit(at, f" | {zero}"),))
+
+
+def _stricter(access: T.Access, indices: list[Symbol], trail: Trail) -> Iterator[Suggestion]:
+    """A guard around the access with `<` for `<=`."""
+    for branch in trail.expressions():
+        if not isinstance(branch, T.If) or not branch.then.span.start <= access.span.start < branch.then.span.end:
+            continue
+        for test in trail.expressions():
+            within = branch.condition.span.start <= test.span.start and test.span.end <= branch.condition.span.end
+            if within and isinstance(test, T.Binary) and test.op in ("le", "ge"):
+                sides = [s for s in (test.left, test.right) if isinstance(s, T.Dimension) and s.dim.symbol in indices]
+                gap = Span(test.span.file, test.left.span.end, test.right.span.start)
+                if sides and gap.text.count("=") == 1:
+                    text = gap.text.replace("=", "")
+                    shown = f"{test.left.span.text}{text}{test.right.span.text}"
+                    yield Suggestion(f"make the guard `{shown}`", (Edit(gap, text),))
+
+
+def without_range(range_: Range, uses: Sequence[Use], trail: Trail, state: State, show: Show) -> Iterator[Suggestion]:
+    """Bounds for an index of which nothing says how far it runs: the sizes of what it moves along."""
+    for use in uses:
+        access = trail.read(use.span)
+        if access is None:
+            continue
+        target = state.dimension(use.target)
+        split = use.index.linear_in(range_.symbol)
+        if split is not None and split[0].constant == 1:
+            yield from _bounded(range_.symbol, target, access[0], trail, state, show)
+        for quotient in use.index.quotients:
+            if quotient.dividend.symbol == range_.symbol and use.index == Dim({(quotient,): 1}):
+                yield from _bounded(range_.symbol, target * quotient.divisor, access[0], trail, state, show)
+
+
+def _bounded(symbol: Symbol, bound: Dim, access: T.Access, trail: Trail, state: State, show: Show) -> Iterator[Suggestion]:
+    binding = trail.binding(symbol)
+    text = show(bound)
+    if binding is None or "(-" in text or text.startswith("-"):
+        return
+    naming = _named(bound, access, trail, state, show)
+    edit = bound_edit(binding.span, symbol.name, text, binding.range.stated)
+    annotated = "".join(f"annotate `{e.text}` and " for e in naming)
+    yield Suggestion(f"{annotated}state the bound: `{symbol.name} < {text}`", (edit, *naming))
+
+
+def bound_edit(span: Span, name: str, bound: str, stated: bool) -> Edit:
+    """The edit that bounds an index among its binders; `span` is its name, with its bound if it is `stated`."""
+    text = f"{name} < {bound}"
+    if stated:
+        return Edit(span, text)
+    source = span.file
+    before, after = source.text[: span.start].rstrip(), source.text[span.end :].lstrip()
+    word = re.search(r"\w*$", before)
+    head = word[0] if word is not None else ""
+    if head in builtins.REDUCTIONS:
+        text = f"for {text}"
+    elif head not in ("for", "scan") and not before.endswith(","):
+        return Edit(Span(source, len(before), span.end), f", {text}" + ("" if _ends(after) else ","))
+    return Edit(span, text + ("" if _ends(after) else ","))
+
+
+def _ends(after: str) -> bool:
+    return after.startswith(("=>", ",", "where"))
+
+
+def _named(size: Dim, access: T.Access, trail: Trail, state: State, show: Show) -> tuple[Edit, ...]:
+    """The annotation of the parameter that is accessed, if it takes one to give a size a name."""
+    if all(s in state.rigid for s in size.variables):
+        return ()
+    base, shape = access.base, trail.shape(access.base.type)
+    span = trail.unannotated(base.symbol) if isinstance(base, T.Variable) else None
+    if span is None or shape is None or any(isinstance(i, Row) for i in shape):
+        return ()
+    listed = ", ".join(show(state.dimension(i)) for i in shape if isinstance(i, Dim))
+    return (Edit(span, f"({span.text} : 'a[{listed}])"),)
+
+
+def _zero(access: T.Access, state: State) -> str | None:
+    t = state.prune(access.base.type)
+    allowed = state.allowed_of(t.element) if isinstance(t, Tensor) else frozenset()
+    return "0.0" if allowed and allowed <= FLOAT else "0" if allowed and allowed <= INT else None
+
+
+def _replaced(access: T.Access, at: Span, text: str) -> str:
+    """The text of an access with one index changed."""
+    whole = access.span
+    return " ".join((whole.text[: at.start - whole.start] + text + whole.text[at.end - whole.start :]).split())
