@@ -14,7 +14,7 @@ from torch import Tensor, nn  # noqa: E402
 class Convolution(nn.Module):
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
-        self.lin = nn.Linear(inputs, outputs)
+        self.lin = nn.Linear(inputs, outputs, bias=False)
 
     def forward(self, x: Tensor, edges: Tensor) -> Tensor:
         """Every node gets messages along its edges, and one from itself."""
@@ -22,7 +22,7 @@ class Convolution(nn.Module):
         source, target = torch.cat([edges, edges.flip(0), torch.stack([nodes, nodes])], dim=1)
         degree = torch.bincount(target, minlength=len(x)).to(x.dtype)
         messages = (x @ self.lin.weight.T)[source] / (degree[source] * degree[target]).sqrt()[:, None]
-        return torch.zeros(len(x), messages.shape[1], dtype=x.dtype).index_add(0, target, messages) + self.lin.bias
+        return torch.zeros(len(x), messages.shape[1], dtype=x.dtype).index_add(0, target, messages)
 
 
 class GCN(nn.Module):
@@ -42,5 +42,5 @@ def test_logits(nodes: int) -> None:
     x = W.values(nodes, 7)
     gcn = W.model("gcn")
     a = gcn.adjacency[nodes](*np.ascontiguousarray(edges))
-    got = gcn.logits({"hidden": W.linear(m.conv1.lin), "out": W.linear(m.conv2.lin)}, a, x)
+    got = gcn.logits({"w0": W.array(m.conv1.lin.weight.T), "w1": W.array(m.conv2.lin.weight.T)}, a, x)
     W.agree(got, m(torch.from_numpy(x).double(), torch.from_numpy(edges).long()))

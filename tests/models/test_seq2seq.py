@@ -36,11 +36,9 @@ class Seq2Seq(nn.Module):
 def lstm(m: nn.LSTM) -> dict[str, Any]:
     return W.stack(
         {
-            "x": {
-                "w": W.array(getattr(m, f"weight_ih_l{i}").T),
-                "b": W.array(getattr(m, f"bias_ih_l{i}") + getattr(m, f"bias_hh_l{i}")),
-            },
-            "h": W.array(getattr(m, f"weight_hh_l{i}").T),
+            "input": W.array(getattr(m, f"weight_ih_l{i}").unflatten(0, (4, -1)).permute(2, 0, 1)),
+            "state": W.array(getattr(m, f"weight_hh_l{i}").unflatten(0, (4, -1)).permute(2, 0, 1)),
+            "b": W.array((getattr(m, f"bias_ih_l{i}") + getattr(m, f"bias_hh_l{i}")).unflatten(0, (4, -1))),
         }
         for i in range(m.num_layers)
     )

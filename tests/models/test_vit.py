@@ -21,9 +21,10 @@ class ViT(nn.Module):
         self.class_token = nn.Parameter(torch.empty(1, 1, width))
         self.pos_embedding = nn.Parameter(torch.empty(1, 1 + (size[0] // patch) * (size[1] // patch), width))
         self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(width, heads, hidden, 0.0, "gelu", batch_first=True, norm_first=True) for _ in range(layers)
+            nn.TransformerEncoderLayer(width, heads, hidden, 0.0, "gelu", 1e-6, batch_first=True, norm_first=True)
+            for _ in range(layers)
         )
-        self.ln = nn.LayerNorm(width)
+        self.ln = nn.LayerNorm(width, eps=1e-6)
         self.head = nn.Linear(width, classes)
 
     def forward(self, images: Tensor) -> Tensor:
