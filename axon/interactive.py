@@ -140,9 +140,9 @@ class Interactive:
 
     def enter(self, source: SourceFile) -> Defined | Evaluated:
         """Define what is declared, evaluate what is not. Raises AxonError, and then has changed nothing."""
-        if compiler.entry(source).kind == "declarations":
-            return self.define(source)
-        return self.evaluate(source)
+        if compiler.entry(source).kind == "expression":
+            return self.evaluate(source)
+        return self.define(source)
 
     def define(self, source: SourceFile) -> Defined:
         """Add declarations, or replace those of the same names. Raises AxonError, and then has changed nothing."""
@@ -256,7 +256,7 @@ class Interactive:
 
     def describe(self, source: SourceFile) -> str:
         """What `enter` would say of a text, as far as that can be told without running anything. Raises AxonError."""
-        if compiler.entry(source).kind != "declarations":
+        if compiler.entry(source).kind == "expression":
             return self.expression(source).type
         other = self.snapshot()
         units = _units(source)

@@ -79,11 +79,8 @@ class Reader:
         """Carry out what was typed; False if that was to leave."""
         if not text.strip():
             return True
-        try:
-            source = SourceFile(f"<input {next(self._numbers)}>", text)
-            return self._guarded(lambda: self._enter(source))
-        except commands.Leave:
-            return False
+        source = SourceFile(f"<input {next(self._numbers)}>", text)
+        return self._guarded(lambda: self._enter(source))
 
     def _enter(self, source: SourceFile) -> None:
         if commands.is_command(source.text):
@@ -94,7 +91,7 @@ class Reader:
             self._show(self.module.enter(part))
 
     def _guarded(self, action: Callable[[], None]) -> bool:
-        """Whatever goes wrong is printed, and nothing is lost; True, for the reading goes on."""
+        """Whatever goes wrong is printed, and nothing is lost; False if the reading ends here."""
         try:
             action()
         except AxonError as error:
@@ -103,6 +100,8 @@ class Reader:
         except KeyboardInterrupt:
             self.failed = True
             print("interrupted; nothing was changed")
+        except commands.Leave:
+            return False
         except Exception as error:
             if os.environ.get("AXON_DEBUG"):
                 raise

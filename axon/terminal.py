@@ -20,10 +20,11 @@ from prompt_toolkit.completion import Completer, ThreadedCompleter
 from prompt_toolkit.completion import Completion as Completed
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
-from prompt_toolkit.filters import has_focus
+from prompt_toolkit.filters import has_focus, to_filter
 from prompt_toolkit.formatted_text import FormattedText, to_formatted_text
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import BufferControl, Window, walk
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.lexers import Lexer, PygmentsLexer, SimpleLexer
@@ -89,6 +90,9 @@ class Terminal:
             enable_open_in_editor=True,
             tempfile_suffix=".axon",
         )
+        for window in walk(self.session.layout.container):  # the bottom line stands below the text, not below the screen
+            if isinstance(window, Window) and isinstance(window.content, BufferControl):
+                window.dont_extend_height = to_filter(True)
 
     def read(self) -> str:
         """What is entered next. Raises KeyboardInterrupt and EOFError."""

@@ -33,7 +33,8 @@ def entry(source: SourceFile) -> Entry:
     start: Literal["program", "expr_only"] = "program" if first in DECLARATIONS else "expr_only"
     machine = Machine(table, start, Builder(source, lexed.blanked))
     stopped = machine.run(lexed.tokens, 0)
-    begun = in_comment or (stopped is not None and lexed.tokens[stopped].kind == END and not machine.too_deep)
+    at_end = stopped is not None and lexed.tokens[stopped].kind == END and not machine.too_deep
+    begun = in_comment or (at_end and not lexed.left_out)
     return Entry("declarations" if start == "program" else "expression", begun)
 
 

@@ -1,0 +1,206 @@
+"""The commands of the prompt, and a script that is piped into it."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from axon import commands, repl
+from axon.completion import completions
+from axon.diagnostics import AxonError
+from axon.interactive import Defined, Interactive
+from axon.source import SourceFile
+
+PROGRAM = """\
+fun dense (x : f32[n, d]) (w : f32[d, k]) =
+  let val y = x @ w
+  in y + 1.0 end
+fun proj (x : bf16[n, d]) (w : bf16[d, k]) = x @ w
+"""
+
+
+@pytest.fixture
+def module() -> Interactive:
+    module = Interactive()
+    module.define(SourceFile("<input 1>", PROGRAM))
+    return module
+
+
+def run(module: Interactive, text: str) -> str:
+    said = commands.run(module, SourceFile("<input>", text))
+    return "\n".join(said.lines) if isinstance(said, Defined) else said
+
+
+def code(module: Interactive, text: str) -> str:
+    with pytest.raises(AxonError) as caught:
+        run(module, text)
+    return caught.value.diagnostics[0].code
+
+
+def test_type(module: Interactive) -> None:
+    assert run(module, ":type dense") == "dense : f32[n, d] -> f32[d, k] -> f32[n, k]"
+    assert run(module, ":t dense [| [| 1.0 |] |]".replace(":t ", ":ty ")).endswith(": f32[1, k] -> f32[1, k]")
+    assert run(module, ":type 1 / 0") == "1 / 0 : i32", "nothing runs"
+    assert code(module, ":type nothing") == "AX0401"
+    assert code(module, ":type") == "AX0510"
+
+
+def test_shapes(module: Interactive) -> None:
+    assert run(module, ":shapes dense").splitlines() == [
+        "sig dense : f32[n, d] -> f32[d, k] -> f32[n, k]",
+        "  1: x : f32[n, d]",
+        "  1: w : f32[d, k]",
+        "  2: y : f32[n, k]",
+    ]
+    assert code(module, ":shapes desne") == "AX0507"
+
+
+def test_bind_and_time(module: Interactive) -> None:
+    assert run(module, ":bind x=randn(f32[2, 3]) p={w = [1.0, 2.0]}") == "x : f32[2, 3]\np : { w : f32[2] }"
+    lines = run(module, ":time x + 1.0").splitlines()
+    assert [line.split()[0] for line in lines] == ["checking", "first", "each"]
+    assert all(re.search(r"\d (s|ms|µs)", line) for line in lines)
+    assert code(module, ":time dense") == "AX0510"
+    assert code(module, ":bind dense=3") == "AX0404"
+    assert code(module, ":bind x") == "AX0508"
+
+
+def test_emit_and_explain(module: Interactive) -> None:
+    run(module, ":bind x=ones(f32[2, 3])")
+    assert run(module, ":emit core dense").startswith("dense (x : f32[n, d])")
+    assert run(module, ":emit core x + 1.0").startswith("it (x : f32[2, 3]) =")
+    assert run(module, ":emit types dense") == run(module, ":shapes dense")
+    assert run(module, ":emit ast dense").startswith("Fun name=dense")
+    assert run(module, ":emit ast 1 + 2").startswith("Binary op=+")
+    assert "wait ring.empty parity 1" in run(module, ":emit barriers proj x=randn(bf16[512, 512]) w=randn(bf16[512, 512])")
+    assert "µs predicted" in run(module, ":explain proj")
+    assert run(module, ":explain AX0301").startswith("# AX0301")
+    assert code(module, ":emit machine dense") == "AX0602"
+    assert code(module, ":emit core") == "AX0510"
+    assert code(module, ":emit") == "AX0510"
+    assert code(module, ":explain AX9999") == "AX0409"
+
+
+def test_save(module: Interactive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(module, ":save a.axon") == "wrote a.axon: 2 declarations"
+    assert Path("a.axon").read_text().split() == PROGRAM.split()
+    assert code(module, ":save a.axon") == "AX0510"
+    assert run(module, ":save! a.axon").startswith("wrote")
+    run(module, ":load a.axon")
+    assert run(module, ":save a.axon").startswith("wrote"), "what was loaded may be saved"
+    assert code(module, ":save nowhere/a.axon") == "AX0408"
+    assert code(module, ":save a\x00b") == "AX0408"
+    assert run(module, ":reload").count("\n") == 1
+
+
+def test_names_and_help(module: Interactive) -> None:
+    run(module, ":bind x=1")
+    assert run(module, ":names").splitlines()[-2:] == ["(* data *)", "x : i32"]
+    text = run(module, ":help")
+    assert all(command in text for command in commands.COMMANDS)
+    assert run(module, ":help type").startswith(":type EXPRESSION\n")
+    assert run(Interactive(), ":names") == "nothing is defined"
+
+
+def test_what_is_no_command(module: Interactive) -> None:
+    for text in (":", ":tpye x", ":e core dense", ":🙂", ":help nothing"):
+        assert code(module, text) == "AX0510", text
+    with pytest.raises(AxonError) as caught:
+        run(module, ":tpye x")
+    assert "did you mean `:type`?" in str(caught.value)
+
+
+# ── completion ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_completion(module: Interactive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("here.axon").write_text("")
+    Path("folder").mkdir()
+    module.define(SourceFile("<input 2>", "import nn"))
+    module.bind("p", {"weight": 1.0, "bias": 2})
+
+    def texts(before: str) -> list[str]:
+        return [c.text for c in completions(module, before)]
+
+    assert texts("den") == ["dense"]
+    assert texts("nn.soft") == ["softmax", "softplus"]
+    assert texts("p.w") == ["weight"]
+    assert texts("fun f parameter = par") == ["parameter"]
+    assert texts("import he") == ["here"]
+    assert texts(":sh") == [":shapes"]
+    assert texts(":load ") == ["folder/", "here.axon"]
+    assert texts(":emit bar") == ["barriers"]
+    assert texts(":type den") == ["dense"]
+    assert texts(":help :ti") == [":time"]
+    assert texts("1 + ") == []
+    (found,) = completions(module, "1 + den")
+    assert (found.start, found.about) == (4, "f32[n, d] -> f32[d, k] -> f32[n, k]")
+
+
+# ── scripts ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def piped(script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *paths: str) -> tuple[int, str]:
+    monkeypatch.setattr("sys.stdin", io.StringIO(script))
+    status = repl.main(paths)
+    return status, capsys.readouterr().out
+
+
+def test_a_script(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "m.axon").write_text("fun half x = x / 2.0\n")
+    script = """\
+fun f x =
+  half x
+f 3.0
+:type f
+
+let val a = 1
+in a
+end
+:quit
+nothing here is read
+"""
+    assert piped(script, monkeypatch, capsys, str(tmp_path / "m.axon")) == (
+        0,
+        "half : 'a[..s] -> 'a[..s]\nf : 'a[..s] -> 'a[..s]\n1.5 : f32\nf : 'a[..s] -> 'a[..s]\n1 : i32\n",
+    )
+
+
+def test_a_script_goes_on_after_errors(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out = piped("nothing\n1 + 1\nval z = (\n", monkeypatch, capsys)
+    assert status == 1
+    assert "error[AX0401]" in out
+    assert "2 : i32" in out
+    assert "error[AX0102]" in out
+
+
+def test_broken_declarations_are_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out = piped("fun f x = x + 1.0\n1\nfun g x = f x * 2.0\n2\nfun f (x : f32[n]) y = x + y\n", monkeypatch, capsys)
+    assert "no longer fits" in out
+    assert "<input 3>:1:11" in out
+
+
+@pytest.mark.parametrize(
+    "script", ["\x00\n", "\ud800\n", "(*" * 5_000, "é 🙂\n", "(" * 3_000 + "\n", "val a = " + "1 + " * 20_000 + "1\n"]
+)
+def test_odd_scripts(script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out = piped(script, monkeypatch, capsys)
+    assert status == 1
+    assert "error[AX01" in out
+    assert "AX0001" not in out
+
+
+def test_a_defect_is_reported_and_survived(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr(Interactive, "evaluate", broken)
+    status, out = piped("1\nfun f x = x\n", monkeypatch, capsys)
+    assert status == 1
+    assert "AX0001" in out
+    assert "f : 'A -> 'A" in out
