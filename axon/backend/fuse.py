@@ -30,7 +30,24 @@ from axon.backend.contractions import contraction
 from axon.backend.dissolve import dissolve
 from axon.backend.plan import Contraction, Kernel, Kernels, Nest, Plan, Reason, Repeat, Whole, reads_of, scalars, tensors_of
 from axon.backend.scalar_facts import all_axes, bare, is_inside, mapped, may_fail, renamed, substitute, varies, weight
-from axon.core import Axis, Bind, Block, Check, Compress, Compute, Local, Loop, Program, Read, Scalar, Scan, Sort, Value, element_of
+from axon.core import (
+    Axis,
+    Bind,
+    Block,
+    Check,
+    Compress,
+    Compute,
+    Index,
+    Local,
+    Loop,
+    Program,
+    Read,
+    Scalar,
+    Scan,
+    Sort,
+    Value,
+    element_of,
+)
 from axon.core_walk import nodes, rewrite
 from axon.element import Element
 from axon.names import Symbol, fresh
@@ -97,6 +114,11 @@ def _fuse(block: Block, around: Mapping[Symbol, Value], policy: Policy) -> Kerne
                 first = max([barrier, *(maker[s] for s in _needs(op) if s in maker)], default=0)
                 at = _join(op, items, first, values, policy)
             case Loop():
+                if not isinstance(op.trip, Index) and not (isinstance(op.trip, Read) and not op.trip.subscripts):
+                    count = Value(fresh("count"), element_of(op.trip), ())
+                    items.append(_Open([Compute((count,), (), None, (op.trip,), op.span)], 0))
+                    maker[count.symbol], values[count.symbol] = len(items) - 1, count
+                    op = replace(op, trip=Read(count.symbol, (), count.element))
                 inside = values | {state.symbol: state for state in op.states}
                 inside[op.counter] = Value(op.counter, Element.I32, ())
                 items.append(Repeat(op, _fuse(op.body, inside, policy)))

@@ -1,0 +1,175 @@
+"""Functions in Python to machine code, through numba's compiler for CPUs, kept on disk by content.
+
+A function becomes an object file (ELF, Mach-O, COFF) that refers to neither numba nor Python, at most to functions of the C library.
+The cache is the one of GPU kernels (`backend.cache`): nothing in it is evaluated or unpickled, and what is found there is loaded by
+LLVM's own linker, so that a process that finds everything in the cache never imports numba.
+
+The key is a digest of the text, the types of its parameters, the intrinsics, the versions of numba and llvmlite, and the name and
+features of this machine's processor.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import linecache
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache as once
+from importlib.metadata import version
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from axon.backend import cache
+from axon.backend.cpu.nests import BufferParameter, Function, SizeParameter, TensorParameter
+from axon.element import Element
+
+_FORMAT = 1
+
+POINTERS = {
+    Element.F64: "float64", Element.F32: "float32", Element.F16: "uint16", Element.BF16: "uint16", Element.F8E4M3: "uint8",
+    Element.F8E5M2: "uint8", Element.I64: "int64", Element.I32: "int32", Element.I8: "int8", Element.U8: "uint8",
+    Element.BOOL: "uint8",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A module's text and the function in it that is called, with its parameters' types: an element's pointer, or None for i64."""
+
+    entry: str
+    text: str
+    types: tuple[Element | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """A function in machine code: takes addresses and integers, returns 0, or 1 where the program must stop."""
+
+    call: Callable[..., int]
+
+
+def source_of(function: Function, element_of: Callable[[TensorParameter], Element]) -> Source:
+    types: list[Element | None] = []
+    for parameter in function.parameters:
+        match parameter:
+            case TensorParameter():
+                types.append(element_of(parameter))
+            case BufferParameter(element=element):
+                types.append(element)
+            case SizeParameter():
+                types.append(None)
+    return Source(function.name, function.text, (*types, None, None))
+
+
+_lock = Lock()
+_loaded: dict[str, Native] = {}
+
+
+def build(source: Source) -> Native:
+    """The machine code of a function: from this process, from the cache, or compiled."""
+    key = _key(source)
+    with _lock:
+        native = _loaded.get(key)
+        if native is None:
+            native = _loaded[key] = _build(source, key)
+        return native
+
+
+def _build(source: Source, key: str) -> Native:
+    with cache.lock(key):
+        found = cache.read(key)
+        if not isinstance(found, cache.Kernel):
+            entry, code = compile_source(source)
+            found = cache.Kernel(code, entry, registers=0, spilled=0)
+            cache.write(key, found)
+    return _load(found.entry, found.cubin, source.types)
+
+
+def compile_source(source: Source) -> tuple[str, bytes]:
+    """The entry's name in the object, and the object; without the cache."""
+    from numba import types
+    from numba.core.compiler import compile_extra
+    from numba.core.registry import cpu_target
+
+    arguments = tuple(types.int64 if e is None else types.CPointer(getattr(types, POINTERS[e])) for e in source.types)
+    context = cpu_target.target_context
+    result = compile_extra(cpu_target.typing_context, context, function(source), arguments, types.int64, _flags(), {})
+    return str(result.fndesc.llvm_func_name), bytes(result.library._get_compiled_object())
+
+
+def _flags() -> Any:
+    """No wrappers for Python, no memory management, no exceptions; arguments that do not overlap."""
+    from numba.core.compiler import Flags
+
+    flags = Flags()
+    flags.no_cpython_wrapper = True
+    flags.no_cfunc_wrapper = True
+    flags.noalias = True
+    flags.error_model = "numpy"
+    return flags
+
+
+def function(source: Source) -> Any:
+    """The Python function of a text, whose lines tracebacks and debuggers can show."""
+    from axon.backend.cpu.intrinsics import namespace
+
+    name = f"<axon kernel {hashlib.sha256(source.text.encode()).hexdigest()[:12]}>"
+    linecache.cache[name] = (len(source.text), None, source.text.splitlines(keepends=True), name)
+    globals = namespace()
+    exec(compile(source.text, name, "exec"), globals)  # text that `nests` and `loops` have written
+    return globals[source.entry]
+
+
+# ── loading ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@once
+def _engine() -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+
+
+def _load(entry: str, code: bytes, arguments: Iterable[Element | None]) -> Native:
+    """The object, linked into this process. It stays: functions are few, and a result may be computed with them at any time."""
+    import llvmlite.binding as llvm
+
+    engine = _engine()
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    address = engine.get_function_address(entry)
+    # numba's convention: where the result and an exception go stands before the arguments.
+    pointer, integer = ctypes.c_void_p, ctypes.c_int64
+    kinds = [integer if element is None else pointer for element in arguments]
+    native = ctypes.CFUNCTYPE(ctypes.c_int32, pointer, pointer, *kinds)(address)
+
+    def call(*values: int) -> int:
+        result, exception = ctypes.c_int64(), ctypes.c_void_p()
+        status = native(ctypes.addressof(result), ctypes.addressof(exception), *values)
+        return int(status) or result.value
+
+    return Native(call)
+
+
+def _key(source: Source) -> str:
+    kinds = ",".join("i64" if e is None else e.value for e in source.types)
+    parts = [str(_FORMAT), _tools(), kinds, source.entry, source.text]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@once
+def _tools() -> str:
+    """What the machine code depends on besides its text."""
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features().flatten()
+    intrinsics = Path(__file__).with_name("intrinsics.py").read_text(encoding="utf-8")
+    tools = [f"{name} {version(name)}" for name in ("numba", "llvmlite")]
+    chosen = [os.environ.get(name, "") for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT")]
+    return "\0".join((*tools, *chosen, llvm.get_default_triple(), llvm.get_host_cpu_name(), features, intrinsics))

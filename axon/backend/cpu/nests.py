@@ -1,0 +1,621 @@
+"""A nest of a plan as one function in Python, which numba compiles to machine code.
+
+    write    a Nest -> its Function: text, parameters, and into how many pieces of work it can be cut
+
+The function takes pointers to contiguous tensors, sizes, and a range of work items, so that threads share a kernel by calling it on
+ranges of their own. It returns 0, or 1 where the program must stop.
+
+Note [Rows and lanes]
+    In a nest *by rows* an item is a row: its scalars are variables, its buffers belong to the thread, and what is vectorized is
+    each step's innermost loop. In a nest *by lanes* the last row axis is cut into blocks, an item is a block, and every innermost
+    loop runs over its lanes: what was a variable of the row has a place for every lane. The sum of a column goes by lanes, the sum
+    of a row by rows. A step by rows whose result has further axes may likewise keep its accumulators along the last of them. The choice counts
+    the accesses that do not lie side by side (`_strides`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from axon.backend.cpu.reducers import Reducer, Slots, reducer
+from axon.backend.cpu.scalars import Code, Held, Writer
+from axon.backend.plan import Nest, scalars
+from axon.backend.scalar_facts import all_axes, mapped, weight
+from axon.core import Axis, Compute, Index, Read, Scalar, Scan, Value
+from axon.core_walk import nodes, rewrite
+from axon.element import Element
+from axon.names import Symbol, fresh
+from axon.shapes.dimension import Dim
+
+LANES = 1024  # of a block in a nest by lanes that keeps something for each
+BLOCK = 8192  # where it keeps nothing
+
+
+@dataclass(frozen=True, slots=True)
+class TensorParameter:
+    """A pointer to the first element of a contiguous tensor."""
+
+    name: str
+    tensor: Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class BufferParameter:
+    """A pointer to memory of the calling thread alone, for so many elements."""
+
+    name: str
+    element: Element
+    size: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class SizeParameter:
+    """The value of a dimension, as i64."""
+
+    name: str
+    size: Dim
+
+
+Parameter: TypeAlias = "TensorParameter | BufferParameter | SizeParameter"
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """`items` is how many pieces of work there are, `cost` about how many additions all of them take."""
+
+    name: str
+    text: str
+    parameters: tuple[Parameter, ...]
+    items: Dim
+    cost: Dim
+    how: str  # in words, for the printed plan
+
+
+def write(nest: Nest, values: dict[Symbol, Value], name: str, comments: Sequence[str] = ()) -> Function:
+    """The function of a nest. `values` are all tensors that it names; `comments` head the text."""
+    nest, values = _collapsed(nest, values)
+    return _Nest(nest, values, name).write(comments)
+
+
+# ── merging rows ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _collapsed(nest: Nest, values: dict[Symbol, Value]) -> tuple[Nest, dict[Symbol, Value]]:
+    """Neighbouring row axes that every access takes together become one: a map over a whole tensor is one loop."""
+    position = 0
+    while position + 1 < len(nest.rows):
+        merged = _merge(nest, values, position)
+        if merged is None:
+            position += 1
+        else:
+            nest, values = merged
+    return nest, values
+
+
+def _merge(nest: Nest, values: dict[Symbol, Value], at: int) -> tuple[Nest, dict[Symbol, Value]] | None:
+    """The nest with row axes `at` and `at + 1` as one, if no access tells them apart."""
+    first, second = nest.rows[at : at + 2]
+    pair = {first.symbol, second.symbol}
+    places: dict[Symbol, int] = {out.symbol: at for step in nest.steps for out in step.outs}
+    for step in nest.steps:
+        if any(not axis.extent.variables.isdisjoint(pair) for axis in all_axes(step)):
+            return None
+        for node in (n for s in scalars(step) for n in nodes(s)):
+            if isinstance(node, Index) and not node.dim.variables.isdisjoint(pair):
+                return None
+            if not isinstance(node, Read):
+                continue
+            mentioned = [i for i, s in enumerate(node.subscripts) if isinstance(s, Dim) and not s.variables.isdisjoint(pair)]
+            if not mentioned:
+                if places.get(node.tensor, -1) >= 0:
+                    return None
+                places[node.tensor] = -1
+                continue
+            start = mentioned[0]
+            here = node.subscripts[start : start + 2]
+            if mentioned != [start, start + 1] or here != (Dim.of(first.symbol), Dim.of(second.symbol)):
+                return None
+            if values[node.tensor].shape[start : start + 2] != (first.extent, second.extent):
+                return None
+            if places.setdefault(node.tensor, start) != start:
+                return None
+    both = Axis(fresh(f"{first.symbol.name}{second.symbol.name}"), first.extent * second.extent)
+
+    def reshaped(value: Value) -> Value:
+        start = places.get(value.symbol, -1)
+        if start < 0:
+            return value
+        return replace(value, shape=(*value.shape[:start], both.extent, *value.shape[start + 2 :]))
+
+    def change(scalar: Scalar) -> Scalar:
+        def visit(node: Scalar) -> Scalar | None:
+            if not isinstance(node, Read):
+                return None
+            padding = None if node.padding is None else rewrite(node.padding, visit)
+            subscripts = [s if isinstance(s, Dim) else rewrite(s, visit) for s in node.subscripts]
+            start = places.get(node.tensor, -1)
+            if start >= 0:
+                subscripts[start : start + 2] = [Dim.of(both.symbol)]
+            return replace(node, subscripts=tuple(subscripts), padding=padding)
+
+        return rewrite(scalar, visit)
+
+    steps = []
+    for step in nest.steps:
+        changed = mapped(step, change)
+        axes = (*changed.axes[:at], both, *changed.axes[at + 2 :])
+        steps.append(replace(changed, axes=axes, outs=tuple(map(reshaped, changed.outs))))
+    rows = (*nest.rows[:at], both, *nest.rows[at + 2 :])
+    return replace(nest, rows=rows, steps=tuple(steps)), {symbol: reshaped(value) for symbol, value in values.items()}
+
+
+# ── rows or lanes ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _strides(step: Compute | Scan, axis: Axis, made: frozenset[Symbol]) -> int:
+    """How many accesses of a step do not lie side by side along an axis; those of the nest's own values aside."""
+    count = 0
+    for node in (n for s in scalars(step) for n in nodes(s)):
+        if isinstance(node, Read) and node.tensor not in made:
+            count += not _side_by_side(node.subscripts, axis.symbol)
+    if axis in step.axes:
+        count += step.axes[-1] != axis
+    return count
+
+
+def _side_by_side(subscripts: tuple[Dim | Scalar, ...], axis: Symbol) -> bool:
+    """Whether neighbours along an axis are neighbours in memory, or the same element."""
+    if any(not isinstance(s, Dim) and any(axis in n.dim.variables for n in nodes(s) if isinstance(n, Index)) for s in subscripts):
+        return False
+    using = [i for i, s in enumerate(subscripts) if isinstance(s, Dim) and axis in s.variables]
+    if not using:
+        return True
+    last = subscripts[-1]
+    split = last.linear_in(axis) if using == [len(subscripts) - 1] and isinstance(last, Dim) else None
+    return split is not None and split[0].constant == 1
+
+
+def _inner(step: Compute | Scan, rows: int) -> tuple[Axis, ...]:
+    return step.axes[rows:]
+
+
+def _reduced(step: Compute | Scan) -> tuple[Axis, ...]:
+    return step.reduction.axes if isinstance(step, Compute) and step.reduction else ()
+
+
+def _by_lanes(nest: Nest) -> bool:
+    """Whether a nest goes by lanes. See Note [Rows and lanes]."""
+    if not nest.rows:
+        return False
+    made = frozenset(out.symbol for step in nest.steps for out in step.outs)
+    looping = [step for step in nest.steps if _inner(step, len(nest.rows)) or _reduced(step)]
+    if not looping:
+        return True
+    lanes = rows = 0
+    for step in looping:
+        lanes += _strides(step, nest.rows[-1], made)
+        innermost = (_reduced(step) or step.axes)[-1]
+        choices = [innermost, *([step.axes[-1]] if _inner(step, len(nest.rows)) else [])]
+        rows += min(_strides(step, axis, made) for axis in choices)
+        constant = [axis.extent.constant for axis in _reduced(step)]
+        if constant and all(c is not None and c <= 16 for c in constant):
+            rows += 1  # too short a loop to be worth vectorizing
+    return lanes < rows
+
+
+# ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Vector:
+    """The axis along which accumulators lie: its variable runs from `start` to `stop`, `place` is its place in buffers."""
+
+    axis: Axis
+    start: str
+    stop: str
+    place: str
+    lanes: str
+
+
+class _Nest:
+    def __init__(self, nest: Nest, values: dict[Symbol, Value], name: str) -> None:
+        self.nest, self.name = nest, name
+        self.values = values | {out.symbol: out for step in nest.steps for out in step.outs}
+        self.code = Code()
+        self.parameters: dict[str, Parameter] = {}
+        self.sizes: dict[Dim, str] = {}
+        self.names: dict[Symbol, str] = {}
+        self.taken: set[str] = set()
+        self.pointers: dict[Symbol, str] = {}
+        self.held: dict[Symbol, Held] = {}
+        self.lanes = _by_lanes(nest)
+        self.rows = nest.rows[:-1] if self.lanes else nest.rows
+        self.lane: _Vector | None = None
+        self.kept: dict[Symbol, Held | None] = {}  # variables of the loop over lanes, and where they are after it; None: in memory
+
+    # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def unique(self, name: str) -> str:
+        """A readable name that nothing else in the function has."""
+        stem = "".join(c if c.isalnum() and c.isascii() else "_" for c in name) or "_"
+        stem = f"{stem}_" if stem in _RESERVED or stem[0].isdigit() or (stem[-1].isdigit() and stem[0] in "vk") else stem
+        found, number = stem, 1
+        while found in self.taken:
+            number += 1
+            found = f"{stem}_{number}"
+        self.taken.add(found)
+        return found
+
+    def variable(self, symbol: Symbol) -> str:
+        """Of an axis in scope, or of a dimension."""
+        return self.names[symbol] if symbol in self.names else self.size(Dim.of(symbol))
+
+    def size(self, dim: Dim) -> str:
+        constant = dim.constant
+        if constant is not None:
+            return str(constant)
+        if dim not in self.sizes:
+            symbol = dim.symbol
+            name = self.unique(symbol.name if symbol else "size")
+            self.sizes[dim] = name
+            self.parameters[name] = SizeParameter(name, dim)
+        return self.sizes[dim]
+
+    def pointer(self, symbol: Symbol) -> str:
+        if symbol not in self.pointers:
+            name = self.unique(symbol.name)
+            self.pointers[symbol] = name
+            self.parameters[name] = TensorParameter(name, symbol)
+        return self.pointers[symbol]
+
+    def buffer(self, stem: str, element: Element, size: Dim) -> str:
+        name = self.unique(stem)
+        self.parameters[name] = BufferParameter(name, element, size)
+        return name
+
+    def place(self, symbol: Symbol) -> Held:
+        """Where a tensor is that the nest reads."""
+        found = self.held.get(symbol)
+        return found or Held(self.values[symbol], self.pointer(symbol))
+
+    def writer(self, axes: Sequence[Axis], locals: dict[Symbol, str] | None = None) -> Writer:
+        extents = {axis.symbol: axis.extent for axis in axes}
+        return Writer(self.code, extents, self.variable, self.size, self.place, locals)
+
+    # ── the function ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def write(self, comments: Sequence[str]) -> Function:
+        code = self.code
+        code.line("bad = False")
+        blocks = ""
+        items = Dim.of(1)
+        for axis in self.rows:
+            items = items * axis.extent
+        if self.lanes:
+            last = self.nest.rows[-1]
+            keeps = self._keeps_lanes()
+            self.lane_count = LANES if keeps else BLOCK
+            blocks = self.size((last.extent + (self.lane_count - 1)) // self.lane_count)
+            items = items * ((last.extent + (self.lane_count - 1)) // self.lane_count)
+        with code.block("for item in range(first, last):"):
+            self._rows(blocks)
+            self._steps()
+        code.line("return 0")
+        order = (TensorParameter, BufferParameter, SizeParameter)
+        parameters = tuple(sorted(self.parameters.values(), key=lambda p: order.index(type(p))))
+        head = f"def {self.name}({', '.join([*(p.name for p in parameters), 'first', 'last'])}):"
+        text = "\n".join([*(f"# {line}" for line in comments), head, *code.lines, ""])
+        how = f"by lanes of {self.nest.rows[-1].symbol.name}" if self.lanes else "by rows"
+        return Function(self.name, text, parameters, items, self._cost(), how)
+
+    def _rows(self, blocks: str) -> None:
+        """The row's indices from the item's number."""
+        code = self.code
+        rest = "item"
+        if self.lanes:
+            axis = self.nest.rows[-1]
+            extent = self.size(axis.extent)
+            if self.rows:
+                outer = code.let(f"unsigned_divide(item, {blocks})", "r")
+                block = code.let(f"item - {outer} * {blocks}", "r")
+                rest = outer
+            else:
+                block = "item"
+            start = code.let(f"{block} * {self.lane_count}", "start_")
+            stop = code.let(f"min_int({start} + {self.lane_count}, {extent})", "stop_")
+            name = self.unique(axis.symbol.name)
+            self.names[axis.symbol] = name
+            self.lane = _Vector(axis, start, stop, f"{name} - {start}", str(self.lane_count))
+        for position, axis in reversed(list(enumerate(self.rows))):
+            name = self.unique(axis.symbol.name)
+            self.names[axis.symbol] = name
+            if position == 0:
+                code.line(f"{name} = {rest}")
+            else:
+                extent = self.size(axis.extent)
+                above = code.let(f"unsigned_divide({rest}, {extent})", "r")
+                code.line(f"{name} = {rest} - {above} * {extent}")
+                rest = above
+
+    def _groups(self) -> list[list[Compute | Scan]]:
+        """Steps that share a loop over lanes: pointwise ones without further axes, after what they follow."""
+        groups: list[list[Compute | Scan]] = []
+        for step in self.nest.steps:
+            alone = isinstance(step, Scan) or bool(_inner(step, len(self.nest.rows))) or bool(_reduced(step))
+            follows = bool(groups) and not isinstance(groups[-1][0], Scan) and not _inner(groups[-1][0], len(self.nest.rows))
+            if alone or not follows:
+                groups.append([step])
+            else:
+                groups[-1].append(step)
+        return groups
+
+    def _keeps_lanes(self) -> bool:
+        return len(self._groups()) > 1 or any(_reduced(s) or isinstance(s, Scan) for s in self.nest.steps)
+
+    def _steps(self) -> None:
+        if self.lanes:
+            groups = self._groups()
+            for position, group in enumerate(groups):
+                later = frozenset(
+                    n.tensor
+                    for other in groups[position + 1 :]
+                    for step in other
+                    for s in scalars(step)
+                    for n in nodes(s)
+                    if isinstance(n, Read)
+                )
+                self._group(group, later)
+        else:
+            for step in self.nest.steps:
+                self._group([step], frozenset(out.symbol for out in step.outs))
+
+    def _comment(self, step: Compute | Scan) -> None:
+        self.code.line(f"# {', '.join(out.symbol.name for out in step.outs)}")
+
+    def _group(self, group: list[Compute | Scan], later: frozenset[Symbol]) -> None:
+        step = group[0]
+        for each in group:
+            self._comment(each)
+        failed = False
+        if isinstance(step, Scan):
+            failed = self._scan(step)
+        elif _reduced(step):
+            failed = self._reduction(step, group[1:], later)
+        else:
+            failed = self._pointwise(group, later)
+        for symbol, held in self.kept.items():
+            if held is None:
+                del self.held[symbol]
+            else:
+                self.held[symbol] = held
+        self.kept.clear()
+        if failed:
+            with self.code.block("if bad:"):
+                self.code.line("return 1")
+
+    @contextmanager
+    def _loops(self, axes: Sequence[Axis], scope: Sequence[Axis]) -> Iterator[bool]:
+        """Loops over axes, whose extents may mention those around them. What they evaluate may fail: `fails` of the last writer."""
+        blocks = []
+        failed = False
+        around = list(scope)
+        for axis in axes:
+            writer = self.writer(around)
+            extent = writer.dim(axis.extent)
+            failed |= writer.fails
+            name = self.unique(axis.symbol.name)
+            self.names[axis.symbol] = name
+            block = self.code.block(f"for {name} in range({extent}):")
+            block.__enter__()
+            blocks.append(block)
+            around.append(axis)
+        yield failed
+        for block in reversed(blocks):
+            block.__exit__(None, None, None)
+
+    @contextmanager
+    def _lane_loop(self, vector: _Vector | None) -> Iterator[None]:
+        if vector is None:
+            yield
+            return
+        name = self.names.get(vector.axis.symbol) or self.unique(vector.axis.symbol.name)
+        self.names[vector.axis.symbol] = name
+        with self.code.block(f"for {name} in range({vector.start}, {vector.stop}):"):
+            yield
+
+    # ── pointwise ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _pointwise(self, group: list[Compute | Scan], later: frozenset[Symbol]) -> bool:
+        """Pointwise steps over the same axes, in one loop."""
+        inner = _inner(group[0], len(self.nest.rows))
+        scope = [*self.nest.rows, *inner]
+        with self._loops(inner, self.nest.rows) as failed, self._lane_loop(self.lane):
+            fails = self._pointwise_body(group, later, scope)
+        return failed or fails
+
+    def _pointwise_body(self, group: Sequence[Compute | Scan], later: frozenset[Symbol], scope: list[Axis]) -> bool:
+        failed = False
+        writer = self.writer(scope)
+        for step in group:
+            for out, body in zip(step.outs, step.body, strict=True):
+                self._define(writer, out, writer.value(body), step.axes, out.symbol in later)
+            failed |= writer.fails
+        return failed
+
+    def _define(self, writer: Writer, out: Value, value: str, axes: tuple[Axis, ...], keep: bool) -> None:
+        """Put one element of a step's value where it belongs, and remember where later steps find it."""
+        rows = len(self.nest.rows)
+        subscripts = [self.names[axis.symbol] for axis in axes]
+        stored = out.symbol in self.nest.stored
+        if stored:
+            writer.store(Held(out, self.pointer(out.symbol)), subscripts, value)
+        if len(axes) == rows:  # a scalar of the row
+            if self.lanes and keep and not stored:
+                held = self._lane_buffer(out)
+                writer.store(held, subscripts, value)
+                self.kept[out.symbol] = held
+            elif self.lanes:
+                self.kept[out.symbol] = None
+            self.held[out.symbol] = Held(out, variable=value)
+            return
+        if not stored:
+            held = self._row_buffer(out)
+            self.held[out.symbol] = held
+            writer.store(held, subscripts, value)
+
+    def _row_buffer(self, out: Value) -> Held:
+        found = self.held.get(out.symbol)
+        if found:
+            return found
+        rows = len(self.nest.rows)
+        size = Dim.of(1)
+        for extent in out.shape[rows:]:
+            size = size * extent
+        if self.lane is None:
+            return Held(out, self.buffer(f"{out.symbol.name}_row", out.element, size), skip=rows)
+        name = self.buffer(f"{out.symbol.name}_lanes", out.element, size * self.lane_count)
+        return Held(out, name, skip=rows, lane=self._lane_place(), lanes=self.lane.lanes)
+
+    def _lane_buffer(self, out: Value) -> Held:
+        assert self.lane is not None
+        name = self.buffer(f"{out.symbol.name}_lanes", out.element, Dim.of(self.lane_count))
+        return Held(out, name, skip=len(out.shape), lane=self._lane_place(), lanes=self.lane.lanes)
+
+    def _lane_place(self) -> str:
+        assert self.lane is not None
+        return f"({self.names[self.lane.axis.symbol]} - {self.lane.start})"
+
+    # ── reductions ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _vector(self, step: Compute | Scan) -> tuple[_Vector | None, tuple[Axis, ...]]:
+        """The axis along which a step's accumulators lie, and its inner axes outside that."""
+        inner = _inner(step, len(self.nest.rows))
+        if self.lane is not None:
+            return self.lane, inner
+        if isinstance(step, Scan):
+            inner = inner[:-1]
+        if not inner:
+            return None, ()
+        made = frozenset(out.symbol for s in self.nest.steps for out in s.outs)
+        deep = (_reduced(step) or step.axes)[-1]
+        alone = all(inner[-1].symbol not in axis.extent.variables for axis in _reduced(step))
+        if not alone or _strides(step, inner[-1], made) >= _strides(step, deep, made):
+            return None, inner
+        return _Vector(inner[-1], "0", self.size(inner[-1].extent), "", ""), inner[:-1]
+
+    def _slots(self, reduce: Reducer, vector: _Vector | None, stem: str) -> Slots:
+        """Where a step's accumulators are: variables, or buffers with a place for every lane."""
+        if vector is None:
+            return Slots(tuple(self.code.name("a") for _ in reduce.elements), (), "")
+        size = Dim.of(self.lane_count) if vector is self.lane else vector.axis.extent
+        names = tuple(self.buffer(f"{stem}_acc", element, size) for element in reduce.elements)
+        return Slots(names, reduce.elements, vector.start)
+
+    def _reduction(self, step: Compute, after: Sequence[Compute | Scan], later: frozenset[Symbol]) -> bool:
+        reduction = step.reduction
+        assert reduction is not None
+        vector, inner = self._vector(step)
+        reduce = reducer(reduction.monoid, step.body)
+        slots = self._slots(reduce, vector, step.outs[0].symbol.name)
+        rows = self.nest.rows
+        scope = [*rows, *inner] if vector is None or vector is self.lane else [*rows, *inner, vector.axis]
+        ragged = vector is not None and any(vector.axis.symbol in axis.extent.variables for axis in reduction.axes)
+        failed = False
+        with self._loops(inner, rows) as fails:
+            failed |= fails
+            with self._lane_loop(vector):
+                writer = self.writer(scope)
+                slots.set(writer, self._place_of(vector), reduce.nothing(writer))
+                failed |= writer.fails
+            if ragged:  # the ranges differ from lane to lane: the loop over lanes stands outside
+                with self._lane_loop(vector), self._loops(reduction.axes, scope) as fails:
+                    failed |= fails | self._accumulate(step, reduce, slots, vector, scope)
+            else:
+                with self._loops(reduction.axes, scope) as fails, self._lane_loop(vector):
+                    failed |= fails | self._accumulate(step, reduce, slots, vector, scope)
+            with self._lane_loop(vector):
+                writer = self.writer(scope)
+                state = slots.get(writer, self._place_of(vector))
+                for out, value in zip(step.outs, reduce.finish(writer, state, reduction.asked), strict=True):
+                    self._define(writer, out, value, step.axes, out.symbol in later)
+                failed |= writer.fails
+                if after:
+                    failed |= self._pointwise_body(after, later, scope)
+        return failed
+
+    def _place_of(self, vector: _Vector | None) -> str:
+        if vector is None:
+            return ""
+        name = self.names[vector.axis.symbol]
+        return name if vector.start == "0" else f"{name} - {vector.start}"
+
+    def _accumulate(self, step: Compute, reduce: Reducer, slots: Slots, vector: _Vector | None, scope: list[Axis]) -> bool:
+        reduction = step.reduction
+        assert reduction is not None
+        writer = self.writer([*scope, *reduction.axes])
+        if reduction.where is None:
+            self._combine(writer, reduce, slots, vector, "")
+            return writer.fails
+        where = writer.value(reduction.where)
+        if all(writer.speculable(body) for body in step.body) and reduce.speculable(writer):
+            self._combine(writer, reduce, slots, vector, where)
+        else:
+            with writer.branch(f"if {where}:"):
+                self._combine(writer, reduce, slots, vector, "")
+        return writer.fails
+
+    def _combine(self, writer: Writer, reduce: Reducer, slots: Slots, vector: _Vector | None, where: str) -> None:
+        place = self._place_of(vector)
+        values = reduce.values(writer)
+        state = slots.get(writer, place)
+        combined = reduce.combine(writer, state, values, where)
+        slots.set(writer, place, combined)
+
+    # ── scans ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _scan(self, step: Scan) -> bool:
+        vector, inner = self._vector(step)
+        if self.lane is not None:
+            inner = inner[:-1]
+        reduce = reducer(step.monoid, step.body)
+        slots = self._slots(reduce, vector, step.outs[0].symbol.name)
+        rows = self.nest.rows
+        scope = [*rows, *inner] if vector is None or vector is self.lane else [*rows, *inner, vector.axis]
+        running = step.axes[-1]
+        failed = False
+        with self._loops(inner, rows) as fails:
+            failed |= fails
+            with self._lane_loop(vector):
+                writer = self.writer(scope)
+                slots.set(writer, self._place_of(vector), reduce.nothing(writer))
+                failed |= writer.fails
+            with self._loops((running,), scope) as fails, self._lane_loop(vector):
+                failed |= fails
+                writer = self.writer([*scope, running])
+                self._combine(writer, reduce, slots, vector, "")
+                state = slots.get(self.writer(scope), self._place_of(vector))
+                for out, value in zip(step.outs, reduce.finish(writer, state, None), strict=True):
+                    self._define(writer, out, value, step.axes, True)
+                failed |= writer.fails
+        return failed
+
+    # ── cost ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _cost(self) -> Dim:
+        total = Dim.of(0)
+        for step in self.nest.steps:
+            axes = all_axes(step)
+            points = Dim.of(1)
+            bounds: dict[Symbol, Dim] = {}
+            for axis in axes:
+                bounds[axis.symbol] = axis.extent.substitute(bounds)
+                points = points * bounds[axis.symbol]
+            symbols = frozenset(axis.symbol for axis in axes)
+            total = total + points * (1 + sum(weight(s, symbols) for s in scalars(step)))
+        return total
+
+
+_RESERVED = frozenset(("first", "last", "item", "bad", "range", "inf", "nan", "f32", "f64", "i32", "i64", "i8", "u8"))

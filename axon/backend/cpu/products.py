@@ -1,0 +1,221 @@
+"""Contractions through BLAS: NumPy's `matmul` on views of the operands, which are copied only where their strides demand it.
+
+An operand is read at affine subscripts, so over the contraction's axes it is a strided view of its tensor (of a padded copy of it,
+where it is read with padding). The axes of the batch, of the rows (or columns) and of the depth become one dimension each, if their
+strides allow without a copy; then BLAS takes a matrix or a transposed one as it lies.
+
+Note [Convolutions]
+    If an operand is a window (a subscript such as `p + r` with `r` among the depth's axes and `p` of the result), merging its depth
+    would copy every element many times over. Instead the contraction is done once for each tap, that is each value of those `r`,
+    and the products are added up. For one tap the window is the tensor moved by a number of elements, so rows and columns of an image
+    stay one dimension: the image's rows are kept at their full width, and what the extra columns hold is left out at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from itertools import product as box
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from axon.backend.plan import Contraction, Operand
+from axon.core import Axis, Const
+from axon.names import Symbol
+from axon.shapes.dimension import Atom, Dim, parts
+
+Array = Any
+Dims = Mapping[Symbol, int]
+
+
+def contract(kernel: Contraction, tensors: Mapping[Symbol, Array], dims: Dims) -> Array:
+    """The contraction's result, of the element type of its value; it is a fresh array, perhaps not contiguous."""
+    sizes = {axis.symbol: max(0, axis.extent.evaluate(dims)) for axis in (*kernel.op.axes, *kernel.depth)}
+    shape = tuple(sizes[axis.symbol] for axis in kernel.op.axes)
+    element = kernel.left.element
+    held = element.accumulator.dtype
+    if 0 in sizes.values():
+        return np.zeros(shape, element.dtype)
+    left, right = (_view(o, tensors[o.read.tensor], dims, sizes) for o in (kernel.left, kernel.right))
+    groups = [_symbols(axes) for axes in (kernel.batch, kernel.rows, kernel.columns, kernel.depth)]
+    taps = [s for s in groups[3] if s in left.shared | right.shared]
+    if taps and not _merges(left, right, groups[3]):
+        result = _tapped(left, right, groups, taps, sizes, held)
+    else:
+        result = _product(left, right, groups, sizes)
+    order = [*groups[0], *groups[1], *groups[2]]
+    result = result.reshape([sizes[s] for s in order]).transpose([order.index(axis.symbol) for axis in kernel.op.axes])
+    return result if result.dtype == element.dtype else result.astype(element.dtype)
+
+
+def _symbols(axes: Sequence[Axis]) -> tuple[Symbol, ...]:
+    return tuple(axis.symbol for axis in axes)
+
+
+# ── views ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """An operand over its axes: memory, where it starts, and how far apart neighbours along each axis are, in bytes.
+
+    `shared` are the axes that stand in a subscript together with others.
+    """
+
+    array: Array
+    strides: Mapping[Symbol, int]
+    sizes: Mapping[Symbol, int]
+    shared: frozenset[Symbol]
+
+    def over(self, axes: Sequence[Symbol]) -> Array:
+        """The operand as an array of these dimensions; an axis that it does not have is one of size 1."""
+        shape = [self.sizes[s] if s in self.strides else 1 for s in axes]
+        return as_strided(self.array, shape, [self.strides.get(s, 0) for s in axes], writeable=False)
+
+    def at(self, place: Mapping[Symbol, int]) -> _View:
+        """With some axes at one index."""
+        start = sum(self.strides.get(s, 0) * index for s, index in place.items())
+        rest = {s: stride for s, stride in self.strides.items() if s not in place}
+        return _View(_moved(self.array, start), rest, self.sizes, self.shared)
+
+
+def _moved(array: Array, start: int) -> Array:
+    """What lies so many bytes after the array's first element, as an array of that one element."""
+    if start == 0:
+        return array
+    return np.ndarray((1,), array.dtype, array, 0) if start == 0 else _offset(array, start)
+
+
+def _offset(array: Array, start: int) -> Array:
+    item = array.itemsize
+    return as_strided(array, (start // item + 1,), (item,), writeable=False)[-1:]
+
+
+def _view(operand: Operand, tensor: Array, dims: Dims, sizes: Mapping[Symbol, int]) -> _View:
+    affine = [_affine(s, operand.axes, dims) for s in operand.read.subscripts if isinstance(s, Dim)]
+    if isinstance(operand.read.padding, Const):
+        ranges = [_range(offset, terms, sizes) for offset, terms in affine]
+        if any(low < 0 or high >= size for (low, high), size in zip(ranges, tensor.shape, strict=True)):
+            tensor = _window(tensor, ranges, operand.read.padding)
+            affine = [(offset - low, terms) for (offset, terms), (low, _) in zip(affine, ranges, strict=True)]
+    held = operand.element.accumulator.dtype
+    if tensor.dtype != held:
+        tensor = tensor.astype(held)
+    start, strides = 0, dict.fromkeys(operand.axes, 0)
+    shared: frozenset[Symbol] = frozenset()
+    for (offset, terms), stride in zip(affine, tensor.strides, strict=True):
+        start += offset * stride
+        for symbol, coefficient in terms.items():
+            strides[symbol] += coefficient * stride
+        if len(terms) > 1:
+            shared |= frozenset(terms)
+    index = tuple(slice(offset, offset + 1) for offset, _ in affine)
+    return _View(tensor[index] if index else tensor, strides, sizes, shared)
+
+
+def _affine(dim: Dim, axes: frozenset[Symbol], dims: Dims) -> tuple[int, dict[Symbol, int]]:
+    """A subscript as a constant and its coefficients over the axes."""
+    constant, terms = 0, dict[Symbol, int]()
+    for monomial, coefficient in dim.mapping.items():
+        axis = None
+        for atom in monomial:
+            if isinstance(atom, Symbol) and atom in axes:
+                axis = atom
+            else:
+                coefficient *= _evaluated(atom, dims)
+        if axis is None:
+            constant += coefficient
+        else:
+            terms[axis] = terms.get(axis, 0) + coefficient
+    return constant, terms
+
+
+def _evaluated(atom: Atom, dims: Dims) -> int:
+    if isinstance(atom, Symbol):
+        return dims[atom]
+    values = [part.evaluate(dims) for part in parts(atom)]
+    return values[0] // values[1] if type(atom).__name__ == "Quotient" else min(values)
+
+
+def _range(offset: int, terms: Mapping[Symbol, int], sizes: Mapping[Symbol, int]) -> tuple[int, int]:
+    """The least and the greatest index."""
+    ends = [(min(0, c * (sizes[s] - 1)), max(0, c * (sizes[s] - 1))) for s, c in terms.items()]
+    return offset + sum(low for low, _ in ends), offset + sum(high for _, high in ends)
+
+
+def _window(tensor: Array, ranges: list[tuple[int, int]], padding: Const) -> Array:
+    """What the ranges show of a tensor, with padding around it."""
+    value = np.array(padding.value).astype(tensor.dtype)
+    window = np.full([high - low + 1 for low, high in ranges], value)
+    into, out_of = [], []
+    for (low, high), size in zip(ranges, tensor.shape, strict=True):
+        first, last = max(low, 0), min(high + 1, size)
+        if first >= last:
+            return window
+        into.append(slice(first - low, last - low))
+        out_of.append(slice(first, last))
+    window[tuple(into)] = tensor[tuple(out_of)]
+    return window
+
+
+# ── products ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Groups = list[tuple[Symbol, ...]]  # batch, rows, columns, depth
+
+
+def _product(left: _View, right: _View, groups: Groups, sizes: Mapping[Symbol, int]) -> Array:
+    """Of the shape batch, rows, columns, each group one dimension, the batch's each one of its own."""
+    batch, rows, columns, depth = groups
+    depth = _ordered(left, right, depth)
+    lead = [sizes[s] for s in batch]
+    height, width, deep = (prod(sizes[s] for s in group) for group in (rows, columns, depth))
+    x = left.over((*batch, *rows, *depth)).reshape((*lead, height, deep))
+    y = right.over((*batch, *depth, *columns)).reshape((*lead, deep, width))
+    return np.matmul(_blas(x), _blas(y))
+
+
+def _ordered(left: _View, right: _View, depth: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
+    """The depth's axes in an order in which they become one dimension without a copy, of both operands if there is one."""
+    by = [tuple(sorted(depth, key=lambda s: -view.strides[s])) for view in (right, left)]
+    return max((depth, *by), key=lambda order: sum(_one(view, order) for view in (left, right)))
+
+
+def _one(view: _View, axes: Sequence[Symbol]) -> bool:
+    """Whether axes become one dimension without a copy."""
+    large = [s for s in axes if view.sizes[s] > 1]
+    return all(view.strides[a] == view.strides[b] * view.sizes[b] for a, b in pairwise(large))
+
+
+def _merges(left: _View, right: _View, depth: tuple[Symbol, ...]) -> bool:
+    order = _ordered(left, right, depth)
+    return _one(left, order) and _one(right, order)
+
+
+def _blas(x: Array) -> Array:
+    """A copy, unless the last two dimensions are laid out as a matrix or a transposed one, which BLAS reads in place."""
+    (rows, columns), (over, along) = x.shape[-2:], x.strides[-2:]
+    item = x.itemsize
+    if (columns == 1 or along == item) and (rows == 1 or over >= columns * item):
+        return x
+    if (rows == 1 or over == item) and (columns == 1 or along >= rows * item):
+        return x
+    return np.ascontiguousarray(x)
+
+
+def _tapped(left: _View, right: _View, groups: Groups, taps: list[Symbol], sizes: Mapping[Symbol, int], held: Any) -> Array:
+    """A contraction over windows, tap by tap. See Note [Convolutions]."""
+    batch, rows, columns, depth = groups
+    rest = tuple(s for s in depth if s not in taps)
+    total: Array = None
+    for place in box(*[range(sizes[s]) for s in taps]):
+        at = dict(zip(taps, place, strict=True))
+        part = _product(left.at(at), right.at(at), [batch, rows, columns, rest], sizes)
+        if total is None:
+            total = part
+        else:
+            total += part
+    return total
