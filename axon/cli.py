@@ -215,6 +215,15 @@ def _repl(arguments: argparse.Namespace) -> int:
     return repl.main(arguments.paths)
 
 
+def _lsp(arguments: argparse.Namespace) -> int:
+    from axon import extras
+
+    extras.require("pygls", "lsp", "`axon lsp`")
+    from axon.lsp import server
+
+    return server.run()
+
+
 # ── what the commands share ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -284,6 +293,9 @@ def _parser() -> argparse.ArgumentParser:
 
     repl = add("repl", _repl, "open a prompt that evaluates what is typed")
     repl.add_argument("paths", nargs="*", metavar="FILE", help="files to load first")
+
+    server = add("lsp", _lsp, "serve an editor on standard input and output (Language Server Protocol)")
+    server.add_argument("--stdio", action="store_true", help="what many editors say; there is no other way")
     return parser
 
 

@@ -22,7 +22,10 @@ from axon.source import SourceFile
 
 if TYPE_CHECKING:
     from axon import core, syntax
+    from axon.backend.arrays import Call as GpuCall
+    from axon.backend.arrays import HostCall, Quick
     from axon.backend.runtime import Executable
+    from axon.backend.variants import Variants
     from axon.checker import CheckedModule
     from axon.grammar.entry import Entry
     from axon.lower import ArgumentType
@@ -123,12 +126,45 @@ def executable(program: core.Program) -> Executable:
         return Executable(program)
 
 
-def launch(executable: Executable, tensors: Sequence[Any], explicit: Sequence[int]) -> list[Any]:
-    """The results of a core program on PyTorch tensors that satisfy its contract; perhaps not yet computed."""
-    with _phase("launching kernels"):
-        from axon.backend.arrays import call as phase
+def prepare(
+    executable: Executable,
+    given: Sequence[tuple[str, Any]],
+    matched: Sequence[Any],
+    sizes: Mapping[Symbol, int],
+    room: Sequence[tuple[str, Any]] | None,
+) -> GpuCall | HostCall:
+    """A call of a program on a GPU, with kernels built and loaded. `given` are the arguments with their paths, as the caller has them;
+    `matched` are NumPy arrays of their element types and shapes, which hold the values of those that lie on the host."""
+    with _phase("making kernels"):
+        from axon.backend.arrays import prepare as phase
 
-        return phase(executable, tensors, explicit)
+        return phase(executable, given, matched, sizes, room)
+
+
+def launch(call: GpuCall | HostCall, inputs: Sequence[Any], room: Sequence[tuple[str, Any]] | None) -> list[Any]:
+    """The results of a prepared call; perhaps not yet computed."""
+    with _phase("launching kernels"):
+        return call(inputs, None if room is None else [x for _, x in room])
+
+
+def quick(names: Sequence[str]) -> Quick:
+    """Room for the calls of a function with these parameters, to be found again by what their arguments are."""
+    from axon.backend.arrays import HostCall, Quick
+
+    return Quick(tuple(names))
+
+
+def warm(executable: Executable, sizes: Mapping[Symbol, int]) -> None:
+    """Build a program's kernels, mapped for exactly these sizes. Needs no GPU."""
+    with _phase("making kernels"):
+        executable.warm(sizes)
+
+
+def variants(made: Sequence[tuple[core.Program, Executable | None]]) -> Variants:
+    """The kernels built so far for the specializations of a function."""
+    from axon.backend.variants import Variants
+
+    return Variants.of(made)
 
 
 def emit(program: core.Program, stage: str, sizes: Mapping[Symbol, int] | None) -> str:
@@ -153,6 +189,13 @@ def format_text(source: SourceFile) -> str:
         from axon.grammar.format import format_source
 
         return format_source(source)
+
+
+@contextmanager
+def guarded(phase: str) -> Iterator[None]:
+    """The guard of this module around a part of the pipeline that an editor runs by itself. Raises AxonError alone."""
+    with _phase(phase), _no_collection():
+        yield
 
 
 # ── the guard ───────────────────────────────────────────────────────────────────────────────────────────────────────────

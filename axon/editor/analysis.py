@@ -11,7 +11,7 @@ Note [Last good facts]
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -82,16 +82,19 @@ class Analysis:
         self.text = text
         self.chunks: list[Chunk] = []
         self.starts: list[int] = []  # where each chunk begins
-        self.decls: list[Checked] = []  # the last run's, in order; those of imports and `sig`s are not among them
-        self.of_chunk: dict[Chunk, list[Checked]] = {}
+        self.of_chunk: dict[Chunk, list[Checked]] = {}  # what this run has come to; imports and `sig`s are not among them
+        self.before: dict[Chunk, list[Checked]] = {}  # what earlier runs had come to
+        self.table: dict[tuple[bool, str], Checked] = {}  # by whether it is a type, and its name
         self.imports: dict[str, Analysis] = {}
         self.problems: list[Diagnostic] = []  # of the module as a whole: names defined twice, imports
         self.versions: dict[str, str] = {}  # of each name that it makes available
         self.aliases: dict[str, str] = {}
         self.exports = Module(path, {}, {})
+        self.guard: Guard = _unguarded
         self.complete = False  # whether the last run came to its end
         self.checks = 0  # how many declarations were checked so far: what a test of incrementality counts
         self.begins: dict[SourceFile, int] = {}  # where the source of each chunk begins
+        self.formers: dict[SourceFile, Chunk] = {}  # chunks that do not parse, by the source that they last had when they did
         self.scope = Scope()  # filled anew by each run: aliases look names up in it
         self.good: dict[str, Checked] = {}  # by each name, the last declaration of it without errors
         self.builtins: dict[str, Scheme] = {}
@@ -102,7 +105,7 @@ class Analysis:
     def diagnostics(self) -> list[Diagnostic]:
         """Everything there is to say, in the order of the file."""
         found = [d for c in self.chunks for d in c.problems]
-        found += [self.tried.get(d) or withheld(d) for checked in self.decls for d in checked.diagnostics]
+        found += [self.tried.get(d) or withheld(d) for checked in self.current() for d in checked.diagnostics]
         found += self.problems
         errors = 0
         out: list[Diagnostic] = []
@@ -112,6 +115,11 @@ class Analysis:
                 out.append(diagnostic)
         return out
 
+    def current(self) -> Iterator[Checked]:
+        """The declarations that stand in the file, as far as they are checked, if only by an earlier run."""
+        for chunk in self.chunks:
+            yield from self.of_chunk.get(chunk) or self.before.get(chunk) or ()
+
     def _order(self, diagnostic: Diagnostic) -> int:
         place = None if diagnostic.span is None else self.place(diagnostic.span)
         return -1 if place is None else place[0]
@@ -119,7 +127,18 @@ class Analysis:
     def place(self, span: Span) -> tuple[int, int] | None:
         """The offsets of a span in the file; None if it lies elsewhere, or no more."""
         start = self.begins.get(span.file)
-        return None if start is None else (start + span.start, start + span.end)
+        if start is not None:
+            return start + span.start, start + span.end
+        broken = self.formers.get(span.file)
+        if broken is None or broken.former is None:
+            return None
+        moved = [shifted(offset, broken.former.text, broken.text) for offset in (span.start, span.end)]
+        start = self.begins[broken.source]
+        return None if moved[0] is None or moved[1] is None else (start + moved[0], start + moved[1])
+
+    def line(self, offset: int) -> int:
+        """The number of the line at an offset, from 1."""
+        return self.text.count("\n", 0, offset) + 1
 
     def chunk_at(self, offset: int) -> tuple[Chunk, int]:
         """The chunk around an offset, and the offset in it."""
@@ -131,10 +150,26 @@ class Analysis:
     def fork(self, text: str) -> Analysis:
         """Another text of this module, with everything that is known of this one."""
         other = Analysis(self.path, text)
-        other.chunks, other.of_chunk, other.good, other.builtins = self.chunks, self.of_chunk, dict(self.good), self.builtins
+        other.chunks, other.of_chunk, other.good, other.builtins = self.chunks, dict(self.of_chunk), dict(self.good), self.builtins
         return other
 
     # ── a run ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def check_apart(self, decl: S.Decl, source: SourceFile) -> Checked | None:
+        """Check a declaration that is not in the file, against what the file declares; None if that fails."""
+        checker = Declarations()
+        checker._builtins = self.builtins
+        scope = self.scope.child()
+        names = {name for name, _ in binds(decl)}
+        sigs = tuple(s for found in self.of_chunk.values() for c in found for s in c.sigs if s.name.text in names)
+        try:
+            with self.guard("checking"):
+                typed = checker.declarations(Env(scope), [*sigs, decl], top=True)
+        except AxonError:
+            return None
+        entities = {n: _closed(scope.values.get(n), checker.state) for n in names}
+        chunk = Chunk(source.text, source, (decl,), ())
+        return Checked(chunk, decl, sigs, (), typed, checker.state, (), entities, {}, None, tuple(checker.inner))
 
     def edit(self, text: str) -> None:
         self.text = text
@@ -143,6 +178,7 @@ class Analysis:
     def run(self, session: AnalysisSession) -> Iterator[None]:
         """Check what is not up to date, yielding after each declaration that was checked. May be given up at any time."""
         self.complete = False
+        self.guard = session.guard
         with session.guard("parsing"):
             self.chunks = succeed(self.chunks, read(self.path, self.text, self.chunks))
         self.starts = []
@@ -150,6 +186,10 @@ class Analysis:
         for chunk in self.chunks:
             self.starts.append(at)
             at += len(chunk.text)
+        alive = {c.former or c for c in self.chunks}
+        self.before = {c: found for c, found in {**self.before, **self.of_chunk}.items() if c in alive}
+        self.of_chunk = {}
+        self.formers = {c.former.source: c for c in self.chunks if c.former is not None}
         self.begins = dict(zip((c.source for c in self.chunks), self.starts, strict=True))
         yield from _Run(self, session).steps()
         self.complete = True
@@ -158,6 +198,32 @@ class Analysis:
     def source(self) -> SourceFile:
         """The whole file, as a message about it names it."""
         return SourceFile(self.path, self.text)
+
+
+@contextmanager
+def _unguarded(phase: str) -> Iterator[None]:
+    yield
+
+
+def shifted(offset: int, before: str, after: str) -> int | None:
+    """Where an offset of a text is after one edit; None if the edit has replaced it."""
+    same = _alike(before, after)
+    if offset <= same:
+        return offset
+    rest = _alike(before[same:][::-1], after[same:][::-1])
+    return offset + len(after) - len(before) if offset >= len(before) - rest else None
+
+
+def _alike(a: str, b: str) -> int:
+    """How many characters two texts begin with in common."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[:middle] == b[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def needs_trial(diagnostic: Diagnostic) -> bool:
@@ -227,7 +293,7 @@ class _Run:
         self.a = analysis
         self.session = session
         self.scope = analysis.scope
-        self.former = analysis.of_chunk
+        self.former = analysis.before
         self.sink = Declarations()  # takes what is said of the module as a whole
         self.versions: dict[str, str] = {}
         self.aliases: dict[str, str] = {}
@@ -241,7 +307,7 @@ class _Run:
         self.scope.parent = Scope(values={name: BuiltinName(name) for name in builtins.NAMES})
         self.scope.values.clear()
         self.scope.aliases.clear()
-        a.decls, a.of_chunk, a.imports = [], {}, {}
+        a.imports = {}
         items = self._items()
         values = [i for i in items if not isinstance(i.decl, S.Sig | S.TypeDecl)]
         self.later = {n: span for i in values for n, span in binds(i.decl)}
@@ -261,7 +327,10 @@ class _Run:
         self._export()
 
     def _items(self) -> list[_Item]:
-        """The declarations to check: imports are resolved, what is defined twice is said and dropped. See Note [Last good facts]."""
+        """The declarations to check: imports are resolved, what is defined twice is said and dropped.
+
+        Of chunks that do not parse, those that stood there before; see Note [Last good facts].
+        """
         defined: dict[str, Span] = {}
         items: dict[Chunk, list[_Item]] = {}
         for chunk in self.a.chunks:
@@ -290,7 +359,8 @@ class _Run:
 
     def _expected_sigs(self) -> list[S.Sig]:
         unread = {c.head for c in self.a.chunks if c.broken}
-        return [i.decl for items in self.sigs.values() for i in items if i.current and isinstance(i.decl, S.Sig) and not {i.decl.name.text} & unread]
+        found = (i.decl for items in self.sigs.values() for i in items if i.current)
+        return [s for s in found if isinstance(s, S.Sig) and s.name.text not in unread]
 
     # ── one declaration ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -302,8 +372,6 @@ class _Run:
         fits = known is not None and known.key[:2] == key[:2] and known.key[2] in (None, key[2])
         checked = known if known is not None and fits else self._check(item, [s.decl for s in sigs], key)
         self.a.of_chunk.setdefault(item.chunk, []).append(checked)
-        if item.current:
-            self.a.decls.append(checked)
         if checked.ok:
             self.a.good.update(dict.fromkeys(checked.versions, checked))
         self._define(checked)
@@ -344,7 +412,7 @@ class _Run:
             key = (*key[:2], None)
         alias = self.scope.aliases.get(names[0]) if isinstance(decl, S.TypeDecl) else None
         entities: dict[str, Entity] = {}
-        versions = {name: _BROKEN for name in names}
+        versions = dict.fromkeys(names, _BROKEN)
         if isinstance(decl, S.TypeDecl):
             versions[names[0]] = f"type {next(_fresh_version)}"
         for name in names if alias is None else ():
@@ -387,7 +455,8 @@ class _Run:
         a.exports = Module(a.path, values, dict(self.scope.aliases))
         a.versions = {n: self.versions.get(n, _BROKEN) for n in values}
         a.aliases = self.aliases
-        said = {d for checked in a.decls for d in checked.diagnostics}
+        a.table = {(isinstance(c.decl, S.TypeDecl), name): c for found in a.of_chunk.values() for c in found for name in c.versions}
+        said = {d for checked in a.current() for d in checked.diagnostics}
         a.tried = {d: tried for d, tried in a.tried.items() if d in said}
 
 

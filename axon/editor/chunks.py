@@ -2,9 +2,9 @@
 
 Note [Cutting]
     A declaration begins with a keyword at the margin, outside comments. Texts that parse without errors piece by piece parse to
-    the same declarations as a whole, since the grammar reduces a declaration alike before a keyword and at the end. Two things can
-    make a piece wrong that is not: a `let` whose own declarations stand at the margin is put together again (`glued`), and a comment
-    that never ends would swallow everything, so it ends before the next declaration.
+    the same declarations as a whole, since the grammar reduces a declaration alike before a keyword and at the end. Two things
+    can make a piece wrong that is not: a `let` whose own declarations stand at the margin is put together again (`_glued`), and
+    a comment that never ends would swallow everything, so it ends before the next declaration.
 
 A chunk is a source file of its own. Its spans stay true when other chunks grow or move: only where it begins in the file changes.
 """

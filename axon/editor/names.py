@@ -1,4 +1,4 @@
-"""What every name in a declaration stands for, found from its syntax alone: where it is bound, where it is used, where it is visible.
+"""What every name in a declaration stands for, found from its syntax alone: where it is bound, used and visible.
 
 The rules are those of `types.declare`, `annotate` and `comprehension`; a test holds the two against each other. Names of the module
 are left open here (`Free`), so what is found stays true however the rest of the file changes.
@@ -109,6 +109,7 @@ class _Scope:
     values: dict[str, Binding] = field(default_factory=dict)
     runs: dict[str, Binding] = field(default_factory=dict)
     variables: dict[str, Binding] = field(default_factory=dict)
+    types: dict[str, Binding] = field(default_factory=dict)
 
     def child(self) -> _Scope:
         return _Scope(self)
@@ -121,6 +122,9 @@ class _Scope:
 
     def variable(self, name: str) -> Binding | None:
         return self.variables.get(name) or (self.parent.variable(name) if self.parent else None)
+
+    def type(self, name: str) -> Binding | None:
+        return self.types.get(name) or (self.parent.type(name) if self.parent else None)
 
 
 class _Finder:
@@ -138,9 +142,10 @@ class _Finder:
         self.bindings.append(binding)
         return binding
 
-    def occur(self, span: Span, target: Target | None) -> None:
+    def occur(self, span: Span, target: Target | None, defines: bool = False) -> None:
         if target is not None:
-            self.occurrences.append(Occurrence(span, target, isinstance(target, Binding) and place(target.span) == place(span)))
+            here = defines or (isinstance(target, Binding) and place(target.span) == place(span))
+            self.occurrences.append(Occurrence(span, target, here))
 
     def introduce(self, scope: _Scope, mentions: Mentions, visible: Span) -> None:
         """Bind what annotations mention and nothing in scope defines."""
@@ -160,7 +165,7 @@ class _Finder:
     def declaration(self, decl: S.Decl, sigs: tuple[S.Sig, ...]) -> None:
         match decl:
             case S.Fun():
-                self.occur(decl.name.span, Free(decl.name.text))
+                self.occur(decl.name.span, Free(decl.name.text), defines=True)
                 self.function(_Scope(), decl, sigs, decl.span)
             case S.Val(pattern, value):
                 scope = _Scope()
@@ -177,7 +182,7 @@ class _Finder:
                 self.top_pattern(scope, pattern)
             case S.TypeDecl(name, params, written):
                 scope = _Scope()
-                self.occur(name.span, Free(name.text, is_type=True))
+                self.occur(name.span, Free(name.text, is_type=True), defines=True)
                 for param in params:
                     self.type_parameter(scope, param, decl.span)
                 self.type(scope, written)
@@ -254,7 +259,7 @@ class _Finder:
         match p:
             case S.PatternName(name):
                 if name != "_":
-                    self.occur(p.span, Free(name))
+                    self.occur(p.span, Free(name), defines=True)
             case S.PatternTyped(inner, written):
                 self.type(scope, written)
                 self.top_pattern(scope, inner)
@@ -262,8 +267,8 @@ class _Finder:
                 for item in items:
                     self.top_pattern(scope, item)
             case S.PatternRecord(fields):
-                for name, item in fields:
-                    self.occur(name.span, Free(name.text, owner=""))
+                for member, item in fields:
+                    self.occur(member.span, Free(member.text, owner=""))
                     self.top_pattern(scope, item)
 
     def let(self, outer: _Scope, e: S.Let) -> None:
@@ -281,15 +286,15 @@ class _Finder:
                     scope.values[decl.name.text] = binding = self.bind(Kind.FUNCTION, decl.name.text, decl.name.span, visible)
                     for name in (decl.name, *(s.name for s in mine)):
                         self.occur(name.span, binding)
-                case S.Val(pattern, value):
+                case S.Val():
                     self.local_val(scope, decl, sigs, visible)
-                    del pattern, value
-                case S.TypeDecl(name, params, written):
+                case S.TypeDecl(type_name, params, written):
                     inner = scope.child()
-                    self.occur(name.span, Free(name.text, is_type=True))
                     for param in params:
                         self.type_parameter(inner, param, decl.span)
                     self.type(inner, written)
+                    scope.types[type_name.text] = named = self.bind(Kind.TYPE, type_name.text, type_name.span, visible)
+                    self.occur(type_name.span, named)
                 case S.Sig() | S.Import():
                     pass
         self.expr(scope, e.body)
@@ -332,8 +337,8 @@ class _Finder:
                 for item in items:
                     self.pattern(scope, item, visible, kind)
             case S.PatternRecord(fields):
-                for name, item in fields:
-                    self.occur(name.span, Free(name.text, owner=""))
+                for member, item in fields:
+                    self.occur(member.span, Free(member.text, owner=""))
                     self.pattern(scope, item, visible, kind)
             case _:
                 assert_never(p)
@@ -347,7 +352,7 @@ class _Finder:
                     self.occur(parts[0].span, Free(parts[0].text))
                     self.occur(parts[1].span, Free(parts[1].text, True, parts[0].text))
                 else:
-                    self.occur(parts[0].span, Free(parts[0].text, True))
+                    self.occur(parts[0].span, scope.type(parts[0].text) or Free(parts[0].text, True))
                 self.arguments(scope, args or ())
             case S.TypeVar(name, args):
                 self.occur(_after_quote(t.span, name), scope.variable(name))
@@ -436,8 +441,8 @@ class _Finder:
                 for item in items:
                     self.expr(scope, item)
             case S.Record(fields):
-                for name, value in fields:
-                    self.occur(name.span, Free(name.text, owner=""))
+                for given, value in fields:
+                    self.occur(given.span, Free(given.text, owner=""))
                     self.expr(scope, value)
             case S.Field(record, member):
                 self.expr(scope, record)

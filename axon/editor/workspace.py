@@ -88,7 +88,7 @@ class Workspace:
 
     def untried(self, analysis: Analysis) -> list[Diagnostic]:
         """Diagnostics with suggestions that the checker has still to accept."""
-        found = (d for checked in analysis.decls for d in checked.diagnostics)
+        found = (d for checked in analysis.current() for d in checked.diagnostics)
         return [d for d in found if needs_trial(d) and d not in analysis.tried]
 
     def try_suggestions(self, analysis: Analysis, diagnostic: Diagnostic) -> None:

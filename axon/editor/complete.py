@@ -1,0 +1,251 @@
+"""What could be written at a place: names in scope, members, fields, dimensions, types, keywords."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from axon import builtins
+from axon import syntax as S
+from axon.checker import binds
+from axon.editor.analysis import Analysis, Checked, shifted
+from axon.editor.facts import Facts
+from axon.editor.hover import builtin_signature
+from axon.editor.mend import HOLE, Mended, mend, partial
+from axon.editor.names import ELEMENTS, Binding, Kind, names_of, place
+from axon.editor.places import declarations, is_function, parts, records, whole
+from axon.editor.workspace import Workspace
+from axon.grammar.lexer import Token
+from axon.loader import SUFFIX, library_modules
+from axon.types.show import signature
+from axon.types.type import RecordType, TupleType
+
+_DECLARING = ("fun", "val", "type", "sig", "import")
+_RUNS = (Kind.RUN, Kind.SHAPE)
+_EXPRESSION = ("let", "if", "fn", "for", "loop", "unfold", "cast", "not", "op")
+
+
+class _Where(Enum):
+    EXPRESSION = auto()
+    DIMENSION = auto()
+    TYPE = auto()
+    NEW = auto()  # a name that is being introduced
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """`rank` orders items: what is bound nearest comes first."""
+
+    label: str
+    kind: Kind | None  # None: a keyword
+    detail: str = ""
+    rank: int = 5
+    owner: str = ""  # the path of the module that declares it
+
+
+def complete(workspace: Workspace, analysis: Analysis, offset: int) -> list[Item]:
+    """The items that fit at an offset, whatever has been typed of a name before it."""
+    chunk, local = analysis.chunk_at(offset)
+    before = chunk.text[:local]
+    if any(c.start < local < c.end or (c.start < local and not c.text.endswith("*)")) for c in chunk.lexed.comments):
+        return []
+    word = partial(before)
+    tokens = [t for t in chunk.lexed.tokens if t.end <= local - len(word) and t.kind != "$END"]
+    last = tokens[-1] if tokens else None
+    if last is None:
+        return [Item(k, None) for k in _DECLARING]
+    if last.kind == "import":
+        return _modules(analysis)
+    mended = mend(analysis.path, before)
+    facts = facts_of(analysis, mended) if mended is not None else None
+    if last.kind == "." and last.end == local - len(word):
+        return _members(analysis, tokens, mended, facts)
+    if before[: local - len(word)].endswith(".."):
+        return [Item(b.name, b.kind) for b in _visible(analysis, offset, mended) if b.kind in _RUNS and b.name != ".."]
+    if before[: local - len(word)].endswith("'"):
+        return [Item(b.name, b.kind) for b in _visible(analysis, offset, mended) if b.kind is Kind.TYPE_VARIABLE]
+    visible = _visible(analysis, offset, mended)
+    if last.kind == "cast":
+        return [*_elements(), *(Item(f"'{b.name}", b.kind) for b in visible if b.kind is Kind.TYPE_VARIABLE)]
+    at_margin = not before[: local - len(word)].rpartition("\n")[2].strip()
+    declaring = [Item(k, None) for k in _DECLARING] if at_margin else []
+    where = _where(mended) if mended is not None else _Where.EXPRESSION
+    match where:
+        case _Where.NEW:
+            return declaring
+        case _Where.DIMENSION:
+            named = [Item(b.name, b.kind, rank=1) for b in visible if b.kind in (Kind.DIMENSION, Kind.INDEX)]
+            return [*named, Item("min", Kind.BUILTIN), Item("max", Kind.BUILTIN)]
+        case _Where.TYPE:
+            variables = [Item(f"'{b.name}", b.kind, rank=1) for b in visible if b.kind is Kind.TYPE_VARIABLE]
+            return [*variables, *_elements(), *_types(analysis), *(Item(m, Kind.MODULE) for m in analysis.imports)]
+        case _Where.EXPRESSION:
+            own = [_local(b, facts) for b in visible if b.kind not in (Kind.RUN, Kind.SHAPE, Kind.TYPE_VARIABLE, Kind.TYPE)]
+            keywords = [Item(k, None, rank=8) for k in (*_EXPRESSION, *_words_after(tokens))]
+            return _unique([*own, *_values(analysis, offset), *_language(), *keywords, *declaring])
+
+
+def _words_after(tokens: list[Token]) -> Iterator[str]:
+    """Keywords that go on with what is open."""
+    kinds = [t.kind for t in tokens]
+    for word, opened in (("in", "let"), ("val", "let"), ("fun", "let"), ("end", "in"), ("then", "if"), ("else", "then")):
+        if opened in kinds:
+            yield word
+    yield from ("andalso", "orelse", "as", "where")
+
+
+def _unique(items: list[Item]) -> list[Item]:
+    """The first of those with one label: what is bound inside hides what is outside."""
+    return list({item.label: item for item in reversed(items)}.values())[::-1]
+
+
+# ── what is in scope ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def facts_of(analysis: Analysis, mended: Mended) -> Facts | None:
+    """What the checker makes of a declaration that ends at the cursor."""
+    if isinstance(mended.decl, S.Import | S.Sig):
+        return None
+    checked = analysis.check_apart(mended.decl, mended.source)
+    return checked.facts if checked is not None else None
+
+
+def _visible(analysis: Analysis, offset: int, mended: Mended | None) -> list[Binding]:
+    """The bindings inside the declaration that can be named at an offset: of the text so far, and of what last stood there."""
+    found: dict[tuple[bool, str], Binding] = {}
+    chunk, local = analysis.chunk_at(offset)
+    at = shifted(local, chunk.text, chunk.former.text) if chunk.former is not None else local
+    if at is not None:
+        for part in parts(analysis, chunk):
+            found |= part.names.visible(whole(chunk).source, at)
+    if mended is not None:
+        now = names_of(mended.decl).visible(mended.source, mended.hole)
+        found = {**{k: b for k, b in found.items() if b.kind in (Kind.DIMENSION, Kind.SHAPE, Kind.TYPE_VARIABLE)}, **now}
+    return [b for b in found.values() if HOLE not in b.name]
+
+
+def _local(binding: Binding, facts: Facts | None) -> Item:
+    detail = ""
+    if facts is not None:
+        range_ = facts.ranges.get(next((b for b in facts.names.bindings if place(b.span) == place(binding.span)), binding))
+        t = facts.bound.get(place(binding.span))
+        if range_ is not None:
+            detail = f"< {facts.show_extent(range_[1])}"
+        elif t is not None and facts.known(t):
+            detail = facts.show(t)
+    return Item(binding.name, binding.kind, detail or binding.kind.value, rank=1)
+
+
+def _values(analysis: Analysis, offset: int) -> list[Item]:
+    """What the module declares before a place, and what it imports."""
+    out: list[Item] = []
+    for chunk, start in zip(analysis.chunks, analysis.starts, strict=True):
+        if start + len(chunk.text) > offset:
+            break
+        for decl in whole(chunk).decls:
+            for name, _ in binds(decl) if isinstance(decl, S.Fun | S.Val) else ():
+                checked = analysis.table.get((False, name))
+                if checked is not None:
+                    out.append(_declared(checked, name, analysis))
+    return [*out, *(Item(m, Kind.MODULE, "module", rank=3) for m in analysis.imports)]
+
+
+def _declared(checked: Checked, name: str, module: Analysis) -> Item:
+    scheme = checked.schemes.get(name)
+    detail = signature(checked.state, scheme) if scheme is not None else ""
+    return Item(name, Kind.FUNCTION if is_function(checked, name) else Kind.VALUE, detail, 2, module.path)
+
+
+def _types(analysis: Analysis) -> list[Item]:
+    return [Item(name, Kind.TYPE, "type", 2, analysis.path) for is_type, name in analysis.table if is_type]
+
+
+def _elements() -> list[Item]:
+    return [Item(name, Kind.ELEMENT, "element type", 3) for name in sorted(ELEMENTS)]
+
+
+def _language() -> list[Item]:
+    names = (*builtins.NAMES, *builtins.REDUCTIONS, "reduce", "scan")
+    return [Item(n, Kind.BUILTIN, builtin_signature(n).removeprefix(f"{n} : "), 4) for n in dict.fromkeys(names)]
+
+
+def _modules(analysis: Analysis) -> list[Item]:
+    beside: list[str] = []
+    if not analysis.path.startswith("<"):
+        try:
+            beside = [n.removesuffix(SUFFIX) for n in os.listdir(os.path.dirname(analysis.path)) if n.endswith(SUFFIX)]
+        except OSError:
+            beside = []
+    own = os.path.basename(analysis.path).removesuffix(SUFFIX)
+    names = sorted({*beside, *library_modules()} - {own})
+    return [Item(n, Kind.MODULE, "beside this file" if n in beside else "standard library") for n in names if n.isidentifier()]
+
+
+# ── members ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _members(analysis: Analysis, tokens: list[Token], mended: Mended | None, facts: Facts | None) -> list[Item]:
+    """What can stand after a dot: declarations of a module, fields of a record, parts of a tuple."""
+    owner = tokens[-2].text if len(tokens) > 1 else ""
+    module = analysis.imports.get(owner)
+    if module is not None and (mended is None or not _is_bound(mended, owner)):
+        in_type = mended is not None and _where(mended) is _Where.TYPE
+        if in_type:
+            return _types(module)
+        return [_declared(c, name, module) for (is_type, name), c in module.table.items() if not is_type]
+    record = _record(mended) if mended is not None else None
+    t = facts.type_at(record.span) if facts is not None and record is not None else None
+    t = facts.state.prune(t) if facts is not None and t is not None else None
+    if facts is not None and isinstance(t, RecordType):
+        return [Item(name, Kind.FIELD, facts.show(inner), 1) for name, inner in t.fields]
+    if facts is not None and isinstance(t, TupleType):
+        return [Item(str(n), Kind.FIELD, facts.show(inner), 1) for n, inner in enumerate(t.items, 1)]
+    return _all_fields(analysis)
+
+
+def _is_bound(mended: Mended, name: str) -> bool:
+    return (False, name) in names_of(mended.decl).visible(mended.source, mended.hole)
+
+
+def _record(mended: Mended) -> S.Expr | None:
+    found = next((n for n in nodes(mended.decl) if isinstance(n, S.Field) and n.name.text == HOLE), None)
+    return found.record if found is not None else None
+
+
+def _all_fields(analysis: Analysis) -> list[Item]:
+    """The fields of every record type that is declared, where nothing says which one it is."""
+    found: dict[str, Item] = {}
+    for module in (analysis, *analysis.imports.values()):
+        for checked in declarations(module):
+            if isinstance(checked.decl, S.TypeDecl):
+                for record in records(checked.decl.type):
+                    found |= {n.text: Item(n.text, Kind.FIELD, f"of {checked.decl.name.text}", 3) for n, _ in record.fields}
+    return list(found.values())
+
+
+# ── where the hole is ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _where(mended: Mended) -> _Where:
+    for node in nodes(mended.decl):
+        match node:
+            case S.Var(name) | S.Field(_, S.Name(name)) if name == HOLE:
+                return _Where.EXPRESSION
+            case S.DimName(name) if name == HOLE:
+                return _Where.DIMENSION
+            case S.TypeName(parts) if parts[-1].text == HOLE:
+                return _Where.TYPE
+    return _Where.NEW
+
+
+def nodes(decl: S.Decl) -> Iterator[S.Node]:
+    stack: list[object] = [decl]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, tuple):
+            stack += reversed(item)
+        elif isinstance(item, S.Node):
+            yield item
+            stack += [getattr(item, name) for name in reversed(item.__dataclass_fields__) if name not in ("span", "op_span")]
