@@ -59,6 +59,39 @@ IN_EXPRESSIONS = {
     "begin": "an expression with declarations is `let … in … end`",
 }
 
+# Attributes and methods of NumPy's arrays; `{}` is the name of the array.
+ATTRIBUTES = {
+    "shape": "a size is a name in the annotation: `n` of `({} : f32[n])`",
+    "size": "a size is a name in the annotation: `n` of `({} : f32[n])`",
+    "ndim": "a rank is known from the annotation: `{} : f32[n, m]` has 2",
+    "dtype": "an element type is known from the annotation: `{} : f32[n]`",
+    "T": "a transposition is `for i j => {}[j, i]`, or `linalg.transpose {}`",
+    "mT": "a transposition is `for ..b i j => {}[..b, j, i]`, or `linalg.transpose {}`",
+    "t": "a transposition is `for i j => {}[j, i]`, or `linalg.transpose {}`",
+    "transpose": "a transposition is `for i j => {}[j, i]`, or `linalg.transpose {}`",
+    "permute": "dimensions are put in another order by their indices: `for j i => {}[i, j]`",
+    "reshape": "a dimension is split by `{}[(i, j)]`, and several are made one by `for (i, j) => {}[i, j]`",
+    "view": "a dimension is split by `{}[(i, j)]`, and several are made one by `for (i, j) => {}[i, j]`",
+    "flatten": "several dimensions are made one by `for (i, j) => {}[i, j]`",
+    "ravel": "several dimensions are made one by `for (i, j) => {}[i, j]`",
+    "squeeze": "a dimension of size 1 is left out by its index: `for i => {}[i, 0]`",
+    "unsqueeze": "a dimension of size 1 is put in by an index with a bound: `for i, j < 1 => {}[i]`",
+    "sum": "a reduction is written over indices: `sum i => {}[i]`",
+    "mean": "a mean is `(sum i => {}[i]) / cast f32 n`, for `({} : f32[n])`",
+    "max": "a reduction is written over indices: `max i => {}[i]`",
+    "min": "a reduction is written over indices: `min i => {}[i]`",
+    "argmax": "a reduction is written over indices: `argmax i => {}[i]`",
+    "dot": "a sum of products is `sum i => {}[i] * y[i]`; a matrix product is `{} @ y`",
+    "astype": "to convert, write `cast f32 {}`",
+    "float": "to convert, write `cast f32 {}`",
+    "int": "to convert, write `cast i32 {}`",
+    "to": "to convert, write `cast f32 {}`; where it runs is chosen at the call",
+    "length": "a size is a name in the annotation: `n` of `({} : f32[n])`",
+}
+
+# Libraries of Python that people name out of habit.
+LIBRARIES = ("np", "numpy", "jnp", "jax", "torch", "tf", "tensorflow", "F", "math", "cupy", "cp", "scipy", "xp")
+
 # Functions of other languages and of NumPy that are written differently here.
 VALUES = {
     "mean": "a mean is `(sum i => x[i]) / cast f32 n`, for `(x : f32[n])`",

@@ -35,7 +35,7 @@ from axon.types.type import (
 
 _MAX_EXPANSIONS = 200_000  # of aliases in one module
 _ELEMENTS = {e.value: e for e in Element}
-_FOREIGN = {  # what other languages and libraries call element types
+FOREIGN = {  # what other languages and libraries call element types
     "float": "f32", "float32": "f32", "float64": "f64", "double": "f64", "float16": "f16", "half": "f16", "bfloat16": "bf16",
     "int": "i32", "int32": "i32", "int64": "i64", "long": "i64", "int8": "i8", "uint8": "u8", "byte": "u8", "boolean": "bool",
 }  # fmt: skip
@@ -178,8 +178,8 @@ class Annotations(Solver):
         name = t.name[0]
         found = scope.alias(name.text)
         if found is None:
-            if name.text in _FOREIGN:
-                own = _FOREIGN[name.text]
+            if name.text in FOREIGN:
+                own = FOREIGN[name.text]
                 help_ = (Suggestion(f"write `{own}`", (Edit(name.span, own),)),)
                 label = Label(name.span, "not a type of Axon")
                 self.report(Diagnostic("AX0407", f"there is no type `{name.text}` here", (label,), (), help_))

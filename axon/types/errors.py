@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from axon.diagnostics import Diagnostic, Label, Suggestion
+import re
+from collections.abc import Iterator
+
+from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import ANY, FLOAT, INT, NUM, Element
+from axon.grammar.mistakes import ATTRIBUTES
 from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim
 from axon.source import Span
@@ -11,6 +15,7 @@ from axon.types.show import Namer, show_element, show_shape, show_type
 from axon.types.type import ElementVar, Exists, Function, RecordType, Row, Shape, Tensor, TupleType, Type, TypeVar
 from axon.types.unify import Mismatch, State
 
+_ATOM = re.compile(r"[A-Za-z_][\w.]*(\[[^\[\]]*\])?|\d+(\.\d+)?")  # what needs no parentheses as an argument
 _CLASSES = (
     (FLOAT, "a float"),
     (INT, "an integer"),
@@ -57,12 +62,14 @@ def mismatch(state: State, m: Mismatch, left: Type, right: Type, reason: Reason)
     whole = (f"found  {have}", f"needed {need}")
     match m.kind, m.left, m.right:
         case "element", (Element() | ElementVar()) as a, (Element() | ElementVar()) as b:
-            return _elements(state, namer, a, b, label, sides, whole)
+            return _elements(state, namer, a, b, reason, whole)
         case "class", a, b:
-            return _classes(state, namer, a, b, label, sides)
+            return _classes(state, a, b, reason)
         case "rank", tuple() as a, tuple() as b:
             first, second = _rank(state, namer, a), _rank(state, namer, b)
-            return Diagnostic("AX0203", f"the ranks differ: {first}, {second}", (label, *sides), whole)
+            shown = [f"[{text}]" if (text := show_shape(namer, s)) else "a scalar" for s in (a, b)]
+            labels = _labels(reason, *shown) if isinstance(left, Tensor) else (label, *sides)
+            return Diagnostic("AX0203", f"the ranks differ: {first}, {second}", labels, whole)
         case "record", RecordType(f1), RecordType(f2):
             return _records({n for n, _ in f1}, {n for n, _ in f2}, label, sides, whole)
         case "infinite", _, _:
@@ -79,33 +86,60 @@ def mismatch(state: State, m: Mismatch, left: Type, right: Type, reason: Reason)
     return Diagnostic("AX0204", f"{first} cannot be used as {second}", (label, *sides), whole)
 
 
+def _labels(reason: Reason, first: str, second: str) -> tuple[Label, ...]:
+    """The place of a mismatch and its two sides, each with what it has; one label for one place."""
+    out = [Label(reason.span, reason.text)]
+    for side, has in zip(reason.sides, (first, second), strict=False):
+        text = side.text.replace("{}", has) if "{}" in side.text else f"this is {has}"
+        text = text.replace(" has a scalar", " is a scalar")
+        same = next((n for n, label in enumerate(out) if label.span == side.span), None)
+        if same is None:
+            out.append(Label(side.span, text))
+        else:
+            out[same] = Label(side.span, f"{out[same].text}: {text}" if ": " not in out[same].text else f"{out[same].text}; {text}")
+    return tuple(out)
+
+
 def _is_type(t: object) -> bool:
     return isinstance(t, (Tensor, Function, TupleType, RecordType, Exists, TypeVar))
 
 
 def _elements(
-    state: State, namer: Namer, a: Element | ElementVar, b: Element | ElementVar, label: Label, sides: tuple[Label, ...],
-    whole: tuple[str, ...],
-) -> Diagnostic:  # fmt: skip
+    state: State, namer: Namer, a: Element | ElementVar, b: Element | ElementVar, reason: Reason, whole: tuple[str, ...]
+) -> Diagnostic:
     first, second = show_element(namer, a), show_element(namer, b)
-    if len(sides) == 2:  # the sides were worded before the variables had names
-        sides = (Label(sides[0].span, f"this is {first}"), Label(sides[1].span, f"this is {second}"))
+    labels = _labels(reason, first, second)
     rigid = next((e for e in (a, b) if isinstance(e, ElementVar)), None)
     if rigid is not None:
         name = namer.variable(rigid.symbol, "a")
         other = second if a is rigid else first
-        return Diagnostic(
-            "AX0211",
-            f"`{name}` stands for any element type, but here it would have to be {other}",
-            (label, *sides),
-            whole,
-            (Suggestion(f"write `{other}` instead of `{name}`, or `cast` the value"),),
-        )
-    help_ = Suggestion(f"there is no silent conversion: write `cast {second} …` or `cast {first} …`")
-    return Diagnostic("AX0201", f"the element types differ: {first} and {second}", (label, *sides), (), (help_,))
+        help_ = Suggestion(f"write `{other}` instead of `{name}`, or `cast` the value")
+        message = f"`{name}` stands for any element type, but here it would have to be {other}"
+        return Diagnostic("AX0211", message, labels, whole, (help_,))
+    helps = [*_casts(reason, a, b), Suggestion(f"there is no silent conversion: write `cast {second} …` or `cast {first} …`")]
+    return Diagnostic("AX0201", f"the element types differ: {first} and {second}", labels, (), tuple(helps))
 
 
-def _classes(state: State, namer: Namer, a: object, b: object, label: Label, sides: tuple[Label, ...]) -> Diagnostic:
+def _casts(reason: Reason, first: Element | ElementVar, second: Element | ElementVar) -> Iterator[Suggestion]:
+    """A `cast` of one of two operands: an integer becomes a float, a narrow number a wide one."""
+    if len(reason.sides) != 2 or not isinstance(first, Element) or not isinstance(second, Element):
+        return
+    sides = [(reason.sides[0].span, first, second), (reason.sides[1].span, second, first)]
+    order = sorted(sides, key=lambda s: (s[1].is_float, s[1].bits))
+    for span, _, other in order[:1] if first.is_float != second.is_float else order:  # nobody cuts floats to meet an integer
+        text = span.text if _ATOM.fullmatch(span.text) else f"({span.text})"
+        yield Suggestion(f"there is no silent conversion: write `cast {other.value} {text}`", (_casting(span, other.value, text),))
+
+
+def _casting(span: Span, element: str, text: str) -> Edit:
+    """A cast in the place of an operand, in parentheses after the name of a function."""
+    before = span.file.text[: span.start].rstrip()
+    alone = not before or not (before[-1].isalnum() or before[-1] in "_])") or before.endswith(("then", "else", " in"))
+    cast = f"cast {element} {text}"
+    return Edit(span, cast if alone else f"({cast})")
+
+
+def _classes(state: State, a: object, b: object, reason: Reason) -> Diagnostic:
     def words(x: object) -> tuple[str, frozenset[Element]]:
         if isinstance(x, frozenset):
             return class_name(x), x
@@ -115,16 +149,25 @@ def _classes(state: State, namer: Namer, a: object, b: object, label: Label, sid
         return "something else", ANY
 
     (first, one), (second, other) = words(a), words(b)
+    labels = _labels(reason, first, second) if not isinstance(b, frozenset) else (Label(reason.span, reason.text),)
+    sides = [s.span for s in reason.sides] if len(reason.sides) == 2 else [reason.span, reason.span]
     if isinstance(b, Element) or (isinstance(a, frozenset) and not isinstance(b, frozenset)):
         (first, one), (second, other) = (second, other), (first, one)
-    helps: tuple[Suggestion, ...] = ()
+        sides.reverse()
+    helps: list[Suggestion] = []
+    text = sides[0].text if _ATOM.fullmatch(sides[0].text) else f"({sides[0].text})"
     if one <= INT and other <= FLOAT:
-        helps = (Suggestion("write `cast f32 …` to make a float of an integer, or a literal such as `1` with a point: `1.0`"),)
+        if re.fullmatch(r"-?\d+", sides[0].text):
+            helps.append(Suggestion(f"write it with a point: `{sides[0].text}.0`", (Edit(sides[0], f"{sides[0].text}.0"),)))
+        element = next(iter(other)).value if len(other) == 1 else "f32"
+        helps.append(Suggestion(f"write `cast {element} {text}`", (_casting(sides[0], element, text),)))
+        helps.append(Suggestion("write `cast f32 …` to make a float of an integer, or a literal with a point: `1.0`"))
     elif one <= FLOAT and other <= INT:
-        helps = (Suggestion("write `cast i32 …` to truncate a float to an integer"),)
+        helps.append(Suggestion(f"write `cast i32 {text}`", (_casting(sides[0], "i32", text),)))
+        helps.append(Suggestion("write `cast i32 …` to truncate a float to an integer"))
     elif one == frozenset({Element.BOOL}):
-        helps = (Suggestion("write `cast i32 …` to count true as 1 and false as 0"),)
-    return Diagnostic("AX0202", f"{first} cannot be used where {second} is needed", (label, *sides), (), helps)
+        helps.append(Suggestion("write `cast i32 …` to count true as 1 and false as 0"))
+    return Diagnostic("AX0202", f"{first} cannot be used where {second} is needed", labels, (), tuple(helps))
 
 
 def _rank(state: State, namer: Namer, shape: Shape) -> str:
@@ -156,10 +199,16 @@ def no_field(state: State, record: Type, name: str, span: Span) -> Diagnostic:
         helps = (Suggestion(f"did you mean `.{near}`?"),) if near else ()
         has = "it has " + ", ".join(f"`{n}`" for n in names)
         return Diagnostic("AX0207", f"this record has no field `{name}`", (Label(span, "no such field"),), (has,), helps)
-    text = show_type(Namer(state), record)
-    return Diagnostic(
-        "AX0207", f"{sort_of(state, record)} has no field `{name}`", (Label(span, "not a record"),), (f"its type is {text}",)
-    )
+    text = show_type(Namer(state, classes=True), record)
+    message, label = f"{sort_of(state, record)} has no field `{name}`", Label(span, "not a record")
+    return Diagnostic("AX0207", message, (label,), (f"its type is {text}",), attribute(name, span))
+
+
+def attribute(name: str, span: Span) -> tuple[Suggestion, ...]:
+    """What Axon has for an attribute or method of NumPy's arrays; `span` is that of its name."""
+    found = re.search(r"([A-Za-z_]\w*)\.$", span.file.text[: span.start])
+    meant = ATTRIBUTES.get(name)
+    return (Suggestion(meant.replace("{}", found[1] if found else "x")),) if meant else ()
 
 
 def no_position(state: State, value: Type, position: int, span: Span) -> Diagnostic:
@@ -176,7 +225,7 @@ def unknown_record(what: str, span: Span) -> Diagnostic:
         "AX0209",
         f"nothing in this declaration says what {what} is taken from",
         (Label(span, "its type is not known by the end of the declaration"),),
-        suggestions=(Suggestion("annotate the parameter with its record or tuple type"),),
+        suggestions=attribute(what.strip("`."), span) or (Suggestion("annotate the parameter with its record or tuple type"),),
     )
 
 
@@ -244,10 +293,13 @@ def cannot_index(state: State, t: Type, span: Span) -> Diagnostic:
 
 
 def bad_subscript(state: State, t: Type, span: Span) -> Diagnostic:
-    text = show_type(Namer(state), t)
+    text = show_type(Namer(state, classes=True), t)
     t = state.prune(t)
     helps: tuple[Suggestion, ...] = ()
-    if isinstance(t, Tensor) and state.shape(t.shape):
+    if isinstance(t, TupleType):
+        names = ", ".join("ijkl"[: len(t.items)])
+        helps = (Suggestion(f"take the tuple apart: `let val ({names}) = … in x[{names}] end`"),)
+    elif isinstance(t, Tensor) and state.shape(t.shape):
         helps = (Suggestion("to gather with a tensor of indices, name its index: `for i => x[ids[i]]`"),)
     elif isinstance(t, Tensor):
         helps = (Suggestion("write `cast i32 …` if it is meant to be an index"),)
@@ -274,13 +326,27 @@ def subscript_count(state: State, shape: Shape, count: int, span: Span, name: st
     )
 
 
-def matmul_rank(state: State, shape: Shape, span: Span, side: str) -> Diagnostic:
+def matmul_rank(state: State, shape: Shape, span: Span, side: str, other: Shape, spans: tuple[Span, Span]) -> Diagnostic:
     text = show_shape(Namer(state), shape)
     helps: tuple[Suggestion, ...] = ()
-    if len(state.shape(shape)) == 1:
+    if len(state.shape(shape)) == 1 == len(state.shape(other)):
+        names = [s.text if _ATOM.fullmatch(s.text) else f"({s.text})" for s in spans]
+        dot = f"sum i => {names[0]}[i] * {names[1]}[i]"
+        helps = (Suggestion(f"for two vectors, write the sum: `{dot}`", (Edit(spans[0].to(spans[1]), f"({dot})"),)),)
+    elif len(state.shape(shape)) == 1:
         helps = (Suggestion("for a vector, write the sum: `for i => sum k => a[i, k] * v[k]`"),)
     found = f"its shape is [{text}]" if text else "it is a scalar"
     return Diagnostic("AX0219", "both sides of `@` need rank 2 or more", (Label(span, f"the {side} side: {found}"),), (), helps)
+
+
+def batch_of_one_side(state: State, batch: Shape, at: Span, spans: tuple[Span, Span]) -> Diagnostic:
+    """A matrix times a batch of matrices."""
+    shown = show_shape(Namer(state), batch)
+    text = "`@` needs the same batch dimensions on both sides, or a matrix on its right"
+    labels = (Label(at, text), Label(spans[0], "a matrix"), Label(spans[1], f"a batch of matrices, [{shown}]"))
+    message = f"the right side of `@` has batch dimensions [{shown}], the left side has none"
+    help_ = Suggestion("name the indices: `for b i j => sum k => x[i, k] * w[b, k, j]`")
+    return Diagnostic("AX0203", message, labels, (), (help_,))
 
 
 def splits(state: State, left: Shape, right: Shape, reason: Reason) -> Diagnostic:

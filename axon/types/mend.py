@@ -21,7 +21,7 @@ from axon.types.type import Row
 _LETTERS = "ijklmnpq"
 _MAX_RANK = 4
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
-_SIMPLE = re.compile(r"[A-Za-z_][\w.]*(\[[^\[\]]*\])?|\(.*\)")
+_SIMPLE = re.compile(r"[A-Za-z_][\w.]*(\[[^\[\]]*\])?|\d[\w.]*|\(.*\)|\[\|.*\|\]")
 
 
 def mends(reasons: Iterable[Reason], trail: Trail) -> tuple[Suggestion, ...]:
@@ -76,7 +76,7 @@ def _product(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterat
         yield Suggestion(f"transpose `{_short(right.span)}`: `{_short(left.span)} @ {b[0]}`", b[1])
     if a is not None:
         yield Suggestion(f"transpose `{_short(left.span)}`: `{a[0]} @ {_short(right.span)}`", a[1])
-    swap = (Edit(left.span, _operand(right.span)), Edit(right.span, _operand(left.span)))
+    swap = (Edit(left.span, operand(right.span)), Edit(right.span, operand(left.span)))
     yield Suggestion(f"swap the operands: `{_short(right.span)} @ {_short(left.span)}`", swap)
 
 
@@ -102,7 +102,7 @@ def _transposed(e: T.Expr, trail: Trail) -> tuple[str, tuple[Edit, ...], str] | 
     if isinstance(e, T.For) or shape is None or sum(not isinstance(i, Row) for i in shape) < 2:
         return None
     source = e.span.file
-    text = f"linalg.transpose {_operand(e.span)}"
+    text = f"linalg.transpose {operand(e.span)}"
     edits: tuple[Edit, ...] = (Edit(e.span, text if _applied_alone(e.span) else f"({text})"),)
     if not re.search(r"^import linalg\b", source.text, re.MULTILINE):
         edits = (Edit(Span(source, 0, 0), "import linalg\n"), *edits)
@@ -155,7 +155,7 @@ def _letters(span: Span, count: int) -> tuple[str, ...] | None:
 
 
 def _indexed(e: T.Expr, letters: tuple[str, ...]) -> str:
-    return f"{_operand(e.span)}[{', '.join(letters)}]"
+    return f"{operand(e.span)}[{', '.join(letters)}]"
 
 
 # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -191,8 +191,8 @@ def swapped(spans: tuple[Span, ...], here: int, name: str) -> Iterator[Suggestio
         moved = [n for n in range(count) if order[n] != n]
         if here not in moved or not all(named[n] for n in moved):
             continue
-        edits = tuple(Edit(spans[n], _operand(spans[o])) for n, o in enumerate(order) if n != o)
-        shown = " ".join(_operand(spans[o]) for o in order)
+        edits = tuple(Edit(spans[n], operand(spans[o])) for n, o in enumerate(order) if n != o)
+        shown = " ".join(operand(spans[o]) for o in order)
         yield Suggestion(f"swap the arguments: `{name} {shown}`" if len(edits) == 2 else f"reorder: `{name} {shown}`", edits)
 
 
@@ -255,7 +255,7 @@ def _result(e: T.For, reason: Reason) -> Iterator[Suggestion]:
 # ── text ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _operand(span: Span) -> str:
+def operand(span: Span) -> str:
     """The text of an expression, in parentheses if it needs them as an argument."""
     text = span.text
     return text if _SIMPLE.fullmatch(text) and _balanced(text) else f"({text})"

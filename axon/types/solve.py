@@ -208,7 +208,7 @@ class Solver(Elaborator):
         left, right = self.state.shape(c.left), self.state.shape(c.right)
         for shape, span, side in ((left, c.spans[0], "left"), (right, c.spans[1], "right")):
             if len(shape) < 2 and not any(isinstance(i, Row) for i in shape):
-                self.report(errors.matmul_rank(self.state, shape, span, side))
+                self.report(errors.matmul_rank(self.state, shape, span, side, left if shape is right else right, c.spans))
                 return True
         ends = [s[-2:] for s in (left, right) if len(s) >= 2 and not any(isinstance(i, Row) for i in s[-2:])]
         if len(ends) < 2:
@@ -230,6 +230,9 @@ class Solver(Elaborator):
         sides = (Side(c.spans[0], "the left side has {} columns"), Side(c.spans[1], "the right side has {} rows"))
         text = "`@` needs as many rows on its right as columns on its left"
         self.equal(k, rows, Reason(c.reason.span, text, sides))
+        if right[:-2] and not left[:-2]:
+            self.report(errors.batch_of_one_side(self.state, right[:-2], c.reason.span, c.spans))
+            return
         if right[:-2] and left[:-2] != right[:-2]:
             text = "`@` needs the same batch dimensions on both sides, or a matrix on its right"
             sides = (Side(c.spans[0], "the left side has a batch of {}"), Side(c.spans[1], "the right side has a batch of {}"))
@@ -241,7 +244,7 @@ class Solver(Elaborator):
         left, right = self.state.shape(c.left), self.state.shape(c.right)
         for shape, span, side in ((left, c.spans[0], "left"), (right, c.spans[1], "right")):
             if any(isinstance(i, Row) and i.symbol in self.state.rigid for i in shape[-2:]):  # it may be empty
-                self.report(errors.matmul_rank(self.state, shape, span, side))
+                self.report(errors.matmul_rank(self.state, shape, span, side, left if shape is right else right, c.spans))
                 return
             if len(shape) < 2 or any(isinstance(i, Row) for i in shape[-2:]):
                 ends = (self.state.row(), self.state.dim(""), self.state.dim(""))
@@ -250,7 +253,7 @@ class Solver(Elaborator):
         left, right = self.state.shape(c.left), self.state.shape(c.right)
         for shape, span, side in ((left, c.spans[0], "left"), (right, c.spans[1], "right")):
             if len(shape) < 2 or any(isinstance(i, Row) for i in shape[-2:]):
-                self.report(errors.matmul_rank(self.state, shape, span, side))
+                self.report(errors.matmul_rank(self.state, shape, span, side, left if shape is right else right, c.spans))
                 return
         if not self._product(c):
             self._finish_product(c, left, right)

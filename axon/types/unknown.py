@@ -3,21 +3,35 @@ that is not named, or a word of another language."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from axon import builtins
 from axon.diagnostics import Diagnostic, Edit, Suggestion
 from axon.element import Element
-from axon.grammar.mistakes import IN_EXPRESSIONS, LOGICAL, VALUES
+from axon.grammar.mistakes import IN_EXPRESSIONS, LIBRARIES, LOGICAL, VALUES
 from axon.resolve import ModuleName, Scope, unknown
 from axon.source import Span
 
 
 def unknown_value(name: str, span: Span, scope: Scope, library: list[str]) -> Diagnostic:
     """AX0401; `library` are the modules of the standard library that declare the name."""
-    note = f"a dimension is a value where an annotation names it: `(x : f32[{name}])`" if len(name) == 1 else ""
+    note = f"a dimension is a value where an annotation names it: `(x : f32[{name}])`" if _like_a_size(name, span) else ""
     found = unknown("value", name, span, scope.names(), note=note)
     return replace(found, suggestions=(*found.suggestions, *_known_elsewhere(name, span, scope, library)))
+
+
+def _like_a_size(name: str, span: Span) -> bool:
+    """Whether a name stands where a size would: after `<`, a cast or a division."""
+    before = span.file.text[: span.start].rstrip("( \n")
+    return len(name) == 1 and name.isalpha() and re.search(r"(<|[*/%]|\bcast\s+['\w]+)$", before) is not None
+
+
+def _inside_brackets(span: Span) -> bool:
+    """Whether a name is a whole subscript."""
+    before, after = span.file.text[: span.start].rstrip(), span.file.text[span.end :].lstrip()
+    opened = max("([{", key=before.rfind)  # the last bracket before it
+    return opened == "[" and before.endswith(("[", ",")) and after.startswith(("]", ","))
 
 
 def _known_elsewhere(name: str, span: Span, scope: Scope, library: list[str]) -> tuple[Suggestion, ...]:
@@ -32,6 +46,13 @@ def _known_elsewhere(name: str, span: Span, scope: Scope, library: list[str]) ->
     if name in LOGICAL:
         return (Suggestion(f"write `{LOGICAL[name]}`", (Edit(span, LOGICAL[name]),)),)
     if any(name == e.value for e in Element):
-        return (Suggestion(f"to convert, write `cast {name} x`"),)
+        return (Suggestion(f"to convert, write `cast {name} …`", (Edit(span, f"cast {name}"),)),)
+    if name in LIBRARIES:
+        member = re.match(r"\.([A-Za-z_]\w*)", span.file.text[span.end :])
+        if member is not None and member[1] in builtins.NAMES:
+            return (Suggestion(f"`{member[1]}` is part of the language: write `{member[1]}`"),)
+        return (Suggestion("`exp`, `sqrt` and their like are part of the language, and its library is `nn` and `linalg`"),)
+    if _inside_brackets(span):
+        return (Suggestion(f"an index is bound before its use: `for {name} => …`, `sum {name} => …`"),)
     meant = VALUES.get(name) or IN_EXPRESSIONS.get(name)
     return (Suggestion(meant),) if meant else ()
