@@ -31,6 +31,7 @@ FACES = {
         "importer",
     ),
     *("stub", "page", "html", "watch"),
+    *("server", "features"),  # of axon.lsp
 }
 
 # A module (a pattern) and the modules of Axon that it may import besides its own package. The first row that fits counts.
@@ -50,6 +51,8 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.core", VOCABULARY | {"shapes.dimension", "shapes.contract"}),
     ("axon.core_*", VOCABULARY | {"core", "core_print", "shapes.dimension", "shapes.contract", "shapes.relation"}),
     ("axon.interpret*", VOCABULARY | {"core", "core_*", "shapes.dimension", "shapes.contract", "shapes.relation"}),
+    ("axon.libraries", {"element"}),
+    ("axon.backend.arrays", VOCABULARY | {"core", "libraries"}),
     ("axon.backend*", VOCABULARY | {"core", "core_print", "core_walk", "shapes.dimension", "shapes.contract", "shapes.relation"}),
     # Generalization is where the two stages of inference meet; the rest of `types` is blind to sizes.
     ("axon.types.generalize", VOCABULARY | {"syntax", "typed", "resolve", "shapes.*"}),
@@ -57,7 +60,11 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.resolve", VOCABULARY | {"syntax", "types.type", *DIMENSIONS}),
     ("axon.typed", VOCABULARY | {"types.type", *DIMENSIONS}),
     ("axon.lower*", VOCABULARY | {"core", "typed", "builtins", "checker", "types.type", "types.unify", "shapes.*"}),
-    ("axon.values", VOCABULARY | {"core", "types.type", "lower*"}),
+    (
+        "axon.editor*",
+        VOCABULARY | {"syntax", "typed", "resolve", "builtins", "checker", "loader", "grammar.*", "types.*", *DIMENSIONS},
+    ),
+    ("axon.values", VOCABULARY | {"core", "libraries", "types.type", "lower*"}),
     ("axon.broken", VOCABULARY | {"shapes.contract", "shapes.dimension", "shapes.relation"}),
     ("axon.show_value", VOCABULARY),
     ("axon.arguments", VOCABULARY),
@@ -67,11 +74,13 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
 ONLY = {
     "sympy": [],
     "lark": ["axon.grammar.*"],
-    "rich": ["axon.render", "axon.cli"],
+    "rich": ["axon.render", "axon.cli", "axon.backend.progress"],
     "numba": ["axon.backend.*"],
-    "cuda": ["axon.backend.*"],
+    "cuda": ["axon.backend.*", "axon.libraries"],
     "torch": [],
     "argparse": ["axon.cli"],
+    "pygls": ["axon.lsp.*"],
+    "lsprotocol": ["axon.lsp.*"],
 }
 
 # Text is never evaluated, except kernels and the guards of contracts, which Axon has written and which hold nothing of a user's.
