@@ -1,0 +1,66 @@
+"""The ten architectures check as they stand, and their signatures are goldens."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from goldens import compare, run_axon
+
+from axon import syntax as S
+from axon.grammar.parse import parse
+from axon.source import SourceFile
+
+MODELS = Path(__file__).parents[2] / "examples" / "models"
+PROGRAMS = sorted(MODELS.glob("*.axon"))
+each = pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
+
+
+@each
+def test_signatures(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = run_axon(["sig", str(program)], capsys)
+    assert code == 0, out
+    assert "…" not in out
+    compare(Path(__file__).parent / "signatures" / f"{program.stem}.sig", out)
+
+
+@each
+def test_signatures_can_be_pasted(program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, printed = run_axon(["sig", str(program)], capsys)
+    copy = tmp_path / program.name
+    copy.write_text(f"{program.read_text(encoding='utf-8')}\n{printed}", encoding="utf-8")
+    assert run_axon(["sig", str(copy)], capsys) == (0, printed)
+
+
+@each
+def test_layout(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = run_axon(["fmt", "--check", str(program)], capsys)
+    assert code == 0, out
+
+
+@each
+def test_only_parameters_have_types(program: Path) -> None:
+    """No ascription, no coercion, no stated result, no `sig`, no stated fact: all else is inferred."""
+    parsed, problems = parse(SourceFile(program.name, program.read_text(encoding="utf-8")))
+    assert not problems
+    seen: list[object] = list(parsed.decls)
+    while seen:
+        match seen.pop():
+            case S.Ascribe() | S.Coerce() | S.Sig() as found:
+                pytest.fail(f"{found.span}")
+            case S.Fun() as fun:
+                assert fun.result is None, fun.name
+                assert not fun.where, fun.name
+                seen.append(fun.body)
+            case S.Node() as node:
+                seen += [getattr(node, f.name) for f in fields(node)]
+            case tuple() as items:
+                seen += items
+
+
+def test_the_page_lists_every_model() -> None:
+    page = (MODELS / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\]\((\w+)\.axon\)", page)) == {p.stem for p in PROGRAMS}
+    assert len(PROGRAMS) == 10
