@@ -12,14 +12,16 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from axon import compiler
+from axon import compiler, libraries
 from axon.diagnostics import AxonError, Diagnostic, Label, ShapeError, Suggestion
 from axon.nearest import nearest
 from axon.source import Span
 
 if TYPE_CHECKING:
     from axon import core
+    from axon.backend.arrays import Quick
     from axon.backend.runtime import Executable
+    from axon.backend.variants import Variants
     from axon.checker import CheckedModule
     from axon.names import Symbol
     from axon.types.type import Scheme, Type
@@ -55,7 +57,8 @@ class Session:
         self.checked = checked
         self._lock = Lock()  # held while a specialization is made, so that it is made once
         self._programs: dict[tuple[Any, ...], core.Program] = {}
-        self._executables: dict[tuple[Any, ...], Executable] = {}
+        self._executables: dict[int, Executable] = {}
+        self._quick: dict[tuple[Any, ...], Quick] = {}
         self._callees: dict[str, Callee] = {}
 
     def callee(self, name: str) -> Callee:
@@ -73,22 +76,28 @@ class Session:
         target: str | None = None,
         *,
         numbers: bool = True,
+        out: Any = None,
     ) -> Any:
         """The result as a Python value; scalars as Python numbers, or with `numbers=False` as arrays of rank 0.
 
-        Without a target it is computed where the arguments are: on the GPU if they are PyTorch tensors there.
+        Without a target it is computed where the arguments are: on the GPU if arrays of a GPU library lie there. With `out`, the
+        result is written there.
         """
         from axon import values
 
         check_target(callee, target)
         explicit = check_sizes(callee, sizes)
         given = arguments(callee, args, kwargs or {})
-        if target == "cuda" or (target is None and any(x.is_cuda for value in given for x in values.tensors(value))):
-            return self._launch(callee, explicit, given)
+        if target == "cuda" or (target is None and any(map(libraries.on_gpu, given))):
+            return self._launch(callee, explicit, given, out, numbers)
         program, inputs, _ = self._bound(callee, explicit, given)
         run = compiler.simulate if target == "simulate" else compiler.run
+        room = values.room(callee.name, program.result, out)
         with _in_call(callee):
             results = run(program, inputs, explicit)
+        if room is not None:
+            values.fill(callee.name, room, results)
+            return out
         return values.assemble(program.result, list(map(values.number if numbers else values.array, results)))
 
     def program(self, callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) -> core.Program:
@@ -100,31 +109,51 @@ class Session:
         program, _, bound = self._bound(callee, check_sizes(callee, sizes), arguments(callee, (), kwargs))
         return program, bound
 
-    def _launch(self, callee: Callee, explicit: list[int], given: list[Any]) -> Any:
-        """The result as PyTorch tensors, which may still be computed when this returns."""
+    def _launch(self, callee: Callee, explicit: list[int], given: list[Any], out: Any, numbers: bool) -> Any:
+        """The result on a GPU, which may still be computed when this returns; of NumPy arrays, computed and copied back."""
         from axon import values
 
-        program, _, _ = self._bound(callee, explicit, list(map(values.stand_in, given)))
+        program, matched, bound = self._bound(callee, explicit, list(map(values.stand_in, given)))
         flat = values.flatten(program.params, given)
-        device = next((x.device for x in values.tensors(tuple(given)) if x.is_cuda), None)
-        for path, value in flat.values():
-            if not any(x.device == device for x in values.tensors(value)):
-                compiler.require_gpu()
-                raise _elsewhere(callee, path, value, device)
-        if device is None:
-            compiler.require_gpu()
-            raise wrong(callee, "AX0505", f"`{callee.name}` takes no tensors that could say on which GPU to run")
+        raw = [flat[i] for i in range(len(flat))]
+        room = values.room(callee.name, program.result, out)
+        compiler.require_gpu()
         with _in_call(callee):
-            executable = self._executable(program, device)
-            results = compiler.launch(executable, [flat[i][1] for i in range(len(flat))], explicit)
-        return values.assemble(program.result, results)
-
-    def _executable(self, program: core.Program, device: Any) -> Executable:
-        key = (id(program), device)  # specializations live as long as the session
+            call = compiler.prepare(self._executable(program), raw, matched, bound, room)
+            results = compiler.launch(call, [value for _, value in raw], room)
+        if out is None and not any(map(libraries.on_gpu, given)):
+            return values.assemble(program.result, list(map(values.number if numbers else values.array, results)))
+        made = out if out is not None else values.assemble(program.result, results)
         with self._lock:
-            if key not in self._executables:
-                self._executables[key] = compiler.executable(program)
-            return self._executables[key]
+            key = (callee.name, *explicit)
+            if key not in self._quick:
+                self._quick[key] = compiler.quick([p.name for p in callee.parameters])
+            self._quick[key].learn(given, out, call, program.params, program.result)
+        return made
+
+    def quick(self, callee: Callee, sizes: Sequence[int]) -> Quick | None:
+        """The calls of a function that were seen before, on a GPU."""
+        return self._quick.get((callee.name, *sizes))
+
+    def variants(self, callee: Callee) -> Variants:
+        """The GPU kernels that were made for a function."""
+        return compiler.variants([(p, self._executables.get(id(p))) for key, p in self._programs.items() if key[0] == callee.name])
+
+    def warmup(self, callee: Callee, sizes: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Make the GPU kernels for arguments like these."""
+        from axon import values
+        from axon.arguments import described
+
+        given = [values.stand_in(described(value)) for value in arguments(callee, args, kwargs)]
+        program, _, bound = self._bound(callee, check_sizes(callee, sizes), given)
+        with _in_call(callee):
+            compiler.warm(self._executable(program), bound)
+
+    def _executable(self, program: core.Program) -> Executable:
+        with self._lock:
+            if id(program) not in self._executables:  # specializations live as long as the session
+                self._executables[id(program)] = compiler.executable(program)
+            return self._executables[id(program)]
 
     def _bound(self, callee: Callee, explicit: list[int], given: list[Any]) -> tuple[core.Program, list[Any], dict[Symbol, int]]:
         """The specialization for these arguments, its inputs, and its dimensions: the contract holds."""
@@ -249,16 +278,6 @@ def wrong(
     place = span or callee.span
     labels = (Label(place, "not given" if span else ""),) if place else ()
     return AxonError((Diagnostic(code, message, labels, (*notes, callee.signature), help),))
-
-
-def _elsewhere(callee: Callee, path: str, value: Any, device: Any) -> AxonError:
-    """An argument that does not lie on the GPU where the others do."""
-    from axon import values
-
-    where = f" on {device}" if device is not None else " on a GPU"
-    found = next((f"one on {x.device}" for x in values.tensors(value)), values.describe(value))
-    help = Suggestion('move it there with torch.as_tensor(…, device="cuda"), or run with target="cpu" or "simulate"')
-    return wrong(callee, "AX0505", f"`{path}` must be a PyTorch tensor{where} to run on `cuda`, not {found}", help=(help,))
 
 
 @contextmanager

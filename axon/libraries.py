@@ -7,9 +7,10 @@ asking costs a dictionary's look-up. Strides are in elements, as in core; a devi
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from axon.element import Element
@@ -30,11 +31,19 @@ class Memory:
 class Library(Protocol):
     """What Axon asks of an array library. All arrays are its own, and on a GPU, except in `device`."""
 
-    name: str
-    writable: bool  # whether results can be written into an array of the caller's (`out=`)
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def writable(self) -> bool:
+        """Whether results can be written into an array of the caller's (`out=`)."""
+
+    @property
+    def full(self) -> tuple[type[BaseException], ...]:
+        """What it raises when a GPU has no room."""
 
     def device(self, x: Any) -> int | None:
-        """The GPU on which an array lies; None on the host."""
+        """The GPU on which an array lies; None on the host. Raises TypeError for what is no array that can be used."""
 
     def element(self, x: Any) -> Element | None:
         """Its element type; None if Axon has none for it."""
@@ -42,22 +51,28 @@ class Library(Protocol):
     def shape(self, x: Any) -> Shape: ...
 
     def memory(self, x: Any, stream: int) -> Memory:
-        """Where it lies, once the work that makes it is ordered before what is put on `stream` next."""
+        """Where it lies, once its making is ordered before what is next put on `stream`. Raises TypeError as `device`."""
 
-    def empty(self, shape: Shape, element: Element, device: int) -> Any:
-        """Room for a result, contiguous. Raises MemoryError where there is none, TypeError for an element type that it lacks."""
+    def address(self, x: Any, stream: int) -> int:
+        """The address of `memory` alone."""
 
-    def copy(self, x: Any) -> Any:
-        """A copy, ordered on the current stream."""
+    def key(self, x: Any) -> Hashable:
+        """All of an array that decides how it is used: element type, shape, strides, alignment, GPU."""
 
-    def assign(self, x: Any, value: Any) -> None:
-        """Write an array of this library into another, ordered on the current stream."""
+    def maker(self, shape: Shape, element: Element, device: int) -> Callable[[], Any]:
+        """What makes room for a result, contiguous, on the current stream. Raises TypeError for an element type that it lacks."""
 
-    def stream(self, device: int) -> int:
+    def stream(self, device: int, /) -> int:
         """The handle of the current stream of a GPU."""
 
+    def current(self, device: int) -> bool:
+        """Whether a GPU is this thread's current one, for the library and the driver."""
+
     def on(self, device: int) -> AbstractContextManager[Any]:
-        """Makes a GPU current meanwhile."""
+        """Makes a GPU the library's current one meanwhile."""
+
+    def capturing(self) -> bool | None:
+        """Whether someone records the current stream; None if the library does not know."""
 
     def finish(self, results: list[Any], used: list[Any], stream: int, device: int) -> list[Any]:
         """The results as the caller gets them, after the work that writes them was put on `stream`; `used` are what it reads."""
@@ -82,9 +97,12 @@ class Torch:
         self.device_type = device_type
         self.dtypes = {element: getattr(self.torch, name) for element, name in _TORCH.items() if hasattr(self.torch, name)}
         self.elements = {dtype: element for element, dtype in self.dtypes.items()}
-        self.devices: dict[int, Any] = {}
-        raw = getattr(self.torch._C, "_cuda_getCurrentRawStream", None)  # what Triton's launcher asks too: 0.1 µs for 1
-        self.stream: Callable[[int], int] = raw or self._stream
+        self.full = (self.torch.OutOfMemoryError,)
+        # What is asked at every call is asked below PyTorch's Python layer, as Triton's launcher does: 0.1 µs each instead of 1.
+        below = self.torch._C
+        self.stream: Callable[[int], int] = getattr(below, "_cuda_getCurrentRawStream", None) or self._stream
+        self._current: Callable[[], int] = getattr(below, "_cuda_getDevice", self.torch.cuda.current_device)
+        self._capturing: Callable[[], bool] = getattr(below, "_cuda_isCurrentStreamCapturing", lambda: False)
 
     def device(self, x: Any) -> int | None:
         return (x.device.index or 0) if x.device.type == self.device_type else None
@@ -102,33 +120,29 @@ class Torch:
             raise TypeError("a tensor with PyTorch's negative bit; pass x.resolve_neg()")
         return Memory(x.data_ptr(), tuple(x.shape), tuple(x.stride()))
 
-    def place(self, device: int) -> Any:
-        if device not in self.devices:
-            self.devices[device] = self.torch.device(self.device_type, device)
-        return self.devices[device]
+    def address(self, x: Any, stream: int) -> int:
+        return int(x.data_ptr())
 
-    def empty(self, shape: Shape, element: Element, device: int) -> Any:
+    def key(self, x: Any) -> Hashable:
+        return (x.dtype, x.shape, x.stride(), x.get_device(), x.data_ptr() & 15)
+
+    def maker(self, shape: Shape, element: Element, device: int) -> Callable[[], Any]:
         if element not in self.dtypes:
             raise TypeError(f"this PyTorch has no {element.value}")
-        try:
-            return self.torch.empty(shape, dtype=self.dtypes[element], device=self.place(device))
-        except self.torch.OutOfMemoryError as error:
-            raise MemoryError(str(error)) from None
-
-    def copy(self, x: Any) -> Any:
-        return x.detach().clone(memory_format=self.torch.contiguous_format)
-
-    def assign(self, x: Any, value: Any) -> None:
-        x.copy_(value)
+        return partial(self.torch.empty, shape, dtype=self.dtypes[element], device=self.torch.device(self.device_type, device))
 
     def _stream(self, device: int) -> int:
         return int(self.torch.cuda.current_stream(device).cuda_stream)
 
+    def current(self, device: int) -> bool:
+        return self._current() == device
+
     def on(self, device: int) -> AbstractContextManager[Any]:
-        if self.device_type != "cuda" or self.torch.cuda.current_device() == device:
-            return nullcontext()
         current: AbstractContextManager[Any] = self.torch.cuda.device(device)
         return current
+
+    def capturing(self) -> bool | None:
+        return self._capturing()
 
     def finish(self, results: list[Any], used: list[Any], stream: int, device: int) -> list[Any]:
         return results
@@ -146,6 +160,12 @@ class _Strided:
     def shape(self, x: Any) -> Shape:
         return tuple(x.shape)
 
+    def current(self, device: int) -> bool:
+        return False  # nobody asked the driver
+
+    def capturing(self) -> bool | None:
+        return None
+
     def finish(self, results: list[Any], used: list[Any], stream: int, device: int) -> list[Any]:
         return results
 
@@ -155,6 +175,7 @@ class CuPy(_Strided):
 
     def __init__(self) -> None:
         self.cupy = sys.modules["cupy"]
+        self.full = (self.cupy.cuda.memory.OutOfMemoryError,)
 
     def device(self, x: Any) -> int | None:
         return int(x.device.id)
@@ -162,18 +183,15 @@ class CuPy(_Strided):
     def memory(self, x: Any, stream: int) -> Memory:
         return Memory(x.data.ptr, tuple(x.shape), tuple(s // x.dtype.itemsize for s in x.strides))
 
-    def empty(self, shape: Shape, element: Element, device: int) -> Any:
-        with self.on(device):
-            try:
-                return self.cupy.empty(shape, element.dtype)
-            except self.cupy.cuda.memory.OutOfMemoryError as error:
-                raise MemoryError(str(error)) from None
+    def address(self, x: Any, stream: int) -> int:
+        return int(x.data.ptr)
 
-    def copy(self, x: Any) -> Any:
-        return x.copy(order="C")
+    def key(self, x: Any) -> Hashable:
+        return (x.dtype, x.shape, x.strides, x.device.id, x.data.ptr & 15)
 
-    def assign(self, x: Any, value: Any) -> None:
-        x[...] = value
+    def maker(self, shape: Shape, element: Element, device: int) -> Callable[[], Any]:
+        self.cupy.dtype(element.dtype)  # raises TypeError for one that it lacks
+        return partial(self.cupy.empty, shape, element.dtype)
 
     def stream(self, device: int) -> int:
         return int(self.cupy.cuda.get_current_stream(device).ptr)
@@ -190,28 +208,22 @@ class Numba(_Strided):
 
     def __init__(self) -> None:
         self.cuda = sys.modules["numba.cuda"]
+        self.full = (self.cuda.cudadrv.driver.CudaAPIError,)
 
     def device(self, x: Any) -> int | None:
         return int(x.gpu_data.context.device.id) if x.gpu_data is not None else int(self.cuda.get_current_device().id)
 
     def memory(self, x: Any, stream: int) -> Memory:
-        pointer = x.__cuda_array_interface__["data"][0]
-        return Memory(pointer, tuple(x.shape), tuple(s // x.dtype.itemsize for s in x.strides))
+        return Memory(self.address(x, stream), tuple(x.shape), tuple(s // x.dtype.itemsize for s in x.strides))
 
-    def empty(self, shape: Shape, element: Element, device: int) -> Any:
-        with self.on(device):
-            try:
-                return self.cuda.device_array(shape, element.dtype)
-            except self.cuda.cudadrv.driver.CudaAPIError as error:
-                raise MemoryError(str(error)) from None
+    def address(self, x: Any, stream: int) -> int:
+        return int(x.__cuda_array_interface__["data"][0])
 
-    def copy(self, x: Any) -> Any:
-        made = self.empty(tuple(x.shape), _required(x.dtype), self.device(x) or 0)
-        made.copy_to_device(x)
-        return made
+    def key(self, x: Any) -> Hashable:
+        return (x.dtype, x.shape, x.strides, self.device(x), self.address(x, 0) & 15)
 
-    def assign(self, x: Any, value: Any) -> None:
-        x.copy_to_device(value)
+    def maker(self, shape: Shape, element: Element, device: int) -> Callable[[], Any]:
+        return partial(self.cuda.device_array, shape, element.dtype)
 
     def stream(self, device: int) -> int:
         return 0
@@ -227,16 +239,17 @@ class Numba(_Strided):
 class Jax:
     """JAX, whose arrays are written once and order their work themselves.
 
-    It has no current stream. What another library does is ordered by DLPack: exporting an array makes a stream wait until it is made,
-    importing one waits for what is on a stream that JAX names. Axon works on that stream. A result is room that JAX made, imported
-    again once the kernels that fill it are on the stream. Arguments are held until those kernels have run, since JAX
-    would otherwise give their memory to others at once.
+    It has no current stream. What another library does is ordered by DLPack: exporting an array makes a stream wait until it is
+    made, importing one waits for what is on a stream that JAX names. Axon works on that stream. A result is room that JAX made,
+    imported again once the kernels that fill it are on the stream. Arguments are held until those kernels have run, since JAX would
+    otherwise give their memory to others at once.
     """
 
     name, writable = "jax", False
 
     def __init__(self) -> None:
         self.jax = sys.modules["jax"]
+        self.full = (self.jax.errors.JaxRuntimeError,)
         self.held: list[tuple[Any, Any]] = []  # an event, and what must live until it has passed
 
     def device(self, x: Any) -> int | None:
@@ -263,28 +276,29 @@ class Jax:
     def _device(self, device: int) -> Any:
         return next(d for d in self.jax.local_devices() if d.local_hardware_id == device and d.platform in ("gpu", "cuda"))
 
-    def empty(self, shape: Shape, element: Element, device: int) -> Any:
-        with self.on(device):
-            try:
-                made = self.jax.numpy.empty(shape, element.dtype)
-            except self.jax.errors.JaxRuntimeError as error:
-                raise MemoryError(str(error)) from None
-        if made.dtype != element.dtype:
+    def address(self, x: Any, stream: int) -> int:
+        return self.memory(x, stream).pointer
+
+    def key(self, x: Any) -> Hashable:
+        return (x.dtype, x.shape, x.sharding)
+
+    def maker(self, shape: Shape, element: Element, device: int) -> Callable[[], Any]:
+        if self.jax.dtypes.canonicalize_dtype(element.dtype) != element.dtype:
             raise TypeError(f'JAX has no {element.value} here; jax.config.update("jax_enable_x64", True) gives it')
-        return made
-
-    def copy(self, x: Any) -> Any:
-        return self.jax.numpy.array(x, copy=True)
-
-    def assign(self, x: Any, value: Any) -> None:
-        raise TypeError("a JAX array cannot be written")
+        return partial(self.jax.numpy.empty, shape, element.dtype, device=self._device(device))
 
     def stream(self, device: int) -> int:
         return int(self._device(device).get_stream_for_external_ready_events())
 
+    def current(self, device: int) -> bool:
+        return False
+
     def on(self, device: int) -> AbstractContextManager[Any]:
         current: AbstractContextManager[Any] = self.jax.default_device(self._device(device))
         return current
+
+    def capturing(self) -> bool | None:
+        return None
 
     def finish(self, results: list[Any], used: list[Any], stream: int, device: int) -> list[Any]:
         from cuda.bindings import driver
@@ -393,9 +407,3 @@ def _element_of(dtype: Any) -> Element | None:
     if not _elements:
         _elements.update((element.dtype, element) for element in Element)
     return _elements.get(dtype)
-
-
-def _required(dtype: Any) -> Element:
-    element = _element_of(dtype)
-    assert element is not None, "results have Axon's element types"
-    return element

@@ -13,6 +13,8 @@ from axon.loader import FileLoader
 from axon.nearest import nearest
 
 if TYPE_CHECKING:
+    from axon.backend.arrays import Quick
+    from axon.backend.variants import Variants
     from axon.checker import CheckedModule
 
 
@@ -55,22 +57,23 @@ class Module:
     `m["lambda"]` is for names that Python cannot write as an attribute.
     """
 
-    __slots__ = ("__weakref__", "_path", "_session")
-
     def __init__(self, checked: CheckedModule, path: str) -> None:
         self._path = path
         self._session = Session(checked)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in Module.__slots__:
+        if name.startswith("__") or name in ("_path", "_session"):
             raise AttributeError(name)
         try:
-            return self[name]
+            value = self[name]
         except KeyError:
             near = nearest(name, self)
             hint = f"; did you mean {near!r}?" if near else ""
             # An object of None: Python would otherwise look for a hint of its own, and print two.
             raise AttributeError(f"{self!r} declares no {name!r}{hint}", name=name, obj=None) from None
+        if isinstance(value, Function):
+            self.__dict__[name] = value  # the next `m.f` costs what any attribute costs
+        return value
 
     def __getitem__(self, name: str) -> Any:
         callee = self._session.callee(name)
@@ -85,21 +88,27 @@ class Module:
     def __repr__(self) -> str:
         return f"<axon module {self._path}>"
 
+    def _repr_html_(self) -> str:
+        from axon.html import signatures
+
+        return signatures(self._session.checked.signatures, f"module {self._path}")
+
 
 class Function:
     """A declaration that is called with NumPy arrays, numbers, tuples and dicts, by position or by the parameters' names.
 
     `f[8, 4](x)` gives dimension parameters. A call raises ShapeError where a size or a rank breaks the contract, and AxonError
-    for other arguments that do not fit. `target` is where it runs: "cpu"; "simulate", its GPU kernels on the CPU; "cuda", on
-    PyTorch tensors of one GPU. By default it runs where the arguments are.
+    for other arguments that do not fit. `target` is where it runs: "cpu"; "simulate", its GPU kernels on the CPU; "cuda", on one
+    GPU. By default it runs where the arguments are. `out` is an array (or a structure of them, like the result's) to write into.
     """
 
-    __slots__ = ("__weakref__", "_callee", "_session", "_sizes")
+    __slots__ = ("__weakref__", "_callee", "_quick", "_session", "_sizes")
 
     def __init__(self, session: Session, callee: Callee, sizes: tuple[int, ...] = ()) -> None:
         self._session = session
         self._callee = callee
         self._sizes = sizes
+        self._quick: Quick | None = None  # calls of arguments that were seen before, on a GPU
 
     @property
     def signature(self) -> str:
@@ -113,9 +122,34 @@ class Function:
         given = check_sizes(self._callee, sizes if isinstance(sizes, tuple) else (sizes,))
         return Function(self._session, self._callee, tuple(given))
 
-    def __call__(self, *args: Any, target: str | None = None, **kwargs: Any) -> Any:
-        return self._session.call(self._callee, self._sizes, args, kwargs, target)
+    def __call__(self, *args: Any, target: str | None = None, out: Any = None, **kwargs: Any) -> Any:
+        quick = self._quick
+        if quick is not None and (target is None or target == "cuda"):
+            result = quick(args, kwargs, out)
+            if result is not quick:  # which stands for arguments that were not seen before
+                return result
+        result = self._session.call(self._callee, self._sizes, args, kwargs, target, out=out)
+        self._quick = self._session.quick(self._callee, self._sizes)
+        return result
+
+    @property
+    def variants(self) -> Variants:
+        """The GPU kernels made so far, and how many there can be; printed, a table."""
+        return self._session.variants(self._callee)
+
+    def warmup(self, *args: Any, **kwargs: Any) -> Variants:
+        """Make the GPU kernels for arguments like these, and map them for exactly these sizes. Runs nothing, and needs no GPU.
+
+        An argument is an array, or the text of a type with sizes, such as "bf16[4096, 4096]".
+        """
+        self._session.warmup(self._callee, self._sizes, args, kwargs)
+        return self.variants
 
     def __repr__(self) -> str:
         sizes = f" at {{{', '.join(map(str, self._sizes))}}}" if self._sizes else ""
         return f"<axon function{sizes} {self.signature.removeprefix('sig ')}>"
+
+    def _repr_html_(self) -> str:
+        from axon.html import signatures
+
+        return signatures({self._callee.name: self.signature.removeprefix(f"sig {self._callee.name} : ")})

@@ -7,14 +7,13 @@ one that the signature wants, else that of other arguments that share its type v
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from axon import core
+from axon import core, libraries
 from axon.diagnostics import AxonError, Diagnostic, Label, ShapeError, Suggestion
 from axon.element import FLOAT, INT, Element, of_dtype
 from axon.names import Symbol
@@ -228,33 +227,16 @@ def weak_array(value: Any) -> Array | None:
     return array if array.dtype.kind in "bf" or array.dtype == np.int64 else None
 
 
-# ── tensors of PyTorch, which is never imported here: where there is a tensor, it is loaded ─────────────────────────────────
-
-
-def tensors(value: Any) -> Iterator[Any]:
-    """The PyTorch tensors in an argument."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return
-    if isinstance(value, tuple | Mapping):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from tensors(item)
-    elif isinstance(value, torch.Tensor):
-        yield value
-
-
 def stand_in(value: Any) -> Any:
-    """The argument with every PyTorch tensor replaced by an array of its element type and shape, which takes no memory."""
+    """The argument with every array of a GPU library replaced by one of its element type and shape, which takes no memory."""
     if isinstance(value, tuple):
         return tuple(map(stand_in, value))
     if isinstance(value, Mapping):
         return {name: stand_in(item) for name, item in value.items()}
-    if next(tensors(value), None) is None:  # a tensor has no truth value
-        return value
-    name = str(value.dtype).rpartition(".")[2]
-    element = next((e for e in Element if e.dtype.name == name), None)
-    # Of a type that Axon lacks, the tensor itself stands: matching names it.
-    return value if element is None else np.broadcast_to(np.zeros((), element.dtype), tuple(value.shape))
+    library = libraries.of(value)
+    element = library.element(value) if library is not None else None
+    # Of a type that Axon lacks, the array itself stands: matching names it.
+    return value if library is None or element is None else np.broadcast_to(np.zeros((), element.dtype), library.shape(value))
 
 
 def viewed(array: Array, element: t.ElementType | None) -> Array:
@@ -369,6 +351,49 @@ def assemble(structure: core.Structure, results: Sequence[Any]) -> Any:
             return tuple(assemble(item, results) for item in items)
         case core.RecordOf(fields=fields):
             return {name: assemble(item, results) for name, item in fields}
+
+
+def room(function: str, structure: core.Structure, out: Any) -> list[tuple[str, Any]] | None:
+    """What a caller gives for results to be written into: an array for each result, with its path; None if nothing is given."""
+    if out is None:
+        return None
+    found: dict[int, tuple[str, Any]] = {}
+
+    def walk(path: str, structure: core.Structure, value: Any) -> None:
+        match structure:
+            case core.Leaf(position=position):
+                found[position] = (path, value)
+            case core.TupleOf(items=items):
+                if not isinstance(value, tuple) or len(value) != len(items):
+                    raise _bad_room(function, f"`{path}` must be a tuple of {len(items)}, like the result, not {describe(value)}")
+                for i, (item, part) in enumerate(zip(items, value, strict=True), 1):
+                    walk(f"{path}.{i}", item, part)
+            case core.RecordOf(fields=fields):
+                names = [name for name, _ in fields]
+                if not isinstance(value, Mapping) or set(value) != set(names):
+                    raise _bad_room(function, f"`{path}` must be a dict with the keys {listed(names)}, like the result")
+                for name, item in fields:
+                    walk(f"{path}.{name}", item, value[name])
+
+    walk("out", structure, out)
+    return [found[i] for i in range(len(found))]
+
+
+def fill(function: str, room: list[tuple[str, Any]], results: Sequence[Any]) -> None:
+    """Write results into NumPy arrays of the same element types and shapes."""
+    for (path, target), result in zip(room, results, strict=True):
+        made = np.asarray(result)
+        if not isinstance(target, np.ndarray):
+            raise _bad_room(function, f"`{path}` must be a NumPy array, as the arguments are, not {describe(target)}")
+        if target.shape != made.shape or target.dtype != made.dtype or not target.flags.writeable:
+            what = f"a writable array of {made.dtype} with shape {made.shape}"
+            raise _bad_room(function, f"`{path}` must be {what}, not {describe(target)}")
+    for (_, target), result in zip(room, results, strict=True):
+        target[...] = np.asarray(result)
+
+
+def _bad_room(function: str, message: str) -> AxonError:
+    return AxonError((Diagnostic("AX0505", f"{message}, in a call of `{function}`"),))
 
 
 def array(result: Any) -> Array:

@@ -1,64 +1,549 @@
-"""Calls with PyTorch tensors: described where they lie, results allocated beside them, launched on their current stream.
+"""Calls with arrays of a GPU library, or of NumPy: described where they lie, results made by that library, launched on its stream.
 
-Nothing here imports the library: where there is a tensor, it is loaded.
+Note [Quick calls]
+    Everything that a call's arguments decide (contract, specialization, variants, descriptors) depends on their element types,
+    shapes, strides, alignment and GPU alone. `Quick` keeps a `Call` for each of those that it saw, and finds it again without
+    asking anything else: what is left is to make room for results, to write addresses, and to launch.
+
+Results are fresh arrays, without gradient history. NumPy's arrays are copied to the GPU and back, and such a call waits for its
+result.
 """
 
 from __future__ import annotations
 
+import struct
 import sys
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping as MappingOf
 from typing import Any
 
-from axon.backend.memory import Tensor
-from axon.backend.needs import gpu
-from axon.backend.runtime import Executable
-from axon.backend.unsupported import Unsupported
-from axon.element import Element
+import numpy as np
 
-_TORCH = {
-    Element.F64: "float64", Element.F32: "float32", Element.F16: "float16", Element.BF16: "bfloat16", Element.I64: "int64",
-    Element.I32: "int32", Element.I8: "int8", Element.U8: "uint8", Element.BOOL: "bool", Element.F8E4M3: "float8_e4m3fn",
-    Element.F8E5M2: "float8_e5m2",
+from axon import libraries
+from axon.backend.driver import OutOfDeviceMemory, driver
+from axon.backend.launches import Replay
+from axon.backend.memory import Tensor, contiguous
+from axon.backend.needs import gpu
+from axon.backend.runtime import Bound, Executable
+from axon.backend.unsupported import Unsupported
+from axon.core import Leaf, Param, RecordOf, Structure, TupleOf, Value
+from axon.diagnostics import AxonError, Diagnostic, Suggestion
+from axon.element import Element
+from axon.libraries import Library
+from axon.names import Symbol
+
+KEPT_CALLS = 512  # of one function
+KEPT_GRAPHS = 16  # of the process: each holds the memory between its kernels
+ALIGNMENT = 256  # bytes, of what a library's allocator gives at least
+STREAMS = 4  # on which one call is kept as a graph
+
+Given = Sequence[tuple[str, Any]]
+
+
+def prepare(
+    executable: Executable, given: Given, matched: Sequence[Any], sizes: MappingOf[Symbol, int], room: Given | None
+) -> Call | HostCall:
+    """A call of a program, with its kernels built and loaded.
+
+    `given` are the arguments in the order of the program's inputs, each with its path; `matched` NumPy arrays of their element
+    types and shapes, which hold the values of those on the host; `room` arrays for the results. Raises AxonError for arrays that
+    lie in different places, `Unsupported` for what has no kernel, `Missing` for another kind of GPU, `DeviceError` where the
+    driver refuses.
+    """
+    first: tuple[str, Library, int] | None = None
+    for path, x in (*given, *(room or ())):
+        library = libraries.of(x)
+        device = None if library is None else _device(library, path, x)
+        if library is not None and device is None:
+            message = f"`{path}` must lie on a GPU to run on `cuda`, and is {_described(x)}"
+            raise _wrong(message, 'move it there, or run with target="cpu"')
+        if library is not None and device is not None:
+            first = first or (path, library, device)
+            if (library, device) != first[1:]:
+                raise _wrong(f"`{path}` must be {_place(*first[1:])}, as `{first[0]}` is, not {_described(x)}")
+    if first is None:
+        return HostCall(executable, matched, sizes, room)
+    path, library, device = first
+    for (name, x), host in zip(given, matched, strict=True):
+        if libraries.of(x) is None and np.ndim(host):
+            helps = "move it there first: nothing is copied to a GPU in silence, unless all arguments are NumPy arrays"
+            raise _wrong(f"`{name}` must be {_place(library, device)}, as `{path}` is, not {_described(x)}", helps)
+    gpu(device, executable.target)
+    return Call(executable, library, device, given, matched, sizes, room)
+
+
+class Call:
+    """A program at one choice of element types, shapes, strides and alignments on one GPU. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        executable: Executable,
+        library: Library,
+        device: int,
+        given: Given,
+        matched: Sequence[Any],
+        sizes: MappingOf[Symbol, int],
+        room: Given | None,
+    ) -> None:
+        self.library, self.device, self.driver = library, device, driver()
+        program = executable.program
+        inputs = {v.symbol: number for number, v in enumerate(program.inputs)}
+        values = {v.symbol: v for v in executable.values}
+        stream = library.stream(device)
+        tensors: dict[Symbol, Tensor] = {}
+        self.arrays: list[int] = []  # which inputs are arrays
+        self.careful = False
+        self.extents: list[tuple[int, int]] = []  # what each of them touches, from its address on
+        scalars: dict[Symbol, Any] = {}
+        for number, (value, (path, x), host) in enumerate(zip(program.inputs, given, matched, strict=True)):
+            if libraries.of(x) is None:
+                scalars[value.symbol] = host
+                continue
+            tensors[value.symbol] = tensor = _tensor(library, path, x, value.element, stream)
+            self.arrays.append(number)
+            self.extents.append(_extent(tensor))
+            # A view with PyTorch's negative bit has gaps between its elements.
+            self.careful |= library.name == "torch" and bool(tensor.strides) and tensor.strides[-1] != 1
+        self.written: list[tuple[int, int]] = []
+        self.makers: list[Callable[[], Any]] = []
+        for number, symbol in enumerate(program.block.results):
+            if symbol in tensors or symbol in scalars:
+                raise Unsupported("a result that is an argument, or another result")  # lowering makes a copy of it
+            value = values[symbol]
+            shape = tuple(d.evaluate(sizes) for d in value.shape)
+            if room is None:
+                self.makers.append(_maker(library, shape, value.element, device))
+                tensors[symbol] = contiguous(ALIGNMENT, shape, value.element)
+            else:
+                _check_room(library, room[number], value, shape)
+                tensors[symbol] = _tensor(library, *room[number], value.element, stream)
+            self.written.append(_extent(tensors[symbol]))
+        self.bound: Bound = executable.bind(tensors, sizes, device, tuple(scalars))
+        self.context = self.driver.context(device)
+        self.room = self.bound.room
+        self.make_room = _maker(library, (self.room,), Element.U8, device)
+        self.scalars = [
+            (inputs[s], _packer(values[s].element), at, values[s].element.bits // 8) for s, at in self.bound.scalars.items()
+        ]
+        self.several = len(self.bound.kernels) > 1
+        self.replays: dict[int, tuple[Replay, int]] = {}  # by stream, with the address of the room
+        self.calls = 0
+        self.apart: list[int] = []  # addresses that were found not to overlap
+
+    def __call__(self, inputs: Sequence[Any], outs: list[Any] | None) -> list[Any]:
+        """The results for arrays like those that it was made for, in the order of the program's inputs; the first, slow way."""
+        stream = self.library.stream(self.device)
+        arrays = set(self.arrays)
+        leaves = [self.library.address(x, stream) if n in arrays else x for n, x in enumerate(inputs)]
+        return self.run(leaves, inputs, outs)
+
+    def run(self, leaves: list[Any], inputs: Sequence[Any], outs: list[Any] | None) -> list[Any]:
+        """As a call; `leaves` are the addresses of arrays, and numbers."""
+        library = self.library
+        try:
+            if library.current(self.device):
+                return self._run(library.stream(self.device), leaves, inputs, outs)
+            with library.on(self.device), self.driver.entered(self.context):
+                return self._run(library.stream(self.device), leaves, inputs, outs)
+        except library.full as error:
+            raise OutOfDeviceMemory(f"{library.name}", str(error)) from None
+
+    def _run(self, stream: int, leaves: list[Any], inputs: Sequence[Any], outs: list[Any] | None) -> list[Any]:
+        library = self.library
+        results = [make() for make in self.makers] if outs is None else outs
+        addresses = leaves if not self.scalars else [leaves[n] for n in self.arrays]
+        for result in results:
+            addresses.append(library.address(result, stream))
+        if outs is not None and addresses != self.apart:
+            self._check_apart(addresses)
+        replay = self._replay(stream) if self.several else None
+        if replay is not None:
+            graph, place = replay
+            addresses += (place, 0)
+            if self.scalars:
+                self._fill(leaves, place, stream)
+            graph(addresses, stream)
+        else:
+            space = self.make_room() if self.room else None  # let go below: the library's allocator knows the stream that uses it
+            place = library.address(space, stream) if space is not None else 0
+            addresses += (place, stream)
+            if self.scalars:
+                self._fill(leaves, place, stream)
+            self.bound.launches(addresses)
+        if not library.writable:
+            return library.finish(results, list(inputs), stream, self.device)
+        return results
+
+    def _replay(self, stream: int) -> tuple[Replay, int] | None:
+        """The kernels as a graph, from the second call on; None while someone records the stream. See Note [Replays]."""
+        known = self.library.capturing()
+        if self.driver.capturing(stream) if known is None else known:
+            return None
+        found = self.replays.get(stream)
+        if found is None:
+            self.calls += 1
+            if self.calls < 2 or len(self.replays) >= STREAMS:
+                return None
+            space = self.make_room() if self.room else None
+            place = self.library.address(space, stream) if space is not None else 0
+            bound = self.bound
+            found = Replay(self.driver, bound.kernels, bound.launches.count, self.context, space), place
+            self.replays[stream] = found
+            _keep(self, stream)
+        return found
+
+    def _fill(self, leaves: list[Any], place: int, stream: int) -> None:
+        cuda = self.driver
+        for number, pack, offset, size in self.scalars:
+            bits = pack(leaves[number])
+            at = place + offset
+            if size == 8:
+                cuda.check("cuMemsetD32Async", cuda.fill32(at + 4, bits >> 32, 1, stream))
+            fill = {1: cuda.fill8, 2: cuda.fill16}.get(size, cuda.fill32)
+            cuda.check("cuMemsetAsync", fill(at, bits & 0xFFFFFFFF, 1, stream))
+
+    def _check_apart(self, addresses: list[int]) -> None:
+        """Kernels read arguments while they write results, so these must not share memory."""
+        inputs = [(a + low, a + high) for a, (low, high) in zip(addresses, self.extents, strict=False)]
+        written = addresses[len(self.extents) :]
+        outs = [(a + low, a + high) for a, (low, high) in zip(written, self.written, strict=True)]
+        for number, (low, high) in enumerate(outs):
+            for other_low, other_high in (*inputs, *outs[:number]):
+                if low < other_high and other_low < high:
+                    raise _wrong("`out` shares memory with an argument, or with another result", "give an array of its own")
+        self.apart = list(addresses)
+
+
+class HostCall:
+    """A program on NumPy arrays: copied to the first GPU, computed there, and copied back."""
+
+    def __init__(self, executable: Executable, matched: Sequence[Any], sizes: MappingOf[Symbol, int], room: Given | None) -> None:
+        gpu(0, executable.target)
+        self.executable, self.sizes = executable, sizes
+        self.host = [np.ascontiguousarray(x).reshape(np.shape(x)) for x in matched]
+        values = {v.symbol: v for v in executable.values}
+        self.results = [values[s] for s in executable.program.block.results]
+        for value, target in zip(self.results, room or (), strict=False):
+            _check_room(None, target, value, tuple(d.evaluate(sizes) for d in value.shape))
+
+    def __call__(self, inputs: Sequence[Any], outs: list[Any] | None) -> list[Any]:
+        cuda = driver()
+        with cuda.entered(cuda.context(0)):
+            return self._run(outs)
+
+    def _run(self, outs: list[Any] | None) -> list[Any]:
+        cuda, program = driver(), self.executable.program
+        held: list[int] = []
+        try:
+            tensors: dict[Symbol, Tensor] = {}
+            for value, x in zip(program.inputs, self.host, strict=True):
+                held.append(cuda.allocate(x.nbytes))
+                cuda.upload(held[-1], x.ctypes.data, x.nbytes)
+                tensors[value.symbol] = contiguous(held[-1], x.shape, value.element)
+            made: list[Any] = []
+            for value in self.results:
+                made.append(np.empty(tuple(d.evaluate(self.sizes) for d in value.shape), value.element.dtype))
+                if value.symbol not in tensors:
+                    held.append(cuda.allocate(made[-1].nbytes))
+                    tensors[value.symbol] = contiguous(held[-1], made[-1].shape, value.element)
+            bound = self.executable.bind(tensors, self.sizes, 0)
+            held.append(cuda.allocate(bound.room))
+            bound.launches([*(t.pointer for t in tensors.values()), held[-1], 0])
+            for value, x in zip(self.results, made, strict=True):
+                cuda.download(x.ctypes.data, tensors[value.symbol].pointer, x.nbytes)
+        finally:
+            for pointer in held:
+                cuda.free(pointer)
+        if outs is None:
+            return made
+        for target, x in zip(outs, made, strict=True):
+            target[...] = x
+        return outs
+
+
+# ── quick calls ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Quick:
+    """The calls of one function, found by what their arguments are. See Note [Quick calls]."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        self.calls: dict[tuple[Any, ...], tuple[Call, list[int] | None, list[int] | None, Structure]] = {}
+        torch = sys.modules.get("torch")
+        self.tensors: frozenset[type] = frozenset((torch.Tensor, torch.nn.Parameter)) if torch is not None else frozenset()
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+        """The result, or this object itself for arguments that it has not seen."""
+        key: list[Any] = []
+        leaves: list[Any] = []
+        try:
+            if kwargs:
+                args = self._positional(args, kwargs)
+            bits = self._read(args, key, leaves)
+            count = len(leaves)
+            if out is not None:
+                key.append("out")
+                bits |= self._read((out,), key, leaves)
+            if bits & 15:
+                key.append(tuple([leaf & 15 for leaf in leaves if type(leaf) is int]))
+            call, order, outs, structure = self.calls[tuple(key)]
+        except (KeyError, TypeError):
+            return self
+        return self._call(call, order, outs, structure, args, out, leaves[:count] if out is not None else leaves)
+
+    def _call(
+        self,
+        call: Call,
+        order: list[int] | None,
+        outs: list[int] | None,
+        structure: Structure,
+        args: tuple[Any, ...],
+        out: Any,
+        leaves: list[Any],
+    ) -> Any:
+        arrays: Sequence[Any] = args
+        if order is not None:
+            flat = list(_leaves(args))
+            arrays, leaves = [flat[n] for n in order], [leaves[n] for n in order]
+        if call.careful and any(x.is_neg() for x in arrays if type(x) in self.tensors):
+            return self
+        room = None
+        if out is not None:
+            flat = list(_leaves(out))
+            room = [flat[n] for n in outs] if outs is not None else flat
+        if call.library.name != "torch":
+            stream = call.library.stream(call.device)
+            leaves = [call.library.address(x, stream) if libraries.of(x) else x for x in leaves]
+        try:
+            results = call.run(leaves, arrays, room)
+        except (OverflowError, struct.error):  # a number that its element type cannot hold: the slow way says so
+            return self
+        if out is not None:
+            return out
+        return results[0] if type(structure) is Leaf else _assembled(structure, results)
+
+    def _read(self, values: Any, key: list[Any], leaves: list[Any]) -> int:
+        """Append what decides a call to `key`, and addresses, numbers or arrays to `leaves`; the addresses' bits, or-ed."""
+        bits = 0
+        tensors = self.tensors
+        for x in values:
+            kind = type(x)
+            if kind in tensors:
+                key.append(x.dtype)
+                key.append(x.shape)
+                key.append(x.stride())
+                key.append(x.get_device())
+                address = x.data_ptr()
+                leaves.append(address)
+                bits |= address
+            elif kind is float or kind is int or kind is bool:
+                key.append(kind)
+                leaves.append(x)
+            elif kind is tuple:
+                key.append(len(x))
+                bits |= self._read(x, key, leaves)
+            elif kind is dict:
+                key.append(tuple(x))
+                bits |= self._read(x.values(), key, leaves)
+            else:
+                library = libraries.of(x)
+                if library is None:
+                    raise TypeError(kind)
+                key.append(library.key(x))
+                leaves.append(x)
+        return bits
+
+    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        rest = self.names[len(args) :]
+        if len(rest) != len(kwargs):
+            raise KeyError
+        return (*args, *[kwargs[name] for name in rest])
+
+    def learn(self, given: Sequence[Any], out: Any, call: Call | HostCall, params: tuple[Param, ...], result: Structure) -> None:
+        """Keep a call for arguments like these."""
+        if not isinstance(call, Call):
+            return
+        key: list[Any] = []
+        leaves: list[Any] = []
+        try:
+            bits = self._read(given, key, leaves)
+            if out is not None:
+                key.append("out")
+                bits |= self._read((out,), key, leaves)
+        except TypeError:
+            return
+        if bits & 15:
+            key.append(tuple([leaf & 15 for leaf in leaves if type(leaf) is int]))
+        # In the order of the walk each leaf has a number; the program's inputs, and the results, are in the order of structures.
+        counted = [_counted(x, counter) for counter in [iter(range(len(leaves)))] for x in given]
+        order = [n for p, x in zip(params, counted, strict=True) for n in _flat(p.structure, x)]
+        positions = [n for p in params for n in _positions(p.structure)]
+        arranged = [n for _, n in sorted(zip(positions, order, strict=True))]
+        outs = None
+        if out is not None:
+            places = _flat(result, _counted(out, iter(range(len(leaves)))))
+            outs = [n for _, n in sorted(zip(_positions(result), places, strict=True))]
+        plain = arranged == list(range(len(arranged))) and not any(isinstance(x, tuple | dict) for x in given)
+        if len(self.calls) >= KEPT_CALLS:
+            self.calls.pop(next(iter(self.calls)))
+        self.calls[tuple(key)] = (call, None if plain else arranged, outs, result)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """The leaves of an argument in the order in which `Quick` reads them."""
+    if type(value) is tuple or type(value) is dict:
+        for item in value.values() if type(value) is dict else value:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+def _counted(value: Any, numbers: Iterator[int]) -> Any:
+    """An argument with each leaf replaced by its number."""
+    if isinstance(value, tuple):
+        return tuple(_counted(item, numbers) for item in value)
+    if isinstance(value, dict):
+        return {name: _counted(item, numbers) for name, item in value.items()}
+    return next(numbers)
+
+
+def _flat(structure: Structure, value: Any) -> list[Any]:
+    match structure:
+        case Leaf():
+            return [value]
+        case TupleOf(items=items):
+            return [leaf for item, part in zip(items, value, strict=True) for leaf in _flat(item, part)]
+        case RecordOf(fields=fields):
+            return [leaf for name, item in fields for leaf in _flat(item, value[name])]
+
+
+def _positions(structure: Structure) -> list[int]:
+    match structure:
+        case Leaf(position=position):
+            return [position]
+        case TupleOf(items=items):
+            return [n for item in items for n in _positions(item)]
+        case RecordOf(fields=fields):
+            return [n for _, item in fields for n in _positions(item)]
+
+
+def _assembled(structure: Structure, results: Sequence[Any]) -> Any:
+    match structure:
+        case Leaf(position=position):
+            return results[position]
+        case TupleOf(items=items):
+            return tuple([_assembled(item, results) for item in items])
+        case RecordOf(fields=fields):
+            return {name: _assembled(item, results) for name, item in fields}
+
+
+# ── what is kept, and what is asked of arrays ───────────────────────────────────────────────────────────────────────────
+
+_graphs: OrderedDict[tuple[int, int], Call] = OrderedDict()
+
+
+def _keep(call: Call, stream: int) -> None:
+    """Note a new graph; the oldest one, and its memory, goes when there are too many."""
+    _graphs[id(call), stream] = call
+    while len(_graphs) > KEPT_GRAPHS:
+        (_, old), other = _graphs.popitem(last=False)
+        other.replays.pop(old, None)
+        other.calls = 0
+
+
+def _maker(library: Library, shape: tuple[int, ...], element: Element, device: int) -> Callable[[], Any]:
+    try:
+        return library.maker(shape, element, device)
+    except TypeError as error:
+        raise _wrong(f"a result of {element.value} cannot be given: {error}") from None
+
+
+def _device(library: Library, path: str, x: Any) -> int | None:
+    try:
+        return library.device(x)
+    except TypeError as error:
+        raise _wrong(f"`{path}` is {error}") from None
+
+
+def _tensor(library: Library, path: str, x: Any, element: Element, stream: int) -> Tensor:
+    try:
+        memory = library.memory(x, stream)
+    except TypeError as error:
+        raise _wrong(f"`{path}` is {error}") from None
+    if any(stride < 0 for stride in memory.strides):
+        raise _wrong(f"`{path}` runs backwards along a dimension", "make a copy of it")
+    return Tensor(memory.pointer, memory.shape, memory.strides, element)
+
+
+def _extent(tensor: Tensor) -> tuple[int, int]:
+    """The bytes that a tensor touches, from its address on."""
+    size = max(1, tensor.element.bits // 8)
+    if 0 in tensor.shape:
+        return 0, 0
+    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True))
+    return 0, (last + 1) * size
+
+
+def _check_room(library: Library | None, given: tuple[str, Any], value: Value, shape: tuple[int, ...]) -> None:
+    path, x = given
+    wanted = f"{value.element.value}[{', '.join(map(str, shape))}]" if shape else value.element.value
+    if library is None:
+        fits = isinstance(x, np.ndarray) and (x.shape, x.dtype) == (shape, value.element.dtype) and x.flags.writeable
+        if not fits:
+            raise _wrong(f"`{path}` must be a NumPy array of {wanted} that can be written, not {_described(x)}")
+        return
+    if not library.writable:
+        raise _wrong(f"`out` cannot be given with arrays of {library.name}, which are never written")
+    if libraries.of(x) is not library or library.element(x) is not value.element or library.shape(x) != shape:
+        raise _wrong(f"`{path}` must be {_place(library, None)} of {wanted}, not {_described(x)}")
+    strides = library.memory(x, 0).strides
+    if any(stride == 0 and extent > 1 for stride, extent in zip(strides, shape, strict=True)):
+        raise _wrong(f"`{path}` has several indices at one place, so it cannot be written")
+
+
+_NAMES = {"torch": "a PyTorch tensor", "cupy": "a CuPy array", "numba": "a numba device array", "jax": "a JAX array"}
+
+
+def _place(library: Library, device: int | None) -> str:
+    return _NAMES.get(library.name, f"an array of {library.name}") + (f" on GPU {device}" if device is not None else "")
+
+
+def _described(x: Any) -> str:
+    library = libraries.of(x)
+    if library is None:
+        if isinstance(x, np.ndarray):
+            return f"a NumPy array of {x.dtype} with shape {x.shape}"
+        return f"a value of the Python type {type(x).__name__}"
+    device = library.device(x)
+    element = library.element(x)
+    kind = f" of {element.value}[{', '.join(map(str, library.shape(x)))}]" if element else ""
+    return f"{_NAMES.get(library.name, library.name)}{kind} {f'on GPU {device}' if device is not None else 'on the host'}"
+
+
+def _wrong(message: str, help: str = "") -> AxonError:
+    return AxonError((Diagnostic("AX0505", message, suggestions=(Suggestion(help),) if help else ()),))
+
+
+_FORMATS = {
+    Element.F64: "<d", Element.F32: "<f", Element.F16: "<e", Element.I64: "<q", Element.I32: "<i", Element.I8: "<b",
+    Element.U8: "<B", Element.BOOL: "<?",
 }  # fmt: skip
 
 
-def call(executable: Executable, arguments: Sequence[Any], explicit: Sequence[int] = ()) -> list[Any]:
-    """The results of a program on PyTorch tensors of one GPU, in the order of its block, made but perhaps not yet computed.
+def _packer(element: Element) -> Callable[[Any], int]:
+    """The bits of a number in an element type. Raises OverflowError or struct.error for a number that it cannot hold."""
+    format = _FORMATS.get(element)
+    if format is not None:
+        pack = struct.Struct(format).pack
+        return lambda value: int.from_bytes(pack(value), "little")
 
-    An executable keeps what it loaded, and so serves one GPU alone.
+    def bits(value: Any) -> int:
+        with np.errstate(over="ignore"):
+            made = np.asarray(value, np.float64).astype(element.dtype)
+        if np.isfinite(value) and not np.isfinite(made.astype(np.float64)):
+            raise OverflowError
+        return int.from_bytes(made.tobytes(), "little")
 
-    Results are fresh tensors, without gradients. Raises what the contract raises for wrong sizes, `Unsupported` for what has no
-    kernel, `Missing` for another kind of GPU, and MemoryError where the results find no room.
-    """
-    program = executable.program
-    sizes = program.contract.bind(explicit, [tuple(x.shape) for x in arguments])
-    torch = sys.modules["torch"]
-    device = arguments[0].device
-    if device.type != "cuda" or any(x.device != device for x in arguments):
-        raise Unsupported("the arguments are not on one CUDA device")
-    gpu(device.index, executable.target)
-    tensors = {v.symbol: describe(x, v.element) for v, x in zip(program.inputs, arguments, strict=True)}
-    held = {v.symbol: x for v, x in zip(program.inputs, arguments, strict=True)}
-    for value in executable.values:
-        if value.symbol not in held:
-            shape = tuple(d.evaluate(sizes) for d in value.shape)
-            try:
-                held[value.symbol] = torch.empty(shape, dtype=getattr(torch, _TORCH[value.element]), device=device)
-            except torch.cuda.OutOfMemoryError as error:
-                raise MemoryError(str(error)) from None
-            tensors[value.symbol] = describe(held[value.symbol], value.element)
-    with torch.cuda.device(device):
-        executable(tensors, sizes, torch.cuda.current_stream(device).cuda_stream)
-    given = {v.symbol for v in program.inputs}
-    results: list[Any] = []
-    for symbol in program.block.results:
-        result = held[symbol]
-        results.append(result.detach().clone() if symbol in given or any(result is other for other in results) else result)
-    return results
-
-
-def describe(x: Any, element: Element) -> Tensor:
-    """A tensor's memory. Raises `Unsupported` if it does not hold this element type."""
-    if str(x.dtype).rpartition(".")[2] != _TORCH[element]:
-        raise Unsupported(f"a tensor of {x.dtype} where {element.value} is expected")
-    return Tensor(x.data_ptr(), tuple(x.shape), tuple(x.stride()), element)
+    return bits

@@ -1,106 +1,191 @@
-"""Kernel source to a cubin, without a GPU: numba-cuda to LTO-IR, nvJitLink to machine code, kept on disk by content.
+"""Kernel source to a cubin, without a GPU: numba-cuda to LTO-IR, nvJitLink to machine code, kept on disk by content (see `cache`).
 
 LTO-IR matters: the same kernel linked from PTX silently loses `setmaxnreg` and may have its products serialized. Any message of
-that kind (C75xx), any spilled byte, and any stack frame fails the build.
-
-The cache is one file per kernel in a private directory: a line of JSON with the file's digest, then the cubin. It holds machine
-code and numbers, nothing that is evaluated. Files are written aside and renamed, so that readers see whole ones.
+that kind (C75xx), any spilled byte, and any stack frame fails the build. What is not proved is not built: a kernel's barrier
+program is proved while its source is compiled.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import linecache
 import os
 import re
-import tempfile
-from dataclasses import dataclass
-from importlib.metadata import version
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache as once
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
-from axon.backend.emit import Emitted, MapParameter, PointerParameter, SizeParameter, StrideParameter
-from axon.backend.needs import Missing, toolchain
+from axon.backend import cache
+from axon.backend.cache import Kernel, Refused
+from axon.backend.emit import Emitted
+from axon.backend.needs import toolchain
 from axon.backend.pipeline import Stages
+from axon.backend.progress import bar
 from axon.backend.proof import Violation
 from axon.backend.target import Target
 from axon.backend.verify import verify
+from axon.backend.worker import Worker
+from axon.diagnostics import AxonError, Diagnostic
 
-_FORMAT = 1
+__all__ = ["BuildError", "Kernel", "RegistersExhausted", "build", "build_all", "compile_source", "function", "link"]
 
 
-class BuildError(Exception):
-    """The toolchain made a kernel that must not run; the message is its log."""
+class BuildError(AxonError):
+    """The toolchain failed, or made a kernel that must not run; the diagnostic's notes are its log."""
+
+    def __init__(self, what: str, log: str = "") -> None:
+        notes = (
+            "this is a mistake in Axon, not in your program: please report it with the source",
+            *log.strip().splitlines()[-12:],
+        )
+        super().__init__((Diagnostic("AX0611", f"a GPU kernel could not be built: {what}", notes=notes),))
 
 
 class RegistersExhausted(BuildError):
     """The kernel does not fit its mapping's registers: the mapping is not legal for it after all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """A linked kernel: machine code, its entry's name, and what it uses of each thread."""
-
-    cubin: bytes
-    entry: str
-    registers: int
-    spilled: int  # bytes
+Compile = Callable[[Emitted, Target, Callable[[], None]], "tuple[bytes, str]"]  # meanwhile, what may be done beside it
 
 
 def build(stages: Stages, target: Target) -> Kernel:
-    """The machine code of a kernel, from the cache if it was built before; else the barrier program is proved first.
+    """The machine code of a kernel, from the cache if it was built before; else its barrier program is proved first.
 
     Raises `BuildError` for a program that is not proved, for spills, and for serialized products, `Missing` without the tools.
     """
-    toolchain()
-    path = cache_directory() / f"{_key(stages.source, target)}.cubin"
-    kernel = _read(path)
-    if kernel is None:
+    (made,) = build_all([stages], target)
+    if isinstance(made, RegistersExhausted):
+        raise made
+    return made
+
+
+def build_all(wanted: Sequence[Stages], target: Target) -> list[Kernel | RegistersExhausted]:
+    """The machine codes of kernels, as `build` makes them; those that are not in the cache on all cores. What does not fit its
+    registers is given back, not raised."""
+    keys = [_key(stages.source, target) for stages in wanted]
+    found = {key: cache.read(key) for key in keys}
+    missing = {key: stages for key, stages in zip(keys, wanted, strict=True) if found[key] is None}
+    if missing:
+        toolchain()
+        with bar(len(missing)) as step:
+            found |= _make(missing, target, step)
+    return [_given(found[key]) for key in keys]
+
+
+def _given(made: Kernel | Refused | None) -> Kernel | RegistersExhausted:
+    assert made is not None
+    return RegistersExhausted("it does not fit its registers", made.log) if isinstance(made, Refused) else made
+
+
+def _make(missing: dict[str, Stages], target: Target, step: Callable[[], None]) -> dict[str, Kernel | Refused]:
+    count = min(len(missing), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    if count == 1 or not sys.executable:
+        return {key: _one(key, stages, target, _here, step) for key, stages in missing.items()}
+    workers: SimpleQueue[Worker] = SimpleQueue()
+    started = [Worker() for _ in range(count)]
+    for worker in started:
+        workers.put(worker)
+
+    def there(source: Emitted, target: Target, meanwhile: Callable[[], None]) -> tuple[bytes, str]:
+        worker = workers.get()
+        try:
+            worker.send({"text": source.text, "kinds": _kinds(source), "threads": source.threads})
+            meanwhile()
+            return worker.receive()
+        except (OSError, ValueError):  # it was killed, or could not start: the kernel is compiled here
+            return _here(source, target, lambda: None)
+        finally:
+            workers.put(worker)
+
+    try:
+        with ThreadPoolExecutor(count) as pool:
+            futures = {key: pool.submit(_one, key, stages, target, there, step) for key, stages in missing.items()}
+            return {key: future.result() for key, future in futures.items()}
+    finally:
+        for worker in started:
+            worker.__exit__(None, None, None)
+
+
+def _one(key: str, stages: Stages, target: Target, compile: Compile, step: Callable[[], None]) -> Kernel | Refused:
+    """One kernel, which another process may be making right now."""
+
+    def prove() -> None:
         answer = verify(stages.barriers)
         if isinstance(answer, Violation):
-            raise BuildError(f"the barrier program is not proved: {answer}")
-        kernel = compile_source(stages.source, target)
-        _write(path, kernel)
-    return kernel
+            raise BuildError("its barrier program is not proved", str(answer))
+
+    with cache.lock(key):
+        made = cache.read(key)
+        if made is None:
+            try:
+                cubin, log = compile(stages.source, target, prove)
+            except BuildError:
+                raise
+            except Exception as error:  # of numba, of the linker
+                raise BuildError("the compiler failed", f"{type(error).__name__}: {error}") from error
+            made = _checked(cubin, log)
+            cache.write(key, made)
+    step()
+    return made
+
+
+def _here(source: Emitted, target: Target, meanwhile: Callable[[], None]) -> tuple[bytes, str]:
+    meanwhile()
+    return link(source.text, _kinds(source), source.threads, target)
 
 
 def compile_source(emitted: Emitted, target: Target) -> Kernel:
-    """Compile and link, without the cache."""
+    """Compile and link, without proof and without the cache."""
+    made = _given(_checked(*link(emitted.text, _kinds(emitted), emitted.threads, target)))
+    if isinstance(made, RegistersExhausted):
+        raise made
+    return made
+
+
+def _kinds(source: Emitted) -> tuple[str, ...]:
+    return tuple(type(p).__name__ for p in source.parameters)
+
+
+def link(text: str, kinds: Sequence[str], threads: int, target: Target) -> tuple[bytes, str]:
+    """The cubin of a kernel's source whose parameters are of these kinds, and the linker's log."""
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
-    code = _ltoir(emitted, target)
+    code = _ltoir(text, kinds, threads, target)
     # Without the linker's own cache: what it finds there comes without the log that `_checked` reads.
     options = LinkerOptions(arch=target.name, link_time_optimization=True, ptxas_options=["-v"], no_cache=True)
     linker = Linker(ObjectCode.from_ltoir(code), options=options)
     cubin = bytes(linker.link("cubin").code)
-    return _checked(cubin, f"{linker.get_info_log()}\n{linker.get_error_log()}")
+    return cubin, f"{linker.get_info_log()}\n{linker.get_error_log()}"
 
 
-def _checked(cubin: bytes, log: str) -> Kernel:
+def _checked(cubin: bytes, log: str) -> Kernel | Refused:
     entry = re.search(r"Compiling entry function '([^']+)'", log)
     registers = re.search(r"Used (\d+) registers", log)
     if entry is None or registers is None:
-        raise BuildError(f"the linker says nothing of an entry:\n{log}")
+        raise BuildError("the linker says nothing of an entry", log)
     spilled = sum(int(n) for n in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", log))
     warnings = [line for line in log.splitlines() if re.search(r"C75\d\d", line)]
     if warnings:
-        raise BuildError("\n".join(["the kernel loses its asynchrony:", *warnings, log]))
+        raise BuildError("it loses its asynchrony", "\n".join([log, *warnings]))
     if spilled:
-        raise RegistersExhausted(f"the kernel spills {spilled} bytes:\n{log}")
+        return Refused(f"the kernel spills {spilled} bytes:\n{log}")
     return Kernel(cubin, entry[1], int(registers[1]), spilled)
 
 
-def function(emitted: Emitted) -> Any:
+def function(text: str) -> Any:
     """The Python function of a kernel's source, whose lines tracebacks and debuggers can show."""
-    name = f"<axon kernel {hashlib.sha256(emitted.text.encode()).hexdigest()[:12]}>"
-    linecache.cache[name] = (len(emitted.text), None, emitted.text.splitlines(keepends=True), name)
+    name = f"<axon kernel {hashlib.sha256(text.encode()).hexdigest()[:12]}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     space: dict[str, Any] = {"__name__": "axon.backend.emitted"}
-    exec(compile(emitted.text, name, "exec"), space)
+    exec(compile(text, name, "exec"), space)
     return space["kernel"]
 
 
-def _ltoir(emitted: Emitted, target: Target) -> bytes:
+def _ltoir(text: str, parameters: Sequence[str], threads: int, target: Target) -> bytes:
     # numba-cuda's public `compile` cannot pass a struct by value. TMA descriptors must be: so the kernel's own module is edited,
     # its pointers to descriptors made `byval`, before it goes to libNVVM.
     from llvmlite import ir
@@ -108,27 +193,27 @@ def _ltoir(emitted: Emitted, target: Target) -> bytes:
 
     from axon.backend import ptx
 
-    kinds = {MapParameter: ptx.tensor_map, PointerParameter: types.int64, StrideParameter: types.int64, SizeParameter: types.int32}
-    signature = tuple(kinds[type(p)] for p in emitted.parameters)
+    kinds = {"PointerParameter": types.int64, "StrideParameter": types.int64, "SizeParameter": types.int32}
+    signature = tuple(ptx.tensor_map if kind == "MapParameter" else kinds[kind] for kind in parameters)
     library, _ = compiler._compile_pyfunc_with_fixup(
-        function(emitted),
+        function(text),
         signature,
         device=False,
         abi="numba",
         cc=target.compute_capability,
         lto=True,
-        launch_bounds=(emitted.threads, 1),
+        launch_bounds=(threads, 1),
         opt=True,
     )
     kernel = library.get_function(library._entry_name)
     module, i32 = kernel.module, ir.IntType(32)
-    maps = [ir.Constant(i32, n + 1) for n, p in enumerate(emitted.parameters) if isinstance(p, MapParameter)]
+    maps = [ir.Constant(i32, n + 1) for n, kind in enumerate(parameters) if kind == "MapParameter"]
     if maps:
         annotations = cgutils.get_or_insert_named_metadata(module, "nvvm.annotations")
-        text = ir.MetaDataString(module, "grid_constant")
-        annotations.add(module.add_metadata((kernel, text, module.add_metadata(maps))))
+        word = ir.MetaDataString(module, "grid_constant")
+        annotations.add(module.add_metadata((kernel, word, module.add_metadata(maps))))
     library._llvm_strs = None
-    library._llvm_strs = [_by_value(text, library._entry_name) for text in library.llvm_strs]
+    library._llvm_strs = [_by_value(lines, library._entry_name) for lines in library.llvm_strs]
     return bytes(library.get_ltoir(cc=target.compute_capability))
 
 
@@ -140,72 +225,27 @@ def _by_value(text: str, entry: str) -> str:
     return "\n".join(lines)
 
 
-# ── the cache ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def cache_directory() -> Path:
-    """Where built kernels are kept: `AXON_CACHE`, or the user's cache directory. Made for this user alone."""
-    chosen = os.environ.get("AXON_CACHE")
-    if chosen:
-        path = Path(chosen)
-    else:
-        from platformdirs import user_cache_path
-
-        path = user_cache_path("axon") / "kernels"
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise Missing(f"a directory for built kernels: {path}: {error.strerror}", "AXON_CACHE names another one") from None
-    if path.stat().st_uid != os.getuid():
-        raise BuildError(f"the cache directory {path} belongs to another user")
-    return path
-
-
 def _key(emitted: Emitted, target: Target) -> str:
     """A digest of everything that the machine code depends on: source, intrinsics, signature, target, and the tools' versions."""
-    from axon.backend import ptx
-
-    tools = [f"{name} {version(name)}" for name in ("numba-cuda", "llvmlite", "cuda-core")]
-    tools += [f"{name} {_version(name)}" for name in ("nvidia-nvvm", "nvidia-nvjitlink")]
-    kinds = [type(p).__name__ for p in emitted.parameters]
-    source = Path(ptx.__file__).read_text(encoding="utf-8")
-    parts = [str(_FORMAT), target.name, str(emitted.threads), *kinds, *tools, source, emitted.text]
+    parts = [str(cache.FORMAT), target.name, str(emitted.threads), *_kinds(emitted), *_tools(), _intrinsics(), emitted.text]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
+@once
+def _tools() -> tuple[str, ...]:
+    names = ("numba-cuda", "llvmlite", "cuda-core", "nvidia-nvvm", "nvidia-nvjitlink")
+    return tuple(f"{name} {_version(name)}" for name in names)
+
+
+@once
+def _intrinsics() -> str:
+    return Path(__file__).with_name("ptx.py").read_text(encoding="utf-8")  # read, not imported: that takes numba
+
+
 def _version(name: str) -> str:
-    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import PackageNotFoundError, version
 
     try:
         return version(name)
     except PackageNotFoundError:
         return "of the system"
-
-
-def _read(path: Path) -> Kernel | None:
-    """The kernel in a cache file; None if there is none, or it is not whole."""
-    try:
-        head, _, cubin = path.read_bytes().partition(b"\n")
-        facts = json.loads(head)
-        if facts["digest"] == hashlib.sha256(cubin).hexdigest():
-            return Kernel(cubin, str(facts["entry"]), int(facts["registers"]), int(facts["spilled"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    return None
-
-
-def _write(path: Path, kernel: Kernel) -> None:
-    facts = {
-        "digest": hashlib.sha256(kernel.cubin).hexdigest(),
-        "entry": kernel.entry,
-        "registers": kernel.registers,
-        "spilled": kernel.spilled,
-    }
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(json.dumps(facts).encode() + b"\n" + kernel.cubin)
-        os.replace(name, path)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -1,236 +1,241 @@
-"""Load and launch built kernels on device memory that someone else owns, on the stream they are working on.
+"""Programs on a device: kernels are planned, built and loaded, and bound to tensors as they lie; what is bound is launched.
 
-This module knows addresses, shapes and strides; what library a tensor comes from is its caller's business. TMA descriptors are made
-on the host, passed by value, and kept for as long as address, shape and strides stay the same.
+This module knows addresses, shapes and strides; what library a tensor comes from is its caller's business. A kernel is emitted
+source with a mapping; whatever its family, it takes TMA descriptors, addresses, strides and sizes. Note [Variants] says which code
+serves which sizes.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
-from functools import lru_cache
+from threading import RLock
 from typing import Any
 
-from axon.backend.barriers import Descriptor
-from axon.backend.build import Kernel, RegistersExhausted, build
-from axon.backend.contraction import Contraction
-from axon.backend.emit import MapParameter, Parameter, PointerParameter, SizeParameter, StrideParameter
+from axon.backend import scratch
+from axon.backend.build import Kernel, RegistersExhausted, build_all
+from axon.backend.driver import Driver, driver
+from axon.backend.emit import MapParameter, PointerParameter, SizeParameter, StrideParameter
 from axon.backend.families import kernels
-from axon.backend.memory import Tensor
-from axon.backend.pipeline import Stages, stages, traits
+from axon.backend.launches import Launch, Launches, Slot
+from axon.backend.memory import Tensor, contiguous
+from axon.backend.pipeline import Stages, stages
+from axon.backend.pipeline import tensors as tensors_of
 from axon.backend.prepare import Prepared, blocks, is_empty, prepare
-from axon.backend.schedule import Mapping, ranked
+from axon.backend.schedule import Mapping
 from axon.backend.target import HOPPER, Target
-from axon.backend.unsupported import Unsupported
+from axon.backend.variants import Choices, Variant
 from axon.core import Program, Value
-from axon.element import Element
 from axon.names import Symbol
 
-
-class DeviceError(Exception):
-    """The driver refused a call; the message names the call and its error."""
-
-
-# ── plans ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+KEPT_LAUNCHES = 256  # of `Executable.__call__`
+SCALAR_BYTES = 16  # of memory for a scalar that is given by value
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One kernel of a program at given sizes: its mapping, all its forms, its machine code, and how many blocks run it."""
 
-    kernel: Contraction
+    kernel: Any  # of one of the families
     mapping: Mapping
     stages: Stages
     built: Kernel
     blocks: int
 
 
-class Executable:
-    """A core program's kernels on one target. Plans, loaded kernels and launches are kept between calls."""
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A program's launches for tensors of some shapes and strides on one device. Addresses are given to `launches`, in this order:
+    those of `given`, of `room` bytes between the kernels, the stream."""
 
-    def __init__(self, program: Program, target: Target = HOPPER, mapping: Mapping | None = None) -> None:
-        """Raises `Unsupported` for a program with an operation outside the families. A given mapping holds for every kernel."""
-        self.program, self.target, self.mapping = program, target, mapping
+    given: tuple[Symbol, ...]
+    kernels: tuple[Launch, ...]
+    launches: Launches
+    room: int
+    scalars: dict[Symbol, int]  # where in the room a scalar stands that is given by value
+
+
+class Executable:
+    """A core program's kernels on one target. What is planned, built and loaded is kept. Safe to use from several threads."""
+
+    def __init__(self, program: Program, target: Target = HOPPER, mapping: Mapping | None = None, *, exact: bool = False) -> None:
+        """Raises `Unsupported` for a program with an operation outside the families.
+
+        A given mapping holds for every kernel. With `exact`, every size gets its best mapping, and variants have no limit.
+        """
+        self.program, self.target, self.mapping, self.exact = program, target, mapping, exact
         self.kernels = kernels(program)
         stored = (r.value for k in self.kernels for r in k.results)
         self.values: tuple[Value, ...] = tuple(dict.fromkeys([*program.inputs, *stored]))
-        self._plans: dict[tuple[object, ...], Plan] = {}
-        self._loaded: dict[Kernel, Loaded] = {}
-        self._launches: OrderedDict[tuple[object, ...], tuple[Launch, ...]] = OrderedDict()
+        self._lock = RLock()
+        self._choices: dict[tuple[int, Any], Choices] = {}
+        self._built: dict[tuple[int, Any, Variant], tuple[Stages, Kernel]] = {}
+        self._loaded: dict[tuple[int, Kernel], tuple[int, Any]] = {}
+        self._bound: OrderedDict[tuple[object, ...], tuple[Bound, list[int]]] = OrderedDict()
 
-    def __call__(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], stream: int) -> None:
-        """Launch every kernel in order on a stream. `tensors` holds all inputs and all results; `sizes` every dimension."""
-        key = (*(tensors[v.symbol] for v in self.values), *sizes.values())
-        launches = self._launches.get(key)
-        if launches is None:
-            launches = self._launches[key] = tuple(self._prepare(tensors, sizes))
-            if len(self._launches) > KEPT_LAUNCHES:
-                self._launches.popitem(last=False)
-        for launch in launches:
-            launch(stream)
-
-    def _prepare(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Iterator[Launch]:
-        for number, kernel in enumerate(self.kernels):
-            if is_empty(kernel, sizes):
-                continue
-            plan = self.plan(number, tensors, sizes)
-            if plan.built not in self._loaded:
-                self._loaded[plan.built] = Loaded(plan.built, plan.stages)
-            arguments = [argument(p, tensors, sizes) for p in plan.stages.source.parameters]
-            yield Launch(self._loaded[plan.built], plan.blocks, arguments, persistent=plan.mapping.persistent)
+    # ── building ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def plan(self, number: int, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Plan:
-        """The plan of a kernel for these tensors: built, but not loaded; needs no GPU.
+        """The plan of one kernel for these tensors: built, but not loaded; needs no GPU.
 
         Raises `Unsupported` for operands that bulk copies cannot read, `BuildError` where no mapping gives a sound kernel.
         """
-        ready = prepare(self.kernels[number], tensors, sizes)
-        key = (number, ready.problem, ready.boxed, ready.paired, ready.kernel.left.order, ready.kernel.right.order)
-        if key not in self._plans:
-            self._plans[key] = self._plan(ready)
-        return self._plans[key]
+        return self._plans([number], tensors, sizes, exact=self.exact)[number]
 
-    def _plan(self, ready: Prepared) -> Plan:
-        """The best mapping whose kernel fits its registers. Only the compiler knows which do, when an epilogue is long."""
-        kernel, problem = ready.kernel, ready.problem
-        mappings = (self.mapping,) if self.mapping else ranked(problem, traits(kernel), self.target)
-        failure: RegistersExhausted | None = None
-        for mapping in mappings:
-            made = stages(kernel, mapping, self.target, self.values, ready.boxed, ready.paired)
-            try:
-                built = build(made, self.target)
-            except RegistersExhausted as exhausted:
-                failure = failure or exhausted
-                continue
-            return Plan(kernel, mapping, made, built, blocks(mapping, problem, self.target))
-        raise failure or Unsupported("no mapping fits this kernel", kernel.span)
+    def plans(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], *, exact: bool = False) -> dict[int, Plan]:
+        """The plans of all kernels that have something to do, by number. Those that are not built yet are built side by side."""
+        todo = [n for n, kernel in enumerate(self.kernels) if not is_empty(kernel, sizes)]
+        return self._plans(todo, tensors, sizes, exact=exact or self.exact)
+
+    def warm(self, sizes: MappingOf[Symbol, int]) -> None:
+        """Build all kernels, mapped for exactly these sizes, for contiguous tensors. Needs no GPU."""
+        self.plans(self._contiguous(sizes), sizes, exact=True)
+
+    def made(self) -> list[tuple[int, Variant, int]]:
+        """The kernels that are built: the number of each, its variant, its registers."""
+        with self._lock:
+            return [(number, variant, kernel.registers) for (number, _, variant), (_, kernel) in self._built.items()]
+
+    def _contiguous(self, sizes: MappingOf[Symbol, int]) -> dict[Symbol, Tensor]:
+        return {v.symbol: contiguous(0, tuple(d.evaluate(sizes) for d in v.shape), v.element) for v in self.values}
+
+    def _plans(
+        self, numbers: Sequence[int], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], *, exact: bool
+    ) -> dict[int, Plan]:
+        with self._lock:
+            ready = {n: prepare(self.kernels[n], tensors, sizes) for n in numbers}
+            picked: dict[int, Variant] = {}
+            while missing := [n for n in numbers if n not in picked]:
+                for n in missing:
+                    picked[n] = self._choices_of(n, ready[n]).pick(ready[n], sizes, exact=exact)
+                for n, failure in self._build({n: (ready[n], picked[n]) for n in missing}).items():
+                    # Only the compiler knows which mappings fit their registers, when an epilogue is long: the next best one then.
+                    self._choices_of(n, ready[n]).refuse(picked.pop(n))
+                    if self.mapping is not None:
+                        raise failure
+            return {n: self._planned(n, ready[n], picked[n]) for n in numbers}
+
+    def _choices_of(self, number: int, ready: Prepared) -> Choices:
+        return self._choices.setdefault((number, ready.kernel), Choices(self.target, self.mapping))
+
+    def _build(self, wanted: MappingOf[int, tuple[Prepared, Variant]]) -> dict[int, RegistersExhausted]:
+        """Build what is not there yet; what does not fit its registers comes back."""
+        made: dict[int, Stages] = {}
+        for number, (ready, variant) in wanted.items():
+            if (number, ready.kernel, variant) not in self._built:
+                made[number] = stages(ready.kernel, variant.mapping, self.target, self.values, variant.boxed, variant.paired)
+        failures: dict[int, RegistersExhausted] = {}
+        for (number, forms), kernel in zip(made.items(), build_all(list(made.values()), self.target), strict=True):
+            ready, variant = wanted[number]
+            if isinstance(kernel, RegistersExhausted):
+                failures[number] = kernel
+            else:
+                self._built[number, ready.kernel, variant] = forms, kernel
+        return failures
+
+    def _planned(self, number: int, ready: Prepared, variant: Variant) -> Plan:
+        forms, kernel = self._built[number, ready.kernel, variant]
+        return Plan(ready.kernel, variant.mapping, forms, kernel, blocks(variant.mapping, ready.problem, self.target))
+
+    # ── binding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def bind(
+        self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], device: int, scalars: Sequence[Symbol] = ()
+    ) -> Bound:
+        """The launches for tensors that lie like these, on a GPU. What is not among `tensors` lies between the kernels.
+
+        `tensors` are in the order in which their addresses will be given; `scalars` are inputs of rank 0 that are given by value.
+        """
+        cuda = driver()
+        context = cuda.context(device)
+        between = [v for v in self.values if v.symbol not in tensors]
+        lives = [self._life(v, sizes, v.symbol in scalars) for v in between]
+        offsets, room = scratch.plan(lives)
+        inside = {v.symbol: at for v, at in zip(between, offsets, strict=True)}
+        lying = dict(tensors)
+        for value in between:
+            shape = tuple(d.evaluate(sizes) for d in value.shape)
+            lying[value.symbol] = contiguous(scratch.ALIGNMENT, shape, value.element)
+        given = tuple(tensors)
+        places = {symbol: (number, 0) for number, symbol in enumerate(given)}
+        places |= {symbol: (len(given), at) for symbol, at in inside.items()}
+        plans = self.plans(lying, sizes)
+        made = tuple(self._launch(cuda, device, plans[n], lying, sizes, places) for n in sorted(plans))
+        launches = Launches(cuda, made, len(given) + 2, context)
+        return Bound(given, made, launches, room, {s: inside[s] for s in scalars if s in inside})
+
+    def _life(self, value: Value, sizes: MappingOf[Symbol, int], by_value: bool) -> tuple[int, int, int]:
+        """Bytes, and the first and the last kernel that needs a value. A scalar is there before all of them."""
+        size = max(1, value.element.bits // 8)
+        for d in value.shape:
+            size *= d.evaluate(sizes)
+        users = [n for n, k in enumerate(self.kernels) if any(t.symbol == value.symbol for t in tensors_of(k, self.values))]
+        if by_value:
+            return SCALAR_BYTES, 0, len(self.kernels)
+        return size, min(users, default=0), max(users, default=0)
+
+    def _launch(
+        self,
+        cuda: Driver,
+        device: int,
+        plan: Plan,
+        tensors: MappingOf[Symbol, Tensor],
+        sizes: MappingOf[Symbol, int],
+        places: MappingOf[Symbol, tuple[int, int]],
+    ) -> Launch:
+        source = plan.stages.source
+        function = self._load(cuda, device, plan.built, source.shared)
+        values: list[bytes] = []
+        slots: list[Slot] = []
+        for number, parameter in enumerate(source.parameters):
+            match parameter:
+                case MapParameter(descriptor=descriptor):
+                    tensor = tensors[descriptor.tensor].arranged(descriptor.order)
+                    size = tensor.element.bits // 8
+                    strides = [s * size for s in tensor.strides[:-1]]
+                    values.append(cuda.tensor_map(tensor.pointer, tensor.shape, strides, tensor.element, descriptor.box))
+                    slots.append(Slot(number, True, *places[descriptor.tensor]))
+                case PointerParameter(tensor=symbol):
+                    values.append(bytes(8))
+                    slots.append(Slot(number, False, *places[symbol]))
+                case StrideParameter(tensor=symbol, dimension=dimension):
+                    values.append(tensors[symbol].strides[dimension].to_bytes(8, "little", signed=True))
+                case SizeParameter(size=size_):
+                    values.append(size_.evaluate(sizes).to_bytes(4, "little", signed=True))
+        count = plan.blocks
+        if plan.mapping.persistent and source.cluster > 1:
+            # A cluster that had to wait for another would start its tiles late.
+            count = min(count, cuda.clusters(function, count, source.threads, source.shared, source.cluster) * source.cluster)
+        return Launch(function, count, source.threads, source.shared, tuple(values), tuple(slots))
+
+    def _load(self, cuda: Driver, device: int, kernel: Kernel, shared: int) -> int:
+        with self._lock:
+            if (device, kernel) not in self._loaded:
+                self._loaded[device, kernel] = cuda.load(kernel.cubin, kernel.entry, shared, device)
+            return self._loaded[device, kernel][0]
+
+    # ── without a library ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def __call__(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], stream: int, device: int = 0) -> None:
+        """Launch every kernel in order. `tensors` are all inputs and all that kernels store; `sizes` every dimension."""
+        key = (device, *(tensors[v.symbol] for v in self.values), *sizes.values())
+        with self._lock:
+            found = self._bound.get(key)
+            if found is None:
+                own = {v.symbol: tensors[v.symbol] for v in self.values}
+                found = self.bind(own, sizes, device), [*(t.pointer for t in own.values()), 0, 0]
+                self._bound[key] = found
+                if len(self._bound) > KEPT_LAUNCHES:
+                    self._bound.popitem(last=False)
+        bound, addresses = found
+        bound.launches([*addresses[:-1], stream])
 
 
-# ── the driver ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-KEPT_LAUNCHES = 1024
-
-
-class Loaded:
-    """A kernel in the device's memory."""
-
-    def __init__(self, kernel: Kernel, stages: Stages) -> None:
-        from cuda.core import ObjectCode
-
-        driver = _driver()
-        self.source = stages.source
-        self.module = ObjectCode.from_cubin(kernel.cubin)
-        handle = self.module.get_kernel(kernel.entry).handle
-        device = _checked("cuCtxGetDevice", driver.cuCtxGetDevice())
-        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        _checked("cuKernelSetAttribute", driver.cuKernelSetAttribute(attribute, self.source.shared, handle, device))
-        self.function = _checked("cuKernelGetFunction", driver.cuKernelGetFunction(handle))
-
-    def resident(self, wanted: int) -> int:
-        """As many of the blocks wanted as run at once: a cluster that had to wait for another would start its tiles late."""
-        driver, source = _driver(), self.source
-        if source.cluster == 1:
-            return wanted
-        config = driver.CUlaunchConfig()
-        config.gridDimX, config.gridDimY, config.gridDimZ = wanted, 1, 1
-        config.blockDimX, config.blockDimY, config.blockDimZ = source.threads, 1, 1
-        config.sharedMemBytes = source.shared
-        attribute = driver.CUlaunchAttribute()
-        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z = source.cluster, 1, 1
-        config.attrs, config.numAttrs = [attribute], 1
-        most = _checked("cuOccupancyMaxActiveClusters", driver.cuOccupancyMaxActiveClusters(self.function, config))
-        return min(wanted, int(most) * source.cluster)
-
-
-class Launch:
-    """A kernel with its arguments, ready to go."""
-
-    def __init__(self, kernel: Loaded, blocks: int, arguments: list[bytes], *, persistent: bool) -> None:
-        self.kernel, self.driver = kernel, _driver()
-        self.blocks = kernel.resident(blocks) if persistent else blocks
-        self.arguments = _Arguments(arguments)
-
-    def __call__(self, stream: int) -> None:
-        source = self.kernel.source
-        size = (self.blocks, 1, 1, source.threads, 1, 1, source.shared)
-        result = self.driver.cuLaunchKernel(self.kernel.function, *size, stream, self.arguments.address, 0)
-        if result[0]:
-            _checked("cuLaunchKernel", result)
-
-
-class _Arguments:
-    """A launch's arguments in memory, as the driver wants them: an array of pointers to values."""
-
-    def __init__(self, values: list[bytes]) -> None:
-        size = sum(-(-len(v) // 64) * 64 for v in values) + 64
-        self.memory = ctypes.create_string_buffer(size)
-        at = -(-ctypes.addressof(self.memory) // 64) * 64
-        pointers = []
-        for value in values:
-            ctypes.memmove(at, value, len(value))
-            pointers.append(at)
-            at += -(-len(value) // 64) * 64
-        self.pointers = (ctypes.c_void_p * len(pointers))(*pointers)
-        self.address = ctypes.addressof(self.pointers)
-
-
-def argument(parameter: Parameter, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> bytes:
-    """The bytes of one kernel argument."""
-    match parameter:
-        case MapParameter(descriptor=descriptor):
-            return tensor_map(tensors[descriptor.tensor].arranged(descriptor.order), descriptor)
-        case PointerParameter(tensor=tensor):
-            return tensors[tensor].pointer.to_bytes(8, "little")
-        case StrideParameter(tensor=tensor, dimension=dimension):
-            return tensors[tensor].strides[dimension].to_bytes(8, "little", signed=True)
-        case SizeParameter(size=size):
-            return size.evaluate(sizes).to_bytes(4, "little", signed=True)
-
-
-@lru_cache(maxsize=4096)
-def tensor_map(tensor: Tensor, descriptor: Descriptor) -> bytes:
-    """The 128 bytes of a TMA descriptor. Outside the tensor, copies read 0 and write nothing."""
-    driver = _driver()
-    size = tensor.element.bits // 8
-    kinds = driver.CUtensorMapDataType
-    kind = {
-        Element.BF16: kinds.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-        Element.F16: kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-        Element.F32: kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-    }[tensor.element]
-    rank = len(tensor.shape)
-    align = HOPPER.tensor_map_alignment
-    # A dimension of one index may have any stride; the driver wants an aligned one.
-    steps = [s * size if n > 1 else align for n, s in zip(tensor.shape[:-1], tensor.strides[:-1], strict=True)]
-    made = driver.cuTensorMapEncodeTiled(
-        kind,
-        rank,
-        tensor.pointer,
-        [driver.cuuint64_t(n) for n in reversed(tensor.shape)],
-        [driver.cuuint64_t(n) for n in reversed(steps)],
-        [driver.cuuint32_t(n) for n in reversed(descriptor.box)],
-        [driver.cuuint32_t(1)] * rank,
-        driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-        driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
-        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-        driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-    )
-    encoded = _checked("cuTensorMapEncodeTiled", made)
-    return ctypes.string_at(int(encoded.getPtr()), 128)
-
-
-def _driver() -> Any:
-    from cuda.bindings import driver
-
-    return driver
-
-
-def _checked(call: str, result: Any) -> Any:
-    error, *values = result
-    if int(error) != 0:
-        raise DeviceError(f"{call}: {error.name}")
-    return values[0] if len(values) == 1 else tuple(values)
+def results_of(executable: Executable) -> Iterator[tuple[Symbol, Symbol | None]]:
+    """What a program gives, in order: each with the symbol that it must be a copy of, if it is an argument or an earlier result."""
+    seen: set[Symbol] = {v.symbol for v in executable.program.inputs}
+    for symbol in executable.program.block.results:
+        yield symbol, symbol if symbol in seen else None
+        seen.add(symbol)

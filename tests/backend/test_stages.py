@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from axon.backend import build, render_barriers, roles, tile
+from axon.backend import render_barriers, roles, tile
 from axon.backend.families import kernels
 from axon.backend.memory import Tensor, contiguous
 from axon.backend.pipeline import Stages, stages, traits
@@ -61,42 +60,6 @@ def test_every_stage_reads_as_before(name: str) -> None:
             GOLDENS.mkdir(exist_ok=True)
             file.write_text(text, encoding="utf-8")
         assert text == file.read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("AXON_CACHE", str(tmp_path / "kernels"))
-    return tmp_path / "kernels"
-
-
-def test_a_kernel_is_built_once_and_kept_privately(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    forms = made(biased(), SMALL, paired=True)
-    kernel = build.build(forms, HOPPER)
-    assert kernel.cubin.startswith(b"\x7fELF")
-    assert kernel.spilled == 0
-    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
-    (file,) = cache.iterdir()
-    monkeypatch.setattr(build, "compile_source", lambda *_: pytest.fail("it was built again"))
-    assert build.build(forms, HOPPER) == kernel
-    file.write_bytes(file.read_bytes()[:-1])
-    monkeypatch.setattr(build, "compile_source", lambda *_: kernel)
-    assert build.build(forms, HOPPER) == kernel
-    assert build.build(forms, HOPPER) == kernel
-
-
-def test_what_is_not_proved_is_not_built(cache: Path) -> None:
-    forms = made(contraction("ik,jk->ij"), SMALL)
-    broken = replace(forms, barriers=replace(forms.barriers, fenced=False))
-    with pytest.raises(build.BuildError, match="not proved"):
-        build.build(broken, HOPPER)
-
-
-def test_spills_fail_the_build() -> None:
-    log = "Compiling entry function 'k'\n 16 bytes stack frame, 16 bytes spill stores, 16 bytes spill loads\nUsed 168 registers\n"
-    with pytest.raises(build.RegistersExhausted):
-        build._checked(b"", log)
-    with pytest.raises(build.BuildError, match="asynchrony"):
-        build._checked(b"", "Compiling entry function 'k'\nUsed 168 registers\nwarning C7509: wgmma serialized\n")
 
 
 def test_a_mapping_that_does_not_fit_says_why() -> None:

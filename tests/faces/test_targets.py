@@ -7,15 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import axon
-from axon.backend import arrays, needs
-from axon.backend.simulated import run as simulated
+from axon.backend import needs
 from axon.element import Element
 
 Cli = Callable[..., Any]
@@ -160,68 +158,6 @@ def test_cuda_says_what_is_missing(axon_cli: Cli, monkeypatch: pytest.MonkeyPatc
     assert (ran.status, "error[AX0604]: the GPU path lacks an NVIDIA driver" in ran.out) == (1, True)
     with pytest.raises(axon.AxonError, match="AX0604"):
         axon.load("p.axon").product(random(8, 8), random(8, 8), target="cuda")
-
-
-class FakeTensor:
-    """What Axon asks of a PyTorch tensor, over a NumPy array."""
-
-    def __init__(self, array: Any, device: str = "cuda:0") -> None:
-        self.array, self.device, self.is_cuda = array, device, device.startswith("cuda")
-        self.dtype, self.shape = f"torch.{array.dtype.name}", array.shape
-
-    def __bool__(self) -> bool:
-        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
-
-
-@pytest.fixture
-def launched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """PyTorch and a GPU, played by NumPy and the simulator; the executables that were launched."""
-    seen: list[Any] = []
-
-    def call(executable: Any, tensors: list[FakeTensor], explicit: list[int]) -> list[FakeTensor]:
-        seen.append(executable)
-        return [FakeTensor(r) for r in simulated(executable.program, [t.array for t in tensors], explicit)]
-
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(Tensor=FakeTensor))  # type: ignore[arg-type]
-    monkeypatch.setattr(arrays, "call", call)
-    monkeypatch.setattr(needs, "gpu", lambda device=0: None)
-    return seen
-
-
-def test_tensors_on_a_gpu_run_there(launched: list[Any]) -> None:
-    m = axon.load("p.axon")
-    a, b = random(8, 16), random(16, 8)
-    for target in (None, "cuda"):
-        got = m.product(FakeTensor(a), FakeTensor(b), target=target)
-        assert isinstance(got, FakeTensor)
-        assert np.array_equal(got.array, m.product(a, b))
-    assert len(launched) == 2
-    assert launched[0] is launched[1]  # kernels are kept
-    h = random(8, 8, element=Element.F16)
-    record = m.shared({"b": FakeTensor(h), "a": FakeTensor(h)})
-    assert list(record) == ["y", "again"]
-    assert m.heads[2](FakeTensor(a), FakeTensor(b)).shape == (8, 8)
-
-
-def test_arguments_of_cuda(launched: list[Any]) -> None:
-    m = axon.load("p.axon")
-    a, b = random(8, 16), random(16, 8)
-    refusals: list[tuple[Any, Any, str, str]] = [
-        (a, b, "AX0505", "`a` must be a PyTorch tensor on a GPU"),
-        (FakeTensor(a), b, "AX0505", "`b` must be a PyTorch tensor on cuda:0"),
-        (FakeTensor(a), FakeTensor(b, "cpu"), "AX0505", "not one on cpu"),
-        (FakeTensor(a), FakeTensor(b, "cuda:1"), "AX0505", "not one on cuda:1"),
-        (FakeTensor(a), FakeTensor(b[:-1]), "AX0501", "must be 16"),
-        (FakeTensor(a), FakeTensor(b.astype(np.float16)), "AX0504", "holds f16"),
-        (FakeTensor(a), FakeTensor(b.astype(np.complex64)), "AX0504", "must be an array or a number"),
-        (FakeTensor(a.astype("f4")), FakeTensor(b.astype("f4")), "AX0603", "not f32"),
-    ]
-    for x, y, code, words in refusals:
-        with pytest.raises(axon.AxonError) as caught:
-            m.product(x, y, target="cuda")
-        assert [d.code for d in caught.value.diagnostics] == [code]
-        assert words in caught.value.diagnostics[0].message
-    assert launched == []
 
 
 def test_nothing_of_cuda_is_imported_early() -> None:

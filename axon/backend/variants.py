@@ -1,0 +1,172 @@
+"""Variants: the few machine codes of a kernel among which every size finds one, and the rule that keeps them few.
+
+Note [Variants]
+    Machine code takes sizes as arguments, so one serves every size; what differs is the mapping, and what the code takes for
+    granted of how tensors lie (rows at multiples of 16 bytes: `boxed`, neighbours in one word: `paired`). Code that takes less for
+    granted serves more. A kernel, as its operands lie, gets at most `LIMIT` variants by itself:
+
+      1. the best mapping for the first sizes that are seen,
+      2. the best one for the first sizes that the first does not serve, or serves at more than `TOLERANCE` of the best time,
+      3. one that takes nothing for granted, with the mapping that loses least over all sizes, beside those there.
+
+    After that every size takes the best of the three, by the cost model. `warmup` asks for the best mapping of given sizes, and may
+    add any number. So one or two regimes, which is what most programs have, run as well as the model knows, and a sweep compiles
+    three kernels. What the limit costs there stands in docs/backend.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf, log
+from random import Random
+from typing import Any
+
+from axon.backend.pipeline import traits
+from axon.backend.prepare import Prepared, is_empty, problem_of
+from axon.backend.schedule import Mapping, predict, ranked
+from axon.backend.target import Target
+from axon.backend.unsupported import Unsupported
+from axon.core import Program
+from axon.names import Symbol
+
+_NOTHING: frozenset[Symbol] = frozenset()
+LIMIT = 3
+TOLERANCE = 1.05
+SAMPLES = 96  # sizes over which the third variant is chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One machine code of a kernel: its mapping, which results bulk copies store, which reads are in pairs, and why it is there."""
+
+    mapping: Mapping
+    boxed: frozenset[Symbol]
+    paired: frozenset[Symbol]
+    why: str = field(compare=False)
+
+    def serves(self, ready: Prepared) -> bool:
+        return self.boxed <= ready.boxed and self.paired <= ready.paired
+
+
+class Choices:
+    """The variants of one kernel, as its operands lie."""
+
+    def __init__(self, target: Target, only: Mapping | None = None) -> None:
+        self.target, self.only = target, only
+        self.variants: list[Variant] = []
+        self.refused: set[tuple[Mapping, frozenset[Symbol], frozenset[Symbol]]] = set()
+
+    def pick(self, ready: Prepared, sizes: MappingOf[Symbol, int], *, exact: bool = False) -> Variant:
+        """The variant for a kernel at these sizes; added, if it is new. With `exact`, the best that there is.
+
+        Raises `Unsupported` where no mapping is left.
+        """
+        order = self._ranked(ready)
+        if not order:
+            raise Unsupported("no mapping fits this kernel", ready.kernel.span)
+        best = predict(order[0], ready.problem, self.target)
+        usable = [v for v in self.variants if v.serves(ready)]
+        found = min(usable, key=lambda v: self._time(v, ready), default=None)
+        if exact:
+            same = next((v for v in usable if v.mapping == order[0] and (v.boxed, v.paired) == (ready.boxed, ready.paired)), None)
+            return same or self._add(Variant(order[0], ready.boxed, ready.paired, "asked for"))
+        free = sum(v.why != "asked for" for v in self.variants)
+        if found is not None and (free >= LIMIT or self._time(found, ready) <= best * TOLERANCE):
+            return found
+        if free < LIMIT - 1 or self.only is not None:
+            why = "the first sizes" if not self.variants else "sizes that the others serve less well"
+            return self._add(Variant(order[0], ready.boxed, ready.paired, why))
+        return self._add(Variant(self._covering(ready, sizes, order), _NOTHING, _NOTHING, "any size"))
+
+    def refuse(self, variant: Variant) -> None:
+        """Its code does not fit the registers: it is not a choice after all."""
+        self.variants.remove(variant)
+        self.refused.add((variant.mapping, variant.boxed, variant.paired))
+
+    def _add(self, variant: Variant) -> Variant:
+        self.variants.append(variant)
+        return variant
+
+    def _ranked(self, ready: Prepared) -> list[Mapping]:
+        order = (self.only,) if self.only else ranked(ready.problem, traits(ready.kernel), self.target)
+        return [
+            m for m in order if not any((m, *lies) in self.refused for lies in ((ready.boxed, ready.paired), (frozenset(),) * 2))
+        ]
+
+    def _time(self, variant: Variant, ready: Prepared) -> float:
+        """Predicted, a little more for code that takes less for granted than it could."""
+        less = (variant.boxed, variant.paired) != (ready.boxed, ready.paired)
+        return predict(variant.mapping, ready.problem, self.target) * (1.02 if less else 1.0)
+
+    def _covering(self, ready: Prepared, sizes: MappingOf[Symbol, int], order: Sequence[Mapping]) -> Mapping:
+        """The mapping that, beside the variants there, loses least against the best of every size, in the mean of logarithms."""
+        loss = dict.fromkeys(order, 0.0)
+        for problem in [ready.problem, *_problems(ready, sizes)]:
+            times = {m: predict(m, problem, self.target) for m in order}
+            best = min(times.values())
+            have = min((predict(v.mapping, problem, self.target) for v in self.variants if v.serves(ready)), default=inf)
+            for mapping, seconds in times.items():
+                # Nobody knows how the tensors of other sizes lie, so half of the weight is on serving them alone.
+                loss[mapping] += log(min(seconds, have) / best) + log(seconds / best) if seconds < inf else inf
+        return min(order, key=lambda m: loss[m])
+
+
+def _problems(ready: Prepared, sizes: MappingOf[Symbol, int]) -> list[Any]:
+    """Problems of this kernel at other sizes, the same ones each time: dimensions from 1 to 16384, evenly by their logarithm."""
+    chance = Random(0)
+    out = []
+    for _ in range(SAMPLES):
+        other = {symbol: max(1, round(2 ** (14 * chance.random()))) for symbol in sizes}
+        try:
+            if not is_empty(ready.kernel, other):
+                out.append(problem_of(ready.kernel, other))
+        except ZeroDivisionError:
+            continue
+    return [problem for problem in out if getattr(problem, "depth", 1) >= 1]
+
+
+# ── what a caller sees ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One machine code, as `m.f.variants` lists it."""
+
+    specialization: str  # element types and ranks of the arguments
+    kernel: int  # which of the program's, from 0
+    mapping: Mapping
+    why: str
+    registers: int
+
+
+class Variants(tuple[Made, ...]):
+    """The machine codes of a function; printed, a table that says how many there can be."""
+
+    limit: int
+
+    @staticmethod
+    def of(made: Sequence[tuple[Program, Any]]) -> Variants:
+        """Of a function's specializations, each with its executable, if there is one."""
+        rows: list[Made] = []
+        kernels = 0
+        for program, executable in made:
+            if executable is None:
+                continue
+            kernels += len(executable.kernels)
+            text = ", ".join(f"{v.element.value}[{', '.join(map(str, v.shape))}]" for v in program.inputs)
+            rows += [Made(text, number, v.mapping, v.why, registers) for number, v, registers in executable.made()]
+        variants = Variants(rows)
+        variants.limit = LIMIT * kernels
+        return variants
+
+    def __str__(self) -> str:
+        own = sum(row.why != "asked for" for row in self)
+        lines = [f"{own} of at most {self.limit} variants made" + (f", and {len(self) - own} asked for" if len(self) > own else "")]
+        lines += [
+            f"  ({r.specialization}) kernel {r.kernel + 1}: {r.mapping} · {r.registers} registers · for {r.why}" for r in self
+        ]
+        return "\n".join(lines)
+
+    __repr__ = __str__

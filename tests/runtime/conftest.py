@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axon import libraries
+from axon.backend import arrays, needs, runtime
+from axon.element import Element
+from tests.runtime.fake import Builds, DeviceArray, FakeDriver, FakeLibrary, aligned, recorded
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AXON_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    """A GPU and its driver, played by the simulator."""
+    made = FakeDriver()
+    monkeypatch.setattr(runtime, "driver", lambda: made)
+    monkeypatch.setattr(arrays, "driver", lambda: made)
+    monkeypatch.setattr(arrays, "gpu", lambda device=0, target=None: None)
+    monkeypatch.setattr(needs, "gpu", lambda device=0, target=None: None)
+    monkeypatch.setattr(runtime.Executable, "_launch", recorded(made, runtime.Executable._launch))
+    return made
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch) -> Builds:
+    """Kernels without a compiler."""
+    made = Builds()
+    monkeypatch.setattr(runtime, "build_all", made)
+    return made
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeLibrary]:
+    """An array library whose arrays are `DeviceArray`s."""
+    made = FakeLibrary()
+    monkeypatch.setitem(libraries._by_type, DeviceArray, made)
+    arrays._graphs.clear()
+    yield made
+    arrays._graphs.clear()
+
+
+def random(*shape: int, element: Element = Element.BF16, seed: int = 0) -> Any:
+    """Random numbers at an aligned address."""
+    made = aligned(shape, element)
+    made[...] = np.random.default_rng(seed).standard_normal(shape).astype(element.dtype)
+    return made
