@@ -230,7 +230,8 @@ class Solver(Elaborator):
         sides = (Side(c.spans[0], "the left side has {} columns"), Side(c.spans[1], "the right side has {} rows"))
         text = "`@` needs as many rows on its right as columns on its left"
         self.equal(k, rows, Reason(c.reason.span, text, sides))
-        if right[:-2] and not left[:-2]:
+        batched = any(isinstance(i, Dim) or i.symbol in self.state.rigid for i in right[:-2])  # other shape variables may be empty
+        if batched and not left[:-2]:
             self.report(errors.batch_of_one_side(self.state, right[:-2], c.reason.span, c.spans))
             return
         if right[:-2] and left[:-2] != right[:-2]:
