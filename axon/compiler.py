@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from axon import core, syntax
     from axon.backend.arrays import Call as GpuCall
     from axon.backend.arrays import HostCall, Quick
+    from axon.backend.cpu.host import Host
     from axon.backend.runtime import Executable
     from axon.backend.variants import Variants
     from axon.checker import CheckedModule
@@ -94,9 +95,22 @@ def lower(checked: CheckedModule, name: str, arguments: tuple[ArgumentType, ...]
         return program
 
 
-def run(program: core.Program, inputs: Sequence[Any], explicit: Sequence[int]) -> list[Any]:
-    """The results of a core program on arrays that satisfy its contract."""
+def host(program: core.Program) -> Host:
+    """A core program on this machine's processor, to be interpreted or compiled as its calls need."""
+    from axon.backend.cpu.host import Host
+
+    return Host(program)
+
+
+def run(host: Host, inputs: Sequence[Any], explicit: Sequence[int], *, compiled: bool = False) -> list[Any]:
+    """The results of a program on arrays that satisfy its contract; with `compiled`, of compiled kernels however small they are."""
     with _phase("running"):
+        return host(inputs, explicit, compiled=compiled)
+
+
+def interpret(program: core.Program, inputs: Sequence[Any], explicit: Sequence[int]) -> list[Any]:
+    """The results of a core program by the reference evaluator, on arrays that satisfy its contract."""
+    with _phase("interpreting"):
         from axon.interpret import run as phase
 
         return phase(program, inputs, explicit)

@@ -53,6 +53,11 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.interpret*", VOCABULARY | {"core", "core_*", "shapes.dimension", "shapes.contract", "shapes.relation"}),
     ("axon.libraries", {"element"}),
     ("axon.backend.arrays", VOCABULARY | {"core", "libraries"}),
+    # What stops a program is worded by the interpreter, and what is tiny is left to it.
+    (
+        "axon.backend.cpu*",
+        VOCABULARY | {"core", "core_print", "core_walk", "interpret", "shapes.dimension", "shapes.contract", "shapes.relation"},
+    ),
     ("axon.backend*", VOCABULARY | {"core", "core_print", "core_walk", "shapes.dimension", "shapes.contract", "shapes.relation"}),
     # Generalization is where the two stages of inference meet; the rest of `types` is blind to sizes.
     ("axon.types.generalize", VOCABULARY | {"syntax", "typed", "resolve", "shapes.*"}),
@@ -85,7 +90,7 @@ ONLY = {
 
 # Text is never evaluated, except kernels and the guards of contracts, which Axon has written and which hold nothing of a user's.
 FORBIDDEN = {"eval", "exec", "sympify", "parse_expr", "lambdify", "compile"}
-EMITTED = {"axon.backend.build", "axon.shapes.guard"}
+EMITTED = {"axon.backend.build", "axon.backend.cpu.build", "axon.shapes.guard"}
 
 
 def name_of(file: Path) -> str:

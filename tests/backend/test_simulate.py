@@ -131,7 +131,7 @@ def test_source_through_the_simulator_agrees_with_the_interpreter(name: str) -> 
     program = compiler.lower(compiler.check_text(text), "f", None)
     rng = np.random.default_rng(5)
     arrays = [rng.standard_normal(shape).astype(v.element.dtype) for v, shape in zip(program.inputs, shapes, strict=True)]
-    want = compiler.run(program, arrays, ())
+    want = compiler.interpret(program, arrays, ())
     for got, right in zip(simulated(program, arrays, mapping=ONE), want, strict=True):
         assert got.dtype == right.dtype
         assert error(got, right.astype(np.float64)) < 6e-3

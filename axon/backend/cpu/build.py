@@ -1,8 +1,8 @@
 """Functions in Python to machine code, through numba's compiler for CPUs, kept on disk by content.
 
-A function becomes an object file (ELF, Mach-O, COFF) that refers to neither numba nor Python, at most to functions of the C library.
-The cache is the one of GPU kernels (`backend.cache`): nothing in it is evaluated or unpickled, and what is found there is loaded by
-LLVM's own linker, so that a process that finds everything in the cache never imports numba.
+A function becomes an object file (ELF, Mach-O, COFF) that refers to neither numba nor Python, at most to functions of the C
+library. The cache is the one of GPU kernels (`backend.cache`): nothing in it is evaluated or unpickled, and what is found there
+is loaded by LLVM's own linker, so that a process that finds everything in the cache never imports numba.
 
 The key is a digest of the text, the types of its parameters, the intrinsics, the versions of numba and llvmlite, and the name and
 features of this machine's processor.
@@ -42,6 +42,7 @@ class Source:
     entry: str
     text: str
     types: tuple[Element | None, ...]
+    helpers: tuple[str, ...] = ()  # functions of the text that the entry calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Native:
     call: Callable[..., int]
 
 
-def source_of(function: Function, element_of: Callable[[TensorParameter], Element]) -> Source:
+def source_of(function: Function, element_of: Callable[[TensorParameter], Element], helpers: tuple[str, ...] = ()) -> Source:
     types: list[Element | None] = []
     for parameter in function.parameters:
         match parameter:
@@ -61,7 +62,7 @@ def source_of(function: Function, element_of: Callable[[TensorParameter], Elemen
                 types.append(element)
             case SizeParameter():
                 types.append(None)
-    return Source(function.name, function.text, (*types, None, None))
+    return Source(function.name, function.text, (*types, None, None), helpers)
 
 
 _lock = Lock()
@@ -120,6 +121,11 @@ def function(source: Source) -> Any:
     linecache.cache[name] = (len(source.text), None, source.text.splitlines(keepends=True), name)
     globals = namespace()
     exec(compile(source.text, name, "exec"), globals)  # text that `nests` and `loops` have written
+    if source.helpers:
+        from numba import njit
+
+        for helper in source.helpers:
+            globals[helper] = njit(globals[helper], error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
     return globals[source.entry]
 
 

@@ -16,11 +16,11 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from axon.backend.cpu import build, threads
+from axon.backend.cpu import build, loops, threads
 from axon.backend.cpu.nests import BufferParameter, Function, SizeParameter, TensorParameter, write
 from axon.backend.cpu.products import contract
 from axon.backend.fuse import Policy, fuse
-from axon.backend.plan import Contraction, Kernel, Kernels, Nest, Plan, Repeat, Whole, operations, values_in
+from axon.backend.plan import Contraction, Kernel, Kernels, Nest, Plan, Repeat, Whole, as_program, kernels_in, operations, values_in
 from axon.core import Check, Compress, Index, Loop, Program, Read, Sort, Value
 from axon.core_print import print_op
 from axon.element import Element
@@ -29,6 +29,7 @@ from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 
 Array = Any
+SMALL_STEP = 100_000  # additions of a loop's step, below which the loop is one native function
 POLICY = Policy(epilogues=False)
 
 
@@ -54,6 +55,7 @@ class Executable:
         self.values = values_in(self.plan)
         self.lock = Lock()
         self.compiled: dict[int, Compiled] = {}  # by the identity of the nest, which the plan keeps
+        self.loops: dict[int, NativeLoop | str] = {}  # likewise; a text says why a loop has no function
 
     def __call__(self, inputs: Sequence[Array], explicit: Sequence[int] = ()) -> list[Array]:
         """The flat results for flat inputs, as fresh arrays. Raises what `interpret.run` raises."""
@@ -91,15 +93,44 @@ class Executable:
                 found = self.compiled[id(nest)] = self._write(nest)
             return found
 
+    def loop(self, kernel: Repeat) -> NativeLoop | str:
+        """A loop's function, or why the host steps it."""
+        with self.lock:
+            found = self.loops.get(id(kernel))
+            if found is None:
+                found = self.loops[id(kernel)] = self._write_loop(kernel)
+            return found
+
+    def _write_loop(self, kernel: Repeat) -> NativeLoop | str:
+        program = as_program(self.plan)
+        written = loops.write(kernel, self.values, "loop", print_op(program, kernel.op).splitlines())
+        if isinstance(written, str):
+            return written
+        source = build.source_of(written.function, self._element, tuple(name for name, _ in written.helpers))
+        return NativeLoop(Compiled(written.function, source), written.made)
+
+    def _element(self, parameter: TensorParameter) -> Element:
+        return self.values[parameter.tensor].element
+
     def _write(self, nest: Nest) -> Compiled:
         name = f"kernel_{'_'.join(symbol.name for symbol in nest.stored) or 'nothing'}"
         name = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
-        from axon.backend.plan import as_program
-
         program = as_program(self.plan)
         comments = [line for op in operations(nest) for line in print_op(program, op).splitlines()]
         function = write(nest, self.values, name, comments)
-        return Compiled(function, build.source_of(function, lambda p: self.values[p.tensor].element))
+        return Compiled(function, build.source_of(function, self._element))
+
+
+@dataclass(frozen=True, slots=True)
+class NativeLoop:
+    """A loop's function, and the tensors to allocate for it."""
+
+    compiled: Compiled
+    made: tuple[Value, ...]
+
+
+def _loops_in(kernel: Repeat) -> list[Repeat]:
+    return [kernel, *(k for k in kernels_in(kernel.body) if isinstance(k, Repeat))]
 
 
 class _Scratch(local):
@@ -179,7 +210,11 @@ class _Run:
             for out in step.outs:
                 if out.symbol in nest.stored:
                     self.tensors[out.symbol] = self.allocate(out)
-        items = self.size(function.items) if all(self.size(axis.extent) > 0 for axis in nest.rows) else 0
+        self.launch(compiled, self.size(function.items))
+
+    def launch(self, compiled: Compiled, items: int) -> None:
+        """Run a function on all of its items."""
+        function = compiled.function
         if items <= 0:
             return
         if compiled.native is None:
@@ -218,6 +253,12 @@ class _Run:
 
     def repeat(self, kernel: Repeat) -> None:
         op = kernel.op
+        loop = self.executable.loop(kernel)
+        if not isinstance(loop, str):
+            self.dims.update((inner.op.counter, 0) for inner in _loops_in(kernel))
+            if self.size(loop.compiled.function.cost) < SMALL_STEP:
+                self.native_loop(kernel, loop)
+                return
         trip = max(0, self.number(op))
         states = [self.tensors[symbol] for symbol in op.initial]
         stacks = [allocate([trip, *s.shape], v.element) for s, v in zip(states, op.states, strict=True)] if op.stacked else []
@@ -230,6 +271,14 @@ class _Run:
             for stack, state in zip(stacks, states, strict=False):
                 stack[i] = state
         self.tensors.update(zip((out.symbol for out in op.outs), stacks if op.stacked else states, strict=True))
+
+    def native_loop(self, kernel: Repeat, loop: NativeLoop) -> None:
+        for value in loop.made:
+            self.tensors[value.symbol] = self.allocate(value)
+        self.launch(loop.compiled, 1)
+        inner = {value.symbol for value in loop.made} - {out.symbol for out in kernel.op.outs}
+        for symbol in inner:
+            del self.tensors[symbol]
 
     def number(self, op: Loop) -> int:
         """A loop's trip count: `fuse` leaves a dimension or a scalar tensor."""

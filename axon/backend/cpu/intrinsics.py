@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 F32, F64, I1 = ir.FloatType(), ir.DoubleType(), ir.IntType(1)
@@ -55,9 +56,12 @@ def _intrinsic(name: str, typing: Callable[..., Any], emit: Emit) -> None:
         case 2:
             two = lambda context, a, b: declare((a, b))
             made = intrinsic(two)
-        case _:
+        case 3:
             three = lambda context, a, b, c: declare((a, b, c))
             made = intrinsic(three)
+        case _:
+            five = lambda context, a, b, c, d, e: declare((a, b, c, d, e))
+            made = intrinsic(five)
     _publish(name, made)
 
 
@@ -249,6 +253,14 @@ for _name, _emit in (
     ("round_f16", _f16_round), ("round_bf16", _bf16_round), ("round_f8e4m3", _E4M3.round), ("round_f8e5m2", _E5M2.round),
 ):  # fmt: skip
     _intrinsic(_name, lambda x: types.float32, _emit)
+
+
+def _copy(b: Builder, target: Value, at: Value, source: Value, start: Value, count: Value) -> None:
+    item = cgutils.sizeof(b, target.type)
+    cgutils.raw_memcpy(b, _place(b, target, at), _place(b, source, start), count, item)
+
+
+_intrinsic("copy", lambda *arguments: types.void, _copy)
 
 
 # ── conversions ─────────────────────────────────────────────────────────────────────────────────────────────────────────

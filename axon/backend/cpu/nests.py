@@ -8,9 +8,9 @@ ranges of their own. It returns 0, or 1 where the program must stop.
 Note [Rows and lanes]
     In a nest *by rows* an item is a row: its scalars are variables, its buffers belong to the thread, and what is vectorized is
     each step's innermost loop. In a nest *by lanes* the last row axis is cut into blocks, an item is a block, and every innermost
-    loop runs over its lanes: what was a variable of the row has a place for every lane. The sum of a column goes by lanes, the sum
-    of a row by rows. A step by rows whose result has further axes may likewise keep its accumulators along the last of them. The choice counts
-    the accesses that do not lie side by side (`_strides`).
+    loop runs over its lanes: what was a variable of the row has a place for every lane. The sum of a column goes by lanes, the
+    sum of a row by rows. A step by rows whose result has further axes may likewise keep its accumulators along the last of them.
+    The choice counts the accesses that do not lie side by side (`_strides`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from axon.core import Axis, Compute, Index, Read, Scalar, Scan, Value
 from axon.core_walk import nodes, rewrite
 from axon.element import Element
 from axon.names import Symbol, fresh
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, Quotient, maximum
 
 LANES = 1024  # of a block in a nest by lanes that keeps something for each
 BLOCK = 8192  # where it keeps nothing
@@ -293,13 +293,13 @@ class _Nest:
         blocks = ""
         items = Dim.of(1)
         for axis in self.rows:
-            items = items * axis.extent
+            items = items * _at_least_0(axis.extent)
         if self.lanes:
             last = self.nest.rows[-1]
             keeps = self._keeps_lanes()
             self.lane_count = LANES if keeps else BLOCK
             blocks = self.size((last.extent + (self.lane_count - 1)) // self.lane_count)
-            items = items * ((last.extent + (self.lane_count - 1)) // self.lane_count)
+            items = items * _at_least_0((last.extent + (self.lane_count - 1)) // self.lane_count)
         with code.block("for item in range(first, last):"):
             self._rows(blocks)
             self._steps()
@@ -616,6 +616,12 @@ class _Nest:
             symbols = frozenset(axis.symbol for axis in axes)
             total = total + points * (1 + sum(weight(s, symbols) for s in scalars(step)))
         return total
+
+
+def _at_least_0(extent: Dim) -> Dim:
+    """An extent as a count: sizes are at least 0, but n - 5 may be less."""
+    positive = all(c > 0 for c in extent.mapping.values()) and all(isinstance(a, Symbol | Quotient) for a in extent.atoms)
+    return extent if positive else maximum(extent, 0)
 
 
 _RESERVED = frozenset(("first", "last", "item", "bad", "range", "inf", "nan", "f32", "f64", "i32", "i64", "i8", "u8"))

@@ -5,10 +5,11 @@ where it is read with padding). The axes of the batch, of the rows (or columns) 
 strides allow without a copy; then BLAS takes a matrix or a transposed one as it lies.
 
 Note [Convolutions]
-    If an operand is a window (a subscript such as `p + r` with `r` among the depth's axes and `p` of the result), merging its depth
-    would copy every element many times over. Instead the contraction is done once for each tap, that is each value of those `r`,
-    and the products are added up. For one tap the window is the tensor moved by a number of elements, so rows and columns of an image
-    stay one dimension: the image's rows are kept at their full width, and what the extra columns hold is left out at the end.
+    If an operand is a window (a subscript such as `p + r` with `r` among the depth's axes and `p` of the result), merging its
+    depth would copy every element many times over. Instead the contraction is done once for each tap, that is each value of those
+    `r`, and the products are added up. For one tap the window is the tensor moved by a number of elements, so rows and columns of
+    an image stay one dimension: the image's rows are kept at their full width, and what the extra columns hold is left out at the
+    end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One pool of threads for every kernel of the process: they share a kernel by taking pieces of its work, one after the other.
 
-Machine code runs without Python's lock, so the caller's thread and the pool's compute at once. Sharing costs about ten microseconds:
-small kernels stay in the calling thread.
+Machine code runs without Python's lock, so the caller's thread and the pool's compute at once. Sharing costs about ten
+microseconds: small kernels stay in the calling thread.
 """
 
 from __future__ import annotations

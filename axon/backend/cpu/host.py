@@ -1,0 +1,94 @@
+"""Programs on this machine's processor: interpreted while that is cheaper than compiling, compiled from then on.
+
+Compiling takes a tenth of a second and more; interpreting an operation on a few numbers takes 50 microseconds. A program's calls
+on so little data are interpreted until they have taken PATIENCE seconds in sum; then it is compiled. Any call with more work than
+TINY, and any call that asks for it (`target="cpu"`), is compiled at once. Both compute the same up to the rounding that
+docs/core.md leaves open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from threading import Lock
+from time import perf_counter
+from typing import Any, assert_never
+
+from axon.core import Axis, Block, Check, Compress, Compute, Index, Loop, Op, Program, Scan, Sort
+from axon.names import Symbol
+
+TINY = 20_000  # points of all operations of a call
+PATIENCE = 0.3  # seconds of interpreting, about what compiling costs
+OVERHEAD = 500  # points in whose time the interpreter prepares an operation
+
+
+class Host:
+    """A program, and what has been made of it. Safe to call from several threads."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.spent = 0.0
+        self._executable: Any = None
+        self._lock = Lock()
+
+    def __call__(self, inputs: Sequence[Any], explicit: Sequence[int] = (), *, compiled: bool = False) -> list[Any]:
+        """The flat results for flat inputs, as fresh arrays. Raises what `interpret.run` raises."""
+        if not compiled and self._executable is None and self.spent < PATIENCE and self._is_tiny(inputs, explicit):
+            from axon.interpret import run
+
+            start = perf_counter()
+            try:
+                return run(self.program, inputs, explicit)
+            finally:
+                self.spent += perf_counter() - start
+        results: list[Any] = self.executable()(inputs, explicit)
+        return results
+
+    def executable(self) -> Any:
+        with self._lock:
+            if self._executable is None:
+                from axon.backend.cpu.executable import Executable
+
+                self._executable = Executable(self.program)
+            return self._executable
+
+    def _is_tiny(self, inputs: Sequence[Any], explicit: Sequence[int]) -> bool:
+        if sum(array.size for array in inputs) > TINY:
+            return False
+        dims = self.program.contract.bind(explicit, [array.shape for array in inputs])
+        return _work(self.program.block, dims) <= TINY
+
+
+def _work(block: Block, dims: Mapping[Symbol, int]) -> float:
+    return sum(OVERHEAD / 10 + _points(op, dims) for op in block.ops)
+
+
+def _points(op: Op, dims: Mapping[Symbol, int]) -> float:
+    """About how many points an operation computes; infinity where the sizes do not tell."""
+    try:
+        match op:
+            case Compute(axes=axes, reduction=reduction):
+                return _product((*axes, *(reduction.axes if reduction else ())), dims)
+            case Scan(axes=axes):
+                return _product(axes, dims)
+            case Loop(trip=Index(dim=dim), body=body, counter=counter):
+                return max(0, dim.evaluate(dims)) * (OVERHEAD + _work(body, {**dims, counter: 0}))
+            case Loop():
+                return inf
+            case Sort(values=values):
+                return _product(tuple(Axis(values.symbol, extent) for extent in values.shape), dims)
+            case Compress() | Check():
+                return 0
+            case _:
+                assert_never(op)
+    except (KeyError, ZeroDivisionError):  # a size that only the data decide
+        return TINY / 4
+
+
+def _product(axes: tuple[Axis, ...], dims: Mapping[Symbol, int]) -> float:
+    bounds = dict(dims)
+    total = 1.0
+    for axis in axes:
+        bounds[axis.symbol] = max(0, axis.extent.evaluate(bounds))
+        total *= bounds[axis.symbol]
+    return total

@@ -1,0 +1,245 @@
+"""A loop of a plan as one native function: its kernels are called one after the other, step by step, without Python in between.
+
+    write    a Repeat -> its Loop: text, parameters, and the tensors that need memory; or the reason why it has none
+
+Every tensor that the loop makes has memory of its own, for one step; what a step gives is copied into the states, and, of an
+`unfold`, into its place in the stack. Contractions become ordinary nests: where a step is so small that this function is used,
+they are too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from axon.backend.cpu.nests import BufferParameter, Function, Parameter, SizeParameter, TensorParameter
+from axon.backend.cpu.nests import write as write_nest
+from axon.backend.cpu.scalars import Code, Held, Writer
+from axon.backend.plan import Contraction, Kernel, Nest, Repeat, Whole, kernels_in, values_of
+from axon.core import Compute, Index, Read, Value
+from axon.element import Element
+from axon.names import Symbol
+from axon.shapes.dimension import Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`function.cost` is that of one step. `made` are the tensors that the host allocates before a launch; `helpers` the
+    functions of the text that the entry calls, with the element types of their pointers (None for an i64)."""
+
+    function: Function
+    made: tuple[Value, ...]
+    helpers: tuple[tuple[str, tuple[Element | None, ...]], ...]
+
+
+def write(kernel: Repeat, values: dict[Symbol, Value], name: str, comments: Sequence[str] = ()) -> Loop | str:
+    """The native function of a loop, or why it has none: then the host steps it."""
+    reason = _reason(kernel)
+    return reason or _Writer(values, name).write(kernel, comments)
+
+
+def _reason(kernel: Repeat) -> str:
+    counters = {kernel.op.counter}
+    for inner in kernels_in(kernel.body):
+        if isinstance(inner, Repeat):
+            counters.add(inner.op.counter)
+    for inner in kernels_in(kernel.body):
+        if isinstance(inner, Whole):
+            return f"its body has a {type(inner.op).__name__.lower()}"
+        for value in _values(inner):
+            if any(not extent.variables.isdisjoint(counters) for extent in value.shape):
+                return f"the size of {value.symbol.name} differs from step to step"
+    return ""
+
+
+def _values(kernel: Kernel) -> tuple[Value, ...]:
+    match kernel:
+        case Nest(steps=steps):
+            return tuple(out for step in steps for out in step.outs)
+        case Repeat(op=op):
+            return (*op.states, *op.outs)
+        case _:
+            return values_of(kernel)
+
+
+def as_nest(kernel: Contraction) -> Nest:
+    """A contraction as an ordinary reduction."""
+    steps: tuple[Compute, ...] = (kernel.op, *kernel.epilogue)
+    return Nest(kernel.op.axes, steps, kernel.stored)
+
+
+class _Writer:
+    def __init__(self, values: dict[Symbol, Value], name: str) -> None:
+        self.values, self.name = values, name
+        self.code = Code()
+        self.functions: list[Function] = []
+        self.parameters: dict[str, Parameter] = {}
+        self.pointers: dict[Symbol, str] = {}
+        self.sizes: dict[Dim, str] = {}
+        self.made: dict[Symbol, Value] = {}
+        self.counters: dict[Symbol, str] = {}
+
+    def write(self, kernel: Repeat, comments: Sequence[str]) -> Loop:
+        cost = self.loop(kernel)
+        self.code.line("return 0")
+        order = (TensorParameter, BufferParameter, SizeParameter)
+        parameters = tuple(sorted(self.parameters.values(), key=lambda p: order.index(type(p))))
+        head = f"def {self.name}({', '.join([*(p.name for p in parameters), 'first', 'last'])}):"
+        own = [*(f"# {line}" for line in comments), head, "    bad = False", *self.code.lines, ""]
+        text = "\n\n".join([*(f.text for f in self.functions), "\n".join(own)])
+        function = Function(self.name, text, parameters, Dim.of(1), cost, "one native function")
+        return Loop(function, tuple(self.made.values()), tuple((f.name, self.types(f)) for f in self.functions))
+
+    def types(self, function: Function) -> tuple[Element | None, ...]:
+        found: list[Element | None] = []
+        for parameter in function.parameters:
+            match parameter:
+                case TensorParameter(tensor=tensor):
+                    found.append(self.values[tensor].element)
+                case BufferParameter(element=element):
+                    found.append(element)
+                case SizeParameter():
+                    found.append(None)
+                case _:
+                    assert_never(parameter)
+        return (*found, None, None)
+
+    # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def unique(self, stem: str) -> str:
+        clean = "".join(c if c.isalnum() and c.isascii() else "_" for c in stem)
+        number = len(self.parameters) + len(self.counters)
+        return f"{clean or '_'}_{number}"
+
+    def pointer(self, symbol: Symbol) -> str:
+        if symbol not in self.pointers:
+            name = self.unique(symbol.name)
+            self.pointers[symbol] = name
+            self.parameters[name] = TensorParameter(name, symbol)
+        return self.pointers[symbol]
+
+    def size(self, dim: Dim) -> str:
+        if dim.constant is not None:
+            return str(dim.constant)
+        if dim not in self.sizes:
+            name = self.unique(dim.symbol.name if dim.symbol else "size")
+            self.sizes[dim] = name
+            self.parameters[name] = SizeParameter(name, dim)
+        return self.sizes[dim]
+
+    def buffer(self, stem: str, element: Element, size: Dim) -> str:
+        name = self.unique(stem)
+        self.parameters[name] = BufferParameter(name, element, size)
+        return name
+
+    def expression(self, dim: Dim) -> str:
+        """The value of a Dim, which may mention counters."""
+        scope = {counter: Dim.of(0) for counter in self.counters}
+        writer = Writer(self.code, scope, self.variable, self.size, lambda symbol: _never(symbol))
+        text = writer.dim(dim)
+        if writer.fails:
+            with self.code.block("if bad:"):
+                self.code.line("return 1")
+        return text
+
+    def variable(self, symbol: Symbol) -> str:
+        return self.counters[symbol] if symbol in self.counters else self.size(Dim.of(symbol))
+
+    # ── kernels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def kernel(self, kernel: Kernel) -> Dim:
+        """Call a kernel; its cost."""
+        match kernel:
+            case Nest():
+                return self.nest(kernel)
+            case Contraction():
+                return self.nest(as_nest(kernel))
+            case Repeat():
+                trip = kernel.op.trip.dim if isinstance(kernel.op.trip, Index) else Dim.of(1)
+                return self.loop(kernel) * trip
+            case Whole():
+                raise AssertionError(kernel)
+            case _:
+                assert_never(kernel)
+
+    def nest(self, nest: Nest) -> Dim:
+        function = write_nest(nest, self.values, f"kernel_{len(self.functions) + 1}")
+        self.functions.append(function)
+        for step in nest.steps:
+            self.made.update((out.symbol, out) for out in step.outs if out.symbol in nest.stored)
+        arguments = []
+        for parameter in function.parameters:
+            match parameter:
+                case TensorParameter(tensor=tensor):
+                    arguments.append(self.pointer(tensor))
+                case BufferParameter(name=name, element=element, size=size):
+                    arguments.append(self.buffer(name, element, size))
+                case SizeParameter(size=size):
+                    arguments.append(self.expression(size))
+                case _:
+                    assert_never(parameter)
+        items = self.expression(function.items)
+        with self.code.block(f"if {function.name}({', '.join([*arguments, '0', items])}):"):
+            self.code.line("return 1")
+        return function.cost
+
+    def loop(self, kernel: Repeat) -> Dim:
+        """A loop around its kernels; the cost of one step."""
+        op, code = kernel.op, self.code
+        counter = self.unique(op.counter.name)
+        for value in (*op.states, *op.outs, Value(op.counter, Element.I32, ())):
+            self.made[value.symbol] = value
+        for state, initial in zip(op.states, op.initial, strict=True):
+            self.copy(state, self.pointer(state.symbol), self.pointer(initial))
+        if isinstance(op.trip, Index):
+            trip = self.expression(op.trip.dim)
+        else:
+            assert isinstance(op.trip, Read)
+            trip = code.let(f"as_i64(load_{op.trip.element.value}({self.pointer(op.trip.tensor)}, 0))", "trip_")
+        cost = Dim.of(1)
+        with code.block(f"for {counter} in range({trip}):"):
+            self.counters[op.counter] = counter
+            code.line(f"store_i32({self.pointer(op.counter)}, 0, as_i32({counter}))")
+            for inner in kernel.body.kernels:
+                cost = cost + self.kernel(inner)
+            self.results(kernel, counter)
+            del self.counters[op.counter]
+        if not op.stacked:
+            for out, state in zip(op.outs, op.states, strict=True):
+                self.copy(out, self.pointer(out.symbol), self.pointer(state.symbol))
+        return cost
+
+    def results(self, kernel: Repeat, counter: str) -> None:
+        """What a step gives, into the states and the stacks. A result that is a state is set aside first."""
+        op = kernel.op
+        states = {state.symbol for state in op.states}
+        sources = []
+        for state, result in zip(op.states, kernel.body.results, strict=True):
+            source = self.pointer(result)
+            if result in states and result != state.symbol:
+                aside = self.buffer(f"{result.name}_aside", state.element, _elements(state))
+                self.copy(state, aside, source)
+                source = aside
+            sources.append(source)
+        for position, (state, source) in enumerate(zip(op.states, sources, strict=True)):
+            if source != self.pointer(state.symbol):
+                self.copy(state, self.pointer(state.symbol), source)
+            if op.stacked:
+                count = self.size(_elements(state))
+                stack = self.pointer(op.outs[position].symbol)
+                self.code.line(f"copy({stack}, {counter} * {count}, {source}, 0, {count})")
+
+    def copy(self, value: Value, target: str, source: str) -> None:
+        self.code.line(f"copy({target}, 0, {source}, 0, {self.size(_elements(value))})")
+
+
+def _elements(value: Value) -> Dim:
+    total = Dim.of(1)
+    for extent in value.shape:
+        total = total * extent
+    return total
+
+
+def _never(symbol: Symbol) -> Held:
+    raise AssertionError(f"{symbol!r} is read outside of kernels")
