@@ -37,6 +37,7 @@ _HOME = {
     "AxonError": "diagnostics", "Diagnostic": "diagnostics", "ShapeError": "diagnostics",
     "Function": "module", "Module": "module",
     "check": "module", "compile": "module", "load": "module",
+    "load_ipython_extension": "notebook", "unload_ipython_extension": "notebook",
 }  # fmt: skip
 
 

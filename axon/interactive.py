@@ -130,6 +130,21 @@ class Interactive:
         """The declarations as a program, in an order in which each stands after what it uses."""
         return "\n\n".join("\n".join(p.text.strip("\n") for p in unit.pieces) for unit in self._state.units) + "\n"
 
+    def footprint(self, name: str) -> frozenset[str]:
+        """The texts of a declaration and of all that it uses, directly or not: while these stay, so does what it means."""
+        by_name: dict[str, list[Unit]] = {}
+        for unit in self._state.units:
+            for known in unit.names:
+                by_name.setdefault(known.removeprefix("type "), []).append(unit)
+        found: set[str] = set()
+        work, seen = [name], {name}
+        while work:
+            for unit in by_name.get(work.pop(), ()):
+                found |= {piece.text for piece in unit.pieces}
+                work += unit.uses - seen
+                seen |= unit.uses
+        return frozenset(found)
+
     def snapshot(self) -> Interactive:
         """a module like this one, which goes its own way from here."""
         other = object.__new__(Interactive)
@@ -253,6 +268,11 @@ class Interactive:
             raise AxonError((Diagnostic("AX0406", message, (Label(text),)),))
         type = self.bind(pattern.name, made.run())
         return Defined((f"{pattern.name} : {type}",), made.warnings)
+
+    def mentioned(self, source: SourceFile) -> frozenset[str]:
+        """The names in an expression; of one with syntax errors, none."""
+        tree, _ = compiler.parse_expression(source)
+        return frozenset() if tree is None else frozenset(_names(tree))
 
     def describe(self, source: SourceFile) -> str:
         """What `enter` would say of a text, as far as that can be told without running anything. Raises AxonError."""
