@@ -27,6 +27,7 @@ soak: $(STAMP)
 bench: $(STAMP)
 	@mkdir -p benchmarks/results
 	$(BIN)/python benchmarks/check.py | tee $(RESULT)-check.txt
+	$(BIN)/python benchmarks/shapes.py | tee $(RESULT)-shapes.txt
 
 # The environment is made once, and again when the dependencies change.
 $(STAMP): pyproject.toml

@@ -578,13 +578,7 @@ def _least(dims: tuple[Dim, ...]) -> Dim:
     items = {direction + offset for direction, offset in lowest.items()}
     if len(items) == 1:
         return items.pop()
-    common = Dim(
-        {
-            m: c
-            for m in {m for item in items for m in item._terms}
-            if (c := min(item._terms.get(m, 0) for item in items))
-        }
-    )
+    common = Dim({m: c for m in {m for item in items for m in item._terms} if (c := min(item._terms.get(m, 0) for item in items))})
     items = {item - common for item in items}
     factor = gcd(*(item.content for item in items))
     least = tuple(sorted((divided(item, factor) for item in items), key=lambda item: item.sort_key))

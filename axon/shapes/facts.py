@@ -33,17 +33,19 @@ def claims_of(relation: Relation) -> tuple[Claim, ...]:
 class _Log:
     """The claims of a growing chain of Facts, which share one log as long as each extends the newest."""
 
-    __slots__ = ("by_variable", "claims", "owners", "relations")
+    __slots__ = ("by_relation", "by_variable", "claims", "owners", "relations")
 
     def __init__(self, relations: Iterable[Relation] = ()) -> None:
         self.relations: list[Relation] = []
         self.claims: list[Claim] = []
         self.owners: list[int] = []  # which relation makes each claim
         self.by_variable: dict[Symbol, list[int]] = {}
+        self.by_relation: dict[Relation, list[int]] = {}
         for relation in relations:
             self.add(relation)
 
     def add(self, relation: Relation) -> None:
+        self.by_relation.setdefault(relation, []).append(len(self.relations))
         self.relations.append(relation)
         try:
             claims = claims_of(relation)
@@ -64,7 +66,7 @@ _NOWHERE = Symbol("false", 0)  # under it stand the claims that are false whatev
 class Facts:
     """An immutable set of relations. Every variable is at least 0."""
 
-    __slots__ = ("_claims", "_hidden", "_length", "_log", "answers")
+    __slots__ = ("_claims", "_hidden", "_length", "_log", "answers", "equations")
 
     def __init__(self) -> None:
         self._set(_Log())
@@ -75,6 +77,7 @@ class Facts:
         self._claims = len(log.claims)
         self._hidden = hidden  # relations of the log that are not assumed here
         self.answers: dict[Claim, Answer] = {}  # of earlier queries; the prover's
+        self.equations: object = None  # the solver's, for substitution
 
     @property
     def relations(self) -> tuple[Relation, ...]:
@@ -94,8 +97,10 @@ class Facts:
 
     def without(self, relation: Relation) -> Facts:
         """These facts except one."""
-        gone = (i for i, r in enumerate(self._log.relations[: self._length]) if r == relation)
-        return _facts(self._log, self._hidden.union(gone))
+        log, hidden = self._log, self._hidden
+        if len(log.relations) != self._length:  # others have made it longer
+            log, hidden = _Log(self.relations), frozenset()
+        return _facts(log, hidden.union(log.by_relation.get(relation, ())))
 
     def index(self, symbol: Symbol, extent: Dim) -> Facts:
         """These facts and 0 <= symbol < extent."""

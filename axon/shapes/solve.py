@@ -29,6 +29,7 @@ _SECONDS = 0.8  # a net: step counts decide normally
 _MINIMISE_SECONDS = 0.7
 _FEW = 12
 _MAX_JUDGED = 200  # relations of one system that are looked at in depth
+_MAX_SIMPLIFIED = 300  # relations from which each is compared with all others
 _MAX_FORCED = 20  # variables forced to be 0 or 1 for which it is looked whether the rest of the system says so too
 
 
@@ -203,6 +204,15 @@ class _Solver:
         self._judge_residual()
         if judge_degenerate:
             self._judge_forced()
+
+    def learn(self, relation: Relation) -> None:
+        """One more equation, of which only what can be substituted is used."""
+        self._queue.append(_Open(relation.left, relation.right, _Trace(None)))
+        self._eliminate_units()
+
+    def reduced(self, dim: Dim) -> Dim:
+        """The Dim by what has been substituted."""
+        return self._resolve(dim)[0]
 
     def substitution(self) -> dict[Symbol, Dim]:
         return {v: reduced(self._facts, self._resolve(Dim.of(v))[0]) for v in sorted(self._images, key=lambda v: self._rank[v])}
@@ -417,6 +427,8 @@ class _Solver:
         for equation in self._waiting.values():
             equation = self._resolved(equation)
             relation = Relation(equation.left, "=", equation.right)
+            if not _stated(self._given).reduced(equation.slack).mapping:
+                continue
             slack = self._cancelled(equation.slack)
             answer = Answer.PROVED if self._holds_where_needed(relation, equation.used) else self._judge(relation)
             if answer is Answer.UNKNOWN and slack != equation.slack and self._judge(Relation(slack, "=", _ZERO)) is Answer.PROVED:
@@ -474,6 +486,22 @@ class _Solver:
             self.conflicts.append((equations, relation))
 
 
+def _stated(facts: Facts) -> _Solver:
+    """The equations among facts, to be substituted: chains of them may be longer than the prover looks."""
+    if not isinstance(facts.equations, _Solver):
+        facts.equations = _substitutions(r for r in facts.relations if r.op == "=")
+    return facts.equations
+
+
+def _substitutions(equations: Iterable[Relation]) -> _Solver:
+    """What equations say that can be substituted, the newest variables first."""
+    system = tuple(Equation(r.left, r.right, None) for r in equations)
+    variables = sorted({v for e in system for v in e.left.variables | e.right.variables}, key=lambda v: v.id)
+    solver = _Solver(system, variables, Facts())
+    solver._eliminate_units()
+    return solver
+
+
 def _root(slack: Dim, v: Symbol) -> Dim | None:
     """The size that a variable is by v ** p = (what is raised to p), if the slack says that and nothing else."""
     if len(slack.mapping) != 2:
@@ -505,6 +533,8 @@ def simplify(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, ...
     A quotient's divisor is known not to be 0 where it occurs, so `d % h = 0` makes `h >= 1` superfluous.
     """
     kept = list({_canonical(r, facts): None for given in relations for r in _unfolded(given)})
+    if len(kept) > _MAX_SIMPLIFIED:  # nobody writes so many; they must not cost too much
+        return tuple(sorted(_independent(kept), key=_complexity))
     kept = sorted((r for r in _joined(kept) if not _superfluous(r, facts)), key=_complexity)
     assumed = facts.assume(*kept)
     for relation in reversed(kept):  # the complicated ones go first
@@ -513,6 +543,20 @@ def simplify(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, ...
             assumed = others
     left = set(assumed.relations)
     return tuple(r for r in kept if r in left)
+
+
+def _independent(relations: list[Relation]) -> list[Relation]:
+    """Those that are not trivial, without equations that the ones before them make true."""
+    relations = [r for r in relations if r.trivial is not True]
+    variables = sorted({v for r in relations for v in r.variables}, key=lambda v: v.id)
+    known, found = _Solver((), variables, Facts()), []
+    for relation in relations:
+        if relation.op == "=":
+            if not known.reduced(relation.slack).mapping:
+                continue
+            known.learn(relation)
+        found.append(relation)
+    return found
 
 
 def _unfolded(relation: Relation) -> list[Relation]:

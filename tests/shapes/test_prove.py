@@ -182,6 +182,7 @@ def test_facts_are_immutable() -> None:
     both = one.assume(fact("k < n"))
     assert prove(both.without(fact("m <= 3")), fact("n <= 3")) is Answer.UNKNOWN
     assert prove(both, fact("k <= 2")) is Answer.PROVED
+    assert one.without(fact("n <= m")).relations == (fact("m <= 3"),)  # although `both` has made their list longer
 
 
 def test_index() -> None:

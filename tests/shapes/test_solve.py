@@ -11,7 +11,7 @@ import pytest
 from generate import assignments, holds, parse, relation, sets, tree
 
 from axon.names import fresh
-from axon.shapes.dimension import Dim, DimensionTooLarge, dim_sum
+from axon.shapes.dimension import Dim
 from axon.shapes.prove import Facts
 from axon.shapes.relation import Relation
 from axon.shapes.solve import Equation, Solution, simplify, solve
@@ -212,44 +212,24 @@ def test_simplification_is_equivalent_irredundant_and_independent_of_order() -> 
 
 
 def test_thousands_of_variables() -> None:
-    """Chains forwards, backwards and shuffled, with a contradiction at their ends, and thousands of equations between names."""
+    """Chains backwards and shuffled, and thousands of equations between names; forwards and refuted: test_adversarial."""
     sizes = [Dim.of(fresh(f"v{i}")) for i in range(5_000)]
     flexible = [s for v in sizes if (s := v.symbol) is not None]
     chain = [Equation(a, b, i) for i, (a, b) in enumerate(pairwise(sizes))]
-    shuffled = random.Random(0).sample(chain, len(chain))
-    for system in (chain, chain[::-1], shuffled):
+    for system in (chain[::-1], random.Random(0).sample(chain, len(chain))):
         start = process_time()
         solution = solve(system, flexible, Facts())
         assert set(solution.substitution.values()) == {sizes[0]}
         assert process_time() - start < 2
     start = process_time()
-    solution = solve([*chain, Equation(sizes[0], Dim.of(3), -1), Equation(sizes[-1], Dim.of(4), -2)], flexible, Facts())
-    assert [str(c.relation) for c in solution.conflicts] == ["3 = 4"]
-    assert process_time() - start < 3
-    start = process_time()
     assert len(solve(chain[:2_000], (), Facts()).residual) == 2_000
     assert process_time() - start < 2
 
 
-def test_adversarial_systems_end_soon() -> None:
-    v = [Dim.of(fresh(f"v{i}")) for i in range(70)]
-    flexible = [s for x in v if (s := x.symbol) is not None]
-    cyclic = []
-    for length in range(1, 7):
-        products = []
-        for i in range(6 if length < 6 else 1):
-            product = Dim.of(1)
-            for k in range(length):
-                product = product * v[(i + k) % 6]
-            products.append(product)
-        cyclic.append(Equation(dim_sum(products), Dim.of(7 * length), length))
-    semiprime = [Equation(v[0] * v[1], Dim.of(1_000_003 * 999_983), 0)]
-    doublings = [Equation(a + a, b, i) for i, (a, b) in enumerate(pairwise(v))]
-    for system in (cyclic, semiprime, doublings):
-        for free in ((), flexible):
-            start = process_time()
-            try:
-                solve(system, free, Facts())
-            except DimensionTooLarge:
-                assert system is doublings
-            assert process_time() - start < 2
+def test_chains_of_facts_longer_than_the_prover_looks() -> None:
+    sizes = [Dim.of(fresh(f"v{i}")) for i in range(1_000)]
+    facts = [Relation(a, "=", b) for a, b in pairwise(sizes)]
+    assert not solve([Equation(sizes[0], sizes[-1], 0)], (), Facts().assume(*facts)).residual
+    assert solve([Equation(sizes[0], sizes[-1], 0)], (), Facts().assume(*facts[:-1])).residual
+    loop = [*facts, Relation(sizes[-1], "=", sizes[0]), Relation(sizes[3], "<=", sizes[4] + 1)]
+    assert len(simplify(loop, Facts())) == len(facts) + 1

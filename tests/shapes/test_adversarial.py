@@ -1,0 +1,43 @@
+"""Systems made to hurt: answered in bounded time, and never wrongly. The cases are those of `benchmarks/shapes.py`."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from time import process_time
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+GENEROUS = 2.5  # times the benchmark's target, for machines that do other things as well
+
+
+def _benchmark() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("benchmark_of_shapes", ROOT / "benchmarks" / "shapes.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+SHAPES = _benchmark()
+CASES = [*SHAPES.programs(), *SHAPES.systems()]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_is_answered_rightly_and_soon(case) -> None:  # type: ignore[no-untyped-def]
+    start = process_time()
+    assert case.run() in case.right
+    assert process_time() - start < GENEROUS * SHAPES.ADVERSARY_TARGET
+
+
+def test_five_thousand_equations_of_layers() -> None:
+    equations, unknown, facts = SHAPES.layers(5_000)
+    start = process_time()
+    solution = SHAPES.solved(equations, unknown, facts)
+    assert process_time() - start < GENEROUS * SHAPES.CONSTRAINTS_TARGET
+    assert SHAPES.outcome(solution) == "solved"
+    assert not solution.conditions  # that h divides d, and 2 divides n, is stated
