@@ -103,10 +103,14 @@ def _(d: Drawn) -> Comparison:
     return of(x, wanted=wanted, sizes=(p, q), slack=3, single=True)
 
 
-@case(
-    "image.triangles",
-    "fun f {p, n} = let val t = image.triangles {p, n} in for i, j < n => sum for k where t.first[i] + k = j => t.weights[i, k] end",
-)
+MATRIX = """\
+fun f {p, n} =
+  let val t = image.triangles {p, n}
+  in for i, j < n => sum for k where t.first[i] + k = j => t.weights[i, k] end
+"""
+
+
+@case("image.triangles", MATRIX)
 def _(d: Drawn) -> Comparison:
     p, n = d.size(1, 9), d.size(1, 9)
     return of(wanted=triangle_matrix(p, n), sizes=(p, n), slack=3, single=True)

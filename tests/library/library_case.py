@@ -18,7 +18,7 @@ Value = Any  # an array, a number, or a tuple or dict of values
 
 
 class Drawn:
-    """What hypothesis chooses for one comparison: sizes one by one, and a seed for the numbers; all floats have one element type."""
+    """What hypothesis chooses for one comparison: sizes, and a seed for the numbers; all floats have one element type."""
 
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
         self._draw = draw
@@ -94,7 +94,7 @@ def check(case: Case, drawn: Drawn) -> None:
     found = case.compare(drawn)
     module, name = case.name.split(".")
     function = _program(f"import {module}\n{case.program}").f if case.program else _module(module)[name]
-    got = (function[found.sizes] if found.sizes else function)(*found.arguments)
+    got = (function[found.sizes] if found.sizes else function)(*found.arguments, target="interpret")
     _equal(got, found.wanted, drawn.element, found)
 
 
@@ -112,7 +112,7 @@ def _equal(got: Value, wanted: Value, element: type, how: Comparison) -> None:
         assert np.shape(got) == wanted.shape
         if np.issubdtype(wanted.dtype, np.floating):
             if wanted.ndim:
-                assert got.dtype == element or how.single and got.dtype == np.float32
+                assert got.dtype == element or (how.single and got.dtype == np.float32)
             near = how.slack * (1e-5 if how.single or element == np.float32 else 1e-11)
             np.testing.assert_allclose(got, wanted, rtol=near, atol=near)
         else:

@@ -227,23 +227,12 @@ def around(x: Array, padding: int, value: float) -> Array:
 def taps(x: Array, window: tuple[int, ...], stride: int, dilation: int) -> list[tuple[tuple[int, ...], Array]]:
     """For each place in the window, the pixels that the windows have there."""
     out = [(n - dilation * (r - 1) - 1) // stride + 1 for n, r in zip(x.shape[2:], window, strict=True)]
-    places = itertools.product(*map(range, window))
-    return [
-        (
-            at,
-            x[
-                (
-                    slice(None),
-                    slice(None),
-                    *(
-                        slice(a * dilation, a * dilation + (n - 1) * stride + 1 if n else 0, stride)
-                        for a, n in zip(at, out, strict=True)
-                    ),
-                )
-            ],
-        )
-        for at in places
-    ]
+
+    def pixels(at: tuple[int, ...]) -> Array:
+        starts = [a * dilation for a in at]
+        return x[(..., *(slice(a, a + max(0, (n - 1) * stride + 1), stride) for a, n in zip(starts, out, strict=True)))]
+
+    return [(at, pixels(at)) for at in itertools.product(*map(range, window))]
 
 
 def convolved(x: Array, k: Array, stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1) -> Array:
