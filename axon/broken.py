@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count, islice
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from axon.diagnostics import Diagnostic, Label, ShapeError
 from axon.names import Symbol
+from axon.nearest import legal_sizes, nearest_sizes
 from axon.shapes.contract import Contract, ContractBroken
 from axon.shapes.dimension import Dim
 from axon.source import Span
 
-MAX_DISTANCE = 4096  # how far from a wrong size a legal one is sought
+MAX_WAYS = 2  # dimensions of one fact for which legal values are named
 MAX_SIZE = 2**31 - 1
 
 
@@ -50,7 +50,7 @@ def contract_error(
         case "value":
             message = f"{size} is {broken.actual}, which `{_shown(broken.formula, name)}` cannot be"
             notes += _sources(broken.formula, broken, contract, name)
-            notes += _nearest(broken.actual or 0, _legal_extents(broken, contract, explicit, shapes))
+            notes += _said(nearest_sizes("", _legal_extents(broken, contract, explicit, shapes)))
         case "explicit":
             message = f"the dimension parameter `{broken.path}` is {broken.actual}, and must be from 0 to {MAX_SIZE:,}"
         case "large":
@@ -65,8 +65,7 @@ def contract_error(
                 notes.append(reason)
             variables = sorted(broken.fact.relation.variables, key=name)
             notes += [_source(symbol, broken, contract, name) for symbol in variables if symbol in broken.bindings]
-            if len(variables) == 1 and variables[0] in broken.bindings:
-                notes += _nearest(broken.bindings[variables[0]], _legal_values(variables[0], broken), f"{name(variables[0])} = ")
+            notes += _legal_values(variables, broken, contract, name)
         case _:
             message = "the sizes break the contract"
     diagnostic = Diagnostic("AX0501", f"{message}, in a call of `{function}`", tuple(labels), (*notes, signature))
@@ -108,48 +107,48 @@ def _source(symbol: Symbol, broken: ContractBroken, contract: Contract, name: Ca
     return value
 
 
-def _nearest(actual: int, legal: Iterator[int], prefix: str = "") -> list[str]:
-    found = sorted(islice(legal, 2))
-    # The second is worth saying only if it lies on the other side.
-    if len(found) == 2 and (found[0] < actual) == (found[1] < actual):
-        found = [min(found, key=lambda n: abs(n - actual))]
-    if not found:
-        return []
-    return [f"the nearest that {'fits is' if len(found) == 1 else 'fit are'} {' and '.join(f'{prefix}{n:,}' for n in found)}"]
-
-
-def _around(actual: int) -> Iterator[int]:
-    for distance in islice(count(1), MAX_DISTANCE):
-        if actual - distance >= 0:
-            yield actual - distance
-        yield actual + distance
+def _said(*notes: str) -> list[str]:
+    return [note for note in notes if note]
 
 
 def _legal_extents(
     broken: ContractBroken, contract: Contract, explicit: Sequence[int], shapes: Sequence[Sequence[int]]
-) -> Iterator[int]:
+) -> tuple[int, ...]:
     """Extents near a wrong one for which its formula has a solution, other arguments as they are."""
     index = next(i for i, shape in enumerate(contract.shapes) if shape.path == broken.path)
-    for extent in _around(broken.actual or 0):
+
+    def fits(extent: int) -> bool:
         changed = [list(shape) for shape in shapes]
         changed[index][broken.dimension or 0] = extent
         try:
             contract.bind(explicit, changed)
         except ContractBroken as other:
-            if (other.kind, other.path, other.dimension) == (broken.kind, broken.path, broken.dimension):
-                continue
-        yield extent
+            return (other.kind, other.path, other.dimension) != (broken.kind, broken.path, broken.dimension)
+        return True
+
+    return legal_sizes(broken.actual or 0, fits)
 
 
-def _legal_values(symbol: Symbol, broken: ContractBroken) -> Iterator[int]:
-    """Values near a dimension's own for which the broken fact holds."""
-    assert broken.fact is not None
-    for value in _around(broken.bindings[symbol]):
-        try:
-            if broken.fact.relation.holds({symbol: value}):
-                yield value
-        except ZeroDivisionError:
+def _legal_values(
+    variables: Sequence[Symbol], broken: ContractBroken, contract: Contract, name: Callable[[Symbol], str]
+) -> list[str]:
+    """For each dimension in the broken fact, the values near its own for which every fact holds, the others as they are."""
+    out: list[str] = []
+    for symbol in variables:
+        if symbol not in broken.bindings or len(out) == MAX_WAYS:
             continue
+
+        def fits(value: int, symbol: Symbol = symbol) -> bool:
+            values = {**broken.bindings, symbol: value}
+            try:
+                return all(fact.relation.holds(values) for fact in contract.facts if fact.relation.variables <= values.keys())
+            except ZeroDivisionError:
+                return False
+
+        found = nearest_sizes(name(symbol), legal_sizes(broken.bindings[symbol], fits))
+        others = " and ".join(f"{name(s)} = {broken.bindings[s]:,}" for s in variables if s != symbol and s in broken.bindings)
+        out += _said(f"with {others}, {found}" if found and others else found)
+    return out
 
 
 def spans(names: Iterable[tuple[str, Span | None]]) -> dict[str, Span]:

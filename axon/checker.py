@@ -15,7 +15,8 @@ from time import thread_time
 from axon import builtins
 from axon import syntax as S
 from axon import typed as T
-from axon.diagnostics import AxonError, Diagnostic, Label
+from axon.diagnostics import AxonError, Diagnostic, Label, Suggestion
+from axon.grammar.mistakes import LIBRARIES, PYTHON_LIBRARY
 from axon.grammar.parse import parse
 from axon.loader import Loader, library_modules
 from axon.names import Symbol
@@ -160,6 +161,8 @@ class Session:
         name = decl.name
         source = self.loader.find(name)
         if isinstance(source, Diagnostic):
+            if name.text in LIBRARIES and source.code == "AX0402":
+                source = replace(source, suggestions=(Suggestion(PYTHON_LIBRARY),))
             checker.report(source)
             scope.values[name.text] = BrokenName()
             return

@@ -1,8 +1,10 @@
-"""The nearest of some names to one that is not among them."""
+"""The nearest of what would have been right: of some names to one that is not among them, of legal sizes to one that is not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+
+MAX_DISTANCE = 4096  # how far from a wrong size a legal one is sought
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -12,3 +14,20 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
     found = get_close_matches(name[:100], islice(known, 5_000), n=1, cutoff=0.7)
     return found[0] if found else None
+
+
+def legal_sizes(actual: int, fits: Callable[[int], bool]) -> tuple[int, ...]:
+    """The nearest sizes below and above one that does not fit: none, one or two."""
+
+    def found(sizes: Iterable[int]) -> list[int]:
+        return [next((n for n in sizes if fits(n)), -1)]
+
+    below = found(range(actual - 1, max(actual - MAX_DISTANCE, 0) - 1, -1))
+    above = found(range(actual + 1, actual + MAX_DISTANCE))
+    return tuple(n for n in below + above if n >= 0)
+
+
+def nearest_sizes(name: str, sizes: Iterable[int]) -> str:
+    """`the nearest that fit are h = 2 and h = 5`; nothing if there are none."""
+    shown = [f"{name} = {n:,}" if name else f"{n:,}" for n in sizes]
+    return f"the nearest that {'fits is' if len(shown) == 1 else 'fit are'} {' and '.join(shown)}" if shown else ""

@@ -289,6 +289,11 @@ def _particular(t: Trouble) -> Advice | None:
         return t.advise("AX0101", "the dots of a shape variable touch its name", help="write `..s`")
     if found.kind in (".", ",") and last == ["import", "NAME"]:
         return t.advise("AX0101", "an `import` names one module, by one word")
+    if found.kind == "as" and last == ["import", "NAME"]:
+        return t.advise("AX0101", "an imported module keeps its name", help=f"write `import {clip(values[-1].text)}`")
+    if found.kind == "where" and _waits_for(t.machine) == "an expression":
+        message = "`where` is no function: a choice for each element is an `if` inside a `for`"
+        return t.advise("AX0113", message, help="write `for i => if x[i] > 0.0 then x[i] else 0.0`")
     if found.kind == "," and values and isinstance(values[-1], (s.Apply, s.Var)) and _reduces(values[-1]):
         return t.advise("AX0101", "no commas between the indices of a reduction", help="as in `sum i j => …`")
     if found.kind == ")" and last == ["(", "NAME"] and t.accepts(","):

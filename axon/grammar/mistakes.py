@@ -91,6 +91,7 @@ ATTRIBUTES = {
 
 # Libraries of Python that people name out of habit.
 LIBRARIES = ("np", "numpy", "jnp", "jax", "torch", "tf", "tensorflow", "F", "math", "cupy", "cp", "scipy", "xp")
+PYTHON_LIBRARY = "`exp`, `sqrt` and their like are part of the language, and its library is `nn` and `linalg`"
 
 # Functions of other languages and of NumPy that are written differently here.
 VALUES = {

@@ -12,6 +12,7 @@ from typing import assert_never
 
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.names import Symbol
+from axon.nearest import legal_sizes, nearest_sizes
 from axon.shapes.causes import Cause, Unbounded
 from axon.shapes.causes import primary as blamed
 from axon.shapes.constraint import Equal, Range, Reason, Side
@@ -351,10 +352,10 @@ def _refuted(r: Refuted, problem: Problem, words: Words) -> Diagnostic:
     if r.reach is not None and r.size is not None:
         return _outside(r, r.reach, r.size, words)
     if r.obligation.subject:
-        sizes = [(n, problem.resolve(d).render(words.name)) for n, d in r.obligation.subject]
-        given = " and ".join(f"{n} is {d}" for n, d in sizes if d != n)
+        subject = [(n, problem.resolve(d)) for n, d in r.obligation.subject]
+        given = " and ".join(f"{n} is {d.render(words.name)}" for n, d in subject if d.render(words.name) != n)
         label = Label(reason.span, reason.text + (f", and {given} here" if given else ""))
-        return Diagnostic("AX0305", "the sizes here break a contract", (label,))
+        return Diagnostic("AX0305", "the sizes here break a contract", (label,), tuple(_legal(r, problem)))
     shown, wanted = (_plainly(relation, words) for relation in (r.relation, r.obligation.relation))
     labels = (Label(reason.span, _fill(reason, wanted)), *(Label(s.span, s.text) for s in reason.sides))
     indices = [s for s, _ in r.obligation.context.indices if s in r.obligation.relation.variables]
@@ -367,6 +368,18 @@ def _refuted(r: Refuted, problem: Problem, words: Words) -> Diagnostic:
         text = f"state a smaller bound, `{indices[-1].name} < …`, guard it with `if`, or read zeros outside with `x[… | 0.0]`"
         helps = (Suggestion(text),)
     return Diagnostic("AX0303", "this access leaves its tensor", labels, notes, helps)
+
+
+def _legal(r: Refuted, problem: Problem) -> Iterable[str]:
+    """The nearest numbers for which a called function's contract would hold, where it is about numbers alone."""
+    values = {
+        d.symbol: c for _, d in r.obligation.subject if d.symbol is not None and (c := problem.resolve(d).constant) is not None
+    }
+    relation = r.obligation.relation
+    for name, dim in r.obligation.subject:
+        if relation.variables <= values.keys() and (symbol := dim.symbol) in values:
+            sizes = legal_sizes(values[symbol], lambda n, s=symbol: _holds(relation, {**values, s: n}))  # type: ignore[misc]
+            yield from (note for note in (nearest_sizes(name, sizes),) if note)
 
 
 def _plainly(relation: Relation, words: Words) -> str:

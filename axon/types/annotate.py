@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from itertools import islice
 from typing import assert_never
 
@@ -9,7 +11,7 @@ from axon import syntax as S
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import Element
 from axon.names import Symbol, fresh
-from axon.resolve import Alias, ModuleName, RunName, Scope, ValueName, unknown, unknown_member
+from axon.resolve import Alias, Entity, ModuleName, RunName, Scope, ValueName, unknown, unknown_member
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
 from axon.source import Span
@@ -49,6 +51,7 @@ class Annotations(Solver):
         self.expanded: dict[Alias, Type] = {}  # those that have no parameters
         self.expansions = 0  # of aliases, so far
         self.existentials = 0  # of those met, so far
+        self.opened_names: list[Symbol] = []  # what annotations call sizes that are to be found
 
     # ── introducing the variables that a declaration mentions ──────────────────────────────────────────────────────────
 
@@ -84,6 +87,7 @@ class Annotations(Solver):
             found = self.state.dim(name, named=True).symbol
             assert found is not None
             symbol = found
+            self.opened_names.append(symbol)
         scope.values[name] = ValueName(symbol, Scheme(I32), span, Dim.of(symbol), is_dimension=True)
         return symbol
 
@@ -268,7 +272,7 @@ class Annotations(Solver):
                     known = (n for n in scope.names() if isinstance(v := scope.value(n), ValueName) and v.dim is not None)
                     self.report(unknown("dimension", name, d.span, known))
                 else:
-                    self.report(not_a_dimension(f"`{name}`", d.span))
+                    self.report(not_a_dimension(f"`{name}`", d.span, self._as_parameter(name, found)))
                 return self.state.dim("")
             case S.DimNegate(operand):
                 return -self._dim(scope, operand)
@@ -303,6 +307,31 @@ class Annotations(Solver):
                 return functions[function.text](self._dim(scope, args[0]), self._dim(scope, args[1]))
             case _:
                 assert_never(d)
+
+    def _as_parameter(self, name: str, entity: Entity | None) -> tuple[Suggestion, ...]:
+        """A parameter of the function around made a dimension parameter of it."""
+        d = self.heading[-1] if self.heading else None
+        if d is None or not isinstance(entity, ValueName):
+            return ()
+        file, at = d.span.file, entity.span
+        around = next((p.span for p in d.params if p.span.start <= at.start and at.end <= p.span.end), None)
+        if around is None:
+            return ()
+        before = re.search(r"\s*\(?\s*$", file.text[: around.start])
+        start = before.start() if before is not None else around.start
+        opened = "(" in file.text[start : around.start]
+        after = re.match(r"\s*\)", file.text[around.end :]) if opened else None
+        gone = Edit(Span(file, start, around.end + (after.end() if after is not None else 0)), "")
+        first = d.params[0]
+        if isinstance(first, S.DimParams):
+            put = Edit(Span(file, first.span.end - 1, first.span.end - 1), f", {name}")
+        else:
+            put = Edit(Span(file, d.name.span.end, d.name.span.end), f" {{{name}}}")
+        if start == d.name.span.end and not isinstance(first, S.DimParams):
+            return (
+                Suggestion(f"make it a dimension parameter: `fun {d.name.text} {{{name}}} …`", (replace(gone, text=put.text),)),
+            )
+        return (Suggestion(f"make it a dimension parameter: `fun {d.name.text} {{{name}}} …`", (put, gone)),)
 
     def facts(self, scope: Scope, facts: tuple[S.Fact, ...]) -> list[tuple[Relation, Span]]:
         return [(Relation(self.dim(scope, f.left), f.relation, self.dim(scope, f.right)), f.span) for f in facts]
@@ -341,12 +370,16 @@ def _grouped(params: tuple[S.TypeArg, ...], args: tuple[S.TypeArg, ...]) -> list
     return [tuple(islice(rest, n)) for n in taken]
 
 
-def not_a_dimension(what: str, span: Span) -> Diagnostic:
+def not_a_dimension(what: str, span: Span, likely: tuple[Suggestion, ...] = ()) -> Diagnostic:
     return Diagnostic(
         "AX0308",
         f"{what} is not a dimension",
         (Label(span, "its value is known only when the program runs"),),
-        suggestions=(Suggestion("make it a dimension parameter, `fun f {n} …`, or take the size of a parameter's dimension"),),
+        suggestions=(
+            *likely,
+            Suggestion("make it a dimension parameter, `fun f {n} …`, or take the size of a parameter's dimension"),
+            Suggestion("or range over the largest size, and choose with `if` what lies inside"),
+        ),
     )
 
 

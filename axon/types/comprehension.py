@@ -209,7 +209,8 @@ class Comprehensions(Annotations):
             return self.state.dim("")
         dim = symbolic(value)
         if dim is None:
-            self.report(not_a_dimension(f"`{_excerpt(bound.span)}`", bound.span))
+            likely = self._as_parameter(bound.name, env.scope.value(bound.name)) if isinstance(bound, S.Var) else ()
+            self.report(not_a_dimension(f"`{_excerpt(bound.span)}`", bound.span, likely))
             return self.state.dim("")
         self.unify(value.type, I32, Reason(bound.span, "a bound is an i32"))
         indices = {s for s, _ in env.context.indices}
@@ -573,17 +574,37 @@ class Comprehensions(Annotations):
 
     def _slice(self, context: Context, s: T.Slice, size: Dim, span: Span, name: str, axis: int, padded: bool) -> Dim:
         """The length of a slice; start <= stop <= size are obligations (padded: start <= stop), and so is a positive step."""
+        wrong = self._impossible_slice(s, size, span, name)
+        if wrong is not None:
+            self.report(wrong)
+            return self.state.dim("")
         stop = size if s.stop is None else s.stop
-        words = f"the slice of dimension {axis} of `{name}` needs {{}}"
-        inside = () if padded else (Relation(s.start, ">=", Dim.of(0)), Relation(stop, "<=", size))
-        for relation in (*inside, Relation(s.start, "<=", stop), Relation(s.step, ">=", Dim.of(1))):
-            self.oblige(relation, context, Reason(span, words), sized=True)
+        what = f"the slice of dimension {axis} of `{name}`"
+        if not padded:
+            self.oblige(Relation(s.start, ">=", Dim.of(0)), context, Reason(span, f"{what} starts before it: it needs {{}}"), True)
+            self.oblige(Relation(stop, "<=", size), context, Reason(span, f"{what} ends after it: it needs {{}}"), True)
+        self.oblige(Relation(s.start, "<=", stop), context, Reason(span, f"{what} ends before it starts: it needs {{}}"), True)
+        self.oblige(Relation(s.step, ">=", Dim.of(1)), context, Reason(span, f"the step of {what} must be positive: {{}}"), True)
         length = dim_sum((stop, -s.start))
         extent = length if s.step.constant == 1 else (length + s.step - 1) // s.step
         indices = {i for i, _ in context.indices}
         if extent.variables & indices:
             self._bad_binder(span, "the length of a slice cannot depend on an index", "slice a fixed length: `x[i : i + 3]`")
         return extent
+
+    def _impossible_slice(self, s: T.Slice, size: Dim, span: Span, name: str) -> Diagnostic | None:
+        """Slices as in Python that count from the end or run backwards."""
+        if s.step.constant is not None and s.step.constant < 1:
+            label = Label(span, f"this step is {s.step.constant}")
+            help_ = Suggestion(f"to reverse, write `for i < n => {name}[n - 1 - i]`")
+            return Diagnostic("AX0303", "the step of a slice is at least 1", (label,), (), (help_,))
+        if any(d is not None and d.constant is not None and d.constant < 0 for d in (s.start, s.stop)):
+            label = Label(span, "positions count from 0, also in slices")
+            shown = self.state.dimension(size)
+            n = str(shown) if shown.variables <= self.state.rigid else "n"
+            help_ = Suggestion(f"counted from the end, a position is `{n} - 1`, `{n} - 2`, …")
+            return Diagnostic("AX0303", "a slice cannot begin or end at a negative position", (label,), (), (help_,))
+        return None
 
 
 def _names(binder: S.Binder) -> tuple[tuple[str, Span], ...]:

@@ -233,6 +233,7 @@ class Declarations(Generalization):
     def _fun(self, env: Env, d: S.Fun, sig: S.Sig | None) -> T.Fun:
         mark = self._enter()
         self.defining.append(d.name.text)
+        self.heading.append(d)
         scope = env.scope.child()
         header = self._header(scope, d, sig)
         params = tuple(p for p in d.params if not isinstance(p, S.DimParams))
@@ -260,6 +261,7 @@ class Declarations(Generalization):
             t = POISON
         scheme, ok = self._generalize(mark, t, header.explicit, header.facts, d.name.span, _adds_fact(d), True, patterns, body)
         self.defining.pop()
+        self.heading.pop()
         symbol = fresh(d.name.text)
         entity: Entity = ValueName(symbol, scheme, d.name.span) if ok else BrokenName()
         env.scope.values[d.name.text] = entity

@@ -54,6 +54,7 @@ class Elaborator(ABC):
         self.diagnostics: list[Diagnostic] = []
         self.deferred: list[Deferred] = []
         self.defining: list[str] = []  # the declarations around
+        self.heading: list[S.Fun] = []  # the functions among them
         self.circular: list[S.TypeDecl] = []  # types that contain themselves, each reported once
         self.binders: dict[Symbol, Binding] = {}  # every index of this declaration
         self.ended: dict[str, Span] = {}  # indices of this declaration, most of them out of scope

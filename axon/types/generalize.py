@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -102,7 +103,7 @@ class Generalization(Expressions):
         if ok:
             ok = self._kept_inside(mark, t, span)
         del self.closures[mark.closures :]
-        kept = tuple(SchemeFact(r, reason.text, reason.span) for r, reason in outcome.contract)
+        kept = tuple(SchemeFact(r, _why(reason), reason.span) for r, reason in outcome.contract)
         scheme = self._quantify(t, explicit, kept if ok else ())
         contract = self._contract(scheme)
         if ok:
@@ -206,6 +207,11 @@ class Generalization(Expressions):
             return
         namer = Namer(self.state)
         # In a sentence about an index, a dimension of the same name would confuse.
+        for own in self.opened_names:
+            size = self.state.dimension(Dim.of(own)).symbol
+            if size in self.state.data_sizes and own.name not in namer.taken:
+                namer.names.setdefault(size, own.name)
+                namer.taken.add(own.name)
         namer.taken |= {s.name for x in outcome.troubles if isinstance(x, Refuted) for s, _ in x.ends}
         mentioned = [s for e in problem.equals for d in (e.left, e.right) for s in self.state.dimension(d).variables]
         mentioned += [s for u in problem.uses for s in self.state.dimension(u.target).variables]
@@ -366,10 +372,28 @@ class Generalization(Expressions):
                 f"the size{'s' * (len(missing) > 1)} {names} cannot be found from the arguments",
                 (Label(span, "a call could not tell"),),
                 (f"the inferred type is {shown}",),
-                (Suggestion(f"make it a dimension parameter: `{{{namer.dim(missing[0])}}}`"),),
+                tuple(_as_parameters([namer.dim(s) for s in missing], span)),
             )
         )
         return False
+
+
+def _as_parameters(names: list[str], function: Span) -> Iterable[Suggestion]:
+    """Dimension parameters for sizes that no argument tells: one of them, else all."""
+    given = re.match(r"\s*\{([^}]*)\}", function.file.text[function.end :])
+    at = function.end + given.end(1) if given is not None else function.end
+    for chosen in [*((n,) for n in names), tuple(names)]:
+        listed = ", ".join(chosen)
+        edit = Edit(Span(function.file, at, at), f", {listed}" if given is not None else f" {{{listed}}}")
+        yield Suggestion(f"make {'it a dimension parameter' if len(chosen) == 1 else 'them parameters'}: `{{{listed}}}`", (edit,))
+    yield Suggestion(f"make it a dimension parameter: `{{{names[0]}}}`")
+
+
+def _why(reason: Reason) -> str:
+    """Why a fact is needed, with `{}` for the fact in words that need it."""
+    if "{}" in reason.text or reason.text == "stated here":
+        return reason.text
+    return f"{reason.text}: here {{}}" if " needs " in reason.text else f"{reason.text}: it needs {{}}"
 
 
 _PREFERENCE = [Element.F32, *Element]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from axon import builtins
 from axon.diagnostics import Diagnostic, Edit, Suggestion
 from axon.element import Element
-from axon.grammar.mistakes import IN_EXPRESSIONS, LIBRARIES, LOGICAL, VALUES
+from axon.grammar.mistakes import IN_EXPRESSIONS, LIBRARIES, LOGICAL, PYTHON_LIBRARY, VALUES
 from axon.resolve import ModuleName, Scope, unknown
 from axon.source import Span
 
@@ -51,7 +51,7 @@ def _known_elsewhere(name: str, span: Span, scope: Scope, library: list[str]) ->
         member = re.match(r"\.([A-Za-z_]\w*)", span.file.text[span.end :])
         if member is not None and member[1] in builtins.NAMES:
             return (Suggestion(f"`{member[1]}` is part of the language: write `{member[1]}`"),)
-        return (Suggestion("`exp`, `sqrt` and their like are part of the language, and its library is `nn` and `linalg`"),)
+        return (Suggestion(PYTHON_LIBRARY),)
     if _inside_brackets(span):
         return (Suggestion(f"an index is bound before its use: `for {name} => …`, `sum {name} => …`"),)
     meant = VALUES.get(name) or IN_EXPRESSIONS.get(name)
