@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from goldens import compare, run_axon
@@ -14,6 +15,7 @@ from axon.grammar.parse import parse
 from axon.source import SourceFile
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
+GOLDENS = Path(__file__).parent / "signatures"
 PROGRAMS = sorted(MODELS.glob("*.axon"))
 each = pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
 
@@ -23,7 +25,7 @@ def test_signatures(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out = run_axon(["sig", str(program)], capsys)
     assert code == 0, out
     assert "…" not in out
-    compare(Path(__file__).parent / "signatures" / f"{program.stem}.sig", out)
+    compare(GOLDENS / f"{program.stem}.sig", out)
 
 
 @each
@@ -60,7 +62,17 @@ def test_only_parameters_have_types(program: Path) -> None:
                 seen += items
 
 
-def test_the_page_lists_every_model() -> None:
+def test_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lists every model with the signature that it has, and its program runs."""
     page = (MODELS / "README.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"\]\((\w+)\.axon\)", page)) == {p.stem for p in PROGRAMS}
+    rows = dict(re.findall(r"\]\((\w+)\.axon\) \|.*\| `(sig .+)` \|", page))
+    assert set(rows) == {p.stem for p in PROGRAMS}
     assert len(PROGRAMS) == 10
+    for name, signature in rows.items():
+        assert signature in (GOLDENS / f"{name}.sig").read_text(encoding="utf-8").splitlines()
+    (code,) = re.findall(r"```python\n(.+?)```", page, re.DOTALL)
+    monkeypatch.chdir(MODELS.parents[1])
+    *body, last = code.strip().splitlines()
+    found: dict[str, Any] = {}
+    exec("\n".join(body), found)
+    assert eval(last, found).shape == (6, 2)
