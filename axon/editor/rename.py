@@ -96,7 +96,7 @@ def _in_doctests(analysis: Analysis, old: str, new: str) -> list[Change]:
     out = []
     for chunk, start in zip(analysis.chunks, analysis.starts, strict=True):
         for comment in chunk.lexed.comments:
-            for line in re.finditer(r"^\s*>>>.*$", comment.text, re.MULTILINE):
+            for line in re.finditer(r"^(?:\(\*)?\s*>>>.*$", comment.text, re.MULTILINE):
                 for word in re.finditer(rf"(?<![\w.']){re.escape(old)}\b", line[0]):
                     at = start + comment.start + line.start() + word.start()
                     out.append(Change(analysis, at, at + len(old), new))

@@ -1,0 +1,33 @@
+"""The programs that the editor's tests look at: examples, the library, and the corpus of accepted and rejected ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from axon.editor.analysis import Analysis
+from axon.editor.workspace import Workspace
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples").rglob("*.axon"))
+LIBRARY = sorted((ROOT / "stdlib").glob("*.axon"))
+ACCEPTED = sorted((ROOT / "tests" / "corpus" / "accepted").glob("*.axon"))
+REJECTED = sorted((ROOT / "tests" / "corpus" / "rejected").glob("*.axon"))
+
+
+def text_of(file: Path) -> str:
+    return file.read_bytes().decode("utf-8", "surrogatepass")
+
+
+def analysed(text: str, path: str = "<buffer>", workspace: Workspace | None = None) -> Analysis:
+    """A module that is open with this text, up to date."""
+    workspace = workspace or Workspace()
+    workspace.open(path, text)
+    analysis = workspace.analysis(path)
+    assert analysis is not None
+    return analysis
+
+
+def cursor(marked: str) -> tuple[str, int]:
+    """A text without its `▮`, and where that was."""
+    at = marked.index("▮")
+    return marked.replace("▮", ""), at

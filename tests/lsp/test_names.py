@@ -1,0 +1,164 @@
+"""What a name stands for, by syntax alone, is what the checker takes it for; and renaming keeps every meaning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from programs import ACCEPTED, EXAMPLES, LIBRARY, analysed, cursor, text_of
+
+from axon import typed as T
+from axon.editor.analysis import Analysis, Checked
+from axon.editor.names import Binding, Kind
+from axon.editor.places import declarations, definition, references
+from axon.editor.rename import Refused, rename
+from axon.editor.workspace import Workspace
+from axon.names import Symbol
+from axon.source import Span
+
+PROGRAMS = [*EXAMPLES, *LIBRARY, *ACCEPTED]
+
+
+def bound_symbols(checked: Checked) -> dict[Symbol, Span]:
+    return {n.symbol: n.span for n in checked.facts.nodes.values() if isinstance(n, T.PatternName)}
+
+
+@pytest.mark.parametrize("file", PROGRAMS, ids=lambda f: f.stem)
+def test_names_agree_with_the_checker(file: Path) -> None:
+    analysis = analysed(text_of(file), str(file))
+    for checked in declarations(analysis):
+        places = {(o.span.file, o.span.start, o.span.end): o for o in checked.facts.names.occurrences}
+        where = bound_symbols(checked)
+        ranges = {symbol: binding for binding, (symbol, _) in checked.facts.ranges.items()}
+        for key, node in checked.facts.nodes.items():
+            occurrence = places.get(key)
+            if occurrence is not None and occurrence.defines:
+                continue
+            if isinstance(node, T.Variable) and node.symbol in where:
+                assert occurrence is not None
+                assert isinstance(occurrence.target, Binding)
+                assert occurrence.target.span == where[node.symbol], node.span.text
+            if isinstance(node, T.Dimension) and occurrence is not None and node.dim.symbol in ranges:
+                assert occurrence.target is ranges[node.dim.symbol]
+            if isinstance(node, T.Dimension) and occurrence is not None and node.dim.symbol in checked.state.rigid:
+                assert isinstance(occurrence.target, Binding)
+                assert occurrence.target.kind is Kind.DIMENSION
+                assert occurrence.target.name == node.dim.symbol.name  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("file", PROGRAMS, ids=lambda f: f.stem)
+def test_every_name_is_found(file: Path) -> None:
+    """Each NAME, run and type variable of a program without errors is an occurrence, and stands for something."""
+    from axon.editor.places import parts, resolve
+
+    analysis = analysed(text_of(file), str(file))
+    for chunk in analysis.chunks:
+        named = {}
+        for part in parts(analysis, chunk):
+            named |= {o.span.start: (part, o) for o in part.names.occurrences if o.span.file is chunk.source}
+        for token in chunk.lexed.tokens:
+            if token.kind not in ("NAME", "RUN", "TYVAR") or token.text == "_":
+                continue
+            at = token.end - len(token.text.lstrip(".'"))
+            assert at in named, f"{chunk.source.span(token.start, token.end)}: {token.text}"
+            part, occurrence = named[at]
+            assert resolve(analysis, part, occurrence.target) is not None, token.text
+
+
+def renamed(text: str, new: str, path: str = "<buffer>") -> str:
+    """A text in which the name at ▮ is renamed."""
+    text, at = cursor(text)
+    workspace = Workspace()
+    analysis = analysed(text, path, workspace)
+    for change in sorted(rename(workspace, analysis, at, new), key=lambda c: -c.start):
+        text = text[: change.start] + change.text + text[change.end :]
+    return text
+
+
+@pytest.mark.parametrize(
+    ("before", "new", "after"),
+    [
+        ("fun f (▮x : f32[n]) = for i => x[i] * 2.0\n", "y", "fun f (y : f32[n]) = for i => y[i] * 2.0\n"),
+        ("fun f (x : f32[n]) = (sum i => x[i]) / cast f32 ▮n\n", "m", "fun f (x : f32[m]) = (sum i => x[i]) / cast f32 m\n"),
+        ("fun f (x : f32[..▮s, n]) : f32[..s, n] = x\n", "t", "fun f (x : f32[..t, n]) : f32[..t, n] = x\n"),
+        ("fun f (x : '▮a[n]) = for i => x[i] * cast 'a n\n", "b", "fun f (x : 'b[n]) = for i => x[i] * cast 'b n\n"),
+        ("fun f x = for ..i ▮j => sum k => x[..i, k] + x[..i, j]\n", "m", "fun f x = for ..i m => sum k => x[..i, k] + x[..i, m]\n"),
+        ("fun f x = for ..▮i j => x[..i, j]\n", "b", "fun f x = for ..b j => x[..b, j]\n"),
+        ("sig f : f32[n] -> f32[▮n]\nfun f x = for i < n => x[i]\n", "m", "sig f : f32[m] -> f32[m]\nfun f x = for i < m => x[i]\n"),
+        ("sig ▮f : f32 -> f32\nfun f x = x\nval y = f 1.0\n", "g", "sig g : f32 -> f32\nfun g x = x\nval y = g 1.0\n"),
+        ("type ▮t[d] = { w : f32[d] }\nfun f (p : t[n]) = p.w\n", "u", "type u[d] = { w : f32[d] }\nfun f (p : u[n]) = p.w\n"),
+        (
+            "(* >>> f 1.0\n   1.0 *)\nfun f x = x\nfun g x = ▮f (f x)\n",
+            "h",
+            "(* >>> h 1.0\n   1.0 *)\nfun h x = x\nfun g x = h (h x)\n",
+        ),
+        ("fun f {▮h} x = for i < h, j c => x[j, (i, c)]\n", "k", "fun f {k} x = for i < k, j c => x[j, (i, c)]\n"),
+        ("fun f x = let val ▮y = x fun g z = z + y in g y end\n", "w", "fun f x = let val w = x fun g z = z + w in g w end\n"),
+    ],
+)
+def test_rename(before: str, new: str, after: str) -> None:
+    assert renamed(before, new) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "new", "why"),
+    [
+        ("fun f ▮x = let val y = 1.0 in x + y end\n", "y", "mean something else"),
+        ("fun f x = let val ▮y = 1.0 in x + y end\n", "x", "mean something else"),
+        ("val g = 1.0\nfun f ▮x = x + g\n", "g", "mean something else"),
+        ("val g = 1.0\nfun ▮f x = x + g\n", "g", "already"),
+        ("fun f ▮x = exp x\n", "exp", "function of the language"),
+        ("fun f x = ▮exp x\n", "e", "belongs to the language"),
+        ("fun f ▮x = x\n", "fun", "word of the language"),
+        ("fun f ▮x = x\n", "2x", "not a name"),
+        ("import nn\nfun f x = nn.▮relu x\n", "r", "standard library"),
+        ("import ▮nn\nfun f x = nn.relu x\n", "r", "name of a file"),
+        ("fun f (p : { w : f32 }) = p.▮w\n", "r", "is a field"),
+        ("fun f (x : f32[n]) (▮y : f32[m]) = for i < n => x[i]\n", "n", "mean something else"),
+        ("fun f x ▮= x\n", "r", "no name"),
+    ],
+)
+def test_rename_is_refused(before: str, new: str, why: str) -> None:
+    with pytest.raises(Refused, match=why):
+        renamed(before, new)
+
+
+@pytest.mark.parametrize("file", [*EXAMPLES, *ACCEPTED[::4]], ids=lambda f: f.stem)
+def test_renaming_every_binding_keeps_the_signatures(file: Path) -> None:
+    """Whatever is bound inside a declaration can be renamed; the types stay, up to the name."""
+    text = text_of(file)
+    workspace = Workspace()
+    analysis = analysed(text, str(file), workspace)
+    before = [d.code for d in analysis.diagnostics()]
+    bindings = [(analysis.place(b.span), b) for c in declarations(analysis) for b in c.facts.names.bindings]
+    for place, binding in bindings[:: max(1, len(bindings) // 12)]:
+        if place is None or binding.name == "..":
+            continue
+        changes = rename(workspace, analysis, place[0], "renamed_9")
+        new = text
+        for change in sorted(changes, key=lambda c: -c.start):
+            assert text[change.start : change.end] == binding.name
+            new = new[: change.start] + change.text + new[change.end :]
+        again = analysed(new, str(file))
+        assert [d.code for d in again.diagnostics()] == before, binding
+        assert versions(again, "renamed_9", binding.name) == versions(analysis, "renamed_9", binding.name)
+
+
+def versions(analysis: Analysis, new: str, old: str) -> dict[str, str]:
+    """Signatures up to the new name and the order of terms, which follows names; those too long to be shown whole are left out."""
+    return {n: "".join(sorted(v.replace(new, old))) for n, v in analysis.versions.items() if len(v) < 3000}
+
+
+def test_references_cross_modules(tmp_path: Path) -> None:
+    (tmp_path / "base.axon").write_text("fun twice x = x + x\nval one = twice 0.5\n")
+    (tmp_path / "user.axon").write_text("import base\nfun four x = base.twice (base.twice x)\n")
+    (tmp_path / "other.axon").write_text("fun twice x = x\nfun f x = twice x\n")
+    workspace = Workspace()
+    text = (tmp_path / "base.axon").read_text()
+    analysis = analysed(text, str(tmp_path / "base.axon"), workspace)
+    found = definition(analysis, text.index("twice"))
+    assert found is not None
+    places = [(Path(a.path).name, a.place(o.span)) for a, o in references(workspace, found)]
+    assert places == [("base.axon", (4, 9)), ("base.axon", (30, 35)), ("user.axon", (30, 35)), ("user.axon", (42, 47))]
+    changed = {Path(c.analysis.path).name for c in rename(workspace, analysis, text.index("twice"), "double")}
+    assert changed == {"base.axon", "user.axon"}
