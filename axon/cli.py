@@ -190,11 +190,23 @@ def _test(arguments: argparse.Namespace) -> int:
     return status
 
 
+def _explain_shapes(path: str, name: str | None) -> int:
+    from axon.derivation import derivation
+
+    checked = _checked(path)
+    if name is not None:
+        _require(checked, path, name)
+    print("\n\n".join(derivation(checked, n) for n in ([name] if name is not None else checked.signatures)))
+    return 0
+
+
 def _explain(arguments: argparse.Namespace) -> int:
     if ":" in arguments.code or arguments.code.endswith(SUFFIX):
         from axon.call import Session
 
         path, name = _split(arguments.code)
+        if arguments.shapes:
+            return _explain_shapes(path, name)
         session = Session(_checked(path))
         print(listing.of_kernels(session, the_function(session, path, name), arguments.arguments, compiler.explain))
         return 0
@@ -206,6 +218,27 @@ def _explain(arguments: argparse.Namespace) -> int:
         Console().print(Markdown(text))
     else:
         print(text.rstrip())
+    return 0
+
+
+def _stub(arguments: argparse.Namespace) -> int:
+    from axon.call import Session
+    from axon.stub import stub
+
+    text = stub(Session(_checked(arguments.path)), arguments.path)
+    if arguments.out == "-":
+        sys.stdout.write(text)
+        return 0
+    out = arguments.out or str(Path(arguments.path).with_suffix(".pyi"))
+    write_text(Path(out), text)
+    _note(f"wrote {out}")
+    return 0
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    from axon.watch import watch
+
+    watch(arguments.paths)
     return 0
 
 
@@ -289,10 +322,18 @@ def _parser() -> argparse.ArgumentParser:
 
     explain = add("explain", _explain, "explain a code such as AX0301, or how a function becomes GPU kernels")
     explain.add_argument("code", metavar="CODE|PATH[:NAME]")
+    explain.add_argument("--shapes", action="store_true", help="how each dimension of a declaration was derived, and from where")
     add_call(explain)
 
     repl = add("repl", _repl, "open a prompt that evaluates what is typed")
     repl.add_argument("paths", nargs="*", metavar="FILE", help="files to load first")
+
+    watch = add("watch", _watch, "check programs now and whenever they are saved")
+    watch.add_argument("paths", nargs="+", metavar="PATH", help="files, or directories of .axon files")
+
+    stub = add("stub", _stub, "write a .pyi file, for type checkers of Python that imports the module")
+    stub.add_argument("path", metavar="FILE")
+    stub.add_argument("--out", metavar="FILE", help="where to write it (default: beside the module); - for standard output")
 
     server = add("lsp", _lsp, "serve an editor on standard input and output (Language Server Protocol)")
     server.add_argument("--stdio", action="store_true", help="what many editors say; there is no other way")
