@@ -16,6 +16,7 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,8 @@ class Call:
         room: Given | None,
     ) -> None:
         self.library, self.device, self.driver = library, device, driver()
+        self.stream_of, self.current, self.capturing = library.stream, library.current, library.capturing
+        self.finishes = not library.writable
         program = executable.program
         inputs = {v.symbol: number for number, v in enumerate(program.inputs)}
         values = {v.symbol: v for v in executable.values}
@@ -133,30 +136,34 @@ class Call:
 
     def __call__(self, inputs: Sequence[Any], outs: list[Any] | None) -> list[Any]:
         """The results for arrays like those that it was made for, in the order of the program's inputs; the first, slow way."""
-        stream = self.library.stream(self.device)
+        stream = self.stream_of(self.device)
         arrays = set(self.arrays)
         leaves = [self.library.address(x, stream) if n in arrays else x for n, x in enumerate(inputs)]
-        return self.run(leaves, inputs, outs)
+        return self.run(leaves, inputs, outs, [self.library.address(x, stream) for x in outs or ()])
 
-    def run(self, leaves: list[Any], inputs: Sequence[Any], outs: list[Any] | None) -> list[Any]:
-        """As a call; `leaves` are the addresses of arrays, and numbers."""
-        library = self.library
+    def run(self, leaves: list[Any], inputs: Sequence[Any], outs: list[Any] | None, written: list[int]) -> list[Any]:
+        """As a call; `leaves` are the addresses of arrays, and numbers; `written` the addresses of `outs`."""
         try:
-            if library.current(self.device):
-                return self._run(library.stream(self.device), leaves, inputs, outs)
-            with library.on(self.device), self.driver.entered(self.context):
-                return self._run(library.stream(self.device), leaves, inputs, outs)
-        except library.full as error:
-            raise OutOfDeviceMemory(f"{library.name}", str(error)) from None
+            if self.current(self.device):
+                return self._run(leaves, inputs, outs, written)
+            with self.library.on(self.device), self.driver.entered(self.context):
+                return self._run(leaves, inputs, outs, written)
+        except self.library.full as error:
+            raise OutOfDeviceMemory(self.library.name, str(error)) from None
 
-    def _run(self, stream: int, leaves: list[Any], inputs: Sequence[Any], outs: list[Any] | None) -> list[Any]:
-        library = self.library
-        results = [make() for make in self.makers] if outs is None else outs
-        addresses = leaves if not self.scalars else [leaves[n] for n in self.arrays]
-        for result in results:
-            addresses.append(library.address(result, stream))
-        if outs is not None and addresses != self.apart:
-            self._check_apart(addresses)
+    def _run(self, leaves: list[Any], inputs: Sequence[Any], outs: list[Any] | None, written: list[int]) -> list[Any]:
+        stream = self.stream_of(self.device)
+        addresses = [leaves[n] for n in self.arrays] if self.scalars else leaves[:]
+        if outs is None:
+            results = [make() for make in self.makers]
+            address = self.library.address
+            for result in results:
+                addresses.append(address(result, stream))
+        else:
+            results = outs
+            addresses += written
+            if addresses != self.apart:
+                self._check_apart(addresses)
         replay = self._replay(stream) if self.several else None
         if replay is not None:
             graph, place = replay
@@ -166,19 +173,17 @@ class Call:
             graph(addresses, stream)
         else:
             space = self.make_room() if self.room else None  # let go below: the library's allocator knows the stream that uses it
-            place = library.address(space, stream) if space is not None else 0
+            place = self.library.address(space, stream) if space is not None else 0
             addresses += (place, stream)
             if self.scalars:
                 self._fill(leaves, place, stream)
             self.bound.launches(addresses)
-        if not library.writable:
-            return library.finish(results, list(inputs), stream, self.device)
-        return results
+        return self.library.finish(results, list(inputs), stream, self.device) if self.finishes else results
 
     def _replay(self, stream: int) -> tuple[Replay, int] | None:
         """The kernels as a graph, from the second call on; None while someone records the stream. See Note [Replays]."""
-        known = self.library.capturing()
-        if self.driver.capturing(stream) if known is None else known:
+        known = self.capturing()
+        if known or (known is None and self.driver.capturing(stream)):
             return None
         found = self.replays.get(stream)
         if found is None:
@@ -265,12 +270,23 @@ class HostCall:
 # ── quick calls ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A call that `Quick` knows. Without an order, its arguments are the program's inputs, one by one."""
+
+    call: Call
+    order: list[int] | None  # for each input of the program, which leaf of the arguments it is
+    outs: list[int] | None  # likewise for each result, which leaf of `out`; None if `out` is the one array
+    structure: Structure
+    simple: bool  # PyTorch's tensors in order, and one result: nothing is left to arrange
+
+
 class Quick:
     """The calls of one function, found by what their arguments are. See Note [Quick calls]."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
-        self.calls: dict[tuple[Any, ...], tuple[Call, list[int] | None, list[int] | None, Structure]] = {}
+        self.calls: dict[tuple[Any, ...], Seen] = {}
         torch = sys.modules.get("torch")
         self.tensors: frozenset[type] = frozenset((torch.Tensor, torch.nn.Parameter)) if torch is not None else frozenset()
 
@@ -281,48 +297,49 @@ class Quick:
         try:
             if kwargs:
                 args = self._positional(args, kwargs)
-            bits = self._read(args, key, leaves)
-            count = len(leaves)
-            if out is not None:
-                key.append("out")
-                bits |= self._read((out,), key, leaves)
+            if out is None:
+                bits = self._read(args, key, leaves)
+            else:
+                bits = self._read((*args, out), key, leaves)
+                key.append(None)
             if bits & 15:
-                key.append(tuple([leaf & 15 for leaf in leaves if type(leaf) is int]))
-            call, order, outs, structure = self.calls[tuple(key)]
+                key.append(_offsets(leaves))
+            seen = self.calls[tuple(key)]
         except (KeyError, TypeError):
             return self
-        return self._call(call, order, outs, structure, args, out, leaves[:count] if out is not None else leaves)
+        if not seen.simple:
+            return self._arranged(seen, args, out, leaves)
+        if out is None:
+            return seen.call.run(leaves, args, None, leaves)[0]
+        written = leaves[-1:]
+        leaves.pop()
+        seen.call.run(leaves, args, [out], written)
+        return out
 
-    def _call(
-        self,
-        call: Call,
-        order: list[int] | None,
-        outs: list[int] | None,
-        structure: Structure,
-        args: tuple[Any, ...],
-        out: Any,
-        leaves: list[Any],
-    ) -> Any:
-        arrays: Sequence[Any] = args
-        if order is not None:
-            flat = list(_leaves(args))
-            arrays, leaves = [flat[n] for n in order], [leaves[n] for n in order]
+    def _arranged(self, seen: Seen, args: tuple[Any, ...], out: Any, leaves: list[Any]) -> Any:
+        """A call whose arguments or results have a structure, are numbers, or are of another library than PyTorch."""
+        call = seen.call
+        arrays = list(_leaves(args))
+        written = leaves[len(arrays) :]
+        leaves = leaves[: len(arrays)]
+        if seen.order is not None:
+            arrays, leaves = [arrays[n] for n in seen.order], [leaves[n] for n in seen.order]
         if call.careful and any(x.is_neg() for x in arrays if type(x) in self.tensors):
             return self
         room = None
         if out is not None:
-            flat = list(_leaves(out))
-            room = [flat[n] for n in outs] if outs is not None else flat
+            room = list(_leaves(out))
+            if seen.outs is not None:
+                room, written = [room[n] for n in seen.outs], [written[n] for n in seen.outs]
         if call.library.name != "torch":
             stream = call.library.stream(call.device)
             leaves = [call.library.address(x, stream) if libraries.of(x) else x for x in leaves]
+            written = [call.library.address(x, stream) for x in written]
         try:
-            results = call.run(leaves, arrays, room)
+            results = call.run(leaves, arrays, room, written)
         except (OverflowError, struct.error):  # a number that its element type cannot hold: the slow way says so
             return self
-        if out is not None:
-            return out
-        return results[0] if type(structure) is Leaf else _assembled(structure, results)
+        return out if out is not None else _assembled(seen.structure, results)
 
     def _read(self, values: Any, key: list[Any], leaves: list[Any]) -> int:
         """Append what decides a call to `key`, and addresses, numbers or arrays to `leaves`; the addresses' bits, or-ed."""
@@ -331,10 +348,7 @@ class Quick:
         for x in values:
             kind = type(x)
             if kind in tensors:
-                key.append(x.dtype)
-                key.append(x.shape)
-                key.append(x.stride())
-                key.append(x.get_device())
+                key += (x.dtype, x.shape, x.stride(), x.get_device())
                 address = x.data_ptr()
                 leaves.append(address)
                 bits |= address
@@ -368,27 +382,33 @@ class Quick:
         key: list[Any] = []
         leaves: list[Any] = []
         try:
-            bits = self._read(given, key, leaves)
-            if out is not None:
-                key.append("out")
-                bits |= self._read((out,), key, leaves)
+            bits = self._read(given if out is None else (*given, out), key, leaves)
         except TypeError:
             return
+        if out is not None:
+            key.append(None)
         if bits & 15:
-            key.append(tuple([leaf & 15 for leaf in leaves if type(leaf) is int]))
+            key.append(_offsets(leaves))
         # In the order of the walk each leaf has a number; the program's inputs, and the results, are in the order of structures.
-        counted = [_counted(x, counter) for counter in [iter(range(len(leaves)))] for x in given]
+        numbers = iter(range(len(leaves)))
+        counted = [_counted(x, numbers) for x in given]
         order = [n for p, x in zip(params, counted, strict=True) for n in _flat(p.structure, x)]
         positions = [n for p in params for n in _positions(p.structure)]
         arranged = [n for _, n in sorted(zip(positions, order, strict=True))]
         outs = None
-        if out is not None:
+        if isinstance(out, tuple | dict):
             places = _flat(result, _counted(out, iter(range(len(leaves)))))
             outs = [n for _, n in sorted(zip(_positions(result), places, strict=True))]
-        plain = arranged == list(range(len(arranged))) and not any(isinstance(x, tuple | dict) for x in given)
+        plain = arranged == list(range(len(given))) and not any(isinstance(x, tuple | dict) for x in given)
+        easy = plain and all(type(x) in self.tensors for x in given) and not call.careful
         if len(self.calls) >= KEPT_CALLS:
             self.calls.pop(next(iter(self.calls)))
-        self.calls[tuple(key)] = (call, None if plain else arranged, outs, result)
+        self.calls[tuple(key)] = Seen(call, None if plain else arranged, outs, result, easy and isinstance(result, Leaf))
+
+
+def _offsets(leaves: Sequence[Any]) -> tuple[int, ...]:
+    """How addresses lie between multiples of 16 bytes."""
+    return tuple([leaf & 15 for leaf in leaves if type(leaf) is int])
 
 
 def _leaves(value: Any) -> Iterator[Any]:

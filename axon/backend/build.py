@@ -7,7 +7,9 @@ program is proved while its source is compiled.
 
 from __future__ import annotations
 
+import builtins
 import hashlib
+import keyword
 import linecache
 import os
 import re
@@ -226,9 +228,32 @@ def _by_value(text: str, entry: str) -> str:
 
 
 def _key(emitted: Emitted, target: Target) -> str:
-    """A digest of everything that the machine code depends on: source, intrinsics, signature, target, and the tools' versions."""
-    parts = [str(cache.FORMAT), target.name, str(emitted.threads), *_kinds(emitted), *_tools(), _intrinsics(), emitted.text]
+    """A digest of everything that the machine code depends on: source, intrinsics, signature, target, and the tools' versions.
+
+    Of the source up to names and comments: the layers of a network differ in nothing else, and share one machine code.
+    """
+    text = canonical(emitted.text)
+    parts = [str(cache.FORMAT), target.name, str(emitted.threads), *_kinds(emitted), *_tools(), _intrinsics(), text]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+# A string, a comment, or a name that is no attribute and no keyword argument (which is written without spaces).
+_TOKEN = re.compile(r"""(?P<string>"[^"\n]*"|'[^'\n]*')|(?P<comment>\s*#[^\n]*)|(?<![\w.])(?P<name>[^\W\d]\w*)(?!=(?!=))""")
+_MEANT = {*keyword.kwlist, *dir(builtins), "axon", "backend", "cuda", "float32", "int32", "int64", "libdevice", "numba", "ptx"}
+
+
+def canonical(text: str) -> str:
+    """A kernel's source without comments, its names numbered in the order in which they appear: equal for sources that differ in
+    these alone, and for no others. What a name means outside of the source stays."""
+    numbers: dict[str, str] = {}
+
+    def renamed(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name is None:
+            return match["string"] or ""
+        return name if name in _MEANT or name == "kernel" else numbers.setdefault(name, f"_{len(numbers)}")
+
+    return _TOKEN.sub(renamed, text)
 
 
 @once

@@ -31,6 +31,7 @@ from axon.backend.unsupported import Unsupported
 from axon.core import Program
 from axon.names import Symbol
 
+ASKED = "sizes that were asked for"
 _NOTHING: frozenset[Symbol] = frozenset()
 LIMIT = 3
 TOLERANCE = 1.05
@@ -71,8 +72,8 @@ class Choices:
         found = min(usable, key=lambda v: self._time(v, ready), default=None)
         if exact:
             same = next((v for v in usable if v.mapping == order[0] and (v.boxed, v.paired) == (ready.boxed, ready.paired)), None)
-            return same or self._add(Variant(order[0], ready.boxed, ready.paired, "asked for"))
-        free = sum(v.why != "asked for" for v in self.variants)
+            return same or self._add(Variant(order[0], ready.boxed, ready.paired, ASKED))
+        free = sum(v.why != ASKED for v in self.variants)
         if found is not None and (free >= LIMIT or self._time(found, ready) <= best * TOLERANCE):
             return found
         if free < LIMIT - 1 or self.only is not None:
@@ -162,7 +163,7 @@ class Variants(tuple[Made, ...]):
         return variants
 
     def __str__(self) -> str:
-        own = sum(row.why != "asked for" for row in self)
+        own = sum(row.why != ASKED for row in self)
         lines = [f"{own} of at most {self.limit} variants made" + (f", and {len(self) - own} asked for" if len(self) > own else "")]
         lines += [
             f"  ({r.specialization}) kernel {r.kernel + 1}: {r.mapping} · {r.registers} registers · for {r.why}" for r in self

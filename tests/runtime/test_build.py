@@ -77,6 +77,22 @@ def test_the_key_holds_all_that_the_code_depends_on(monkeypatch: pytest.MonkeyPa
     assert len({key, *others}) == 7
 
 
+def test_sources_that_differ_in_names_alone_share_their_code() -> None:
+    source = "import ptx\nstep = ptx.step(4, grow=True)\n"
+    source += "def kernel(a_map, size_I):  # layer 1\n    a = ptx.load(a_map, 'bf16') + size_I\n"
+    same = (
+        source.replace("a_map", "weights").replace("size_I", "n").replace("layer 1", "layer 2").replace("    a =", "    kernels =")
+    )
+    assert build.canonical(source) == build.canonical(same)
+    for old, new in [
+        ("'bf16'", "'f16'"), ("grow", "shrink"), ("ptx.load", "ptx.store"), ("+ size_I", "+ a_map"), ("4", "5"), ("True", "False"),
+        ("(a_map, 'bf16')", "(size_I, 'bf16')"), ("a_map, size_I", "size_I, a_map"), ("    a =", "        a ="),
+    ]:  # fmt: skip
+        changed = source.replace(old, new, 1)
+        assert changed != source
+        assert build.canonical(source) != build.canonical(changed)
+
+
 def test_what_is_not_proved_is_not_built(linked: list[str]) -> None:
     sound = forms()
     with pytest.raises(build.BuildError, match="not proved"):
