@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import gcd
 
 from axon.names import Symbol
 from axon.shapes.determine import Plan, plan
-from axon.shapes.dimension import Dim, Monomial
+from axon.shapes.dimension import Dim
 from axon.shapes.guard import MAX_EXTENT, ContractBroken, Guard, compiled, explain_broken
+from axon.shapes.multiples import Multiples
 from axon.shapes.prove import Answer, Facts, prove
 from axon.shapes.relation import Relation
 from axon.source import Span
@@ -48,9 +48,10 @@ class Contract:
     explicit: tuple[Symbol, ...]
     shapes: tuple[ParameterShape, ...]
     facts: tuple[ContractFact, ...] = ()
-    _plans: list[Plan] = field(default_factory=list, init=False, compare=False, repr=False)  # at most one, as in the next two
+    _plans: list[Plan] = field(default_factory=list, init=False, compare=False, repr=False)  # at most one, as in the next three
     _guards: list[Guard | None] = field(default_factory=list, init=False, compare=False, repr=False)
     _known: list[Facts] = field(default_factory=list, init=False, compare=False, repr=False)
+    _multiples: list[Multiples] = field(default_factory=list, init=False, compare=False, repr=False)
 
     @property
     def variables(self) -> frozenset[Symbol]:
@@ -113,11 +114,9 @@ class Contract:
 
     def multiple_of(self, dim: Dim) -> int:
         """The greatest number that is known to divide a dimension; 0 for the dimension 0."""
-        known: dict[Monomial, int] = {}
-        for fact in self.facts:
-            if fact.relation.op == "=":
-                _learn_divisor(fact.relation.slack, known)
-        return gcd(*(c * _monomial_divisor(m, known) for m, c in dim.mapping.items()))
+        if not self._multiples:
+            self._multiples.append(Multiples(fact.relation for fact in self.facts))
+        return self._multiples[0].of(dim)
 
     def range(self, dim: Dim) -> tuple[int | None, int | None]:
         """The least and the greatest value, within 31 bits, that a dimension is known to have; None for no bound."""
@@ -130,25 +129,6 @@ class Contract:
 
 
 # ── what later phases ask ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _learn_divisor(slack: Dim, known: dict[Monomial, int]) -> None:
-    """From a = k * b, with one monomial a of coefficient 1 or -1: k divides a. `n % k = 0` is n = k * (n / k)."""
-    for monomial, coefficient in slack.mapping.items():
-        if monomial and coefficient in (1, -1):
-            rest = gcd(*(c for m, c in slack.mapping.items() if m != monomial))
-            if rest > 1:
-                before = known.get(monomial, 1)
-                known[monomial] = before * rest // gcd(before, rest)
-
-
-def _monomial_divisor(monomial: Monomial, known: dict[Monomial, int]) -> int:
-    """A number that divides the value of a monomial."""
-    product = 1
-    for atom in monomial:
-        product *= known.get((atom,), 1)
-    whole = known.get(monomial, 1)
-    return product * whole // gcd(product, whole)
 
 
 def _greatest(holds: Callable[[int], bool]) -> int | None:

@@ -12,7 +12,7 @@ from generate import assignments, holds, parse, relation, sets, tree
 
 from axon.names import fresh
 from axon.shapes.dimension import Dim
-from axon.shapes.prove import Facts
+from axon.shapes.prove import Answer, Facts, prove
 from axon.shapes.relation import Relation
 from axon.shapes.solve import Equation, Solution, simplify, solve
 
@@ -198,17 +198,23 @@ def test_simplification_is_equivalent_irredundant_and_independent_of_order() -> 
     for seed in range(sets(150)):
         rng = random.Random(seed)
         symbols = tuple(fresh(name) for name in "abc"[: rng.choice((1, 2, 3))])
-        ops = rng.choice(("+ -", "+ - *", "+ - / %", "+ - min max"))
+        ops = rng.choice(("+ -", "+ - *", "+ - / %", "+ - min max", "+ + - * / % min max"))
         relations = [relation(rng, symbols, rng.choice((1, 2)), ops) for _ in range(rng.randrange(1, 6))]
         given = [relation(rng, symbols, 1, ops) for _ in range(rng.randrange(2))]
         known = Facts().assume(*given)
         simple = simplify(relations, known)
         text = f"seed {seed}: {', '.join(map(str, relations))} under {', '.join(map(str, given))} is {', '.join(map(str, simple))}"
         assert simplify(rng.sample(relations, len(relations)), known) == simple, text
+        possible = False
         for values in assignments(symbols, 6):
             if all(holds(r, values) for r in given):
                 before = all(holds(r, values) for r in relations)
                 assert before == all(holds(r, values) for r in simple), text
+                possible |= before
+        for r in simple if possible else ():  # of what cannot be, anything follows; a relation also says that its divisors are not 0
+            others = known.assume(*(other for other in simple if other != r))
+            parts = [r, *(Relation(q.divisor, "<>", Dim.of(0)) for q in r.left.quotients | r.right.quotients)]
+            assert not all(prove(others, part) is Answer.PROVED for part in parts), f"{text}, of which {r}"
 
 
 def test_thousands_of_variables() -> None:
