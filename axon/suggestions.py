@@ -15,7 +15,7 @@ from axon.source import SourceFile, Span
 SECONDS = 1.5  # of work on the suggestions of one file
 MAX_KEPT = 2  # suggestions with edits of one diagnostic
 _BOUNDS = ("AX0302", "AX0303")  # where a call may well be asked whether a range is empty
-_TRIED = ("AX02", "AX03")  # the codes of types and sizes; a misspelt name is corrected in any case
+TRIED = ("AX02", "AX03")  # the codes of types and sizes; a misspelt name is corrected in any case
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def tried(
     deadline = thread_time() + SECONDS
     errors = sum(d.severity == "error" for d in diagnostics)
     for diagnostic in diagnostics:
-        if not diagnostic.code.startswith(_TRIED):
+        if not diagnostic.code.startswith(TRIED):
             out.append(diagnostic)
             continue
         kept: list[Suggestion] = []
