@@ -8,7 +8,7 @@ say nothing more. Suggestions that change the source are tried on it before they
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from time import thread_time
 
@@ -25,6 +25,7 @@ from axon.source import SourceFile, Span
 from axon.suggestions import Attempt, tried
 from axon.types.declare import Declarations
 from axon.types.elaborator import Env
+from axon.types.origin import Trail
 from axon.types.show import Namer, show_type, signature
 from axon.types.type import Scheme, Type
 from axon.types.unify import State
@@ -46,6 +47,7 @@ class CheckedModule:
     imports: Mapping[str, CheckedModule]
     names: tuple[tuple[str, Span, Type], ...] = field(default=())  # every name that is bound, also inside declarations
     exports: Module | None = None
+    trail: Callable[[T.Decl], Trail] | None = None  # where the sizes of a declaration come from
 
     @property
     def inner(self) -> tuple[tuple[str, Span, str], ...]:
@@ -201,7 +203,7 @@ class Session:
                 by_symbol[symbol] = decl
         from axon.resolve import ValueName
 
-        checker.state.aliases = _alias_names(scope)
+        checker.state.aliases = alias_names(scope)
         for name, entity in scope.values.items():
             if isinstance(entity, ModuleName):
                 continue
@@ -216,11 +218,12 @@ class Session:
         exports = Module(source.path, values, dict(scope.aliases))
         ordered = tuple(sorted(checker.diagnostics, key=lambda d: d.span.start if d.span is not None else -1))
         return CheckedModule(
-            source, ordered, signatures, declarations, schemes, symbols, checker.state, imports, tuple(checker.inner), exports
-        )
+            source, ordered, signatures, declarations, schemes, symbols, checker.state, imports, tuple(checker.inner), exports,
+            lambda decl: checker.trail((), (decl,)),
+        )  # fmt: skip
 
 
-def _alias_names(scope: Scope) -> dict[int, str]:
+def alias_names(scope: Scope) -> dict[int, str]:
     """What a `sig` at the end of a module calls each type that it can name, by the id of the declaration."""
     names = {id(alias.decl): name for name, alias in scope.aliases.items()}
     for prefix, entity in scope.values.items():

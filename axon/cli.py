@@ -195,7 +195,7 @@ def _explain_shapes(path: str, name: str | None) -> int:
 
     checked = _checked(path)
     if name is not None:
-        _require(checked, path, name)
+        require_name(checked, path, name)
     print("\n\n".join(derivation(checked, n) for n in ([name] if name is not None else checked.signatures)))
     return 0
 

@@ -41,7 +41,7 @@ class Origin:
     span: Span
     why: str = ""
     sizes: tuple[Dim, ...] = ()
-    base: T.Expr | None = None  # what an index runs over or a slice is taken of …
+    base: T.Expr | None = None  # what an index runs over, a slice is taken of or a parameter's own name …
     axis: int = 0  # … and in which dimension, counted from 0
 
     def clause(self, show: Callable[[Dim], str]) -> str:
@@ -80,6 +80,7 @@ class Trail:
         self._indexed: dict[Span, tuple[T.Access, int]] = {}  # indices, and the dimension that each is of
         self._reads: dict[Symbol, list[tuple[T.Access, int, int]]] = {}  # accesses by an index alone: dimension, position in it
         self._calls: dict[int, T.Call] = {}  # by the identity of the function called
+        self.values: list[T.Pattern] = []  # of the `val`s inside
         self._spans: dict[tuple[int, int], list[T.Expr]] = {}
         for pattern in params:
             self._bind_parameter(pattern)
@@ -104,6 +105,27 @@ class Trail:
         """Where a parameter without a type is bound."""
         found = self._defined.get(symbol)
         return found.span if isinstance(found, _Parameter) and re.fullmatch(r"[A-Za-z_]\w*", found.span.text) else None
+
+    def around(self, size: Span) -> Span:
+        """The annotated pattern in which a size is written."""
+        return self._annotation_of(size) or size
+
+    def first_use(self, e: T.Expr, axis: int) -> str:
+        """How a parameter is used in a dimension, in words, where that says how large it is."""
+        if not isinstance(e, T.Variable):
+            return ""
+        for access, at in sorted(self._indexed.values(), key=lambda r: r[0].span.start):
+            if at == axis and isinstance(access.base, T.Variable) and access.base.symbol == e.symbol:
+                return f"`{_excerpt(access.span)}`"
+        for call in sorted(self._calls.values(), key=lambda c: c.span.start):
+            for argument in call.arguments:
+                if isinstance(argument, T.Variable) and argument.symbol == e.symbol:
+                    return f"`{_excerpt(call.span)}`"
+        for found in self.expressions():
+            operands = (found.left, found.right) if isinstance(found, T.MatMul | T.Binary) else ()
+            if any(isinstance(o, T.Variable) and o.symbol == e.symbol for o in operands):
+                return f"`{_excerpt(found.span)}`"
+        return ""
 
     def expressions(self) -> Iterator[T.Expr]:
         for found in self._spans.values():
@@ -182,9 +204,9 @@ class Trail:
             case T.Variable():
                 return self._variable(e, axis, size)
             case T.Field(record=record, name=name):
-                return self._part(record, name, axis, size)
+                return self._part(record, (name,), axis, size)
             case T.Project(value=value, position=position):
-                return self._part(value, position, axis, size)
+                return self._part(value, (position,), axis, size)
             case T.Let(body=body) | T.If(then=body) | T.Open(value=body):
                 return body, axis
             case T.Cast(value=value):
@@ -220,17 +242,11 @@ class Trail:
     def _variable(self, e: T.Variable, axis: int | None, size: Dim | None) -> tuple[T.Expr, int | None] | Origin | None:
         match self._defined.get(e.symbol):
             case _Parameter(span):
-                return self._of_parameter(span, axis, size)
-            case (value, ()):
-                return value, axis
-            case (value, (first, *_)):
-                return self._part(value, first, axis, size)
+                return self._annotation(span, size, axis) or Origin("parameter", span, base=e, axis=axis or 0)
+            case (value, way):
+                return self._part(value, way, axis, size)
             case _:
                 return None
-
-    def _of_parameter(self, span: Span, axis: int | None, size: Dim | None) -> Origin | None:
-        found = self._annotation(span, size, axis)
-        return found or Origin("parameter", span)
 
     def _annotation(self, span: Span, size: Dim | None, axis: int | None = None) -> Origin | None:
         """Where a written type within a place mentions a size; the `axis`-th mention if it is one tensor's type."""
@@ -242,25 +258,43 @@ class Trail:
         return next((Origin("annotation", s) for d, s in inside if d == size), None)
 
     def _part(
-        self, whole: T.Expr, member: int | str, axis: int | None, size: Dim | None
+        self, whole: T.Expr, way: tuple[int | str, ...], axis: int | None, size: Dim | None
     ) -> tuple[T.Expr, int | None] | Origin | None:
-        """Of a field or a part of a tuple."""
-        while isinstance(whole, T.Let | T.Open):
-            whole = whole.body if isinstance(whole, T.Let) else whole.value
-        match whole, member:
-            case T.Record(fields=parts), str():
-                found = next((v for n, v in parts if n == member), None)
-                return None if found is None else (found, axis)
-            case T.Tuple(items=items), int():
-                return items[member - 1], axis
-            case T.For(binders=binders, body=body), _ if axis is not None and axis < len(binders):
-                return self._binder(binders, body, axis)
-            case T.Variable(symbol=symbol), _:
+        """Of a field or a part of a tuple, perhaps of parts of parts: `way` leads to it."""
+        while isinstance(whole, T.Let | T.Open | T.If | T.Field | T.Project):
+            match whole:
+                case T.Let(body=inner) | T.If(then=inner) | T.Open(value=inner):
+                    whole = inner
+                case T.Field(record=inner, name=name):
+                    whole, way = inner, (name, *way)
+                case T.Project(value=inner, position=position):
+                    whole, way = inner, (position, *way)
+        if not way:
+            return whole, axis
+        match whole:
+            case T.Record(fields=parts):
+                part = next((v for n, v in parts if n == way[0]), None)
+                return None if part is None else self._part(part, way[1:], axis, size)
+            case T.Tuple(items=items) if isinstance(way[0], int):
+                return self._part(items[way[0] - 1], way[1:], axis, size)
+            case T.Variable(symbol=symbol):
                 match self._defined.get(symbol):
                     case _Parameter(span):
-                        return self._annotation(span, size) or Origin("parameter", span)
-                    case (value, ()):
-                        return self._part(value, member, axis, size)
+                        return self._annotation(span, size) or Origin("parameter", span, base=whole)
+                    case (value, before):
+                        return self._part(value, (*before, *way), axis, size)
+            case T.For(binders=binders, body=body) if axis is not None:
+                count = sum(len(self._state.shape((b.row,))) if isinstance(b, T.Run) else 1 for b in binders)
+                return self._binder(binders, body, axis) if axis < count else self._part(body, way, axis - count, size)
+            case T.Loop(states=states):
+                if whole.stacked and axis == 0:
+                    return self.range(whole.counter)
+                axis = axis - 1 if whole.stacked and axis is not None else axis
+                if len(states) > 1 and isinstance(way[0], int):
+                    return self._part(states[way[0] - 1][1], way[1:], axis, size)
+                return self._part(states[0][1], way, axis, size)
+            case T.Call():
+                return self._call(whole, axis, size, way)
         return None
 
     def _among(
@@ -277,7 +311,9 @@ class Trail:
                 return part, at
         return None
 
-    def _call(self, e: T.Call, axis: int | None, size: Dim | None) -> tuple[T.Expr, int | None] | Origin | None:
+    def _call(
+        self, e: T.Call, axis: int | None, size: Dim | None, way: tuple[int | str, ...] = ()
+    ) -> tuple[T.Expr, int | None] | Origin | None:
         """The argument that a function takes the dimension from; else the call itself decides it."""
         t = self._state.prune(e.function.type)
         params: list[Type] = []
@@ -286,7 +322,7 @@ class Trail:
                 return None
             params.append(self._state.prune(t.param))
             t = self._state.prune(t.result)
-        shape, wanted = self.shape(t), self.shape(e.type)
+        shape, wanted = self.shape(self._at(t, way)), self.shape(self._at(e.type, way))
         if axis is None or wanted is None or shape is None:
             return None
         if not shape:  # a function of scalars, computed element by element
@@ -308,6 +344,16 @@ class Trail:
         folded = size is not None and len(size.mapping) == 1 and size not in taken  # a product of dimensions that it takes
         folded = folded and sum(bool(d.variables) and d.variables <= size.variables for d in taken) > 1  # type: ignore[union-attr]
         return Origin("flatten" if folded else "call", e.span, f"a result of `{name}`")
+
+    def _at(self, t: Type, way: tuple[int | str, ...]) -> Type:
+        """The part of a type that a way leads to."""
+        for member in way:
+            match self._state.prune(t):
+                case TupleType(items) if isinstance(member, int) and member <= len(items):
+                    t = items[member - 1]
+                case RecordType() as record if isinstance(member, str):
+                    t = record.get(member) or t
+        return t
 
     def _shapes(self, t: Type) -> Iterator[Shape]:
         t = self._state.prune(t)
@@ -464,6 +510,7 @@ class Trail:
             match node:
                 case T.Val(pattern=pattern, value=value):
                     self._bind(pattern, value)
+                    self.values.append(pattern)
                 case T.Fun(params=params) | T.Fn(params=params):
                     for param in params:
                         self._bind_parameter(param)
