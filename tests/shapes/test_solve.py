@@ -211,7 +211,7 @@ def test_simplification_is_equivalent_irredundant_and_independent_of_order() -> 
                 before = all(holds(r, values) for r in relations)
                 assert before == all(holds(r, values) for r in simple), text
                 possible |= before
-        for r in simple if possible else ():  # of what cannot be, anything follows; a relation also says that its divisors are not 0
+        for r in simple if possible else ():  # else anything follows; a relation also says that its divisors are not 0
             others = known.assume(*(other for other in simple if other != r))
             parts = [r, *(Relation(q.divisor, "<>", Dim.of(0)) for q in r.left.quotients | r.right.quotients)]
             assert not all(prove(others, part) is Answer.PROVED for part in parts), f"{text}, of which {r}"
