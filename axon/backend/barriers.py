@@ -14,13 +14,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from axon.backend.bounds import Bounds
 from axon.backend.schedule import Mapping
 from axon.backend.target import Target
-from axon.backend.tile import Store, Tile, TileAxis
+from axon.backend.tile import Finish, Fold, Narrow, Rescale, Reset, Store, Tile, TileAxis
 from axon.core import Value
 from axon.names import Symbol
+from axon.shapes.dimension import Dim
 
 Side: TypeAlias = Literal["full", "empty"]
+Keep: TypeAlias = Literal["never", "always", "later"]
 
 # ── what exists ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -144,15 +147,41 @@ class ProductFence:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A field of the stage at a ring's cursor."""
+
+    ring: Ring
+    field: int
+
+    @property
+    def tile(self) -> Tile:
+        return self.ring.fields[self.field].tile
+
+
+@dataclass(frozen=True, slots=True)
 class Product:
-    """Issue accumulator[block] += left · right on the cursor's stage; the first step of the loop overwrites instead."""
+    """Issue accumulator[block] += left · right; `keep` says when the accumulator counts: never, always, or after the first step.
+
+    The left factor is a part of a stage, or a tile that registers hold.
+    """
 
     accumulator: Tile
-    ring: Ring
-    left: int  # fields of the ring
-    right: int
+    left: Part | Tile
+    right: Part
     over: Symbol
     block: int  # which 64 rows of this consumer
+    keep: Keep
+
+    @property
+    def rings(self) -> tuple[Ring, ...]:
+        parts = (self.left.ring, self.right.ring) if isinstance(self.left, Part) else (self.right.ring,)
+        return tuple(dict.fromkeys(parts))
+
+    @property
+    def registers(self) -> frozenset[Symbol]:
+        """The tiles that it reads or writes in registers."""
+        held = {self.left.symbol} if isinstance(self.left, Tile) else set()
+        return frozenset(held | {self.accumulator.symbol})
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +208,34 @@ class Meet:
     """All threads of this consumer wait for each other."""
 
     barrier: int  # named barrier of consumer 0; the others follow
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """All threads of a consumer wait for the pass of the consumer before it. Consumer c's turn is named barrier `first` + c."""
+
+    first: int
+    threads: int  # of both
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """All threads of a consumer arrive at the turn of the next one, and the last consumer's at that of the first.
+
+    `only` is the one consumer that does so, if not all do.
+    """
+
+    first: int
+    threads: int
+    only: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LastTurn:
+    """The first consumer takes the turn that the last one passed to it at the end."""
+
+    first: int
     threads: int
 
 
@@ -237,11 +294,23 @@ class Tiles:
 
 
 @dataclass(frozen=True, slots=True)
+class Last:
+    """What follows is about the last piece of an axis."""
+
+    axis: TileAxis
+
+
+@dataclass(frozen=True, slots=True)
 class Steps:
-    """Once for each piece of an axis; at least once."""
+    """Once for each piece of an axis, at least once; or `backwards`, from the last to the first that the bounds leave.
+
+    `peeled`: for each piece before the one that `Last` made; possibly never.
+    """
 
     axis: TileAxis
     body: tuple[Op, ...]
+    backwards: bool = False
+    peeled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +323,9 @@ class AfterSteps:
 
 
 Op: TypeAlias = (
-    "Await | Expect | Copy | Advance | Release | Clear | ProductFence | Product | Commit | Retire | Reclaim | Meet | Write"
-    " | AsyncFence | Send | Scatter | Drain | Depart | Tiles | Steps | AfterSteps"
+    "Await | Expect | Copy | Advance | Release | Clear | ProductFence | Product | Commit | Retire | Reset | Fold | Narrow | Rescale"
+    " | Finish | Turn | Pass | LastTurn | Reclaim | Meet | Write | AsyncFence | Send | Scatter | Drain | Depart | Tiles | Last"
+    " | Steps | AfterSteps"
 )
 
 
@@ -272,7 +342,11 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How tiles are numbered: outer axes slowest, then groups of `group` clusters of rows, walked column by column."""
+    """How tiles are numbered: outer axes slowest, then groups of `group` clusters of rows, walked column by column.
+
+    `heaviest`: groups of `group` outer indices slowest, in them rows from the last to the first, and outer indices fastest; blocks
+    walk every second round of tiles in reverse, so that each gets its share of the heavy ones.
+    """
 
     outer: tuple[TileAxis, ...]
     rows: TileAxis
@@ -280,22 +354,29 @@ class Order:
     group: int
     cluster: int
     cluster_over: Literal["rows", "columns"]
+    heaviest: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class BarrierProgram:
-    """A kernel. `fenced` says that barriers, once initialized, are published to the cluster before anyone uses them."""
+    """A kernel. `fenced` says that barriers, once initialized, are published to the cluster before anyone uses them.
+
+    `steps` is the axis of its loops; `derived`, `whole` and `bounds` are the tile program's.
+    """
 
     tensors: tuple[Value, ...]
     mapping: Mapping
     target: Target
     order: Order
-    depth: TileAxis
+    steps: TileAxis
     rings: tuple[Ring, ...]
     buffers: tuple[Buffer, ...]
     roles: tuple[Role, ...]
     shared: int
     fenced: bool = True
+    derived: tuple[tuple[Symbol, Dim], ...] = ()
+    whole: tuple[TileAxis, ...] = ()
+    bounds: Bounds | None = None
 
     @property
     def cluster(self) -> int:

@@ -11,46 +11,17 @@ What has no kernel family yet raises `Unsupported` with the reason; nothing is d
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from axon.backend.epilogue import Operand, Result, bare, check_epilogue
 from axon.backend.unsupported import Unsupported
-from axon.core import Axis, Binary, Compute, Convert, Index, Local, Read, Scalar, Value, element_of
-from axon.core_walk import converted, mentions, nodes, reads, rename, rewrite
+from axon.core import Axis, Binary, Compute, Convert, Local, Read, Scalar, Value, element_of
+from axon.core_walk import converted, mentions
 from axon.element import Element
 from axon.names import Symbol, fresh
-from axon.shapes.dimension import Dim
 from axon.source import Span
 
 PRODUCT_ELEMENTS = (Element.BF16, Element.F16)
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """A tensor and the axes at which its dimensions are read, in the order in which they lie in memory, the contiguous one last.
-
-    `order` says which dimension each of them is; in core, and unless strides say otherwise, dimensions lie in their own order.
-    """
-
-    value: Value
-    axes: tuple[Symbol, ...]
-    order: tuple[int, ...]
-
-    def arranged(self, order: tuple[int, ...]) -> Operand:
-        """The same operand, its dimensions lying in another order."""
-        axis_of = dict(zip(self.order, self.axes, strict=True))
-        return Operand(self.value, tuple(axis_of[d] for d in order), order)
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A tensor that the kernel stores: `expression` over the axes, reads at bare axes, and the local that is the product.
-
-    `axes` says which axis each of its dimensions is.
-    """
-
-    value: Value
-    axes: tuple[Symbol, ...]
-    expression: Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +41,10 @@ class Contraction:
     product: Symbol
     results: tuple[Result, ...]
     span: Span | None = None
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return (self.left, self.right)
 
 
 # ── recognizing a contraction ───────────────────────────────────────────────────────────────────────────────────────────
@@ -110,7 +85,7 @@ def contraction(op: Compute, values: Mapping[Symbol, Value]) -> Contraction:
         expression = Binary("mul", expression, converted(factor, out.element))
     result = Result(out, tuple(a.symbol for a in op.axes), expression)
     kernel = Contraction(rows, columns, depth, outer, left, right, product, (result,), span)
-    _check_epilogue(kernel, span)
+    check_epilogue(kernel, (result,), span)
     return kernel
 
 
@@ -148,83 +123,3 @@ def _operand(factor: Scalar, values: Mapping[Symbol, Value]) -> Operand | None:
         return None
     axes = bare(factor)
     return None if axes is None or len(set(axes)) != len(axes) else Operand(values[factor.tensor], axes, tuple(range(len(axes))))
-
-
-def bare(read: Read) -> tuple[Symbol, ...] | None:
-    """The axes that a read's subscripts are, if each is one index alone."""
-    axes = [s.symbol if isinstance(s, Dim) else None for s in read.subscripts]
-    return None if any(a is None for a in axes) else tuple(a for a in axes if a is not None)
-
-
-# ── epilogues ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Group:
-    """A contraction and the pointwise operations on its results that were taken in so far."""
-
-    def __init__(self, kernel: Contraction) -> None:
-        self.kernel = kernel
-        self.results = {r.value.symbol: r for r in kernel.results}
-
-    def absorb(self, op: Compute) -> bool:
-        """Take a pointwise operation in, if all it reads of this kernel is at its own index, and it reads something of it."""
-        if op.reduction is not None:
-            return False
-        names: dict[Symbol, Symbol] | None = None
-        for read in (r for scalar in op.body for r in reads(scalar) if r.tensor in self.results):
-            axes = bare(read)
-            if axes is None or read.padding is not None or read.checked is not None:
-                return False
-            mapping = dict(zip(axes, self.results[read.tensor].axes, strict=True))
-            if len(mapping) != len(axes) or (names is not None and names != mapping):
-                return False
-            names = mapping
-        if names is None or set(names) != {a.symbol for a in op.axes}:
-            return False
-        extents = {a.symbol: a.extent for a in (*self.kernel.outer, self.kernel.rows, self.kernel.columns)}
-        if any(extents[names[a.symbol]] != a.extent for a in op.axes):
-            return False
-        renamed = {a: Dim.of(b) for a, b in names.items()}
-        new = []
-        for out, scalar in zip(op.outs, op.body, strict=True):
-            expression = self._inline(rename(scalar, renamed))
-            new.append(Result(out, tuple(names[a.symbol] for a in op.axes), expression))
-        try:
-            _check_epilogue(replace(self.kernel, results=tuple(new)), op.span)
-        except Unsupported:
-            return False
-        self.results |= {r.value.symbol: r for r in new}
-        return True
-
-    def finish(self, wanted: set[Symbol]) -> Contraction:
-        return replace(self.kernel, results=tuple(r for r in self.results.values() if r.value.symbol in wanted))
-
-    def _inline(self, scalar: Scalar) -> Scalar:
-        def visit(node: Scalar) -> Scalar | None:
-            if isinstance(node, Read) and node.tensor in self.results:
-                return self.results[node.tensor].expression
-            return None
-
-        return rewrite(scalar, visit)
-
-
-def _check_epilogue(kernel: Contraction, span: Span | None) -> None:
-    axes = {a.symbol for a in (*kernel.outer, kernel.rows, kernel.columns)}
-    for result in kernel.results:
-        if result.axes[-1] != kernel.columns.symbol:
-            raise Unsupported("a result whose last index is not the product's", span)
-        for node in nodes(result.expression):
-            match node:
-                case Read():
-                    if node.padding is not None or node.checked is not None or not set(bare(node) or [None]) <= axes | {None}:
-                        raise Unsupported("an epilogue reads a tensor at more than bare indices", span)
-                    if node.subscripts and bare(node) is None:
-                        raise Unsupported("an epilogue reads a tensor at more than bare indices", span)
-                case Index(dim=dim) if dim.degree > 1 or dim.quotients or any(not isinstance(a, Symbol) for a in dim.atoms):
-                    raise Unsupported("an epilogue computes with an index that is not affine", span)
-        for node in nodes(result.expression):
-            element = element_of(node)
-            if element in (Element.F64, Element.I64, Element.F8E4M3, Element.F8E5M2):
-                raise Unsupported(f"an epilogue computes in {element.value}", span)
-
-

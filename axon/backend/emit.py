@@ -20,8 +20,10 @@ from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 from axon.backend import barriers as b
+from axon.backend import tile as t
 from axon.backend.barriers import BarrierProgram, Coordinate, Descriptor, Op, Ring, Role
-from axon.backend.contraction import bare
+from axon.backend.emit_stream import StreamEmitter
+from axon.backend.epilogue import bare
 from axon.backend.render import Names
 from axon.backend.scalars import Writer
 from axon.backend.tile import Store, Tile, TileAxis
@@ -30,7 +32,7 @@ from axon.core import Convert, Index, Local, Read, Scalar
 from axon.core_walk import nodes, reads
 from axon.element import Element
 from axon.names import Symbol
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, Quotient
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +75,13 @@ class Emitted:
 
 
 _RESERVED = frozenset({  # the emitter's own names, and Python's
-    "ptx", "cuda", "libdevice", "int32", "int64", "float32", "kernel", "shared", "thread", "lane", "group", "consumer",
-    "rank", "base", "steps", "tile", "tiles", "clusters", "min", "max", "abs", "range", "row", "row_0", "row_1", "column",
-    "place", "freed", "inside", "band", "height", "next_outer", "y0_0", "y0_1", "y0_2", "y0_3", "y1_0", "y1_1", "y1_2",
-    "y1_3", "pair", "inside_0", "inside_1", "start_0", "start_1", "count", "warp", "stage", "phase", "left", "right",
-    "product", "not", "and", "or", "if", "else", "while", "for", "in", "is", "def", "return", "None", "True", "False",
+    "ptx", "cuda", "libdevice", "int32", "int64", "float32", "kernel", "shared", "thread", "lane", "group", "consumer", "rank",
+    "base", "steps", "tile", "tiles", "clusters", "min", "max", "abs", "range", "row", "row_0", "row_1", "column", "place",
+    "freed", "inside", "band", "height", "next_outer", "y0_0", "y0_1", "y0_2", "y0_3", "y1_0", "y1_1", "y1_2", "y1_3", "pair",
+    "inside_0", "inside_1", "start_0", "start_1", "count", "warp", "stage", "phase", "left", "right", "product", "stride",
+    "level", "first_row", "last_row", "some_from", "some_to", "all_from", "all_to", "first_piece", "last_piece", "every_from",
+    "every_to", "old_0", "old_1", "peak_0", "peak_1", "bias_0", "bias_1", "scale_0", "scale_1", "before", "ptx_tiles", "not",
+    "and", "or", "if", "else", "while", "for", "in", "is", "def", "return", "None", "True", "False",
 })  # fmt: skip
 _LOADS = {Element.BF16: "load_bf16", Element.F16: "load_f16", Element.F32: "load_f32", Element.I32: "load_i32"}
 _PACKS = {Element.BF16: "pack_bf16", Element.F16: "pack_f16"}
@@ -89,10 +93,10 @@ def emit(program: BarrierProgram, paired: frozenset[Symbol] = frozenset()) -> Em
     The 16-bit tensors in `paired` have a contiguous last dimension of even extent, and rows that start at even elements of an
     aligned word: an epilogue loads their neighbours together.
     """
-    return _Emitter(program, paired).run()
+    return Emitter(program, paired).run()
 
 
-class _Emitter:
+class Emitter:
     def __init__(self, program: BarrierProgram, paired: frozenset[Symbol]) -> None:
         self.program, self.paired = program, paired
         self.names = Names(_RESERVED)
@@ -102,6 +106,7 @@ class _Emitter:
         self.functions: list[str] = []
         self.results: dict[Symbol, _Result] = {}
         self.parameters: dict[Parameter, str] = {}
+        self.stream = StreamEmitter(self)
 
     def run(self) -> Emitted:
         program = self.program
@@ -109,7 +114,7 @@ class _Emitter:
             self.names[value.symbol]
         for descriptor in program.descriptors:
             self.parameters[MapParameter(descriptor)] = self.names.free(f"{self.names[descriptor.tensor]}_map")
-        for axis in (*program.order.outer, program.order.rows, program.order.columns, program.depth):
+        for axis in (*program.order.outer, program.order.rows, program.order.columns, program.steps):
             self.size(axis.extent)
         self.depth = 1
         self.prologue()
@@ -128,10 +133,10 @@ class _Emitter:
             "from numba import cuda, float32, int32, int64",
             "from numba.cuda import libdevice",
             "",
-            "from axon.backend import ptx",
+            "from axon.backend import ptx" + (", ptx_tiles" if program.bounds is not None else ""),
             "",
         ]
-        text = "\n".join([*head, *made, "", *self.functions, f"def kernel({parameters}):", *body]) + "\n"
+        text = "\n".join([*head, *self.functions, *made, "", "", f"def kernel({parameters}):", *body]) + "\n"
         return Emitted(text, tuple(self.parameters), program.threads, program.cluster, program.shared)
 
     # ── text ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -178,6 +183,24 @@ class _Emitter:
         """The variable that holds the current piece of an axis."""
         return self.names[axis]
 
+    def dim(self, dim: Dim, variables: dict[Symbol, str]) -> str:
+        """A nonnegative size or index, where some symbols are variables of the kernel."""
+        if not dim.variables & variables.keys():
+            return self.size(dim)
+        terms = []
+        for coefficient, monomial in dim.terms:
+            names = []
+            for atom in monomial:
+                match atom:
+                    case Quotient(dividend=dividend, divisor=divisor):
+                        names.append(f"ptx.divide({self.dim(dividend, variables)}, {self.dim(divisor, variables)})")
+                    case Symbol():
+                        names.append(variables.get(atom) or self.size(Dim.of(atom)))
+                    case _:
+                        raise Unsupported("an operand's index is computed in a way that has no device form")
+            terms.append(" * ".join([*([str(coefficient)] if coefficient != 1 or not names else []), *names]))
+        return " + ".join(terms)
+
     # ── what every thread does ──────────────────────────────────────────────────────────────────────────────────────────
 
     def prologue(self) -> None:
@@ -210,8 +233,8 @@ class _Emitter:
         rows, columns = (self.piece(a.symbol) for a in (order.rows, order.columns))
         outer = "".join(f" * {self.size(a.extent)}" for a in order.outer)
         self.line(f"tiles = count_{rows} * count_{columns}{outer}")
-        depth = self.program.depth
-        self.line(f"steps = ptx.divide({self.size(depth.extent)} + {depth.step - 1}, {depth.step})")
+        steps = self.program.steps
+        self.line(f"steps = ptx.divide({self.size(steps.extent)} + {steps.step - 1}, {steps.step})")
 
     def role(self, role: Role, first: int) -> Iterator[None]:
         self.current = role
@@ -258,7 +281,8 @@ class _Emitter:
                 self.copy(op)
             case b.Advance(ring=ring):
                 stage, phase = self.stage(ring), self.phase(ring)
-                self.line(f"{stage} += 1")
+                # The producer has few registers: what follows from the stage is to be computed, not carried along.
+                self.line(f"{stage} = ptx.opaque({stage} + 1)" if self.current.elected and self.program.bounds else f"{stage} += 1")
                 self.line(f"if {stage} == {ring.depth}:")
                 self.line(f"    {stage} = 0")
                 self.line(f"    {phase} ^= 1")
@@ -297,6 +321,30 @@ class _Emitter:
                 raise AssertionError("a role departs before its end")
             case b.Tiles(body=body):
                 self.tiles(body)
+            case b.Turn(first=first, threads=threads):
+                self.line(f"ptx.named_sync(consumer + {first}, {threads})")
+            case b.Pass(first=first, threads=threads, only=only):
+                count = self.current.instances
+                if only is None:
+                    following = f"consumer + {first + 1} if consumer < {count - 1} else {first}" if count > 1 else f"{first}"
+                    self.line(f"ptx.named_arrive({following}, {threads})")
+                else:
+                    self.line(f"if consumer == {only}:")
+                    self.line(f"    ptx.named_arrive({first + (only + 1) % count}, {threads})")
+            case b.LastTurn(first=first, threads=threads):
+                self.line("if consumer == 0:")
+                self.line(f"    ptx.named_sync({first}, {threads})")
+            case t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
+                self.stream.op(op)
+            case b.Last(axis=axis):
+                self.line(f"{self.piece(axis.symbol)} = {self.stream.limits[1]} - 1")
+            case b.Steps(axis=axis, body=body, backwards=True, peeled=peeled):
+                piece, (start, stop) = self.piece(axis.symbol), self.stream.limits[:2]
+                if not peeled:
+                    self.line(f"{piece} = {stop}")
+                self.line(f"while {piece} > {start}:")
+                self.line(f"    {piece} = ptx.opaque({piece} - 1)")
+                self.indented(self.block(body))
             case b.Steps(axis=axis, body=body):
                 self.line(f"for {self.piece(axis.symbol)} in range(steps):")
                 self.indented(self.block(body))
@@ -342,6 +390,8 @@ class _Emitter:
             self.line(f"{self.made(f'ptx.copy_in({rank})', f'copy_in_{rank}d')}({to}, {source}, {full}, {at})")
 
     def coordinate(self, c: Coordinate) -> str:
+        if c.step == 0:
+            return str(c.offset)
         step = f" * {c.step}" if c.step != 1 else ""
         text = f"{self.piece(c.axis)}{step}"
         for factor, variable in ((c.by_rank, "rank"), (c.by_consumer, "consumer")):
@@ -349,22 +399,44 @@ class _Emitter:
         return text + (f" + {c.offset}" if c.offset else "")
 
     def tiles(self, body: tuple[Op, ...]) -> None:
-        order = self.program.order
-        rows, columns = self.piece(order.rows.symbol), self.piece(order.columns.symbol)
-        self.line("tile = ptx.cluster_index()" if self.program.cluster > 1 else "tile = int32(cuda.blockIdx.x)")
+        order, program = self.program.order, self.program
+        clusters = program.cluster > 1
+        count, place = ("ptx.cluster_count()", "ptx.cluster_index()") if clusters else ("cuda.gridDim.x", "cuda.blockIdx.x")
+        self.line(f"tile = int32({place})")
+        if order.heaviest:  # every second round in reverse
+            self.line(f"stride = 2 * (int32({count}) - tile) - 1")
         self.line("while tile < tiles:")
         self.depth += 1
-        self.line("inside = tile")
+        self.decode_heaviest() if order.heaviest else self.decode()
         for axis in reversed(order.outer[1:]):
             name, size = self.piece(axis.symbol), self.size(axis.extent)
-            # The last outer axis varies fastest among them; all of them vary slower than rows and columns.
+            # The last outer axis varies fastest among them.
             self.line(f"next_outer = ptx.divide(inside, {size})")
             self.line(f"{name} = inside - next_outer * {size}")
             self.line("inside = next_outer")
         if order.outer:
-            name = self.piece(order.outer[0].symbol)
-            self.line(f"{name} = ptx.divide(inside, count_{rows} * count_{columns})")
-            self.line(f"inside = inside - {name} * count_{rows} * count_{columns}")
+            self.line(f"{self.piece(order.outer[0].symbol)} = inside")
+        variables = {axis.symbol: self.piece(axis.symbol) for axis in order.outer}
+        for symbol, dim in program.derived:
+            self.line(f"{self.piece(symbol)} = {self.dim(dim, variables)}")
+        if program.bounds is not None:
+            self.stream.bounds(program.bounds)
+        self.depth -= 1
+        self.indented(self.block(body))
+        if order.heaviest:
+            self.line("    tile += stride")
+            self.line(f"    stride = 2 * int32({count}) - stride")
+        else:
+            self.line(f"    tile += int32({count})")
+
+    def decode(self) -> None:
+        """Rows and columns of a tile; what is left `inside` numbers the outer indices."""
+        order = self.program.order
+        rows, columns = self.piece(order.rows.symbol), self.piece(order.columns.symbol)
+        self.line("inside = tile")
+        if order.outer:
+            self.line(f"next_outer = ptx.divide(tile, count_{rows} * count_{columns})")
+            self.line(f"inside = tile - next_outer * count_{rows} * count_{columns}")
         self.line(f"band = ptx.divide(inside, {order.group} * count_{columns})")
         self.line(f"inside = inside - band * {order.group} * count_{columns}")
         self.line(f"height = min(count_{rows} - band * {order.group}, {order.group})")
@@ -373,9 +445,20 @@ class _Emitter:
         if order.cluster > 1:
             split = rows if order.cluster_over == "rows" else columns
             self.line(f"{split} = {split} * {order.cluster} + rank")
-        self.depth -= 1
-        self.indented(self.block(body))
-        self.line("    tile += ptx.cluster_count()" if self.program.cluster > 1 else "    tile += int32(cuda.gridDim.x)")
+        if order.outer:
+            self.line("inside = next_outer")
+
+    def decode_heaviest(self) -> None:
+        order = self.program.order
+        rows, columns = self.piece(order.rows.symbol), self.piece(order.columns.symbol)
+        outers = " * ".join(self.size(axis.extent) for axis in order.outer) or "1"
+        self.line(f"band = ptx.divide(tile, {order.group} * count_{rows})")
+        self.line(f"inside = tile - band * {order.group} * count_{rows}")
+        self.line(f"height = min({outers} - band * {order.group}, {order.group})")
+        self.line("level = ptx.divide(inside, height)")
+        self.line(f"{rows} = count_{rows} - 1 - level")
+        self.line(f"{columns} = 0")
+        self.line(f"inside = band * {order.group} + inside - level * height")
 
     # ── products ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -388,25 +471,38 @@ class _Emitter:
         return [f"{self.names[acc.symbol]}_{block}" for block in range(blocks)]
 
     def product(self, op: b.Product) -> None:
-        left, right = op.ring.fields[op.left], op.ring.fields[op.right]
-        acc = self.accumulators(op.accumulator)
-        across = [field.tile.axes[-1] != op.over for field in (left, right)]
-        blocks = len(acc)
-        unit = left.panel if across[0] else 64 * 128  # bytes from 64 rows to the next
-        offsets = [f" + (consumer * {blocks} + {op.block}) * {unit}", ""]
-        words = []
-        for field, name, side, offset in zip((left, right), ("left", "right"), across, offsets, strict=True):
-            leading = field.panel >> 4 if side else 1
-            high = (1 << 62) | (64 << 32) | (leading << 16)
-            at = f"shared + {op.ring.data + field.offset} + {self.stage(op.ring)} * {op.ring.stage}{offset}"
-            self.line(f"{name} = int64((({at}) & 0x3FFFF) >> 4) | {high:#x}")
-            words.append([self.depth_offset(field, side, k) >> 4 for k in range(self.program.depth.step // 16)])
-        element = left.tile.element.value
-        multiply = self.made(f"ptx.multiply({self.columns(op.accumulator)}, {element!r}, {across[0]}, {across[1]})", "multiply")
-        name = acc[op.block]
-        for k, (a, c) in enumerate(zip(*words, strict=True)):
-            keep = "1" if k else f"int32({self.piece(op.over)} > 0)"
-            self.line(f"{name} = {multiply}({name}, left + {a}, right + {c}, {keep})")
+        name = self.accumulators(op.accumulator)[op.block]
+        columns, right = self.columns(op.accumulator), op.right
+        extent = dict(zip(right.tile.axes, right.tile.shape, strict=True))[op.over]
+        across = right.tile.axes[-1] != op.over
+        keep = {"never": "0", "always": "1", "later": f"int32({self.piece(op.over)} > 0)"}[op.keep]
+        keeps = [keep] + ["1"] * (extent // 16 - 1)
+        element = right.tile.element.value
+        if isinstance(op.left, b.Part):
+            blocks = op.left.tile.shape[op.left.tile.axes.index(op.accumulator.axes[0])] // (64 * self.current.instances)
+            field = op.left.ring.fields[op.left.field]
+            left_across = op.left.tile.axes[-1] != op.over
+            unit = field.panel if left_across else 64 * 128  # bytes from 64 rows to the next
+            self.descriptor("left", op.left, left_across, f" + (consumer * {blocks} + {op.block}) * {unit}")
+            self.descriptor("right", right, across)
+            multiply = self.made(f"ptx.multiply({columns}, {element!r}, {left_across}, {across})", "multiply")
+            for k, kept in enumerate(keeps):
+                a, c = self.depth_offset(field, left_across, k), self.depth_offset(right.ring.fields[right.field], across, k)
+                self.line(f"{name} = {multiply}({name}, left + {a >> 4}, right + {c >> 4}, {kept})")
+            return
+        self.descriptor("right", right, across)
+        held = self.accumulators(op.left)[op.block]
+        for k, kept in enumerate(keeps):
+            expression = f"ptx_tiles.multiply_held({columns}, {element!r}, {across}, {extent}, {k})"
+            offset = self.depth_offset(right.ring.fields[right.field], across, k) >> 4
+            self.line(f"{name} = {self.made(expression, f'multiply_held_{k}')}({name}, {held}, right + {offset}, {kept})")
+
+    def descriptor(self, name: str, part: b.Part, across: bool, offset: str = "") -> None:
+        """The matrix descriptor of a part's first 16 of the reduced axis."""
+        field = part.ring.fields[part.field]
+        high = (1 << 62) | (64 << 32) | ((field.panel >> 4 if across else 1) << 16)
+        at = f"shared + {part.ring.data + field.offset} + {self.stage(part.ring)} * {part.ring.stage}{offset}"
+        self.line(f"{name} = int64((({at}) & 0x3FFFF) >> 4) | {high:#x}")
 
     def depth_offset(self, field: b.Field, across: bool, k: int) -> int:
         """Bytes from the field's first 16 of the reduced axis to its k-th."""
@@ -523,6 +619,8 @@ class _Emitter:
                         arguments.append(f"column + {8 * group + e}")
                     elif any(use == a.symbol for a in order.outer):
                         arguments.append(self.piece(use))
+                    elif use in self.stream.finals:
+                        arguments.append(self.stream.row(use, block, half))
                     else:
                         arguments.append(self.size(Dim.of(use)))
                 # Named at once: the next group's loads reuse the names of these arguments.
@@ -568,12 +666,14 @@ class _Emitter:
             return _Result(None, ())
         indices = (n.dim for n in nodes(store.expression) if isinstance(n, Index))
         variables = sorted({s for dim in indices for s in dim.variables}, key=lambda s: s.id)
-        uses: list[Read | Symbol] = [*dict.fromkeys(reads(store.expression)), *variables]
+        rows = [n.symbol for n in nodes(store.expression) if isinstance(n, Local) and n.symbol in self.stream.finals]
+        uses: list[Read | Symbol] = [*dict.fromkeys(reads(store.expression)), *variables, *dict.fromkeys(rows)]
         inner = Names(_RESERVED)
         arguments: dict[Read | Symbol, str] = {}
         for use in uses:
             arguments[use] = inner.free(use.tensor.name if isinstance(use, Read) else use.name)
-        writer = Writer(lambda r: arguments[r], lambda s: arguments[s], {store.product: "product"}, narrow=store.element.bits == 16)
+        known = {store.product: "product"} | {symbol: arguments[symbol] for symbol in rows}
+        writer = Writer(lambda r: arguments[r], lambda s: arguments[s], known, narrow=store.element.bits == 16)
         value = writer.value(store.expression)
         name = self.names.free(f"result_{self.names[store.tensor]}")
         head = f"def {name}({', '.join(['product', *arguments.values()])}):"

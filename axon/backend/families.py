@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TypeAlias
 
-from axon.backend.contraction import Contraction, Group, contraction
+from axon.backend.contraction import Contraction, contraction
+from axon.backend.epilogue import Group
+from axon.backend.stream import Found, Stream, stream
 from axon.backend.unsupported import Unsupported
-from axon.core import Compute, Op, Program, Value
-from axon.core_walk import reads
+from axon.core import Compute, Local, Op, Program, Value
+from axon.core_walk import nodes, reads
 from axon.names import Symbol
 
+Kernel: TypeAlias = "Contraction | Stream"
 
-def kernels(program: Program) -> tuple[Contraction, ...]:
+
+def kernels(program: Program) -> tuple[Kernel, ...]:
     """The kernels of a program, in order. Raises `Unsupported` for an operation that no family here takes."""
     ops = program.block.ops
     values = {v.symbol: v for v in program.inputs}
-    values |= {out.symbol: out for op in ops for out in _outs(op)}
-    found: list[Contraction] = []
+    values |= {out.symbol: out for op in ops if isinstance(op, Compute) for out in op.outs}
+    found: list[Kernel] = []
     taken: set[int] = set()
+    streams, refused = _streams(program, values)
     for number, op in enumerate(ops):
-        if number in taken:
+        if number in taken or any(number in inner and number != last for last, (_, inner) in streams.items()):
             continue
         if not isinstance(op, Compute):
             raise Unsupported(f"`{type(op).__name__.lower()}` has no kernel family", getattr(op, "span", None))
-        group = Group(contraction(op, values))
+        known: tuple[tuple[Symbol, tuple[Symbol, ...], Local], ...] = ()
         members = {number}
+        if number in streams:
+            made, inner = streams[number]
+            known = made.statistics
+            group: Group[Kernel] = Group(made.stream, known)
+            members |= inner
+        else:
+            try:
+                group = Group(contraction(op, values))
+            except Unsupported as reason:
+                raise refused or reason from None
         for later in range(number + 1, len(ops)):
             candidate = ops[later]
             if later not in taken and isinstance(candidate, Compute) and group.absorb(candidate):
@@ -32,16 +49,52 @@ def kernels(program: Program) -> tuple[Contraction, ...]:
         taken |= members
         wanted = set(program.block.results)
         wanted |= {s for i, other in enumerate(ops) if i not in members for s in _tensors(other)}
-        found.append(group.finish(wanted))
+        for tensor, _, _ in known:
+            if tensor in wanted:
+                raise Unsupported(f"`{tensor.name}`, which has one value per row, is needed outside its kernel", op.span)
+        finished = group.finish(wanted)
+        found.append(_pruned(finished) if isinstance(finished, Stream) else finished)
     return tuple(found)
 
 
+def _streams(program: Program, values: Mapping[Symbol, Value]) -> tuple[dict[int, tuple[Found, set[int]]], Unsupported | None]:
+    """The streams by the number of their last operation, with the operations inside; and why the first that is none is none."""
+    ops = program.block.ops
+    producers = {out.symbol: op for op in ops if isinstance(op, Compute) for out in op.outs}
+    numbers = {out.symbol: i for i, op in enumerate(ops) if isinstance(op, Compute) for out in op.outs}
+    found: dict[int, tuple[Found, set[int]]] = {}
+    refused: Unsupported | None = None
+    for number, op in enumerate(ops):
+        if not isinstance(op, Compute) or op.reduction is None:
+            continue
+        try:
+            made = stream(op, producers, values)
+        except Unsupported as reason:
+            if reason.near and refused is None:
+                refused = reason
+            continue
+        inner = {numbers[s] for s in made.used}
+        outside = [other for i, other in enumerate(ops) if i not in inner and i != number]
+        needed = {s for other in outside for s in _tensors(other)} | set(program.block.results)
+        rows = {tensor for tensor, _, _ in made.statistics}
+        shared = {s for i in inner for s in (o.symbol for o in _outs(ops[i])) if s in needed and s not in rows}
+        # What another operation needs is made there too, by a kernel of its own, if it is no score.
+        if shared:
+            names = ", ".join(f"`{s.name}`" for s in sorted(shared, key=lambda s: s.id))
+            refused = refused or Unsupported(f"{names} is needed outside the one pass that makes it", op.span)
+            continue
+        found[number] = (made, inner)
+    return found, refused
+
+
+def _pruned(kernel: Stream) -> Stream:
+    """Without the row values that no result uses."""
+    used = {n.symbol for r in kernel.results for n in nodes(r.expression) if isinstance(n, Local)}
+    return replace(kernel, finals=tuple((symbol, value) for symbol, value in kernel.finals if symbol in used))
+
+
 def _outs(op: Op) -> tuple[Value, ...]:
-    match op:
-        case Compute():
-            return op.outs
-        case _:
-            return ()
+    return op.outs if isinstance(op, Compute) else ()
 
 
 def _tensors(op: Op) -> Iterator[Symbol]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from axon.backend.barriers import AfterSteps, Op, Steps, Tiles
+from axon.backend.barriers import AfterSteps, Last, Op, Steps, Tiles
 from axon.names import Symbol
 
 
@@ -18,9 +18,10 @@ class NextTile:
 
 @dataclass(frozen=True, slots=True)
 class BeginSteps:
-    """Set the count of completed steps of an axis to 0."""
+    """Set the count of completed steps of an axis to 0, and its piece to the first, or the last."""
 
     axis: Symbol
+    backwards: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,15 @@ class NextStep:
 
     axis: Symbol
     back: int
+    backwards: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MoreSteps:
+    """Ask whether there is a piece before the current one, and make it current; go to `exit` if not."""
+
+    axis: Symbol
+    exit: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +55,7 @@ class Jump:
     to: int
 
 
-Instruction: TypeAlias = "Op | NextTile | BeginSteps | NextStep | Unless | Jump"
+Instruction: TypeAlias = "Op | NextTile | BeginSteps | NextStep | MoreSteps | Unless | Jump"
 
 
 def flatten(body: tuple[Op, ...]) -> tuple[Instruction, ...]:
@@ -61,10 +71,17 @@ def flatten(body: tuple[Op, ...]) -> tuple[Instruction, ...]:
                     block(inner)
                     out.append(Jump(at))
                     out[at] = NextTile(len(out))
-                case Steps(axis=axis, body=inner):
-                    out.append(BeginSteps(axis.symbol))
+                case Last(axis=axis):
+                    out.append(BeginSteps(axis.symbol, backwards=True))
+                case Steps(axis=axis, body=inner, peeled=True):
+                    out.append(Jump(at))
                     block(inner)
-                    out.append(NextStep(axis.symbol, at + 1))
+                    out.append(Jump(at))
+                    out[at] = MoreSteps(axis.symbol, len(out))
+                case Steps(axis=axis, body=inner, backwards=backwards):
+                    out.append(BeginSteps(axis.symbol, backwards))
+                    block(inner)
+                    out.append(NextStep(axis.symbol, at + 1, backwards))
                 case AfterSteps(axis=axis, count=count, body=inner):
                     out.append(Jump(at))
                     block(inner)

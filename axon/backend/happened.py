@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from axon.backend import barriers as b
@@ -25,6 +25,18 @@ class Barrier:
         return replace(self)
 
 
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """A group of products: what was known at issue, what it reads (to be known once retired), the register tiles it uses."""
+
+    known: Facts = 0
+    reads: tuple[Facts, ...] = ()
+    registers: frozenset[Symbol] = frozenset()
+
+    def knowing(self, known: Facts) -> Flight:
+        return Flight(known, self.reads, self.registers)
+
+
 @dataclass(slots=True)
 class Agent:
     at: int
@@ -32,8 +44,8 @@ class Agent:
     steps: tuple[tuple[Symbol, int], ...]
     cursors: dict[Symbol, tuple[int, int, int]]  # stage, wraps mod 2, pieces passed (relative)
     knows: Facts
-    groups: tuple[tuple[Facts, tuple[Facts, ...]], ...]  # products: facts known at issue, reads to be known once retired
-    open: tuple[Facts, tuple[Facts, ...]] | None  # products since the last commit
+    groups: tuple[Flight, ...]  # committed products that may still run, the oldest first
+    open: Flight | None  # products since the last commit
     fenced: bool  # a product fence since the last commit
     stores: tuple[int, ...]  # facts of stores not known to have read their buffer
 
@@ -47,6 +59,8 @@ class State:
     barriers: dict[Place, Barrier]
     content: dict[tuple[object, ...], object]  # what a stage or a slot holds
     decisions: list[bool]
+    turns: dict[tuple[int, int], int] = field(default_factory=dict)  # agents that have arrived for a block's consumer's turn
+    passed: dict[tuple[int, int], Facts] = field(default_factory=dict)  # what they knew
 
     def copy(self) -> State:
         return State(
@@ -54,6 +68,8 @@ class State:
             {k: v.copy() for k, v in self.barriers.items()},
             dict(self.content),
             list(self.decisions),
+            dict(self.turns),
+            dict(self.passed),
         )
 
 
@@ -61,9 +77,10 @@ def knowledge(state: State) -> tuple[Facts, ...]:
     """What every agent, product and barrier knows, in a fixed order."""
     out = []
     for agent in state.agents:
-        out += [agent.knows, *(known for known, _ in agent.groups), *((agent.open[0],) if agent.open else ())]
+        out += [agent.knows, *(flight.known for flight in agent.groups), *((agent.open.known,) if agent.open else ())]
     for barrier in state.barriers.values():
         out += [barrier.gathered, barrier.released]
+    out += state.passed.values()
     return tuple(out)
 
 
@@ -72,8 +89,9 @@ def learn(state: State, knowledge: tuple[Facts, ...]) -> None:
     rest = iter(knowledge)
     for agent in state.agents:
         agent.knows = next(rest)
-        agent.groups = tuple((next(rest), read) for _, read in agent.groups)
+        agent.groups = tuple(flight.knowing(next(rest)) for flight in agent.groups)
         if agent.open:
-            agent.open = (next(rest), agent.open[1])
+            agent.open = agent.open.knowing(next(rest))
     for barrier in state.barriers.values():
         barrier.gathered, barrier.released = next(rest), next(rest)
+    state.passed = {key: next(rest) for key in state.passed}

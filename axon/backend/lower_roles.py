@@ -7,10 +7,11 @@ from typing import assert_never
 
 from axon.backend import barriers as b
 from axon.backend import roles as r
+from axon.backend import tile as t
 from axon.backend.barriers import BarrierProgram, Buffer, Coordinate, Copy, Descriptor, Field, Op, Order, Ring, Role
-from axon.backend.schedule import BARRIER_BYTES, BUFFER_BYTES, REGISTER_BUDGETS
+from axon.backend.schedule import BARRIER_BYTES, BUFFER_BYTES, register_budget
 from axon.backend.target import Target
-from axon.backend.tile import Clear, Load, Store, TileAxis
+from axon.backend.tile import Clear, Load, Multiply, Store, Tile, TileAxis
 from axon.names import Symbol, fresh
 
 ROWS = 64  # of one matrix instruction, of one store
@@ -36,26 +37,41 @@ class _Lowering:
             ring = self._ring(aref, barrier, data)
             self.rings[aref.symbol] = ring
             barrier, data = barrier + 16 * ring.depth, data + ring.depth * ring.stage
-        self.depths = [s.axis for s in (*program.producer, *program.consumer) if isinstance(s, r.RoleFor)]
+        (steps,) = {s.axis for s in (*program.producer, *program.consumer) if isinstance(s, r.RoleFor)}
+        self.steps, self.whole = steps, {axis.symbol for axis in source.whole}
         stores = [s for s in program.consumer if isinstance(s, Store) and s.tensor in self.boxed]
         if stores:
             chunks = sum(self._blocks * (source.columns.step // self._width(s)) for s in stores)
             slots = mapping.slots if chunks % mapping.slots == 0 else 1
             self.buffer = Buffer(fresh("buffer"), data, BUFFER_BYTES, slots)
             data += mapping.consumers * slots * BUFFER_BYTES
-        budget = REGISTER_BUDGETS[mapping.consumers]
+        budget = register_budget(mapping)
         producer = (b.Tiles(tuple(self._producer(program.producer))), b.Depart())
         drain = (b.Drain(),) if stores else ()
-        consumer = (b.Tiles(tuple(self._consumer(program.consumer, None))), *drain, b.Depart())
+        tiles = b.Tiles(tuple(self._consumer(program.consumer, None)))
+        first, last = self._turns() if mapping.turns else ((), ())
+        consumer = (*first, tiles, *last, *drain, b.Depart())
         roles = (
             Role("producer", 1, True, budget[0] if budget else None, producer),
             Role("consumer", mapping.consumers, False, budget[1] if budget else None, consumer),
         )
-        order = Order(source.outer, source.rows, source.columns, mapping.group, mapping.cluster, mapping.cluster_over)
+        heaviest = source.bounds is not None and source.bounds.uneven
+        order = Order(source.outer, source.rows, source.columns, mapping.group, mapping.cluster, mapping.cluster_over, heaviest)
         buffers = (self.buffer,) if self.buffer else ()
         return BarrierProgram(
-            source.tensors, mapping, self.target, order, self.depths[0], tuple(self.rings.values()), buffers, roles, data
-        )
+            source.tensors, mapping, self.target, order, steps, tuple(self.rings.values()), buffers, roles, data,
+            derived=source.derived, whole=source.whole, bounds=source.bounds,
+        )  # fmt: skip
+
+    def _turns(self) -> tuple[tuple[Op, ...], tuple[Op, ...]]:
+        """What starts and ends the circle of turns: the last consumer passes before it has had one, the first takes one more."""
+        first, threads = self._turn
+        return (b.Pass(first, threads, self.program.mapping.consumers - 1),), (b.LastTurn(first, threads),)
+
+    @property
+    def _turn(self) -> tuple[int, int]:
+        """The named barrier of the first consumer's turn, after those at which a consumer's threads meet; and its threads."""
+        return 1 + self.program.mapping.consumers, 2 * self.target.warpgroup
 
     @property
     def _blocks(self) -> int:
@@ -87,25 +103,27 @@ class _Lowering:
         out: list[Op] = []
         for statement in body:
             match statement:
-                case r.RoleFor(axis=axis, body=inner):
-                    out.append(b.Steps(axis, tuple(self._producer(inner))))
-                case r.Put(aref=aref, loads=loads):
+                case r.RoleFor(axis=axis, body=inner, backwards=backwards, peeled=peeled):
+                    out.append(b.Steps(axis, tuple(self._producer(inner)), backwards, peeled))
+                case r.Last(axis=axis):
+                    out.append(b.Last(axis))
+                case r.Put(aref=aref, loads=loads, before=before):
                     ring = self.rings[aref.symbol]
                     # The ring starts empty: the phase before the first counts as complete, and has parity 1.
                     out += [b.Await(ring, "empty", 1), b.Expect(ring, ring.stage)]
                     for number, load in enumerate(loads):
-                        out += self._copies(ring, number, load)
+                        out += self._copies(ring, number, load, before)
                     out.append(b.Advance(ring))
                 case _:
                     raise AssertionError(f"{statement} in a producer")
         return out
 
-    def _copies(self, ring: Ring, number: int, load: Load) -> list[Op]:
+    def _copies(self, ring: Ring, number: int, load: Load, before: bool) -> list[Op]:
         """One copy for each panel; a tile that the cluster shares is filled in equal parts, one by each block, for all blocks."""
         field = ring.fields[number]
         tile, mapping = field.tile, self.program.mapping
         steps = dict(zip(tile.axes, tile.shape, strict=True))
-        split_axis = next((a for a in tile.axes if a != self._reduced), tile.axes[0])
+        split_axis = next((a for a in tile.axes if a != self.steps.symbol), tile.axes[0])
         parts = mapping.cluster if self._shared(tile.axes) else 1
         share = steps[split_axis] // parts
         out: list[Op] = []
@@ -122,22 +140,21 @@ class _Lowering:
             at = []
             for axis in load.axes:
                 offset = panel * field.width if axis == inner else 0
+                if before and axis == self.steps.symbol:  # loops run backwards: the piece before is the next one up
+                    offset += self.steps.step
                 rank = share if parts > 1 and axis == split_axis else 0
-                at.append(Coordinate(axis, steps.get(axis, 1), offset, rank))
+                at.append(Coordinate(axis, 0 if axis in self.whole else steps.get(axis, 1), offset, rank))
             size = rows * self.target.swizzle
             offset = field.offset + panel * field.panel
             out.append(Copy(ring, Descriptor(load.tensor, box, load.order), tuple(at), number, offset, by_rank, size, parts > 1))
         return out
-
-    @property
-    def _reduced(self) -> Symbol:
-        return self.depths[0].symbol
 
     # ── the consumers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _consumer(self, body: tuple[r.RoleStatement, ...], loop: TileAxis | None) -> list[Op]:
         out: list[Op] = []
         after: TileAxis | None = None  # the loop that has just ended
+        got = {s.aref.symbol for s in body if isinstance(s, r.Get)}
         for statement in body:
             match statement:
                 case Clear(tile=tile):
@@ -145,13 +162,19 @@ class _Lowering:
                 case r.Get(aref=aref):
                     out.append(b.Await(self.rings[aref.symbol], "full", 0))
                 case r.Start(product=product):
-                    ring = next(x for x in self.rings.values() if any(f.tile == product.left for f in x.fields))
-                    fields = [f.tile for f in ring.fields]
-                    left, right = fields.index(product.left), fields.index(product.right)
+                    left = product.left if product.left.memory == "registers" else self._part(product.left)
+                    keep = self._keep(product, body, loop)
                     out.append(b.ProductFence())
                     for block in range(self._blocks):
-                        out.append(b.Product(product.accumulator, ring, left, right, product.over, block))
+                        out.append(b.Product(product.accumulator, left, self._part(product.right), product.over, block, keep))
                     out.append(b.Commit())
+                case r.Turn():
+                    out.append(b.Turn(*self._turn))
+                case r.Pass():
+                    out.append(b.Pass(*self._turn))
+                case r.Last(axis=axis):
+                    out.append(b.Last(axis))
+                    after = axis
                 case r.Retire(accumulator=accumulator, pending=pending):
                     out.append(b.Retire(accumulator, pending))
                 case r.Consumed(aref=aref, back=back):
@@ -160,15 +183,19 @@ class _Lowering:
                     if loop is not None:
                         release = b.Release(ring, back, whole)
                         out.append(b.AfterSteps(loop, back, (release,)) if back else release)
+                    elif aref.symbol in got:  # borrowed outside the loop, or in a half that was peeled off
+                        out += [b.Release(ring, 0, whole), b.Advance(ring)]
                     else:
                         assert after is not None, "a stage is given back outside any loop over it"
                         release = b.Release(ring, back + 1, whole)  # the cursor has moved past the newest
                         out.append(b.AfterSteps(after, back + 1, (release,)) if back else release)
-                case r.RoleFor(axis=axis, body=inner):
+                case r.RoleFor(axis=axis, body=inner, backwards=backwards, peeled=peeled):
                     used = dict.fromkeys(self.rings[s.aref.symbol] for s in inner if isinstance(s, r.Get))
                     advances: list[Op] = [b.Advance(ring) for ring in used]
-                    out.append(b.Steps(axis, tuple(self._consumer(inner, axis) + advances)))
+                    out.append(b.Steps(axis, tuple(self._consumer(inner, axis) + advances), backwards, peeled))
                     after = axis
+                case t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
+                    out.append(statement)
                 case Store():
                     out += self._store(statement)
                 case r.Put():
@@ -176,6 +203,16 @@ class _Lowering:
                 case _:
                     assert_never(statement)
         return out
+
+    def _part(self, tile: Tile) -> b.Part:
+        ring = next(x for x in self.rings.values() if any(f.tile == tile for f in x.fields))
+        return b.Part(ring, [f.tile for f in ring.fields].index(tile))
+
+    def _keep(self, product: Multiply, body: tuple[r.RoleStatement, ...], loop: TileAxis | None) -> b.Keep:
+        """When an accumulator counts: not if it is cleared right here, and where its loop runs forwards from the second step on."""
+        if any(isinstance(s, Clear) and s.tile == product.accumulator for s in body) and product.over in self.whole:
+            return "never"
+        return "later" if loop is not None and product.over == loop.symbol and self.program.source.bounds is None else "always"
 
     def _store(self, store: Store) -> list[Op]:
         width, columns = self._width(store), self.program.source.columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from axon.backend import emit as emission
@@ -9,12 +10,14 @@ from axon.backend import lower_roles, roles, tile
 from axon.backend.barriers import BarrierProgram
 from axon.backend.contraction import Contraction
 from axon.backend.emit import Emitted
+from axon.backend.families import Kernel
 from axon.backend.roles import RoleProgram
 from axon.backend.schedule import Mapping, Traits, check, panel
+from axon.backend.stream import Stream
 from axon.backend.target import Target
 from axon.backend.tile import TileProgram
 from axon.backend.unsupported import Unsupported
-from axon.core import Value
+from axon.core import Scalar, Value
 from axon.core_walk import reads
 from axon.element import Element
 from axon.names import Symbol
@@ -33,7 +36,7 @@ class Stages:
 
 
 def stages(
-    kernel: Contraction,
+    kernel: Kernel,
     mapping: Mapping,
     target: Target,
     values: tuple[Value, ...],
@@ -62,16 +65,33 @@ def stages(
     return Stages(tiled, split, program, emission.emit(program, paired))
 
 
-def traits(kernel: Contraction) -> Traits:
+def traits(kernel: Kernel) -> Traits:
     """What of a kernel decides which mappings are legal."""
-    across = (kernel.left.axes[-1] != kernel.depth.symbol, kernel.right.axes[-1] != kernel.depth.symbol)
-    return Traits(kernel.left.value.element, tuple(r.value.element for r in kernel.results), *across)
+    stored = tuple(r.value.element for r in kernel.results)
+    if isinstance(kernel, Contraction):
+        across = (kernel.left.axes[-1] != kernel.depth.symbol, kernel.right.axes[-1] != kernel.depth.symbol)
+        return Traits(kernel.left.value.element, stored, *across)
+    across = (kernel.query.axes[-1] != kernel.depth.symbol, kernel.key.axes[-1] != kernel.depth.symbol)
+    value_across = kernel.value.axes[-1] != kernel.keys.symbol
+    return Traits(kernel.query.value.element, stored, *across, stream=True, value_across=value_across)
 
 
-def tensors(kernel: Contraction, values: tuple[Value, ...]) -> tuple[Value, ...]:
+def tensors(kernel: Kernel, values: tuple[Value, ...]) -> tuple[Value, ...]:
     """What a kernel reads and stores, in that order, each once."""
     known = {v.symbol: v for v in values}
-    used = [kernel.left.value, kernel.right.value]
-    used += [known[r.tensor] for result in kernel.results for r in reads(result.expression)]
+    used = [operand.value for operand in kernel.operands]
+    used += [known[r.tensor] for scalar in expressions(kernel) for r in reads(scalar)]
     used += [r.value for r in kernel.results]
     return tuple(dict.fromkeys(used))
+
+
+def expressions(kernel: Kernel) -> Iterator[Scalar]:
+    """Every expression that a kernel computes beside its products."""
+    yield from (result.expression for result in kernel.results)
+    if isinstance(kernel, Stream):
+        yield kernel.change
+        if kernel.condition is not None:
+            yield kernel.condition
+        for term in (kernel.weight, *(term for _, term in kernel.totals)):
+            yield from (s for s in (term.scale, term.bias, term.factor) if s is not None)
+        yield from (value for _, value in kernel.finals)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, replace
+from math import prod
 
-from axon.backend.contraction import Contraction, Operand
+from axon.backend.contraction import Contraction
+from axon.backend.epilogue import Operand
+from axon.backend.families import Kernel
 from axon.backend.memory import Tensor
 from axon.backend.schedule import Mapping, Problem
+from axon.backend.stream import Stream
 from axon.backend.target import Target
 from axon.backend.unsupported import Unsupported
 from axon.names import Symbol
@@ -17,28 +21,31 @@ from axon.names import Symbol
 class Prepared:
     """A kernel as its tensors lie: the sizes it is mapped for, what bulk copies can store, what is read in pairs."""
 
-    kernel: Contraction
+    kernel: Kernel
     problem: Problem
     boxed: frozenset[Symbol]
     paired: frozenset[Symbol]
 
 
-def prepare(kernel: Contraction, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Prepared:
+def prepare(kernel: Kernel, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Prepared:
     """A kernel for these tensors. Raises `Unsupported` for operands that bulk copies cannot read, and for a sum over nothing."""
-    left, right = (_as_it_lies(operand, tensors[operand.value.symbol]) for operand in (kernel.left, kernel.right))
-    kernel = replace(kernel, left=left, right=right)
-    for operand in (left, right):
+    lying = [_as_it_lies(operand, tensors[operand.value.symbol]) for operand in kernel.operands]
+    for operand in lying:
         why = tensors[operand.value.symbol].arranged(operand.order).copyable
         if why:
             raise Unsupported(f"`{operand.value.symbol.name}` cannot be read by bulk copies: {why}", kernel.span)
+    if isinstance(kernel, Contraction):
+        kernel = replace(kernel, left=lying[0], right=lying[1])
+    else:
+        kernel = replace(kernel, query=lying[0], key=lying[1], value=lying[2])
     problem = problem_of(kernel, sizes)
-    if problem.depth < 1:
+    if problem.depth < 1 or (isinstance(kernel, Stream) and problem.keys < 1):
         raise Unsupported("a sum over nothing", kernel.span)
     boxed = frozenset(r.value.symbol for r in kernel.results if tensors[r.value.symbol].copyable is None)
     return Prepared(kernel, problem, boxed, frozenset(symbol for symbol, tensor in tensors.items() if tensor.paired))
 
 
-def is_empty(kernel: Contraction, sizes: MappingOf[Symbol, int]) -> bool:
+def is_empty(kernel: Kernel, sizes: MappingOf[Symbol, int]) -> bool:
     """Whether its results have no elements, so that nothing is to be done."""
     return min(axis.extent.evaluate(sizes) for axis in (*kernel.outer, kernel.rows, kernel.columns)) <= 0
 
@@ -48,13 +55,12 @@ def _as_it_lies(operand: Operand, tensor: Tensor) -> Operand:
     return operand if tensor.copyable is None else operand.arranged(tensor.order)
 
 
-def problem_of(kernel: Contraction, sizes: MappingOf[Symbol, int]) -> Problem:
+def problem_of(kernel: Kernel, sizes: MappingOf[Symbol, int]) -> Problem:
     """The sizes on which the choice of a mapping depends."""
-    outer = 1
-    for axis in kernel.outer:
-        outer *= axis.extent.evaluate(sizes)
+    outer = prod(axis.extent.evaluate(sizes) for axis in kernel.outer)
     rows, columns, depth = (axis.extent.evaluate(sizes) for axis in (kernel.rows, kernel.columns, kernel.depth))
-    return Problem(rows, columns, depth, outer)
+    keys = kernel.keys.extent.evaluate(sizes) if isinstance(kernel, Stream) else 0
+    return Problem(rows, columns, depth, outer, keys)
 
 
 def blocks(mapping: Mapping, problem: Problem, target: Target) -> int:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from axon.backend import barriers as b
-from axon.backend.barriers import BarrierProgram
+from axon.backend.barriers import Advance, BarrierProgram, Copy, Op, operations
+from axon.names import Symbol
 
 Kind: TypeAlias = Literal[
-    "deadlock", "bytes", "count", "phase", "read", "overwrite", "content", "buffer", "fence", "exit", "layout", "setup"
-]
+    "deadlock", "bytes", "count", "phase", "read", "overwrite", "content", "buffer", "fence", "registers", "turn", "exit", "layout",
+    "setup",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +58,39 @@ def check_layout(program: BarrierProgram) -> None:
         raise Found(
             Violation("layout", f"{end} bytes are used of {program.shared}, the limit is {program.target.shared_per_block}")
         )
-    for ring in program.rings:
-        copies = [op for role in program.roles for op in b.operations(role.body) if isinstance(op, b.Copy) and op.ring == ring]
-        pieces = []
-        for copy in copies:
-            for rank in range(program.cluster) if copy.multicast else (0,):
-                pieces.append((copy.offset + copy.by_rank * rank, copy.bytes))
-        at = 0
-        for start, size in sorted(pieces):
-            if start != at:
-                raise Found(Violation("layout", f"copies into a stage leave or overlap bytes {min(at, start)} to {max(at, start)}"))
-            at += size
-        if at != ring.stage:
-            raise Found(Violation("layout", f"copies fill {at} bytes of a stage of {ring.stage}"))
     for role in program.roles:
-        for op in b.operations(role.body):
-            if isinstance(op, b.Meet) and (
-                op.threads != 128 or not 1 <= op.barrier <= program.target.named_barriers - role.instances
-            ):
-                raise Found(Violation("count", f"named barrier {op.barrier} waits for {op.threads} threads of 128"))
+        for copies in _puts(role.body):
+            ring, at = copies[0].ring, 0
+            pieces = [(c.offset + c.by_rank * r, c.bytes) for c in copies for r in range(program.cluster if c.multicast else 1)]
+            for start, size in sorted(pieces):
+                if start != at:
+                    where = f"bytes {min(at, start)} to {max(at, start)}"
+                    raise Found(Violation("layout", f"copies into a stage leave or overlap {where}"))
+                at += size
+            if at != ring.stage:
+                raise Found(Violation("layout", f"copies fill {at} bytes of a stage of {ring.stage}"))
+    for role in program.roles:
+        for op in operations(role.body):
+            match op:
+                case b.Meet(barrier=barrier, threads=threads):
+                    own = 128
+                case b.Turn(first=barrier, threads=threads) | b.Pass(first=barrier, threads=threads):
+                    own = 256
+                case b.LastTurn(first=barrier, threads=threads):
+                    own = 256
+                case _:
+                    continue
+            if threads != own or not 1 <= barrier <= program.target.named_barriers - consumers:
+                raise Found(Violation("count", f"named barrier {barrier} waits for {threads} threads of {own}"))
+
+
+def _puts(body: tuple[Op, ...]) -> Iterator[list[Copy]]:
+    """The copies that fill one stage of a ring together: those up to the cursor's advance."""
+    filled: dict[Symbol, list[Copy]] = {}
+    for op in operations(body):
+        match op:
+            case Copy(ring=ring):
+                filled.setdefault(ring.symbol, []).append(op)
+            case Advance(ring=ring) if ring.symbol in filled:
+                yield filled.pop(ring.symbol)
+    yield from filled.values()

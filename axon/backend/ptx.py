@@ -109,6 +109,8 @@ INSTRUCTIONS: dict[str, Instruction] = {
     "cluster_count": Instruction("mov.u32 $0, %nclusterid.x;", "", "r", memory=False),
     # The same value in every lane, so that the compiler sees a branch on it as uniform.
     "uniform": Instruction("shfl.sync.idx.b32 $0, $1, 0, 0x1f, 0xffffffff;", "r", "r"),
+    # The same number, of which the compiler knows nothing: a loop that counts with it is not unrolled.
+    "opaque": Instruction("mov.b32 $0, $1;", "r", "r"),
     # Signed `//` emits extra branches and costs spills in the tile loop.
     "divide": Instruction("div.u32 $0, $1, $2;", "rr", "r", memory=False),
     "stmatrix": Instruction("stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};", "rrrrr"),
@@ -139,6 +141,12 @@ INSTRUCTIONS: dict[str, Instruction] = {
     "narrow_rsqrt": Instruction("rsqrt.approx.f32 $0, $1;", "f", "f", memory=False),
     "narrow_erf": Instruction(_ERF, "f", "f", memory=False),
     "narrow_tanh": Instruction(_TANH, "f", "f", memory=False),
+    # For streams: exponentials are powers of 2.
+    "exp2": Instruction("ex2.approx.ftz.f32 $0, $1;", "f", "f", memory=False),
+    "fused": Instruction("fma.rn.f32 $0, $1, $2, $3;", "fff", "f", memory=False),
+    # Where nothing was seen, the peak of a row is -inf, and everything is measured from 0.
+    "finite_peak": Instruction(
+        "{ .reg .pred seen; setp.neu.f32 seen, $1, 0fFF800000; selp.f32 $0, $1, 0f00000000, seen; }", "f", "f", memory=False),
     "frsqrt": Instruction("{ .reg .f32 root; sqrt.rn.f32 root, $1; rcp.rn.f32 $0, root; }", "f", "f", memory=False),
 }  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from axon.backend import barriers as b
+from axon.backend import tile as t
 from axon.backend.barriers import BarrierProgram, Coordinate, Op
 from axon.backend.render import Names
 from axon.backend.render import scalar_text as scalar
@@ -16,7 +17,7 @@ def render(program: BarrierProgram) -> str:
     order = program.order
     axes = ", ".join(f"{names[a.symbol]} {a.step}" for a in (*order.outer, order.rows, order.columns))
     lines = [f"cluster {program.cluster} over {order.cluster_over} · {program.threads} threads · {program.shared} bytes shared"]
-    lines.append(f"tiles ({axes}) in groups of {order.group}")
+    lines.append(f"tiles ({axes}) in groups of {order.group}" + (", the heaviest first" if order.heaviest else ""))
     for ring in program.rings:
         head = f"ring {names[ring.symbol]} of {ring.depth} stages of {ring.stage} bytes at {ring.data}, barriers at {ring.barriers}"
         lines.append(f"{head}: full {ring.full} arrival + {ring.stage} bytes, empty {ring.empty} arrivals")
@@ -67,12 +68,22 @@ def _text(op: Op, names: Names) -> str:
         case b.ProductFence():
             return "fence products"
         case b.Product():
-            left, right = (names[op.ring.fields[n].tile.symbol] for n in (op.left, op.right))
-            return f"{names[op.accumulator.symbol]}.{op.block} += {left} · {right} over {names[op.over]}"
+            left, right = (names[(x.tile if isinstance(x, b.Part) else x).symbol] for x in (op.left, op.right))
+            sign = "=" if op.keep == "never" else "+="
+            return f"{names[op.accumulator.symbol]}.{op.block} {sign} {left} · {right} over {names[op.over]}"
         case b.Commit():
             return "commit products"
         case b.Retire(pending=pending):
             return f"retire all but {pending}" if pending else "retire all"
+        case t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
+            return t.statement_text(op, names)
+        case b.Turn(first=first, threads=threads):
+            return f"turn: {threads} threads at {first} + consumer"
+        case b.Pass(first=first, threads=threads, only=only):
+            who = "" if only is None else f"consumer {only} alone: "
+            return f"{who}pass the turn: {threads} threads at {first} + the next consumer"
+        case b.LastTurn(first=first, threads=threads):
+            return f"consumer 0 alone: turn: {threads} threads at {first}"
         case b.Reclaim(buffer=buffer, pending=pending):
             return f"reclaim {names[buffer.symbol]}, all but {pending} stores"
         case b.Meet(barrier=barrier, threads=threads):
@@ -94,8 +105,11 @@ def _text(op: Op, names: Names) -> str:
             return "depart together"
         case b.Tiles():
             return "for each tile:"
-        case b.Steps(axis=axis):
-            return f"for {names[axis.symbol]} by {axis.step}:"
+        case b.Last(axis=axis):
+            return f"{names[axis.symbol]} = the last piece"
+        case b.Steps(axis=axis, backwards=backwards, peeled=peeled):
+            which = " for the pieces before" if peeled else " from the last" if backwards else ""
+            return f"for {names[axis.symbol]} by {axis.step}{which}:"
         case b.AfterSteps(axis=axis, count=count):
             return f"if {count} steps of {names[axis.symbol]} are complete:"
         case _:
@@ -107,6 +121,8 @@ def _at(at: tuple[Coordinate, ...], names: Names) -> str:
 
 
 def _coordinate(c: Coordinate, names: Names) -> str:
+    if c.step == 0:
+        return str(c.offset)
     text = f"{c.step} {names[c.axis]}" if c.step != 1 else names[c.axis]
     text += f" + {c.by_rank} rank" if c.by_rank else ""
     text += f" + {c.by_consumer} consumer" if c.by_consumer else ""

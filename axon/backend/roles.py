@@ -47,10 +47,11 @@ class Aref:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Wait until the stage is empty, then fill its fields."""
+    """Wait until the stage is empty, then fill its fields: with this piece of the loop's axis, or the one before it."""
 
     aref: Aref
     loads: tuple[Load, ...]
+    before: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +84,37 @@ class Consumed:
     back: int
 
 
-RoleStatement: TypeAlias = "Clear | Store | Put | Get | Start | Retire | Consumed | RoleFor"
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Wait until this consumer may issue its products: consumers do so one after the other, in a circle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Let the next consumer issue its products."""
+
+
+@dataclass(frozen=True, slots=True)
+class Last:
+    """Begin a peeled loop: what follows is about the last piece of an axis."""
+
+    axis: t.TileAxis
+
+
+RoleStatement: TypeAlias = (
+    "Clear | t.Reset | t.Fold | t.Narrow | t.Rescale | t.Finish | Store | Put | Get | Start | Retire | Consumed | Turn | Pass"
+    " | Last | RoleFor"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class RoleFor:
+    """Once for each piece; `backwards` from the last; `peeled`: the first of them was made before the loop."""
+
     axis: t.TileAxis
     body: tuple[RoleStatement, ...]
+    backwards: bool = False
+    peeled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +130,152 @@ class RoleProgram:
 
 def roles(program: TileProgram, mapping: Mapping) -> RoleProgram:
     """Split a tile program by role. A statement that no store depends on belongs to none, and is dropped."""
-    needed = _slice(program.body)
-    arefs = {load.tile.symbol: aref for aref, loads in _arefs(program.body, needed, mapping) for load in loads}
-    distinct = tuple(dict.fromkeys(arefs.values()))
-    return RoleProgram(program, mapping, distinct, _produce(program.body, arefs), _consume(program.body, arefs, needed, mapping))
+    return _Split(program, mapping).run()
+
+
+class _Split:
+    def __init__(self, program: TileProgram, mapping: Mapping) -> None:
+        self.program, self.mapping = program, mapping
+        self.needed = _slice(program.body)
+        self.loops: dict[Symbol, bool] = {}  # whether an aref is put inside a loop
+        self.arefs: dict[Symbol, Aref] = {}  # by the tile loaded
+        self.groups: dict[Aref, tuple[Load, ...]] = {}
+        self.find(program.body, inside=False)
+
+    def run(self) -> RoleProgram:
+        body = self.program.body
+        return RoleProgram(self.program, self.mapping, tuple(self.groups), self.produce(body), self.consume(body))
+
+    def find(self, body: tuple[Statement, ...], *, inside: bool) -> None:
+        """Loads that stand together and feed the same products share one aref; outside loops its ring has one stage."""
+        everything = list(t.statements(self.program.body))
+        groups: dict[tuple[int, ...], list[Load]] = {}
+        for statement in body:
+            match statement:
+                case Load(tile=tile) if tile.symbol in self.needed:
+                    users = (i for i, s in enumerate(everything) if isinstance(s, Multiply) and tile in (s.left, s.right))
+                    groups.setdefault(tuple(users), []).append(statement)
+        for loads in groups.values():
+            depth = self.mapping.stages if inside else 1
+            aref = Aref(fresh("ring"), depth, tuple(load.tile for load in loads), self.mapping.consumers)
+            self.groups[aref] = tuple(loads)
+            self.arefs |= {load.tile.symbol: aref for load in loads}
+            self.loops[aref.symbol] = inside
+        for statement in body:
+            if isinstance(statement, For):
+                self.find(statement.body, inside=True)
+
+    def used(self, product: Multiply) -> list[Aref]:
+        """The arefs that a product reads."""
+        tiles = (x for x in (product.left, product.right) if x.memory == "shared")
+        return list(dict.fromkeys(self.arefs[x.symbol] for x in tiles))
+
+    # ── the producer ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def produce(self, body: tuple[Statement, ...]) -> tuple[RoleStatement, ...]:
+        out: list[RoleStatement] = []
+        for statement in body:
+            match statement:
+                case Load(tile=tile) if tile.symbol in self.arefs:
+                    aref = self.arefs[tile.symbol]
+                    if statement == self.groups[aref][0]:
+                        out.append(Put(aref, self.groups[aref]))
+                case For(axis=axis, body=inner, backwards=backwards):
+                    puts = self.produce(inner)
+                    late = self.late(inner)
+                    if late is not None:  # the consumers' order, see `overlapped`
+                        after = set(self.used(late))
+                        early = tuple(p for p in puts if isinstance(p, Put) and p.aref not in after)
+                        behind = tuple(p for p in puts if isinstance(p, Put) and p.aref in after)
+                        loop = (*early, *(Put(p.aref, p.loads, before=True) for p in behind))
+                        out += [Last(axis), *early, RoleFor(axis, loop, backwards, peeled=True), *behind]
+                    elif puts:
+                        out.append(RoleFor(axis, puts, backwards))
+        return tuple(out)
+
+    # ── the consumers ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def consume(self, body: tuple[Statement, ...]) -> tuple[RoleStatement, ...]:
+        out: list[RoleStatement] = []
+        held: list[Aref] = []  # got outside a loop, read inside
+        for statement in body:
+            match statement:
+                case Load(tile=tile):
+                    if tile.symbol in self.arefs and not self.loops[self.arefs[tile.symbol].symbol]:
+                        held.append(self.arefs[tile.symbol])
+                        out.append(Get(held[-1]))
+                case Clear(tile=tile):
+                    if tile.symbol in self.needed:
+                        out.append(statement)
+                case Store() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
+                    out.append(statement)
+                case Multiply(accumulator=acc):
+                    if acc.symbol in self.needed:
+                        out += self.multiply(statement)
+                case For(axis=axis, body=inner, backwards=backwards):
+                    late = self.late(inner)
+                    if late is not None:
+                        out += self.overlapped(axis, inner, late, held)
+                        held = []
+                        continue
+                    within = self.consume(inner)
+                    if within:
+                        out.append(RoleFor(axis, within, backwards))
+                        out += _drain(within, self.flying(inner))
+                        out += [Consumed(aref, 0) for aref in held]
+                        held = []
+                case _:
+                    assert_never(statement)
+        return tuple(out)
+
+    def flying(self, body: tuple[Statement, ...]) -> int:
+        """How many products of a loop may run when its step is over: none if the step itself needs their result."""
+        return 0 if any(isinstance(s, t.Fold) for s in body) else self.mapping.in_flight
+
+    def multiply(self, product: Multiply) -> list[RoleStatement]:
+        used = [a for a in self.used(product) if self.loops[a.symbol]]
+        inside = next(s for s in (self.program.body, *(f.body for f in self.program.body if isinstance(f, For))) if product in s)
+        flying = self.flying(inside)
+        out: list[RoleStatement] = [Get(a) for a in used]
+        return [*out, *self.start(product), Retire(product.accumulator, flying), *(Consumed(a, flying) for a in used)]
+
+    def start(self, *products: Multiply) -> list[RoleStatement]:
+        """Issue products, in turn if the consumers alternate."""
+        out: list[RoleStatement] = [Start(product) for product in products]
+        return [Turn(), *out, Pass()] if self.mapping.turns else out
+
+    def late(self, body: tuple[Statement, ...]) -> Multiply | None:
+        """The product of a loop that takes what registers hold of an earlier one's result, if the two are to overlap."""
+        late = [s for s in body if isinstance(s, Multiply) and s.left.memory == "registers"]
+        return late[0] if late and self.mapping.in_flight else None
+
+    def overlapped(
+        self, axis: t.TileAxis, body: tuple[Statement, ...], late: Multiply, held: list[Aref]
+    ) -> list[RoleStatement]:
+        """The loop turned by half a step: the late product of one piece runs beside the early product of the next, and beside the
+        work on its result. The early half of the first piece is peeled off in front, the late half of the last behind."""
+        (early,) = (s for s in body if isinstance(s, Multiply) and s != late)
+        work = [s for s in body if isinstance(s, t.Fold | t.Rescale | t.Narrow)]
+        on_result = [s for s in work if isinstance(s, t.Fold)]
+        on_late = [s for s in work if not isinstance(s, t.Fold)]
+        keys = [a for a in self.used(early) if self.loops[a.symbol]]
+        values = self.used(late)
+        clear = Clear(early.accumulator)
+        first: list[RoleStatement] = [
+            Last(axis), *map(Get, keys), clear, *self.start(early), Retire(early.accumulator, 0), *(Consumed(a, 0) for a in keys),
+            *on_result, *(s for s in on_late if not isinstance(s, t.Rescale)),  # nothing has been summed yet
+        ]  # fmt: skip
+        issued = self.start(early, late)
+        at = next(i for i, s in enumerate(issued) if isinstance(s, Start) and s.product == late)
+        issued[at:at] = map(Get, values)
+        step: list[RoleStatement] = [
+            *map(Get, keys), clear, *issued, Retire(early.accumulator, 1), *(Consumed(a, 0) for a in keys),
+            *on_result, Retire(late.accumulator, 0), *(Consumed(a, 0) for a in values), *on_late,
+        ]  # fmt: skip
+        last: list[RoleStatement] = [
+            *map(Get, values), Start(late), Retire(late.accumulator, 0), *(Consumed(a, 0) for a in values),
+        ]  # fmt: skip
+        return [*first, RoleFor(axis, tuple(step), backwards=True, peeled=True), *(Consumed(a, 0) for a in held), *last]
 
 
 def _slice(body: tuple[Statement, ...]) -> frozenset[Symbol]:
@@ -116,80 +283,18 @@ def _slice(body: tuple[Statement, ...]) -> frozenset[Symbol]:
     everything = list(t.statements(body))
     needed = {s.accumulator.symbol for s in everything if isinstance(s, Store)}
     while True:
-        more = {
-            tile.symbol
-            for s in everything
-            if isinstance(s, Multiply) and s.accumulator.symbol in needed
-            for tile in (s.left, s.right)
-        }
+        more: set[Symbol] = set()
+        for s in everything:
+            match s:
+                case Multiply(accumulator=acc, left=left, right=right) if acc.symbol in needed:
+                    more |= {left.symbol, right.symbol}
+                case t.Narrow(source=source, target=target) if target.symbol in needed:
+                    more.add(source.symbol)
+                case t.Fold(scores=scores, weights=weights) if weights.symbol in needed:
+                    more.add(scores.symbol)
         if more <= needed:
             return frozenset(needed)
         needed |= more
-
-
-def _arefs(body: tuple[Statement, ...], needed: frozenset[Symbol], mapping: Mapping) -> Iterator[tuple[Aref, tuple[Load, ...]]]:
-    users = {
-        load.tile.symbol: frozenset(
-            i for i, s in enumerate(t.statements(body)) if isinstance(s, Multiply) and load.tile in (s.left, s.right)
-        )
-        for load in t.statements(body)
-        if isinstance(load, Load)
-    }
-    groups: dict[frozenset[int], list[Load]] = {}
-    for statement in body:
-        match statement:
-            case Load(tile=tile) if tile.symbol in needed:
-                groups.setdefault(users[tile.symbol], []).append(statement)
-            case For(body=inner):
-                yield from _arefs(inner, needed, mapping)
-    for loads in groups.values():
-        fields = tuple(load.tile for load in loads)
-        yield Aref(fresh("ring"), mapping.stages, fields, mapping.consumers), tuple(loads)
-
-
-def _produce(body: tuple[Statement, ...], arefs: dict[Symbol, Aref]) -> tuple[RoleStatement, ...]:
-    out: list[RoleStatement] = []
-    loads = [s for s in body if isinstance(s, Load) and s.tile.symbol in arefs]
-    for statement in body:
-        match statement:
-            case Load() if statement in loads:
-                aref = arefs[statement.tile.symbol]
-                group = tuple(load for load in loads if arefs[load.tile.symbol] == aref)
-                if statement == group[0]:
-                    out.append(Put(aref, group))
-            case For(axis=axis, body=inner):
-                within = _produce(inner, arefs)
-                if within:
-                    out.append(RoleFor(axis, within))
-    return tuple(out)
-
-
-def _consume(
-    body: tuple[Statement, ...], arefs: dict[Symbol, Aref], needed: frozenset[Symbol], mapping: Mapping
-) -> tuple[RoleStatement, ...]:
-    out: list[RoleStatement] = []
-    for statement in body:
-        match statement:
-            case Load():
-                pass
-            case Clear(tile=tile):
-                if tile.symbol in needed:
-                    out.append(statement)
-            case Store():
-                out.append(statement)
-            case Multiply(accumulator=acc, left=left, right=right):
-                if acc.symbol in needed:
-                    used = tuple(dict.fromkeys(arefs[x.symbol] for x in (left, right)))
-                    out += [Get(a) for a in used] + [Start(statement), Retire(acc, mapping.in_flight)]
-                    out += [Consumed(a, mapping.in_flight) for a in used]
-            case For(axis=axis, body=inner):
-                within = _consume(inner, arefs, needed, mapping)
-                if within:
-                    out.append(RoleFor(axis, within))
-                    out += _drain(within, mapping.in_flight)
-            case _:
-                assert_never(statement)
-    return tuple(out)
 
 
 def _drain(body: tuple[RoleStatement, ...], in_flight: int) -> list[RoleStatement]:
@@ -203,35 +308,33 @@ def _drain(body: tuple[RoleStatement, ...], in_flight: int) -> list[RoleStatemen
 
 
 def verify(program: RoleProgram) -> None:
-    """Raises AssertionError unless every aref is put once, got once, and every get is given back after what reads it retired."""
+    """Raises AssertionError unless arefs are put and got in step, and every stage is given back after what reads it retired."""
     puts = [s for s in _walk(program.producer) if isinstance(s, Put)]
     gets = [s for s in _walk(program.consumer) if isinstance(s, Get)]
-    assert [p.aref for p in puts] == [g.aref for g in gets] == list(program.arefs), "an aref is not put and got exactly once"
+    for aref in program.arefs:
+        assert sum(p.aref == aref for p in puts) == sum(g.aref == aref for g in gets) > 0, "an aref is not put as it is got"
     for put in puts:
         assert tuple(load.tile for load in put.loads) == put.aref.fields, "a put that does not fill its aref"
-    _borrows(program.consumer)
+    _borrows(program.consumer, {tile.symbol: aref for aref in program.arefs for tile in aref.fields}, [], set())
 
 
-def _borrows(body: tuple[RoleStatement, ...]) -> None:
-    running = 0
-    borrowed: dict[Symbol, bool] = {}
+def _borrows(body: tuple[RoleStatement, ...], arefs: dict[Symbol, Aref], running: list[list[Aref]], got: set[Symbol]) -> None:
     for statement in body:
         match statement:
             case Get(aref=aref):
-                borrowed[aref.symbol] = True
+                got.add(aref.symbol)
             case Start(product=product):
-                running += 1
-                assert borrowed, f"a product of {product.left.symbol} before its get"
+                read = [arefs[x.symbol] for x in (product.left, product.right) if x.memory == "shared"]
+                assert {a.symbol for a in read} <= got, f"a product of {product.left.symbol} before its get"
+                running.append(read)
             case Retire(pending=pending):
-                running = min(running, pending)
-            case Consumed(back=back):
-                assert running <= back, "a stage is given back while a product may still read it"
+                del running[: max(0, len(running) - pending)]
+            case Consumed(aref=aref, back=back):
+                assert sum(aref in read for read in running) <= back, "a stage is given back while a product may still read it"
             case RoleFor(body=inner):
-                _borrows(inner)
-            case Clear() | Store() | Put():
-                pass
+                _borrows(inner, arefs, running, got)
             case _:
-                assert_never(statement)
+                pass
 
 
 def _walk(body: tuple[RoleStatement, ...]) -> Iterator[RoleStatement]:
@@ -261,13 +364,19 @@ def _lines(body: tuple[RoleStatement, ...], names: Names, indent: str) -> list[s
     out = []
     for statement in body:
         match statement:
-            case Clear() | Store():
+            case Clear() | Store() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
                 text = t.statement_text(statement, names)
-            case Put(aref=aref, loads=loads):
+            case Put(aref=aref, loads=loads, before=before):
                 fills = ", ".join(
                     f"{names[x.tile.symbol]} = {names[x.tensor]}[{', '.join(names[a] for a in x.axes)}]" for x in loads
                 )
-                text = f"put {names[aref.symbol]} ← {fills}"
+                text = f"put {names[aref.symbol]} ← {fills}" + (" of the piece before" if before else "")
+            case Turn():
+                text = "turn"
+            case Pass():
+                text = "pass the turn"
+            case Last(axis=axis):
+                text = f"{names[axis.symbol]} = the last piece"
             case Get(aref=aref):
                 text = f"get {names[aref.symbol]}"
             case Start(product=product):
@@ -276,8 +385,9 @@ def _lines(body: tuple[RoleStatement, ...], names: Names, indent: str) -> list[s
                 text = f"retire all but {pending}" if pending else "retire all"
             case Consumed(aref=aref, back=back):
                 text = f"consumed {names[aref.symbol]}" + (f", {back} back" if back else "")
-            case RoleFor(axis=axis):
-                text = f"for {names[axis.symbol]} by {axis.step}:"
+            case RoleFor(axis=axis, backwards=backwards, peeled=peeled):
+                which = " for the pieces before" if peeled else " from the last" if backwards else ""
+                text = f"for {names[axis.symbol]} by {axis.step}{which}:"
             case _:
                 assert_never(statement)
         out.append(indent + text)

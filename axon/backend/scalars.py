@@ -43,7 +43,7 @@ _BINARY_FLOAT = {
     "min": "ptx.fmin({0}, {1})",
     "pow": "libdevice.powf({0}, {1})",
 }
-_BINARY_INT = {"max": "max({0}, {1})", "min": "min({0}, {1})"}
+_BINARY_INT = {"max": "max({0}, {1})", "min": "min({0}, {1})", "div": "{0} // {1}"}
 
 
 # What may stand for the above where the result has 16 bits.
@@ -61,9 +61,10 @@ class Writer:
     """
 
     def __init__(
-        self, read: Callable[[Read], str], variable: Callable[[Symbol], str], local: dict[Symbol, str], *, narrow: bool = False
-    ) -> None:
-        self.read, self.variable, self.local = read, variable, dict(local)
+        self, read: Callable[[Read], str], variable: Callable[[Symbol], str], local: dict[Symbol, str], *, narrow: bool = False,
+        prefix: str = "v",
+    ) -> None:  # fmt: skip
+        self.read, self.variable, self.local, self.prefix = read, variable, dict(local), prefix
         self.narrow = _NARROW if narrow else {}
         self.lines: list[str] = []
         self._seen: dict[Scalar, str] = {}
@@ -83,7 +84,7 @@ class Writer:
                 return self.value(body)
         if scalar not in self._seen:
             text = self._text(scalar)
-            name = f"v{len(self.lines)}"
+            name = f"{self.prefix}{len(self.lines)}"
             self.lines.append(f"{name} = {text}")
             self._seen[scalar] = name
         return self._seen[scalar]

@@ -18,7 +18,8 @@ from axon.element import Element
 
 # Registers per thread of (producer, consumer), by the number of consumer warpgroups; None keeps what the launch gave. Together
 # they fit the file of one multiprocessor.
-REGISTER_BUDGETS: dict[int, tuple[int, int] | None] = {1: None, 2: (40, 232), 3: (40, 152)}
+REGISTER_BUDGETS: dict[int, tuple[int, int] | None] = {1: None, 2: (40, 232), 3: (32, 160)}
+STREAM_SPARE = 24  # likewise, of a stream
 SPARE_REGISTERS = 40  # what a consumer needs beside its accumulators
 
 BARRIER_BYTES = 1024  # at the start of shared memory; keeps what follows aligned for swizzled tiles
@@ -40,9 +41,12 @@ class Mapping:
     group: int = 8  # clusters of tile rows that are walked together, for the L2 cache
     persistent: bool = True  # one block per multiprocessor walks many tiles
     slots: int = 1  # buffers per consumer between its registers and a store
+    keys: int = 0  # of a stream: the extent of a tile along the streamed axis; 0 for a contraction
+    turns: bool = False  # consumers issue their products one after the other, so that one computes while another multiplies
 
     def __str__(self) -> str:
-        tile = f"tile {self.rows}×{self.columns}×{self.depth} · consumers {self.consumers}"
+        keys = f"×{self.keys}" if self.keys else ""
+        tile = f"tile {self.rows}×{self.columns}×{self.depth}{keys} · consumers {self.consumers}{' in turn' if self.turns else ''}"
         ring = f"stages {self.stages} · in flight {self.in_flight}"
         cluster = f"cluster {self.cluster} over {self.cluster_over}" if self.cluster > 1 else "no cluster"
         walk = "persistent" if self.persistent else "one tile per block"
@@ -57,16 +61,24 @@ class Traits:
     stored: tuple[Element, ...]
     left_across: bool = False
     right_across: bool = False
+    stream: bool = False
+    value_across: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The sizes that a choice depends on. `outer` is the product of the outer extents."""
+    """The sizes that a choice depends on. `outer` is the product of the outer extents; `keys` the streamed extent, of streams."""
 
     rows: int
     columns: int
     depth: int
     outer: int = 1
+    keys: int = 0
+
+
+def register_budget(mapping: Mapping) -> tuple[int, int] | None:
+    """Registers per thread of (producer, consumer)."""
+    return REGISTER_BUDGETS[mapping.consumers]
 
 
 def panel(element: Element, target: Target) -> int:
@@ -76,13 +88,18 @@ def panel(element: Element, target: Target) -> int:
 
 def shared_bytes(mapping: Mapping, traits: Traits) -> int:
     """The dynamic shared memory of a block, if every result is stored by bulk copies: barriers, ring, and buffers."""
-    ring = mapping.stages * (mapping.rows + mapping.columns) * mapping.depth * traits.element.bits // 8
+    if traits.stream:
+        ring = mapping.rows * mapping.depth + mapping.stages * mapping.keys * (mapping.depth + mapping.columns)
+    else:
+        ring = mapping.stages * (mapping.rows + mapping.columns) * mapping.depth
+    ring = ring * traits.element.bits // 8
     return BARRIER_BYTES + ring + mapping.consumers * mapping.slots * BUFFER_BYTES
 
 
 def accumulators(mapping: Mapping) -> int:
-    """Accumulator registers of one consumer thread."""
-    return mapping.rows * mapping.columns // (mapping.consumers * 128)
+    """Registers of one consumer thread that hold tiles: a product, and of a stream scores and, in 16 bits, weights."""
+    columns = 2 * mapping.columns + 3 * mapping.keys
+    return mapping.rows * columns // (2 * mapping.consumers * 128)
 
 
 def check(mapping: Mapping, target: Target, traits: Traits) -> tuple[str, ...]:
@@ -92,14 +109,17 @@ def check(mapping: Mapping, target: Target, traits: Traits) -> tuple[str, ...]:
         return ("every number of a mapping is at least 1",)
     if mapping.consumers not in REGISTER_BUDGETS:
         return (f"there can be {', '.join(map(str, REGISTER_BUDGETS))} consumers, not {mapping.consumers}",)
+    if traits.stream != bool(mapping.keys):
+        return ("keys are for streams, which need them",)
     low, high, granule = target.product_columns
     width = panel(traits.element, target)
     over_rows = mapping.cluster_over == "rows"
     shared, across = (mapping.columns, traits.right_across) if over_rows else (mapping.rows, traits.left_across)
     unit = width if across else 8  # what a block may load of a shared tile: whole panels, or whole swizzle periods of rows
     what = "columns" if over_rows else "rows"
-    step = width if traits.right_across else max(granule, 16)
-    budget = REGISTER_BUDGETS[mapping.consumers]
+    step = width if traits.right_across or traits.stream else max(granule, 16)
+    budget = register_budget(mapping)
+    spare = STREAM_SPARE if traits.stream else SPARE_REGISTERS
     registers = budget[1] if budget else target.max_registers
     used = shared_bytes(mapping, traits)
     rules = [
@@ -114,8 +134,14 @@ def check(mapping: Mapping, target: Target, traits: Traits) -> tuple[str, ...]:
         (mapping.cluster <= target.max_cluster, f"a cluster has at most {target.max_cluster} blocks"),
         (mapping.cluster == 1 or shared % (mapping.cluster * unit) == 0,
          f"each block of a cluster must load a multiple of {unit} {what}"),
-        (accumulators(mapping) + SPARE_REGISTERS <= registers,
+        (accumulators(mapping) + spare <= registers,
          f"{accumulators(mapping)} accumulators leave a consumer's thread too few registers"),
+        (not traits.stream or mapping.cluster == 1, "blocks of a stream do not share operands"),
+        (not traits.stream or mapping.rows == target.product_rows * mapping.consumers,
+         f"a stream has {target.product_rows} rows for each consumer"),
+        (mapping.keys <= target.box_extent, f"keys can be at most {target.box_extent}"),
+        (mapping.keys % (16 if traits.value_across else width) == 0, "keys must be a multiple of what a product reduces"),
+        (not mapping.turns or mapping.consumers > 1, "one consumer alone takes no turns"),
         (used <= target.shared_per_block, f"it needs {used} bytes of shared memory of {target.shared_per_block}"),
     ]  # fmt: skip
     return tuple(text for holds, text in rules if not holds)
@@ -138,12 +164,49 @@ def candidates(target: Target, traits: Traits) -> tuple[Mapping, ...]:
 
 
 def _candidates(target: Target, traits: Traits) -> Iterator[Mapping]:
+    if traits.stream:
+        yield from _stream_candidates(target, traits)
+        return
     for (rows, columns, depth, consumers), (cluster, over) in product(TILES, CLUSTERS):
         base = Mapping(rows, columns, depth, 2, 1, consumers, cluster, over)
         rings = (replace(base, stages=stages, slots=slots) for stages in range(MOST_STAGES, 2, -1) for slots in (2, 1))
         legal = next((m for m in rings if not check(m, target, traits)), None)
         if legal:
             yield legal
+
+
+STREAM_TILES = (  # rows, keys, consumers
+    (192, 128, 3), (128, 176, 2), (128, 128, 2), (128, 96, 2), (128, 80, 2), (128, 64, 2), (64, 128, 1), (64, 64, 1),
+)  # fmt: skip
+WIDTHS = (64, 128, 192, 256)  # of the two products, where one tile holds all
+
+
+def _stream_candidates(target: Target, traits: Traits) -> Iterator[Mapping]:
+    for columns, depth, (rows, keys, consumers) in product(WIDTHS, WIDTHS, STREAM_TILES):
+        base = Mapping(rows, columns, depth, 2, 1, consumers, 1, group=STREAM_GROUP, keys=keys, turns=consumers > 1)
+        rings = (replace(base, slots=slots) for slots in (2, 1))
+        legal = next((m for m in rings if not check(m, target, traits)), None)
+        if legal:
+            yield legal
+
+
+STREAM_GROUP = 8
+STREAM_RATE = 6.4e12  # flops per second of one multiprocessor in the products of a stream
+ELEMENT_RATE = 3.0e10  # scores per second that it turns into weights
+STREAM_TILE = 2.0e-6  # seconds of a tile beside its steps
+
+
+def _predict_stream(mapping: Mapping, problem: Problem, target: Target) -> float:
+    """Seconds of a stream without a mask: what a mask leaves out, it leaves out of every mapping alike."""
+    if problem.columns > mapping.columns or problem.depth > mapping.depth:
+        return inf  # one tile must hold them
+    tiles = -(-problem.rows // mapping.rows) * problem.outer
+    steps = -(-problem.keys // mapping.keys)
+    products = 2.0 * mapping.rows * mapping.keys * (mapping.depth + mapping.columns) / STREAM_RATE
+    elements = mapping.rows * mapping.keys / ELEMENT_RATE
+    step = _slower(products, elements, 4) if mapping.consumers > 1 else products + elements
+    waves = max(1.0, tiles / target.multiprocessors)
+    return LAUNCH + waves * (STREAM_TILE + steps * step)
 
 
 # Fitted to the times of 300 (size, mapping) pairs on one H200, 16 to 8192 rows: its choice takes 1% more than the best there.
@@ -161,7 +224,12 @@ MEMORY_RATE = 3.6e12  # bytes per second of the whole chip, while products run
 
 
 def predict(mapping: Mapping, problem: Problem, target: Target) -> float:
-    """Seconds that a mapping should take: waves of tiles at the pace of matrix units and L2 feed, or the memory."""
+    """Seconds that a mapping should take: waves of tiles at the pace of matrix units and L2 feed, or the memory.
+
+    Infinite for a mapping that cannot serve the problem.
+    """
+    if mapping.keys:
+        return _predict_stream(mapping, problem, target)
     tiles_m = -(-problem.rows // mapping.rows)
     tiles_n = -(-problem.columns // mapping.columns)
     over_rows = mapping.cluster_over == "rows"
@@ -199,7 +267,8 @@ def _slower(a: float, b: float, sharpness: int) -> float:
 
 def ranked(problem: Problem, traits: Traits, target: Target) -> tuple[Mapping, ...]:
     """The legal mappings by predicted time, the best first; among equals in the order of `candidates`."""
-    return tuple(sorted(candidates(target, traits), key=lambda m: predict(m, problem, target)))
+    times = {m: predict(m, problem, target) for m in candidates(target, traits)}
+    return tuple(sorted((m for m, seconds in times.items() if seconds < inf), key=times.__getitem__))
 
 
 def choose(problem: Problem, traits: Traits, target: Target) -> Mapping:

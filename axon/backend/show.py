@@ -8,13 +8,14 @@ from collections.abc import Mapping as MappingOf
 from pathlib import Path
 
 from axon.backend import render_barriers, roles, tile
-from axon.backend.contraction import Contraction
+from axon.backend.families import Kernel
 from axon.backend.memory import contiguous
 from axon.backend.needs import Missing
 from axon.backend.pipeline import Stages, traits
 from axon.backend.prepare import is_empty, problem_of
 from axon.backend.runtime import Executable, Plan
 from axon.backend.schedule import Mapping, Problem, predict, ranked
+from axon.backend.stream import Stream
 from axon.backend.target import HOPPER, Target
 from axon.backend.unsupported import Unsupported
 from axon.core import Program
@@ -89,11 +90,17 @@ def _disassembled(cubin: bytes) -> str:
         return subprocess.run([tool, str(file)], check=True, capture_output=True, text=True).stdout
 
 
-def _explained(kernel: Contraction, mapping: Mapping, problem: Problem, target: Target) -> list[str]:
-    axes = f"{kernel.rows.symbol.name}, {kernel.columns.symbol.name}, {kernel.depth.symbol.name}"
-    outer = f", {problem.outer} times" if problem.outer != 1 else ""
+def _explained(kernel: Kernel, mapping: Mapping, problem: Problem, target: Target) -> list[str]:
+    axes = [kernel.rows, kernel.columns, kernel.depth]
+    extents = [problem.rows, problem.columns, problem.depth]
     flops = 2.0 * problem.rows * problem.columns * problem.depth * problem.outer
-    lines = [f"contraction over ({axes}) = {problem.rows} × {problem.columns} × {problem.depth}{outer}"]
+    if isinstance(kernel, Stream):
+        axes.append(kernel.keys)
+        extents.append(problem.keys)
+        flops = 2.0 * problem.rows * problem.keys * (problem.columns + problem.depth) * problem.outer
+    family = "stream" if isinstance(kernel, Stream) else "contraction"
+    outer = f", {problem.outer} times" if problem.outer != 1 else ""
+    lines = [f"{family} over ({', '.join(a.symbol.name for a in axes)}) = {' × '.join(map(str, extents))}{outer}"]
     order = ranked(problem, traits(kernel), target)
     for mark, candidate in [("chosen", mapping), *(("", m) for m in order[:6] if m != mapping)]:
         seconds = predict(candidate, problem, target)

@@ -10,16 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from random import Random
 from typing import Any
 
 import numpy as np
 
 from axon.backend import barriers as b
+from axon.backend import tile as t
 from axon.backend.barriers import BarrierProgram, Coordinate, Ring
-from axon.backend.flow import BeginSteps, Instruction, Jump, NextStep, NextTile, Unless, flatten
-from axon.backend.tile import Store
-from axon.core import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary
+from axon.backend.bounds import Bounds
+from axon.backend.flow import BeginSteps, Instruction, Jump, MoreSteps, NextStep, NextTile, Unless, flatten
+from axon.backend.stream import Stream
+from axon.backend.tile import Store, Tile
+from axon.core import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
@@ -77,6 +81,9 @@ class _Agent:
     products: list[Callable[[], None] | None] = field(default_factory=list)  # None: a commit
     stores: list[Callable[[], None]] = field(default_factory=list)
     blocks: int = 1
+    walk: tuple[int, int] = (0, 0)  # how far the next tile is, and the one after: see `Order.heaviest`
+    limits: tuple[int, int, int, int] = (0, 0, 0, 0)  # pieces of the streamed axis: some from, to, every from, to
+    rows: dict[tuple[Symbol, int], Array] = field(default_factory=dict)  # one value per row: statistics, corrections
 
 
 class _Cluster:
@@ -105,6 +112,7 @@ class _Cluster:
             for ring in program.rings
         }
         self.slots: dict[tuple[int, Symbol, int, int], Array] = {}
+        self.turns: dict[tuple[int, int], int] = {}
         self.copies: list[Callable[[], None]] = []
         self.agents = []
         for block in range(program.cluster):
@@ -146,16 +154,38 @@ class _Cluster:
                 agent.at = to
                 return True
             case NextTile(exit=exit_):
-                agent.tile = self.index if agent.tile is None else agent.tile + self.clusters
+                if agent.tile is None:
+                    agent.tile = self.index
+                    back = 2 * (self.clusters - self.index) - 1 if self.program.order.heaviest else self.clusters
+                    agent.walk = back, 2 * self.clusters - back
+                else:
+                    agent.tile += agent.walk[0]
+                    agent.walk = agent.walk[::-1]
                 agent.at = agent.at + 1 if self.decode(agent) else exit_
                 return True
-            case BeginSteps(axis=axis):
-                agent.pieces[axis] = 0
+            case BeginSteps(axis=axis, backwards=backwards):
+                agent.pieces[axis] = agent.limits[1] - 1 if backwards else 0
+            case NextStep(axis=axis, back=back, backwards=True):
+                if agent.pieces[axis] > agent.limits[0]:
+                    agent.pieces[axis] -= 1
+                    agent.at = back
+                    return True
             case NextStep(axis=axis, back=back):
                 agent.pieces[axis] += 1
                 if agent.pieces[axis] < self.steps:
                     agent.at = back
                     return True
+            case MoreSteps(axis=axis, exit=exit_):
+                if agent.pieces[axis] == agent.limits[0]:
+                    agent.at = exit_
+                    return True
+                agent.pieces[axis] -= 1
+            case b.Turn() | b.LastTurn():
+                if isinstance(op, b.Turn) or agent.instance == 0:
+                    key = (agent.block, agent.instance)
+                    if not self.turns.get(key):
+                        return False
+                    self.turns[key] -= 1
             case Unless(axis=axis, count=count, exit=exit_):
                 if agent.pieces[axis] < count:
                     agent.at = exit_
@@ -183,40 +213,57 @@ class _Cluster:
 
     @property
     def steps(self) -> int:
-        depth = self.program.depth
-        return -(-self.size(depth.extent) // depth.step)
+        steps = self.program.steps
+        return -(-self.size(steps.extent) // steps.step)
 
     def size(self, extent: Dim) -> int:
         return extent.evaluate(self.sizes)
 
     def decode(self, agent: _Agent) -> bool:
         """Set the pieces of the axes for the agent's tile; False if there is no such tile."""
-        order = self.program.order
+        order, program = self.program.order, self.program
         counts = {}
         for axis, over in ((order.rows, "rows"), (order.columns, "columns")):
             unit = axis.step * (order.cluster if order.cluster_over == over else 1)
             counts[over] = -(-self.size(axis.extent) // unit)
-        per = counts["rows"] * counts["columns"]
         assert agent.tile is not None
-        outer, inside = divmod(agent.tile, per)
-        for axis in reversed(order.outer[1:]):
-            outer, agent.pieces[axis.symbol] = divmod(outer, self.size(axis.extent))
-        if order.outer:
-            agent.pieces[order.outer[0].symbol] = outer
-            if outer >= self.size(order.outer[0].extent):
-                return False
-        elif outer:
+        outers = prod(self.size(axis.extent) for axis in order.outer)
+        if agent.tile >= outers * counts["rows"] * counts["columns"]:
             return False
-        band, inside = divmod(inside, order.group * counts["columns"])
-        height = min(counts["rows"] - band * order.group, order.group)
-        column, row = divmod(inside, height)
-        row += band * order.group
+        if order.heaviest:
+            band, inside = divmod(agent.tile, order.group * counts["rows"])
+            level, outer = divmod(inside, min(outers - band * order.group, order.group))
+            outer, row, column = band * order.group + outer, counts["rows"] - 1 - level, 0
+        else:
+            outer, inside = divmod(agent.tile, counts["rows"] * counts["columns"])
+            band, inside = divmod(inside, order.group * counts["columns"])
+            column, row = divmod(inside, min(counts["rows"] - band * order.group, order.group))
+            row += band * order.group
+        for axis in reversed(order.outer):
+            outer, agent.pieces[axis.symbol] = divmod(outer, self.size(axis.extent))
         if order.cluster_over == "rows":
             row = row * order.cluster + agent.block
         else:
             column = column * order.cluster + agent.block
         agent.pieces[order.rows.symbol], agent.pieces[order.columns.symbol] = row, column
+        agent.pieces |= {axis.symbol: 0 for axis in program.whole}
+        agent.pieces |= {symbol: dim.evaluate({**self.sizes, **agent.pieces}) for symbol, dim in program.derived}
+        if program.bounds is not None:
+            agent.limits = self.limits(agent, program.bounds)
         return True
+
+    def limits(self, agent: _Agent, bounds: Bounds) -> tuple[int, int, int, int]:
+        """The pieces of the streamed axis that the mask leaves for a tile, at least one; and those in which it always holds."""
+        rows, step = self.program.order.rows, self.program.steps.step
+        first = rows.step * agent.pieces[rows.symbol]
+        last = min(first + rows.step, self.size(rows.extent)) - 1
+        known = {bounds.first_row: np.int64(first), bounds.last_row: np.int64(last)}
+        axes = {a.symbol: np.int64(agent.pieces[a.symbol]) for a in self.program.order.outer}
+        ends = (*bounds.some, *bounds.every)
+        some, to, every, until = (int(_Values(self.tensors, self.sizes, axes, dict(known)).value(e)) for e in ends)
+        start = max(0, min(some // step, self.steps - 1))
+        stop = max(start + 1, min(-(-to // step), self.steps))
+        return start, stop, -(-every // step), min(until, self.size(self.program.steps.extent)) // step
 
     def place(self, agent: _Agent, c: Coordinate) -> int:
         return c.step * agent.pieces[c.axis] + c.offset + c.by_rank * agent.block + c.by_consumer * agent.instance
@@ -243,6 +290,13 @@ class _Cluster:
                     agent.accumulators[acc.symbol, block] = np.zeros((64, acc.shape[1]), np.float32)
             case b.Product():
                 self.product(agent, op)
+            case b.Pass(only=only):
+                if only is None or only == agent.instance:
+                    key = (agent.block, (agent.instance + 1) % self.program.mapping.consumers)
+                    self.turns[key] = self.turns.get(key, 0) + 1
+            case t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
+                for block in range(agent.blocks):
+                    self.work(agent, op, block)
             case b.Commit():
                 agent.products.append(None)
             case b.Write():
@@ -276,19 +330,99 @@ class _Cluster:
             self.copies.append(land)
 
     def product(self, agent: _Agent, op: b.Product) -> None:
-        ring, stage = op.ring, agent.cursors[op.ring.symbol][0]
-        memory = self.stages[agent.block, ring.symbol]
-        first = agent.pieces[op.over] == 0
+        overwrite = op.keep == "never" or (op.keep == "later" and agent.pieces[op.over] == 0)
         rows = (agent.instance * agent.blocks + op.block) * 64
+        left, right = (self.factor(agent, part, op) for part in (op.left, op.right))
 
         def compute() -> None:
-            left = self.operand(ring, op.left, memory[stage], op.over)[rows : rows + 64]
-            right = self.operand(ring, op.right, memory[stage], op.over)
-            value = left @ right.T
+            value = left()[rows if isinstance(op.left, b.Part) else 0 :][:64] @ right().T
             key = (op.accumulator.symbol, op.block)
-            agent.accumulators[key] = value if first else agent.accumulators[key] + value
+            agent.accumulators[key] = value if overwrite else agent.accumulators[key] + value
 
         agent.products.append(compute)
+
+    def factor(self, agent: _Agent, part: b.Part | Tile, op: b.Product) -> Callable[[], Array]:
+        """A factor as it will be when the product runs."""
+        if not isinstance(part, b.Part):
+            return lambda: agent.accumulators[part.symbol, op.block]
+        memory, stage = self.stages[agent.block, part.ring.symbol], agent.cursors[part.ring.symbol][0]
+        return lambda: self.operand(part.ring, part.field, memory[stage], op.over)
+
+    # ── streams ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def work(self, agent: _Agent, op: t.Reset | t.Fold | t.Narrow | t.Rescale | t.Finish, block: int) -> None:
+        """What a consumer does with the registers of 64 rows."""
+        held = agent.accumulators
+        match op:
+            case t.Reset(stream=stream):
+                if stream.peak is not None:
+                    agent.rows[stream.peak, block] = np.full(64, -np.inf, np.float32)
+                for symbol, _ in stream.totals:
+                    agent.rows[symbol, block] = np.zeros(64, np.float32)
+            case t.Fold():
+                self.fold(agent, op, block)
+            case t.Narrow(source=source, target=target):
+                held[target.symbol, block] = held[source.symbol, block].astype(target.element.dtype).astype(np.float32)
+            case t.Rescale(stream=stream, accumulator=acc):
+                held[acc.symbol, block] = held[acc.symbol, block] * agent.rows[stream.product, block][:, None]
+            case t.Finish(stream=stream):
+                known = self.row_locals(agent, stream, block)
+                for symbol, value in stream.finals:
+                    values = _Values(self.tensors, self.sizes, self.axes(agent, block), dict(known)).value(value)
+                    agent.rows[symbol, block] = np.broadcast_to(np.asarray(values, np.float32), (64, 1))[:, 0]
+
+    def row_locals(self, agent: _Agent, stream: Stream, block: int) -> dict[Symbol, Array]:
+        """The statistics of 64 rows, as columns."""
+        symbols = [symbol for symbol, _ in stream.totals] + ([stream.peak] if stream.peak else [])
+        return {symbol: agent.rows[symbol, block][:, None] for symbol in symbols}
+
+    def axes(self, agent: _Agent, block: int) -> dict[Symbol, Array]:
+        """The indices of 64 rows, as a column, and those of which the tile has one."""
+        order = self.program.order
+        row = order.rows.step * agent.pieces[order.rows.symbol] + (agent.instance * agent.blocks + block) * 64
+        known: dict[Symbol, Array] = {a.symbol: np.int64(agent.pieces[a.symbol]) for a in order.outer}
+        return known | {order.rows.symbol: (row + np.arange(64))[:, None]}
+
+    def fold(self, agent: _Agent, op: t.Fold, block: int) -> None:
+        stream, steps = op.stream, self.program.steps
+        scores = agent.accumulators[op.scores.symbol, block]
+        keys = (steps.step * agent.pieces[steps.symbol] + np.arange(steps.step))[None, :]
+        axes = self.axes(agent, block) | {steps.symbol: keys}
+
+        def value(scalar: Scalar, known: dict[Symbol, Array]) -> Array:
+            computed = _Values(self.tensors, self.sizes, axes, dict(known)).value(scalar)
+            return np.broadcast_to(np.asarray(computed), (64, steps.step))
+
+        with np.errstate(invalid="ignore", over="ignore"):
+            changed = value(stream.change, {stream.score: scores})
+            keep = np.broadcast_to(keys < self.size(steps.extent), scores.shape)
+            if stream.vanishing:
+                changed = np.where(keep, changed, np.float32(-np.inf))
+            elif stream.condition is not None:
+                keep = keep & value(stream.condition, {stream.score: scores, stream.changed: changed})
+            before, after = {}, {}
+            if stream.peak is not None:
+                old = agent.rows[stream.peak, block]
+                new = np.maximum(old, changed.max(axis=1, where=keep, initial=-np.inf))
+                agent.rows[stream.peak, block] = new
+                before[stream.peak] = old[:, None]
+                after[stream.peak] = np.where(np.isneginf(new), np.float32(0), new)[:, None]
+            weights: dict[Symbol, Array] = {}
+            for symbol, term in (*stream.totals, (stream.product, stream.weight)):
+                weight: Array = np.float32(1)
+                correction = np.ones(64, np.float32)
+                if term.scale is not None:
+                    weight = np.exp(value(term.scale, {}) * changed + value(term.bias, after))
+                    if stream.peak is not None:
+                        shift = value(term.bias, after) - value(term.bias, before)
+                        correction = np.exp(shift[:, 0]).astype(np.float32)
+                weight = np.where(keep, weight * value(term.factor, {stream.changed: changed}), np.float32(0))
+                weights[symbol] = weight.astype(np.float32)
+                if symbol == stream.product:
+                    agent.rows[symbol, block] = correction
+                else:
+                    agent.rows[symbol, block] = agent.rows[symbol, block] * correction + weights[symbol].sum(axis=1)
+            agent.accumulators[op.weights.symbol, block] = weights[stream.product]
 
     def operand(self, ring: Ring, number: int, stage: Array, over: Symbol) -> Array:
         """A field of a stage as a matrix whose second axis is the reduced one."""
@@ -334,13 +468,11 @@ class _Cluster:
         if any(p is not None for p in agent.products):
             raise SimulationError("accumulators are read while products still run")
         order = self.program.order
-        row = order.rows.step * agent.pieces[order.rows.symbol] + (agent.instance * agent.blocks + block) * 64
         first = order.columns.step * agent.pieces[order.columns.symbol] + column
-        axes: dict[Symbol, Array] = {a.symbol: np.int64(agent.pieces[a.symbol]) for a in order.outer}
-        axes[order.rows.symbol] = (row + np.arange(64))[:, None]
-        axes[order.columns.symbol] = (first + np.arange(width))[None, :]
+        axes = self.axes(agent, block) | {order.columns.symbol: (first + np.arange(width))[None, :]}
         product = agent.accumulators[store.accumulator.symbol, block][:, column : column + width]
-        value = _Values(self.tensors, self.sizes, axes, {store.product: product}).value(store.expression)
+        known = {symbol: values[:, None] for (symbol, number), values in agent.rows.items() if number == block}
+        value = _Values(self.tensors, self.sizes, axes, known | {store.product: product}).value(store.expression)
         return np.broadcast_to(value, (64, width))
 
 
@@ -390,7 +522,9 @@ class _Values:
             case Local(symbol=symbol):
                 return self.locals[symbol]
             case Index(dim=dim):
-                return dim.evaluate({**self.sizes, **self.axes})
+                used = {symbol: place for symbol, place in self.axes.items() if symbol in dim.variables}
+                alike = np.broadcast_arrays(*used.values()) if used else ()
+                return dim.evaluate({**self.sizes, **dict(zip(used, alike, strict=True))})
             case Read(tensor=tensor, subscripts=subscripts):
                 array = self.tensors[tensor]
                 at = [self.axes[s.symbol] for s in subscripts if isinstance(s, Dim) and s.symbol is not None]
@@ -401,7 +535,8 @@ class _Values:
             case Unary(op=op, operand=operand):
                 return _UNARY[op](self.value(operand))
             case Binary(op=op, left=left, right=right):
-                return _BINARY[op](self.value(left), self.value(right))
+                combine = np.floor_divide if op == "div" and element_of(left).is_integer else _BINARY[op]
+                return combine(self.value(left), self.value(right))
             case Select(condition=condition, then=then, otherwise=otherwise):
                 return np.where(self.value(condition), self.value(then), self.value(otherwise))
             case Convert(operand=operand, element=element):

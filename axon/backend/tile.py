@@ -17,9 +17,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from axon.backend.contraction import Contraction, Operand
+from axon.backend.bounds import Bounds, bounds
+from axon.backend.contraction import Contraction
+from axon.backend.epilogue import Operand, bare
+from axon.backend.online import ONE
 from axon.backend.render import Names, scalar_text
 from axon.backend.schedule import Mapping
+from axon.backend.stream import Stream, Term
 from axon.backend.unsupported import Unsupported
 from axon.core import Scalar, Value
 from axon.element import Element
@@ -82,6 +86,48 @@ class Multiply:
 
 
 @dataclass(frozen=True, slots=True)
+class Reset:
+    """Nothing of the stream has been seen: the peaks of the rows are -inf, their totals 0."""
+
+    stream: Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Let the rows' peaks and totals see a tile of scores, and turn it into weights. `correction` repairs what was summed before.
+
+    Elements outside the streamed axis, or where the mask does not hold, get weight 0.
+    """
+
+    stream: Stream
+    scores: Tile
+    weights: Tile
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """Round a tile to the element type that a product takes."""
+
+    source: Tile
+    target: Tile
+
+
+@dataclass(frozen=True, slots=True)
+class Rescale:
+    """accumulator *= the correction of its rows that the last `Fold` found."""
+
+    stream: Stream
+    accumulator: Tile
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The values of the finished rows."""
+
+    stream: Stream
+
+
+@dataclass(frozen=True, slots=True)
 class Store:
     """tensor[axes] = expression, element by element over the accumulator's tile, inside the tensor."""
 
@@ -95,52 +141,93 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """The body once for each piece of an axis, in order."""
+    """The body once for each piece of an axis, in order; `backwards` from the last, over the pieces that a mask leaves."""
 
     axis: TileAxis
     body: tuple[Statement, ...]
+    backwards: bool = False
 
 
-Statement: TypeAlias = "Clear | Load | Multiply | Store | For"
+Statement: TypeAlias = "Clear | Load | Multiply | Reset | Fold | Narrow | Rescale | Finish | Store | For"
 
 
 @dataclass(frozen=True, slots=True)
 class TileProgram:
-    """`outer`, `rows` and `columns` cut the result into tiles; `body` makes one of them."""
+    """`outer`, `rows` and `columns` cut the result into tiles; `body` makes one of them.
+
+    `derived` are indices that follow from the tile's, `whole` axes that one piece covers, `bounds` the pieces that a mask leaves.
+    """
 
     tensors: tuple[Value, ...]
     outer: tuple[TileAxis, ...]
     rows: TileAxis
     columns: TileAxis
     body: tuple[Statement, ...]
+    derived: tuple[tuple[Symbol, Dim], ...] = ()
+    whole: tuple[TileAxis, ...] = ()
+    bounds: Bounds | None = None
 
     @property
     def axes(self) -> tuple[TileAxis, ...]:
         return (*self.outer, self.rows, self.columns)
 
 
-def tile(kernel: Contraction, mapping: Mapping, tensors: tuple[Value, ...]) -> TileProgram:
-    """Cut a contraction into tiles as the mapping says. `tensors` are all that the kernel reads or stores."""
+def tile(kernel: Contraction | Stream, mapping: Mapping, tensors: tuple[Value, ...]) -> TileProgram:
+    """Cut a kernel into tiles as the mapping says. `tensors` are all that the kernel reads or stores."""
     rows = TileAxis(kernel.rows.symbol, kernel.rows.extent, mapping.rows)
     columns = TileAxis(kernel.columns.symbol, kernel.columns.extent, mapping.columns)
     depth = TileAxis(kernel.depth.symbol, kernel.depth.extent, mapping.depth)
     outer = tuple(TileAxis(a.symbol, a.extent, 1) for a in kernel.outer)
-    steps = {a.symbol: a.step for a in (rows, columns, depth)}
     accumulator = Tile(fresh("acc"), Element.F32, (rows.symbol, columns.symbol), (rows.step, columns.step), "registers")
-    left = _operand_tile("left", kernel.left, steps)
-    right = _operand_tile("right", kernel.right, steps)
-    loop = For(
-        depth,
-        (
-            Load(left, kernel.left.value.symbol, kernel.left.axes, kernel.left.order),
-            Load(right, kernel.right.value.symbol, kernel.right.axes, kernel.right.order),
-            Multiply(accumulator, left, right, depth.symbol),
-        ),
-    )
     stores = tuple(
         Store(r.value.symbol, r.value.element, r.axes, r.expression, kernel.product, accumulator) for r in kernel.results
     )
-    return TileProgram(tensors, outer, rows, columns, (Clear(accumulator), loop, *stores))
+    if isinstance(kernel, Contraction):
+        body: tuple[Statement, ...] = (Clear(accumulator), _contracting(kernel, depth, rows, columns, accumulator), *stores)
+        return TileProgram(tensors, outer, rows, columns, body)
+    keys = TileAxis(kernel.keys.symbol, kernel.keys.extent, mapping.keys)
+    uniform = frozenset(a.symbol for a in kernel.outer)
+    limits = bounds(
+        kernel.condition, rows.symbol, keys.symbol, kernel.keys.extent, lambda read: set(bare(read) or ()) <= uniform
+    )
+    body = (*_streaming(kernel, depth, rows, columns, keys, accumulator), Finish(kernel), *stores)
+    return TileProgram(tensors, outer, rows, columns, body, kernel.derived, (depth,), limits)
+
+
+def _contracting(kernel: Contraction, depth: TileAxis, rows: TileAxis, columns: TileAxis, accumulator: Tile) -> For:
+    steps = {a.symbol: a.step for a in (rows, columns, depth)}
+    left = _operand_tile("left", kernel.left, steps)
+    right = _operand_tile("right", kernel.right, steps)
+    return For(depth, (_load(left, kernel.left), _load(right, kernel.right), Multiply(accumulator, left, right, depth.symbol)))
+
+
+def _streaming(
+    kernel: Stream, depth: TileAxis, rows: TileAxis, columns: TileAxis, keys: TileAxis, accumulator: Tile
+) -> tuple[Statement, ...]:
+    steps = {a.symbol: a.step for a in (rows, columns, depth, keys)}
+    query, key, value = (
+        _operand_tile(name, operand, steps)
+        for name, operand in (("query", kernel.query), ("key", kernel.key), ("value", kernel.value))
+    )
+    shape = ((rows.symbol, keys.symbol), (rows.step, keys.step))
+    scores = Tile(fresh("scores"), Element.F32, *shape, "registers")
+    weights = Tile(fresh("weights"), Element.F32, *shape, "registers")
+    narrow = Tile(fresh("narrow"), kernel.value.value.element, *shape, "registers")
+    body: tuple[Statement, ...] = (
+        _load(key, kernel.key),
+        Clear(scores),
+        Multiply(scores, query, key, depth.symbol),
+        Fold(kernel, scores, weights),
+        _load(value, kernel.value),
+        Rescale(kernel, accumulator),
+        Narrow(weights, narrow),
+        Multiply(accumulator, narrow, value, keys.symbol),
+    )
+    return (_load(query, kernel.query), Clear(accumulator), Reset(kernel), For(keys, body, backwards=True))
+
+
+def _load(tile: Tile, operand: Operand) -> Load:
+    return Load(tile, operand.value.symbol, operand.axes, operand.order)
 
 
 def _operand_tile(name: str, operand: Operand, steps: dict[Symbol, int]) -> Tile:
@@ -152,7 +239,7 @@ def _operand_tile(name: str, operand: Operand, steps: dict[Symbol, int]) -> Tile
 
 def verify(program: TileProgram) -> None:
     """Raises AssertionError unless every tile is defined before its use and fits the axes it stands under."""
-    steps = {a.symbol: a.step for a in program.axes}
+    steps = {a.symbol: a.step for a in (*program.axes, *program.whole)} | {symbol: 1 for symbol, _ in program.derived}
     defined: set[Symbol] = set()
 
     def walk(body: tuple[Statement, ...], inside: dict[Symbol, int]) -> None:
@@ -168,7 +255,19 @@ def verify(program: TileProgram) -> None:
                     assert {acc.symbol, left.symbol, right.symbol} <= defined, "a product of undefined tiles"
                     both = set(left.axes) & set(right.axes)
                     assert over in both - set(acc.axes), "a product over no shared axis"
-                    assert {left.memory, right.memory, acc.memory} == {"shared", "registers"}, "a product in other memories"
+                    assert (right.memory, acc.memory) == ("shared", "registers"), "a product in other memories"
+                case Fold(scores=scores, weights=weights):
+                    assert scores.symbol in defined, "a fold of undefined scores"
+                    assert scores.shape == weights.shape, "weights of other scores"
+                    defined.add(weights.symbol)
+                case Narrow(source=source, target=target):
+                    assert source.symbol in defined, "an undefined tile is narrowed"
+                    assert source.shape == target.shape, "a tile narrowed to another shape"
+                    defined.add(target.symbol)
+                case Rescale(accumulator=acc):
+                    assert acc.symbol in defined, "an undefined tile is rescaled"
+                case Reset() | Finish():
+                    pass
                 case Store(axes=axes, accumulator=acc):
                     assert acc.symbol in defined, "a store of an undefined tile"
                     assert set(acc.axes) <= set(axes) <= set(inside), "a store outside its tile"
@@ -212,8 +311,36 @@ def statement_text(statement: Statement, names: Names) -> str:
         case Store(tensor=tensor, axes=axes, expression=expression):
             at = ", ".join(names[a] for a in axes)
             return f"store {names[tensor]}[{at}] : {statement.element.value} = {scalar_text(expression, names)}"
-        case For(axis=axis):
-            return f"for {names[axis.symbol]} by {axis.step}:"
+        case Reset(stream=stream):
+            sums = [f"{names[symbol]} = 0" for symbol, _ in stream.totals]
+            return ", ".join([*([f"{names[stream.peak]} = -inf"] if stream.peak else []), *sums]) or "no statistics"
+        case Fold(stream=stream, scores=scores, weights=weights):
+            return f"{tile_text(weights, names)} = fold {names[scores.symbol]}: {stream_text(stream, names)}"
+        case Narrow(source=source, target=target):
+            return f"{tile_text(target, names)} = cast {target.element.value} {names[source.symbol]}"
+        case Rescale(accumulator=acc):
+            return f"{names[acc.symbol]} *= correction"
+        case Finish(stream=stream):
+            return "; ".join(f"{names[s]} = {scalar_text(v, names)}" for s, v in stream.finals) or "no row values"
+        case For(axis=axis, backwards=backwards):
+            return f"for {names[axis.symbol]} by {axis.step}{' from the last' if backwards else ''}:"
+
+
+def stream_text(stream: Stream, names: Names) -> str:
+    """What a fold does: T from a score, the peak, the totals and the weight from T."""
+    parts = [f"{names[stream.changed]} = {scalar_text(stream.change, names)}"]
+    if stream.peak:
+        parts.append(f"{names[stream.peak]} = max {names[stream.changed]}")
+    parts += [f"{names[symbol]} += {_term_text(stream, term, names)}" for symbol, term in stream.totals]
+    return "; ".join([*parts, f"weight {_term_text(stream, stream.weight, names)}"])
+
+
+def _term_text(stream: Stream, term: Term, names: Names) -> str:
+    factor = "" if term.factor == ONE else scalar_text(term.factor, names)
+    if term.scale is None:
+        return factor or "1"
+    power = f"exp (({scalar_text(term.scale, names)}) * {names[stream.changed]} + {scalar_text(term.bias, names)})"
+    return power + (f" * ({factor})" if factor else "")
 
 
 def tile_text(tile: Tile, names: Names) -> str:

@@ -9,10 +9,11 @@ from axon.source import Span
 class Unsupported(AxonError):
     """What the GPU path cannot compile yet, and why."""
 
-    def __init__(self, reason: str, span: Span | None = None, *notes: str) -> None:
+    def __init__(self, reason: str, span: Span | None = None, *notes: str, near: bool = True) -> None:
+        """`near`: it came close enough to a family for the reason to be worth saying."""
         labels = (Label(span, reason),) if span else ()
         super().__init__((Diagnostic("AX0603", f"no GPU kernel for this yet: {reason}", labels, notes),))
-        self.reason = reason
+        self.reason, self.near = reason, near
 
     def __str__(self) -> str:
         return self.diagnostics[0].message

@@ -29,9 +29,10 @@ from collections import deque
 from dataclasses import dataclass
 
 from axon.backend import barriers as b
+from axon.backend import tile as t
 from axon.backend.barriers import BarrierProgram, Ring
-from axon.backend.flow import BeginSteps, Instruction, Jump, NextStep, NextTile, Unless, flatten, saturation
-from axon.backend.happened import Agent, Barrier, Facts, Place, State, knowledge, learn
+from axon.backend.flow import BeginSteps, Instruction, Jump, MoreSteps, NextStep, NextTile, Unless, flatten, saturation
+from axon.backend.happened import Agent, Barrier, Facts, Flight, Place, State, knowledge, learn
 from axon.backend.proof import Found, Kind, Proof, Violation, check_layout
 from axon.names import Symbol
 
@@ -126,6 +127,8 @@ class _Explorer:
         cursors = {ring.symbol: (0, 0, 0) for ring in program.rings}
         agents = [Agent(0, 0, (), dict(cursors), 0, (), None, False, ()) for _ in self.who]
         state = State(agents, barriers, {}, [])
+        for who in self.who:
+            state.turns[who.block, who.instance] = state.passed[who.block, who.instance] = 0
         # Initialization is published before anyone starts: all know that nothing is pending anywhere.
         for place in barriers:
             for what in ("complete", "before"):
@@ -150,15 +153,16 @@ class _Explorer:
         return state
 
     def pieces(self, ring: Ring) -> list[tuple[int, int]]:
-        """The parts of a stage that copies fill: which copy, from which block of the cluster (-1: its own)."""
+        """The parts of a stage that copies fill: their place, and from which block of the cluster (-1: its own)."""
         copies = [op for role in self.program.roles for op in b.operations(role.body) if isinstance(op, b.Copy) and op.ring == ring]
-        return [(n, rank) for n, c in enumerate(copies) for rank in (range(self.program.cluster) if c.multicast else (-1,))]
+        pieces = ((c.offset, rank) for c in copies for rank in (range(self.program.cluster) if c.multicast else (-1,)))
+        return list(dict.fromkeys(pieces))
 
     def readers(self, ring: Ring) -> list[tuple[int, int]]:
         return [
             (r, instance)
             for r, role in enumerate(self.program.roles)
-            if any(isinstance(op, b.Product) and op.ring == ring for op in b.operations(role.body))
+            if any(isinstance(op, b.Product) and ring in op.rings for op in b.operations(role.body))
             for instance in range(role.instances)
         ]
 
@@ -167,14 +171,14 @@ class _Explorer:
         base = {r.symbol: min(a.cursors[r.symbol][2] for a in state.agents) for r in self.program.rings}
         agents = tuple(
             (
-                (a.at, a.decided, a.steps, a.stores, tuple(read for _, read in a.groups), a.open and a.open[1], a.fenced),
+                (a.at, a.decided, a.steps, a.stores, tuple(f.reads for f in a.groups), a.open and a.open.reads, a.fenced),
                 tuple((s, x[0], x[1], x[2] - base[s]) for s, x in a.cursors.items()),
             )
             for a in state.agents
         )
         barriers = tuple((x.parity, x.pending, x.bytes) for x in state.barriers.values())
         content = tuple(sorted(((repr(k), self.relative(v, base)) for k, v in state.content.items()), key=lambda kv: kv[0]))
-        return agents, barriers, content, tuple(state.decisions)
+        return agents, barriers, content, tuple(state.decisions), tuple(state.turns.values())
 
     def relative(self, value: object, base: dict[Symbol, int]) -> object:
         if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], Symbol):
@@ -209,7 +213,7 @@ class _Explorer:
         agent, who = state.agents[number], self.who[number]
         return (
             agent.at < len(who.code)
-            and isinstance(who.code[agent.at], NextTile | NextStep)
+            and isinstance(who.code[agent.at], NextTile | NextStep | MoreSteps)
             and agent.decided == len(state.decisions)
         )
 
@@ -230,6 +234,9 @@ class _Explorer:
         for (block, ring, side, stage), barrier in state.barriers.items():
             if side == "full" and barrier.parity != state.barriers[block, ring, "empty", stage].parity:
                 raise self.found("exit", f"stage {stage} is left borrowed", None)
+        for (block, consumer), arrived in state.turns.items():
+            if arrived:
+                raise self.found("turn", f"the turn of consumer {consumer} of block {block} was passed and never taken", None)
         for number, agent in enumerate(state.agents):
             if agent.groups or agent.open:
                 raise self.found("exit", "products are left in flight", number)
@@ -249,12 +256,14 @@ class _Explorer:
         keep = ~facts
         for agent in state.agents:
             agent.knows &= keep
-            agent.groups = tuple((known & keep, read) for known, read in agent.groups)
+            agent.groups = tuple(flight.knowing(flight.known & keep) for flight in agent.groups)
             if agent.open:
-                agent.open = (agent.open[0] & keep, agent.open[1])
+                agent.open = agent.open.knowing(agent.open.known & keep)
         for barrier in state.barriers.values():
             barrier.gathered &= keep
             barrier.released &= keep
+        for key, known in state.passed.items():
+            state.passed[key] = known & keep
 
     # ── one step of one agent ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -268,7 +277,7 @@ class _Explorer:
             case Jump(to=to):
                 agent.at = to
                 return True
-            case NextTile(exit=exit_):
+            case NextTile(exit=exit_) | MoreSteps(exit=exit_):
                 if agent.decided == len(state.decisions):
                     return False
                 agent.decided += 1
@@ -305,6 +314,8 @@ class _Explorer:
                 for peer in who.peers:
                     state.agents[peer].at += 1
                 return True
+            case b.Turn() | b.LastTurn():
+                return self.turn(state, who, op)
             case b.Meet():
                 if not self.together(state, who):
                     return False
@@ -357,11 +368,16 @@ class _Explorer:
                         self.arrive(state, number, (block, ring.symbol, "empty", stage), agent.knows, 0)
             case b.Retire(pending=pending):
                 while len(agent.groups) > pending:
-                    known, finished = agent.groups[0]
-                    agent.groups = agent.groups[1:]
-                    agent.knows |= known
-                    for fact in finished:
+                    flight, *rest = agent.groups
+                    agent.groups = tuple(rest)
+                    agent.knows |= flight.known
+                    for fact in flight.reads:
                         agent.knows |= fact
+            case b.Pass(only=only):
+                if only is None or only == who.instance:
+                    self.pass_turn(state, number)
+            case b.Clear() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
+                self.work(state, number, op)
             case b.Reclaim(pending=pending):
                 if who.leader:
                     while len(agent.stores) > pending:
@@ -435,11 +451,13 @@ class _Explorer:
 
         for agent in state.agents:
             agent.knows = moved(agent.knows)
-            agent.groups = tuple((moved(known), read) for known, read in agent.groups)
+            agent.groups = tuple(flight.knowing(moved(flight.known)) for flight in agent.groups)
             if agent.open:
-                agent.open = (moved(agent.open[0]), agent.open[1])
+                agent.open = agent.open.knowing(moved(agent.open.known))
         for barrier in state.barriers.values():
             barrier.gathered, barrier.released = moved(barrier.gathered), moved(barrier.released)
+        for key, known in state.passed.items():
+            state.passed[key] = moved(known)
 
     # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -447,10 +465,7 @@ class _Explorer:
         agent, who = state.agents[number], self.who[number]
         ring = op.ring
         stage, _, passed = agent.cursors[ring.symbol]
-        which = [
-            c for role in self.program.roles for c in b.operations(role.body) if isinstance(c, b.Copy) and c.ring == ring
-        ].index(op)
-        piece = (which, who.block if op.multicast else -1)
+        piece = (op.offset, who.block if op.multicast else -1)
         for block in range(self.program.cluster) if op.multicast else (who.block,):
             for role, instance in self.readers(ring):
                 if not agent.knows & self.fact("read", block, ring.symbol, stage, role, instance):
@@ -463,32 +478,79 @@ class _Explorer:
             self.arrive(state, number, (block, ring.symbol, "full", stage), agent.knows | filled, -op.bytes, arrival=False)
 
     def product(self, state: State, who: _Who, op: b.Product) -> None:
-        ring = op.ring
-        known = 0
+        known, reads = 0, 0
         for peer in who.peers:
             agent = state.agents[peer]
-            stage, _, passed = agent.cursors[ring.symbol]
             if not agent.fenced:
                 raise self.found("fence", "a product is issued without a fence before its group", peer)
-            for piece in self.pieces(ring):
-                if not agent.knows & self.fact("filled", who.block, ring.symbol, stage, piece):
-                    raise self.found("read", f"a product may read stage {stage} before it is full", peer)
-                if state.content.get((who.block, ring.symbol, stage, piece)) != (ring.symbol, passed):
-                    raise self.found("content", f"stage {stage} holds another step's piece", peer)
+            for ring in op.rings:
+                stage, _, passed = agent.cursors[ring.symbol]
+                for piece in self.pieces(ring):
+                    if not agent.knows & self.fact("filled", who.block, ring.symbol, stage, piece):
+                        raise self.found("read", f"a product may read stage {stage} before it is full", peer)
+                    if state.content.get((who.block, ring.symbol, stage, piece)) != (ring.symbol, passed):
+                        raise self.found("content", f"stage {stage} holds another step's piece", peer)
+                reads |= self.fact("read", who.block, ring.symbol, stage, who.role, who.instance)
             known |= agent.knows
-        read = self.fact("read", who.block, ring.symbol, stage, who.role, who.instance)
-        self.forget(state, read)
+        self.forget(state, reads)
         for peer in who.peers:
             agent = state.agents[peer]
-            before = agent.open or (0, ())
-            agent.open = (before[0] | known & ~read, (*before[1], read))
+            before = agent.open or Flight()
+            agent.open = Flight(before.known | known & ~reads, (*before.reads, reads), before.registers | op.registers)
 
     def commit(self, state: State, who: _Who) -> None:
         for peer in who.peers:
             agent = state.agents[peer]
-            agent.groups = (*agent.groups, agent.open or (0, ()))
+            agent.groups = (*agent.groups, agent.open or Flight())
             agent.open = None
             agent.fenced = False
+
+    def work(self, state: State, number: int, op: b.Clear | t.Reset | t.Fold | t.Narrow | t.Rescale | t.Finish) -> None:
+        """Registers are read and written: no product that runs may use them, and the next one needs a fence."""
+        agent = state.agents[number]
+        match op:
+            case b.Clear(accumulator=acc) | t.Rescale(accumulator=acc):
+                touched = {acc.symbol}
+            case t.Fold(scores=scores, weights=weights):
+                touched = {scores.symbol, weights.symbol}
+            case t.Narrow(source=source, target=target):
+                touched = {source.symbol, target.symbol}
+            case _:
+                touched = set[Symbol]()
+        flights = (*agent.groups, agent.open) if agent.open else agent.groups
+        if any(flight.registers & touched for flight in flights):
+            raise self.found("registers", "registers are touched while a product that uses them may run", number)
+        if touched:
+            agent.fenced = False
+
+    # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def pass_turn(self, state: State, number: int) -> None:
+        """A part of a consumer arrives at the next consumer's turn."""
+        who = self.who[number]
+        key = (who.block, (who.instance + 1) % self.program.roles[who.role].instances)
+        if state.turns[key] == len(who.peers):
+            raise self.found("turn", f"the turn of consumer {key[1]} is passed again before it was taken", number)
+        state.turns[key] += 1
+        state.passed[key] |= state.agents[number].knows
+
+    def turn(self, state: State, who: _Who, op: b.Turn | b.LastTurn) -> bool:
+        """A consumer takes its turn, once it was passed; the last one of all is for the first consumer alone."""
+        if not self.together(state, who):
+            return False
+        if isinstance(op, b.Turn) or who.instance == 0:
+            key = (who.block, who.instance)
+            if state.turns[key] < len(who.peers):
+                return False
+            known = state.passed[key]
+            for peer in who.peers:
+                known |= state.agents[peer].knows
+            state.turns[key] = state.passed[key] = 0
+            for peer in who.peers:
+                state.agents[peer].knows = known
+        for peer in who.peers:
+            state.agents[peer].at += 1
+        return True
 
     def write(self, state: State, number: int, op: b.Write) -> None:
         agent, who = state.agents[number], self.who[number]

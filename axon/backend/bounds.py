@@ -1,0 +1,237 @@
+"""Which pieces of the streamed axis a mask leaves: for a tile of rows, where it may hold and where it holds for all of them.
+
+A condition over a row index i, a streamed index j and values that one tile has one of is turned into two intervals of j: outside
+`some` it holds for no row of the tile, inside `every` it holds for all of them. A comparison that is affine in i and j gives half
+an interval each; `and`, `or` and `not` combine them; what else a condition is made of may hold anywhere, and for certain nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from axon.core import Binary, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
+from axon.core_walk import nodes
+from axon.element import Element
+from axon.names import Symbol, fresh
+from axon.shapes.dimension import Dim
+
+Interval = tuple[Scalar, Scalar]  # first, and one past the last
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Intervals of the streamed index as expressions over the tile's `first_row` and `last_row`, which are locals."""
+
+    first_row: Symbol
+    last_row: Symbol
+    some: Interval
+    every: Interval
+
+    @property
+    def uneven(self) -> bool:
+        """Whether tiles of some rows may have more to do than others."""
+        rows = {self.first_row, self.last_row}
+        return any(isinstance(n, Local) and n.symbol in rows for end in self.some for n in nodes(end))
+
+
+def bounds(condition: Scalar | None, rows: Symbol, keys: Symbol, extent: Dim, uniform: Callable[[Read], bool]) -> Bounds:
+    """The bounds of a condition (None: it always holds). `uniform` says whether a read has one value for a whole tile."""
+    first_row, last_row = fresh("first_row"), fresh("last_row")
+    finder = _Finder(rows, keys, extent, first_row, last_row, uniform)
+    some, every = finder.everywhere if condition is None else finder.find(condition, negated=False)
+    return Bounds(first_row, last_row, some, every)
+
+
+# Each comparison and its negation.
+_COMPARISONS = {
+    "lt": ("lt", "ge"), "le": ("le", "gt"), "gt": ("gt", "le"), "ge": ("ge", "lt"), "eq": ("eq", "ne"), "ne": ("ne", "eq"),
+}  # fmt: skip
+_ZERO = Const(0, Element.I32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Affine:
+    """j · keys + i · rows + rest."""
+
+    keys: int
+    rows: int
+    rest: Scalar
+
+    def minus(self, other: _Affine) -> _Affine:
+        return _Affine(self.keys - other.keys, self.rows - other.rows, _sub(self.rest, other.rest))
+
+    def scaled(self, k: int) -> _Affine:
+        return _Affine(self.keys * k, self.rows * k, _mul(self.rest, k))
+
+
+class _Finder:
+    def __init__(
+        self, rows: Symbol, keys: Symbol, extent: Dim, first_row: Symbol, last_row: Symbol, uniform: Callable[[Read], bool]
+    ) -> None:
+        self.rows, self.keys, self.uniform = rows, keys, uniform
+        self.row = (Local(first_row, Element.I32), Local(last_row, Element.I32))
+        self.end: Scalar = Index(extent)
+
+    @property
+    def everywhere(self) -> tuple[Interval, Interval]:
+        return (_ZERO, self.end), (_ZERO, self.end)
+
+    @property
+    def anywhere(self) -> tuple[Interval, Interval]:
+        return (_ZERO, self.end), (self.end, _ZERO)
+
+    def find(self, condition: Scalar, *, negated: bool) -> tuple[Interval, Interval]:
+        """The intervals in which a condition, or its negation, holds for some row and for every row."""
+        match condition:
+            case Const(value=value):
+                return self.everywhere if bool(value) != negated else ((self.end, _ZERO), (self.end, _ZERO))
+            case Unary(op="not", operand=operand):
+                return self.find(operand, negated=not negated)
+            case Binary(op="and" | "or" as op, left=left, right=right):
+                (a_some, a_every), (b_some, b_every) = (self.find(side, negated=negated) for side in (left, right))
+                if (op == "and") != negated:
+                    return _meet(a_some, b_some), _meet(a_every, b_every)
+                return _hull(a_some, b_some), _longer(a_every, b_every)
+            case Binary(op=op, left=left, right=right) if op in _COMPARISONS and element_of(left).is_integer:
+                a, b = self.affine(left), self.affine(right)
+                if a is None or b is None:
+                    return self.anywhere
+                return self.compared(_COMPARISONS[op][negated], a.minus(b))
+            case _:
+                return self.anywhere
+
+    def compared(self, op: str, difference: _Affine) -> tuple[Interval, Interval]:
+        """Where `difference op 0` holds."""
+        match op:
+            case "ge":
+                return self.at_least(difference)
+            case "gt":
+                return self.at_least(_Affine(difference.keys, difference.rows, _sub(difference.rest, Const(1, Element.I32))))
+            case "le" | "lt":
+                return self.compared({"le": "ge", "lt": "gt"}[op], difference.scaled(-1))
+            case "eq":
+                (a_some, a_every), (b_some, b_every) = (self.compared(side, difference) for side in ("ge", "le"))
+                return _meet(a_some, b_some), _meet(a_every, b_every)
+            case _:
+                return self.anywhere
+
+    def at_least(self, form: _Affine) -> tuple[Interval, Interval]:
+        """Where j · keys + i · rows + rest >= 0: j · keys >= -rest - i · rows."""
+        least, most = (self.row if form.rows >= 0 else self.row[::-1])
+        some, every = (_add(form.rest, _mul(row, form.rows)) for row in (most, least))
+        if form.keys == 0:
+            return tuple((_when(_at_least_zero(value), _ZERO, self.end), self.end) for value in (some, every))  # type: ignore[return-value]
+        if form.keys > 0:  # j >= ceil (-value / keys) = -floor (value / keys)
+            return tuple((_mul(_div(value, form.keys), -1), self.end) for value in (some, every))  # type: ignore[return-value]
+        return tuple((_ZERO, _add(_div(value, -form.keys), Const(1, Element.I32))) for value in (some, every))  # type: ignore[return-value]
+
+    def affine(self, scalar: Scalar) -> _Affine | None:
+        match scalar:
+            case Const(value=value):
+                return _Affine(0, 0, Const(int(value), Element.I32))
+            case Index(dim=dim):
+                keys, rows, rest = 0, 0, dim
+                for symbol in (self.keys, self.rows):
+                    split = rest.linear_in(symbol)
+                    if split is None or split[0].constant is None:
+                        return None
+                    keys, rows = (split[0].constant, rows) if symbol == self.keys else (keys, split[0].constant)
+                    rest = split[1]
+                return _Affine(keys, rows, Index(rest))
+            case Read() if self.uniform(scalar) and scalar.element.is_integer:
+                return _Affine(0, 0, scalar)
+            case Convert(operand=operand, element=element) if element.is_integer and element_of(operand).is_integer:
+                return self.affine(operand)
+            case Unary(op="neg", operand=operand):
+                inner = self.affine(operand)
+                return None if inner is None else inner.scaled(-1)
+            case Binary(op="add" | "sub" as op, left=left, right=right):
+                a, b = self.affine(left), self.affine(right)
+                return None if a is None or b is None else a.minus(b.scaled(-1) if op == "add" else b)
+            case Binary(op="mul", left=left, right=Const(value=value)) | Binary(op="mul", left=Const(value=value), right=left):
+                inner = self.affine(left)
+                return None if inner is None else inner.scaled(int(value))
+            case _:
+                return None
+
+
+# ── integer expressions ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _number(scalar: Scalar) -> int | None:
+    match scalar:
+        case Const(value=value):
+            return int(value)
+        case Index(dim=dim):
+            return dim.constant
+        case _:
+            return None
+
+
+def _add(a: Scalar, b: Scalar) -> Scalar:
+    match _number(a), _number(b):
+        case int(x), int(y):
+            return Const(x + y, Element.I32)
+        case 0, _:
+            return b
+        case _, 0:
+            return a
+    if isinstance(a, Index) and isinstance(b, Index):
+        return Index(a.dim + b.dim)
+    return Binary("add", a, b)
+
+
+def _sub(a: Scalar, b: Scalar) -> Scalar:
+    return _add(a, _mul(b, -1))
+
+
+def _mul(a: Scalar, k: int) -> Scalar:
+    number = _number(a)
+    if number is not None:
+        return Const(number * k, Element.I32)
+    if k == 1:
+        return a
+    if k == 0:
+        return _ZERO
+    if isinstance(a, Index):
+        return Index(a.dim * k)
+    return Unary("neg", a) if k == -1 else Binary("mul", a, Const(k, Element.I32))
+
+
+def _div(a: Scalar, k: int) -> Scalar:
+    """Floor division by a positive number."""
+    number = _number(a)
+    if number is not None:
+        return Const(number // k, Element.I32)
+    return a if k == 1 else Binary("div", a, Const(k, Element.I32))
+
+
+def _least(a: Scalar, b: Scalar) -> Scalar:
+    return a if a == b else Binary("min", a, b)
+
+
+def _greatest(a: Scalar, b: Scalar) -> Scalar:
+    return a if a == b else Binary("max", a, b)
+
+
+def _meet(a: Interval, b: Interval) -> Interval:
+    return _greatest(a[0], b[0]), _least(a[1], b[1])
+
+
+def _hull(a: Interval, b: Interval) -> Interval:
+    """The least interval that holds both; an empty one may widen it, which costs time and nothing else."""
+    return _least(a[0], b[0]), _greatest(a[1], b[1])
+
+
+def _longer(a: Interval, b: Interval) -> Interval:
+    longer = Binary("ge", _sub(a[1], a[0]), _sub(b[1], b[0]))
+    return _when(longer, a[0], b[0]), _when(longer, a[1], b[1])
+
+
+def _at_least_zero(value: Scalar) -> Scalar:
+    return Binary("ge", value, _ZERO)
+
+
+def _when(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
+    return then if then == otherwise else Select(condition, then, otherwise)

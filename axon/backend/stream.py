@@ -1,0 +1,453 @@
+"""The stream family: contract, change, reduce by rows, contract again, in one pass over the axis between the two products.
+
+    s[i, j] = sum c => q[i, c] * k[j, c]          scores
+    t[i, j] = any expression over s, indices and operands, perhaps masked
+    m[i]    = max j => t[i, j]                    row statistics: at most one maximum, any number of sums
+    z[i]    = sum j => exp (t[i, j] - m[i])
+    o[i, e] = sum j => exp (t[i, j] - m[i]) / z[i] * v[j, e]
+
+`stream` finds this shape from the reads alone, however it is divided into operations, and brings it into the form of one pass: a
+running maximum of the changed scores, sums and products whose dependence on it is repaired when it grows (see `online`), and what
+divides or scales a finished row moved behind the pass. What cannot be repaired raises `Unsupported` with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import inf
+
+from axon.backend.contraction import PRODUCT_ELEMENTS
+from axon.backend.epilogue import Operand, Result, bare
+from axon.backend.online import (
+    ONE,
+    ZERO,
+    factors,
+    lifted,
+    linear,
+    local_symbols,
+    loosened,
+    mentions_any,
+    negated,
+    plus,
+    positive,
+    product,
+    substituted,
+    times,
+)
+from axon.backend.unsupported import Unsupported
+from axon.core import Axis, Binary, Bind, Compute, Const, Local, Read, Scalar, Select, Unary, Value, element_of
+from axon.core_walk import mentions, reads, rename, rewrite
+from axon.element import Element
+from axon.names import Symbol, fresh
+from axon.shapes.dimension import Dim
+from axon.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """exp (scale · T + bias) · factor, over the changed score T of each element.
+
+    `scale` and `bias` have one value per row, and only `bias` may mention the peak. Without an exponential `scale` is None.
+    `factor` may vary with everything but the peak.
+    """
+
+    scale: Scalar | None
+    bias: Scalar
+    factor: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """results[axes] = expression(sum over `keys` of weight * value, final values of the row).
+
+    The scores are the sums over `depth` of query * key. `change` makes the changed score T of a score; the `peak` of a row is the
+    greatest T, the `totals` are sums of terms, `product` is the sum of weight · value. `finals` follow from peak and totals once
+    the pass is over. Where `condition` is false, an element contributes nothing; if the stream is `vanishing`, that is because T is
+    -inf there, and else because its terms are 0. `derived` are indices of operands computed from those of the tile.
+    """
+
+    rows: Axis
+    columns: Axis
+    keys: Axis
+    depth: Axis
+    outer: tuple[Axis, ...]
+    derived: tuple[tuple[Symbol, Dim], ...]
+    query: Operand
+    key: Operand
+    value: Operand
+    score: Symbol
+    change: Scalar
+    changed: Symbol
+    peak: Symbol | None
+    totals: tuple[tuple[Symbol, Term], ...]
+    weight: Term
+    finals: tuple[tuple[Symbol, Scalar], ...]
+    product: Symbol
+    results: tuple[Result, ...]
+    condition: Scalar | None
+    vanishing: bool
+    span: Span | None = None
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return (self.query, self.key, self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A stream, the tensors it makes on its way without storing them, and those of them that an epilogue may read per row."""
+
+    stream: Stream
+    used: frozenset[Symbol]
+    statistics: tuple[tuple[Symbol, tuple[Symbol, ...], Local], ...]  # tensor, its axes, its value
+
+
+def stream(op: Compute, producers: Mapping[Symbol, Compute], values: Mapping[Symbol, Value]) -> Found:
+    """The stream that ends in this operation. Raises `Unsupported` if there is none."""
+    span = op.span
+    if op.reduction is None or op.reduction.monoid.kind != "sum" or op.reduction.where is not None or len(op.body) != 1:
+        raise Unsupported("a stream ends in a sum of products", span, near=False)
+    if len(op.reduction.axes) != 1 or len(op.axes) < 2:
+        raise Unsupported("a stream ends in a sum over one index", span, near=False)
+    (keys,) = op.reduction.axes
+    if keys.extent.variables & {a.symbol for a in op.axes}:
+        raise Unsupported("the reduced range depends on another index", span)
+    columns = op.axes[-1]
+    inliner = _Inliner(producers, keys, columns)
+    body = inliner.inline(op.body[0])
+    if inliner.score is None:
+        raise Unsupported("no factor of the sum is made of scores", span, near=False)
+    rest: list[Scalar] = []
+    ends: list[Scalar] = []
+    for factor in factors(body):
+        (ends if mentions(factor, columns.symbol) else rest).append(factor)
+    indices = _Indices(op.axes)
+    value = indices.operand(ends, values, "the values", span)
+    score = inliner.score
+    query, key, depth, scale = _scores(score, keys, indices, values, inliner, span)
+    rows_ = [a for a in op.axes[:-1] if a.symbol in query.axes and a.symbol not in (*key.axes, *value.axes)]
+    if not rows_ or inliner.rows not in (None, *(a.symbol for a in rows_)):
+        raise Unsupported("no index of the result stands in the queries alone", span)
+    rows = next(a for a in reversed(rows_) if inliner.rows in (None, a.symbol))
+    outer = tuple(a for a in op.axes if a not in (rows, columns))
+    for operand in (query, key, value):
+        if operand.value.element not in PRODUCT_ELEMENTS or operand.value.element != query.value.element:
+            raise Unsupported("the matrix instructions here take bf16 or f16, the same for all three operands", span)
+    made = _Pass(inliner, keys, scale, span).run(product(rest))
+    total = fresh("product")
+    result = Result(op.outs[0], tuple(a.symbol for a in op.axes), times(Local(total, Element.F32), made.norm))
+    kernel = Stream(
+        rows=rows, columns=columns, keys=keys, depth=depth, outer=outer, derived=indices.derived,
+        query=query, key=key, value=value, score=inliner.symbol, change=made.change, changed=made.changed.symbol,
+        peak=made.peak, totals=tuple((symbol, term) for symbol, term, _ in made.totals), weight=made.weight,
+        finals=tuple(made.finals), product=total, results=(result,), condition=made.condition, vanishing=made.vanishing, span=span,
+    )  # fmt: skip
+    _check(kernel)
+    return Found(kernel, frozenset(inliner.used), tuple(made.statistics))
+
+
+# ── seeing through the operations ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Statistic:
+    """A reduction over the streamed index: its body is over that index, its `place` says which tensor, at which indices."""
+
+    symbol: Symbol
+    kind: str  # max, sum
+    body: Scalar
+    place: Read
+
+
+class _Inliner:
+    """Replaces reads of what this kernel can make: pointwise operations by their bodies, scores and row statistics by locals."""
+
+    def __init__(self, producers: Mapping[Symbol, Compute], keys: Axis, columns: Axis) -> None:
+        self.producers, self.keys, self.columns = producers, keys, columns
+        self.symbol = fresh("score")
+        self.score: Read | None = None
+        self.statistics: dict[Read, _Statistic] = {}
+        self.used: set[Symbol] = set()
+        self.rows: Symbol | None = None
+
+    def inline(self, scalar: Scalar) -> Scalar:
+        def visit(node: Scalar) -> Scalar | None:
+            match node:
+                case Read():
+                    return self.read(node)
+                case Bind(bindings=bindings, body=body):
+                    known: dict[Symbol, Scalar] = {}
+                    for symbol, value in bindings:
+                        known[symbol] = substituted(value, known)
+                    return self.inline(substituted(body, known))
+                case _:
+                    return None
+
+        return loosened(rewrite(scalar, visit))
+
+    def read(self, read: Read) -> Scalar | None:
+        producer = self.producers.get(read.tensor)
+        subscripts = [s for s in read.subscripts if isinstance(s, Dim)]
+        if producer is None or read.padding or read.checked or len(subscripts) != len(read.subscripts):
+            return None
+        names = {axis.symbol: s for axis, s in zip(producer.axes, subscripts, strict=True)}
+        position = [out.symbol for out in producer.outs].index(read.tensor)
+        body = producer.body[position]
+        if producer.reduction is None:
+            self.used.add(read.tensor)
+            return self.inline(rename(body, names))
+        along = any(self.keys.symbol in s.variables for s in subscripts)
+        kind, reduced = producer.reduction.monoid.kind, producer.reduction.axes
+        if along and kind == "sum" and not any(self.columns.symbol in s.variables for s in subscripts):
+            if self.score not in (None, read):
+                return None
+            self.score = read
+            self.used.add(read.tensor)
+            return Local(self.symbol, Element.F32)
+        if along or kind not in ("max", "sum") or len(reduced) != 1 or reduced[0].extent.substitute(names) != self.keys.extent:
+            return None
+        if read not in self.statistics:
+            self.used.add(read.tensor)
+            names[reduced[0].symbol] = Dim.of(self.keys.symbol)
+            if producer.reduction.where is not None:
+                body = Select(producer.reduction.where, body, Const(-inf if kind == "max" else 0.0, element_of(body)))
+            inlined = self.inline(rename(body, names))
+            self.statistics[read] = _Statistic(fresh(read.tensor.name), kind, inlined, read)
+        return Local(self.statistics[read].symbol, Element.F32)
+
+
+class _Indices:
+    """Operands, with a symbol for each index that is computed from the result's."""
+
+    def __init__(self, axes: tuple[Axis, ...]) -> None:
+        self.axes = {a.symbol for a in axes}
+        self.by_dim: dict[Dim, Symbol] = {}
+
+    @property
+    def derived(self) -> tuple[tuple[Symbol, Dim], ...]:
+        return tuple((symbol, dim) for dim, symbol in self.by_dim.items())
+
+    def operand(self, candidates: list[Scalar], values: Mapping[Symbol, Value], what: str, span: Span | None) -> Operand:
+        match candidates:
+            case [Read(padding=None, checked=None, tensor=tensor, subscripts=subscripts)]:
+                axes = []
+                for subscript in subscripts:
+                    if not isinstance(subscript, Dim):
+                        break
+                    if subscript.symbol is not None:
+                        axes.append(subscript.symbol)
+                    else:
+                        like = next(iter(sorted(subscript.variables & self.axes, key=lambda s: s.id)), None)
+                        axes.append(self.by_dim.setdefault(subscript, fresh(like.name if like else "index")))
+                else:
+                    if len(set(axes)) == len(axes):
+                        return Operand(values[tensor], tuple(axes), tuple(range(len(axes))))
+        raise Unsupported(f"{what} are not one tensor read at indices", span)
+
+
+def _scores(
+    read: Read, keys: Axis, indices: _Indices, values: Mapping[Symbol, Value], inliner: _Inliner, span: Span | None
+) -> tuple[Operand, Operand, Axis, Scalar]:
+    """The operands of the first product, the axis it reduces, and what else multiplies it."""
+    producer = inliner.producers[read.tensor]
+    assert producer.reduction is not None
+    if producer.reduction.where is not None or len(producer.reduction.axes) != 1 or len(producer.body) != 1:
+        raise Unsupported("the scores are not one sum of products over one index", producer.span)
+    (depth,) = producer.reduction.axes
+    names = {a.symbol: s for a, s in zip(producer.axes, read.subscripts, strict=True) if isinstance(s, Dim)}
+    deep: list[Scalar] = []
+    shallow: list[Scalar] = []
+    for factor in factors(inliner.inline(rename(producer.body[0], names))):
+        (deep if mentions(factor, depth.symbol) else shallow).append(factor)
+    left = [f for f in deep if not mentions(f, keys.symbol)]
+    right = [f for f in deep if mentions(f, keys.symbol)]
+    query = indices.operand(left, values, "the left factors of the scores", producer.span)
+    key = indices.operand(right, values, "the right factors of the scores", producer.span)
+    return query, key, depth, product(shallow)
+
+
+# ── one pass ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Pass:
+    """Brings the weights and the row statistics into terms over one running peak."""
+
+    def __init__(self, inliner: _Inliner, keys: Axis, scale: Scalar, span: Span | None) -> None:
+        self.inliner, self.span = inliner, span
+        self.score = Local(inliner.symbol, Element.F32)
+        self.scores = {inliner.symbol: times(self.score, scale)}
+        self.changed = Local(fresh("changed"), Element.F32)
+        self.varying = frozenset({keys.symbol, inliner.symbol, self.changed.symbol})
+        self.summed = {s.symbol for s in inliner.statistics.values() if s.kind == "sum"}
+        self.body: Scalar | None = None  # of the maximum, as written
+        self.peak: Symbol | None = None
+        self.unscaled: tuple[Scalar, Scalar | None] = (ONE, None)  # body = first · changed + second
+        self.change: Scalar = self.score
+        self.masked: Scalar | None = None  # where the changed score is not -inf
+        self.known: dict[Symbol, Scalar] = {}  # statistics as they are at the end of the pass
+        self.totals: list[tuple[Symbol, Term, Scalar | None]] = []  # the last: where the term is not 0
+        self.statistics: list[tuple[Symbol, tuple[Symbol, ...], Local]] = []
+        self.finals: list[tuple[Symbol, Scalar]] = []
+
+    def run(self, weight: Scalar) -> _Pass:
+        statistics = list(self.inliner.statistics.values())
+        for statistic in statistics:
+            body = substituted(statistic.body, self.scores)
+            value = self.maximum(body) if statistic.kind == "max" else self.total(body)
+            self.known[statistic.symbol] = value
+        self.weight, where, after = self.term(substituted(weight, self.scores))
+        norm = substituted(after, self.known)
+        self.norm = norm if norm == ONE else self.final("norm", norm)
+        for statistic in statistics:
+            axes = bare(statistic.place)
+            if axes is not None:
+                value = self.final(statistic.symbol.name, self.known[statistic.symbol])
+                self.statistics.append((statistic.place.tensor, axes, value))
+        terms = [self.weight, *(term for _, term, _ in self.totals)]
+        self.vanishing = self.peak is not None and all(self.vanishes(term) for term in terms)
+        zeroed = {where, *(other for _, _, other in self.totals)}
+        if self.peak is None and len(zeroed) == 1:
+            self.condition = where
+        else:  # each term keeps its own
+            self.condition = self.masked if self.vanishing else None
+            self.totals = [(symbol, kept(term, other), None) for symbol, term, other in self.totals]
+            self.weight = kept(self.weight, where)
+        return self
+
+    def vanishes(self, term: Term) -> bool:
+        """Whether a term is 0 where the changed score is -inf."""
+        return term.scale is not None and positive(term.scale) and self.changed.symbol not in local_symbols(term.factor)
+
+    def final(self, name: str, value: Scalar) -> Local:
+        symbol = fresh(name)
+        self.finals.append((symbol, value))
+        return Local(symbol, Element.F32)
+
+    def varies(self, scalar: Scalar) -> bool:
+        return mentions_any(scalar, self.varying)
+
+    # ── statistics ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def maximum(self, body: Scalar) -> Scalar:
+        if self.peak is not None:
+            raise Unsupported("two maxima of one row have no single running peak", self.span)
+        if local_symbols(body) & set(self.known):
+            raise Unsupported("a maximum that depends on another statistic of its row cannot run along", self.span)
+        self.masked, inner = lifted(body, self.varies, -inf)
+        form = linear(inner, self.varies)
+        varying = form.varying()
+        if varying is None:
+            raise Unsupported("a maximum over what does not vary", self.span)
+        (scale, atom), *more = form.terms
+        if more or not positive(scale):
+            scale, atom = ONE, varying
+        self.body, self.peak, self.unscaled = body, fresh("peak"), (scale, form.rest)
+        self.change = atom if self.masked is None else Select(self.masked, atom, Const(-inf, Element.F32))
+        return self.rescaled(Local(self.peak, Element.F32))
+
+    def rescaled(self, changed: Scalar) -> Scalar:
+        """What the maximum is taken of, for a changed score."""
+        scale, rest = self.unscaled
+        value = plus(times(changed, scale), rest)
+        assert value is not None
+        return value
+
+    def total(self, body: Scalar) -> Scalar:
+        term, where, after = self.term(body)
+        same = (symbol for symbol, *rest in self.totals if rest == [term, where])
+        symbol = next(same, None)
+        if symbol is None:
+            symbol = fresh("total")
+            self.totals.append((symbol, term, where))
+        return times(Local(symbol, Element.F32), substituted(after, self.known))
+
+    # ── terms ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def term(self, body: Scalar) -> tuple[Term, Scalar | None, Scalar]:
+        """A sum's body as a term, where that is not 0, and what does not vary and so waits for the end of the pass."""
+        where, body = lifted(self.folded(body), self.varies, 0.0)
+        where = None if where is None else self.over_changed(where)
+        fixed, exponents, others = [], [], []
+        for factor in factors(body):
+            if not self.varies(factor):
+                fixed.append(factor)
+            elif isinstance(factor, Unary) and factor.op == "exp":
+                exponents.append(factor.operand)
+            else:
+                others.append(factor)
+        if not exponents:
+            return Term(None, ZERO, self.over_changed(product(others))), where, product(fixed)
+        form = linear(exponents[0], self.varies)
+        for exponent in exponents[1:]:
+            form = form.plus(linear(exponent, self.varies))
+        scale: Scalar | None = None
+        beside: Scalar | None = None
+        for coefficient, atom in form.terms:
+            if atom == (self.changed if self.peak is not None else self.score):
+                scale = coefficient
+            else:
+                beside = plus(beside, times(coefficient, atom))
+        if beside is not None:
+            others.append(Unary("exp", beside))
+        bias: Scalar | None = None
+        for addend in addends(form.rest):
+            # What depends on a sum waits for the end; what depends on the peak alone keeps the exponential in range.
+            if local_symbols(addend) & self.summed:
+                fixed.append(Unary("exp", addend))
+            else:
+                bias = plus(bias, substituted(addend, self.known))
+        if scale is None:
+            if bias is not None:
+                fixed.append(Unary("exp", bias))
+            return Term(None, ZERO, self.over_changed(product(others))), where, product(fixed)
+        return Term(scale, bias or ZERO, self.over_changed(product(others))), where, product(fixed)
+
+    def folded(self, scalar: Scalar) -> Scalar:
+        """The expression with what the maximum was taken of as a multiple of the changed score."""
+        if self.body is None:
+            return scalar
+        value = self.rescaled(self.changed)
+        return rewrite(scalar, lambda node: value if node == self.body else None)
+
+    def over_changed(self, scalar: Scalar) -> Scalar:
+        """An elementwise factor, over the changed score. It may not depend on any statistic of its row."""
+        if local_symbols(scalar) & set(self.known):
+            raise Unsupported("a sum depends on a statistic of its row in a way that no running correction repairs", self.span)
+        if self.inliner.symbol not in local_symbols(scalar):
+            return scalar
+        if self.change != self.score:
+            raise Unsupported("the weights use both the scores and what their maximum is taken of", self.span)
+        return substituted(scalar, {self.inliner.symbol: self.changed})
+
+
+def kept(term: Term, where: Scalar | None) -> Term:
+    """The term where a condition holds, else 0."""
+    return term if where is None else Term(term.scale, term.bias, Select(where, term.factor, ZERO))
+
+
+def addends(scalar: Scalar | None) -> Iterator[Scalar]:
+    """What adds up to an expression."""
+    match scalar:
+        case None:
+            return
+        case Binary(op="add", left=left, right=right):
+            yield from addends(left)
+            yield from addends(right)
+        case Binary(op="sub", left=left, right=right):
+            yield from addends(left)
+            yield from (negated(a) for a in addends(right))
+        case Binary(op="mul", left=left, right=Const() as c):
+            yield from (times(a, c) for a in addends(left))
+        case Unary(op="neg", operand=operand):
+            yield from (negated(a) for a in addends(operand))
+        case _:
+            yield scalar
+
+
+def _check(kernel: Stream) -> None:
+    """Raises `Unsupported` for what has no device form yet."""
+    for scalar in (kernel.change, kernel.weight.factor, *(t.factor for _, t in kernel.totals)):
+        for read in reads(scalar):
+            if read.padding is not None or read.checked is not None or (read.subscripts and bare(read) is None):
+                raise Unsupported("the scores are changed by a tensor read at more than bare indices", kernel.span)
