@@ -42,5 +42,5 @@ def test_logits(nodes: int) -> None:
     x = W.values(nodes, 7)
     gcn = W.model("gcn")
     a = gcn.adjacency[nodes](*np.ascontiguousarray(edges))
-    got = gcn.logits({"w0": W.array(m.conv1.lin.weight.T), "w1": W.array(m.conv2.lin.weight.T)}, a, x)
-    W.agree(got, m(torch.from_numpy(x).double(), torch.from_numpy(edges).long()))
+    p = {"w0": W.array(m.conv1.lin.weight.T), "w1": W.array(m.conv2.lin.weight.T)}
+    W.agree(gcn.logits, (p, a, x), m(torch.from_numpy(x).double(), torch.from_numpy(edges).long()))

@@ -46,4 +46,4 @@ def record(m: GPT2) -> dict[str, Any]:
 def test_logits(batch: int, length: int) -> None:
     m = W.randomized(GPT2(vocabulary=11, positions=10, layers=3, width=12, heads=3))
     ids = W.ids(11, batch, length)
-    W.agree(W.model("gpt2").logits[3](record(m), ids), m(torch.from_numpy(ids)))
+    W.agree(W.model("gpt2").logits[3], (record(m), ids), m(torch.from_numpy(ids)))

@@ -111,4 +111,4 @@ def test_logits(heads: int, groups: int, length: int) -> None:
     blocks = [Block(12, Attention(12, heads, groups, 6, 500000.0), FeedForward(12, 20)) for _ in range(2)]
     m = W.randomized(Decoder(11, 12, blocks))
     ids = W.ids(11, 2, length)
-    W.agree(W.model("llama3").logits[heads, groups](record(m), ids), m(torch.from_numpy(ids)))
+    W.agree(W.model("llama3").logits[heads, groups], (record(m), ids), m(torch.from_numpy(ids)))

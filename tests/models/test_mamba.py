@@ -81,4 +81,4 @@ def record(m: Mamba) -> dict[str, Any]:
 def test_logits(length: int) -> None:
     m = W.randomized(Mamba(11, 3, 8, inner=16, state=5, rank=3, window=4))
     ids = W.ids(11, 2, length)
-    W.agree(W.model("mamba").logits(record(m), ids), m(torch.from_numpy(ids)))
+    W.agree(W.model("mamba").logits, (record(m), ids), m(torch.from_numpy(ids)))

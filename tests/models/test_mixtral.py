@@ -54,7 +54,7 @@ def test_logits(experts: int, chosen: int) -> None:
     blocks = [Block(12, Attention(12, 4, 2, 6, 1e6), Mixture(12, 20, experts, chosen)) for _ in range(2)]
     m = W.randomized(Decoder(11, 12, blocks))
     ids = W.ids(11, 2, 7)
-    W.agree(W.model("mixtral").logits[4, 2](chosen, record(m), ids), m(torch.from_numpy(ids)))
+    W.agree(W.model("mixtral").logits[4, 2], (chosen, record(m), ids), m(torch.from_numpy(ids)))
 
 
 def test_equal_logits_still_choose_k_experts() -> None:

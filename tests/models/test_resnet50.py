@@ -87,4 +87,4 @@ def record(m: ResNet) -> dict[str, Any]:
 def test_logits(depths: tuple[int, ...], size: tuple[int, int]) -> None:
     m = W.randomized(ResNet(4, depths, 5))
     images = W.values(2, 3, *size)
-    W.agree(W.model("resnet50").logits(record(m), images), m(torch.from_numpy(images).double()))
+    W.agree(W.model("resnet50").logits, (record(m), images), m(torch.from_numpy(images).double()))

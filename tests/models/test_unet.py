@@ -60,7 +60,7 @@ def record(m: UNet) -> dict[str, Any]:
 def test_logits(size: tuple[int, int]) -> None:
     m = W.randomized(UNet(1, 2, 3))
     images = W.values(1, 1, *size)
-    W.agree(W.model("unet").logits(record(m), images), m(torch.from_numpy(images).double()))
+    W.agree(W.model("unet").logits, (record(m), images), m(torch.from_numpy(images).double()))
 
 
 @pytest.mark.parametrize("size", [(189, 188), (172, 188)])

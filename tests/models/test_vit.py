@@ -50,7 +50,7 @@ def record(m: ViT) -> dict[str, Any]:
 def test_logits(size: tuple[int, int], patch: int) -> None:
     m = W.randomized(ViT(size, patch, layers=2, width=8, heads=2, hidden=20, classes=5))
     images = W.values(2, 3, *size)
-    W.agree(W.model("vit").logits[2](record(m), images), m(torch.from_numpy(images).double()))
+    W.agree(W.model("vit").logits[2], (record(m), images), m(torch.from_numpy(images).double()))
 
 
 def test_an_image_that_the_patch_does_not_divide() -> None:

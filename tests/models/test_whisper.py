@@ -61,4 +61,4 @@ def test_encode(length: int) -> None:
     for layer in m.layers:
         layer.self_attn.in_proj_bias.data[12:24] = 0.0
     spectra = W.values(2, 6, length)
-    W.agree(W.model("whisper").encode[3](record(m), spectra), m(torch.from_numpy(spectra).double()))
+    W.agree(W.model("whisper").encode[3], (record(m), spectra), m(torch.from_numpy(spectra).double()))

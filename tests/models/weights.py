@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ MODELS = Path(__file__).parents[2] / "examples" / "models"
 
 # Of the largest element. PyTorch computes in float64, from the same float32 weights: this is what Axon's f32 loses.
 TOLERANCE = 5e-6
+
+# Compiling all of them takes a minute.
+TARGETS = ("interpret", "cpu") if os.environ.get("AXON_SOAK") else ("interpret",)
 
 
 def model(name: str) -> axon.Module:
@@ -80,9 +84,11 @@ def stack(records: Iterable[Any]) -> Any:
     return np.stack(items)
 
 
-def agree(got: Any, wanted: Tensor) -> None:
+def agree(function: axon.Function, arguments: tuple[Any, ...], wanted: Tensor) -> None:
     expected = wanted.detach().numpy()
-    assert got.shape == expected.shape
     assert np.isfinite(expected).all()
-    error = np.abs(got.astype(np.float64) - expected).max() / np.abs(expected).max()
-    assert error <= TOLERANCE, f"{error:.2e} of the largest element"
+    for target in TARGETS:
+        got = function(*arguments, target=target)
+        assert got.shape == expected.shape
+        error = np.abs(got.astype(np.float64) - expected).max() / np.abs(expected).max()
+        assert error <= TOLERANCE, f"{target}: {error:.2e} of the largest element"
