@@ -23,7 +23,7 @@ from threading import Lock
 from typing import Any
 
 from axon.backend import cache
-from axon.backend.cpu.nests import BufferParameter, Function, SizeParameter, TensorParameter
+from axon.backend.cpu.nests import BufferParameter, Function, LanesParameter, SizeParameter, TensorParameter
 from axon.element import Element
 
 _FORMAT = 1
@@ -60,7 +60,7 @@ def source_of(function: Function, element_of: Callable[[TensorParameter], Elemen
                 types.append(element_of(parameter))
             case BufferParameter(element=element):
                 types.append(element)
-            case SizeParameter():
+            case SizeParameter() | LanesParameter():
                 types.append(None)
     return Source(function.name, function.text, (*types, None, None), helpers)
 

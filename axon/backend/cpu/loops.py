@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import assert_never
 
-from axon.backend.cpu.nests import BufferParameter, Function, Parameter, SizeParameter, TensorParameter
+from axon.backend.cpu.nests import BufferParameter, Function, LanesParameter, Parameter, SizeParameter, TensorParameter, at_least_0
 from axon.backend.cpu.nests import write as write_nest
 from axon.backend.cpu.scalars import Code, Held, Writer
 from axon.backend.plan import Contraction, Kernel, Nest, Repeat, Whole, kernels_in, values_of
@@ -79,6 +80,7 @@ class _Writer:
         self.sizes: dict[Dim, str] = {}
         self.made: dict[Symbol, Value] = {}
         self.counters: dict[Symbol, str] = {}
+        self.numbers = count()
 
     def write(self, kernel: Repeat, comments: Sequence[str]) -> Loop:
         cost = self.loop(kernel)
@@ -88,7 +90,8 @@ class _Writer:
         head = f"def {self.name}({', '.join([*(p.name for p in parameters), 'first', 'last'])}):"
         own = [*(f"# {line}" for line in comments), head, "    bad = False", *self.code.lines, ""]
         text = "\n\n".join([*(f.text for f in self.functions), "\n".join(own)])
-        function = Function(self.name, text, parameters, Dim.of(1), cost, "one native function")
+        one = Dim.of(1)
+        function = Function(self.name, text, parameters, one, None, 0, cost, one, "one native function")
         return Loop(function, tuple(self.made.values()), tuple((f.name, self.types(f)) for f in self.functions))
 
     def types(self, function: Function) -> tuple[Element | None, ...]:
@@ -99,7 +102,7 @@ class _Writer:
                     found.append(self.values[tensor].element)
                 case BufferParameter(element=element):
                     found.append(element)
-                case SizeParameter():
+                case SizeParameter() | LanesParameter():
                     found.append(None)
                 case _:
                     assert_never(parameter)
@@ -109,8 +112,7 @@ class _Writer:
 
     def unique(self, stem: str) -> str:
         clean = "".join(c if c.isalnum() and c.isascii() else "_" for c in stem)
-        number = len(self.parameters) + len(self.counters)
-        return f"{clean or '_'}_{number}"
+        return f"{clean or '_'}_{next(self.numbers)}"
 
     def pointer(self, symbol: Symbol) -> str:
         if symbol not in self.pointers:
@@ -177,10 +179,14 @@ class _Writer:
                     arguments.append(self.buffer(name, element, size))
                 case SizeParameter(size=size):
                     arguments.append(self.expression(size))
+                case LanesParameter():
+                    arguments.append(str(function.most))
                 case _:
                     assert_never(parameter)
-        items = self.expression(function.items)
-        with self.code.block(f"if {function.name}({', '.join([*arguments, '0', items])}):"):
+        items = function.rows
+        if function.lane is not None:
+            items = items * at_least_0((function.lane + (function.most - 1)) // function.most)
+        with self.code.block(f"if {function.name}({', '.join([*arguments, '0', self.expression(items)])}):"):
             self.code.line("return 1")
         return function.cost
 
@@ -226,9 +232,9 @@ class _Writer:
             if source != self.pointer(state.symbol):
                 self.copy(state, self.pointer(state.symbol), source)
             if op.stacked:
-                count = self.size(_elements(state))
+                length = self.size(_elements(state))
                 stack = self.pointer(op.outs[position].symbol)
-                self.code.line(f"copy({stack}, {counter} * {count}, {source}, 0, {count})")
+                self.code.line(f"copy({stack}, {counter} * {length}, {source}, 0, {length})")
 
     def copy(self, value: Value, target: str, source: str) -> None:
         self.code.line(f"copy({target}, 0, {source}, 0, {self.size(_elements(value))})")

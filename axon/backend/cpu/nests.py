@@ -15,7 +15,7 @@ Note [Rows and lanes]
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -30,8 +30,10 @@ from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim, Quotient, maximum
 
-LANES = 1024  # of a block in a nest by lanes that keeps something for each
-BLOCK = 8192  # where it keeps nothing
+LANES = 4096  # at most, of a block in a nest by lanes that keeps something for each: what it keeps stays in the cache
+FEW = 64  # lanes, the least that are worth a thread
+BLOCK = 8192  # lanes where nothing is kept
+COMPUTES = 8  # additions for each point, from which computing and not memory decides
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +61,44 @@ class SizeParameter:
     size: Dim
 
 
-Parameter: TypeAlias = "TensorParameter | BufferParameter | SizeParameter"
+@dataclass(frozen=True, slots=True)
+class LanesParameter:
+    """How many lanes a block has, as i64; the host chooses."""
+
+    name: str
+
+
+Parameter: TypeAlias = "TensorParameter | BufferParameter | SizeParameter | LanesParameter"
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`items` is how many pieces of work there are, `cost` about how many additions all of them take."""
+    """`rows` is how many rows there are, `lane` what a block of lanes is cut from, of at most `most` lanes; `cost` is about how
+    many additions all of it takes, and `points` at how many points."""
 
     name: str
     text: str
     parameters: tuple[Parameter, ...]
-    items: Dim
+    rows: Dim
+    lane: Dim | None
+    most: int
     cost: Dim
+    points: Dim
     how: str  # in words, for the printed plan
+
+    def pieces(self, dims: Mapping[Symbol, int], threads: int, cost: int) -> tuple[int, int]:
+        """How many items of work there are, and how many lanes make a block: fewer where all threads have something to compute."""
+        rows = self.rows.evaluate(dims)
+        if self.lane is None or rows <= 0:
+            return rows, 0
+        extent, lanes = self.lane.evaluate(dims), self.most
+        if extent <= 0:
+            return 0, 0
+        blocks = -(-extent // lanes)
+        if rows * blocks < threads and cost >= COMPUTES * self.points.evaluate(dims):
+            lanes = min(lanes, max(FEW, -(-extent // (2 * threads))))
+            blocks = -(-extent // lanes)
+        return rows * blocks, lanes
 
 
 def write(nest: Nest, values: dict[Symbol, Value], name: str, comments: Sequence[str] = ()) -> Function:
@@ -234,6 +261,8 @@ class _Nest:
         self.lanes = _by_lanes(nest)
         self.rows = nest.rows[:-1] if self.lanes else nest.rows
         self.lane: _Vector | None = None
+        self.lane_count = 0
+        self.step = ""
         self.kept: dict[Symbol, Held | None] = {}  # variables of the loop over lanes, and where they are after it; None: in memory
 
     # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -291,25 +320,29 @@ class _Nest:
         code = self.code
         code.line("bad = False")
         blocks = ""
-        items = Dim.of(1)
+        rows = Dim.of(1)
         for axis in self.rows:
-            items = items * _at_least_0(axis.extent)
+            rows = rows * at_least_0(axis.extent)
         if self.lanes:
-            last = self.nest.rows[-1]
-            keeps = self._keeps_lanes()
-            self.lane_count = LANES if keeps else BLOCK
-            blocks = self.size((last.extent + (self.lane_count - 1)) // self.lane_count)
-            items = items * _at_least_0((last.extent + (self.lane_count - 1)) // self.lane_count)
+            self.lane_count = LANES if self._keeps_lanes() else BLOCK
+            self.step = self.unique("lanes")
+            self.parameters[self.step] = LanesParameter(self.step)
+            extent = self.size(self.nest.rows[-1].extent)
+            if self.rows:
+                blocks = self.unique("blocks")
+                code.line(f"{blocks} = unsigned_divide({extent} + {self.step} - 1, {self.step})")
         with code.block("for item in range(first, last):"):
             self._rows(blocks)
             self._steps()
         code.line("return 0")
-        order = (TensorParameter, BufferParameter, SizeParameter)
+        order = (TensorParameter, BufferParameter, SizeParameter, LanesParameter)
         parameters = tuple(sorted(self.parameters.values(), key=lambda p: order.index(type(p))))
         head = f"def {self.name}({', '.join([*(p.name for p in parameters), 'first', 'last'])}):"
         text = "\n".join([*(f"# {line}" for line in comments), head, *code.lines, ""])
         how = f"by lanes of {self.nest.rows[-1].symbol.name}" if self.lanes else "by rows"
-        return Function(self.name, text, parameters, items, self._cost(), how)
+        lane = self.nest.rows[-1].extent if self.lanes else None
+        cost, points = self._cost()
+        return Function(self.name, text, parameters, rows, lane, self.lane_count, cost, points, how)
 
     def _rows(self, blocks: str) -> None:
         """The row's indices from the item's number."""
@@ -324,11 +357,11 @@ class _Nest:
                 rest = outer
             else:
                 block = "item"
-            start = code.let(f"{block} * {self.lane_count}", "start_")
-            stop = code.let(f"min_int({start} + {self.lane_count}, {extent})", "stop_")
+            start = code.let(f"{block} * {self.step}", "start_")
+            stop = code.let(f"min_int({start} + {self.step}, {extent})", "stop_")
             name = self.unique(axis.symbol.name)
             self.names[axis.symbol] = name
-            self.lane = _Vector(axis, start, stop, f"{name} - {start}", str(self.lane_count))
+            self.lane = _Vector(axis, start, stop, f"{name} - {start}", self.step)
         for position, axis in reversed(list(enumerate(self.rows))):
             name = self.unique(axis.symbol.name)
             self.names[axis.symbol] = name
@@ -604,8 +637,9 @@ class _Nest:
 
     # ── cost ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _cost(self) -> Dim:
-        total = Dim.of(0)
+    def _cost(self) -> tuple[Dim, Dim]:
+        """About how many additions all rows take, and at how many points."""
+        total, everywhere = Dim.of(0), Dim.of(0)
         for step in self.nest.steps:
             axes = all_axes(step)
             points = Dim.of(1)
@@ -614,11 +648,12 @@ class _Nest:
                 bounds[axis.symbol] = axis.extent.substitute(bounds)
                 points = points * bounds[axis.symbol]
             symbols = frozenset(axis.symbol for axis in axes)
+            everywhere = everywhere + points
             total = total + points * (1 + sum(weight(s, symbols) for s in scalars(step)))
-        return total
+        return total, everywhere
 
 
-def _at_least_0(extent: Dim) -> Dim:
+def at_least_0(extent: Dim) -> Dim:
     """An extent as a count: sizes are at least 0, but n - 5 may be less."""
     positive = all(c > 0 for c in extent.mapping.values()) and all(isinstance(a, Symbol | Quotient) for a in extent.atoms)
     return extent if positive else maximum(extent, 0)

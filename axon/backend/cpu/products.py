@@ -14,7 +14,7 @@ Note [Convolutions]
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from itertools import product as box
@@ -31,25 +31,26 @@ from axon.shapes.dimension import Atom, Dim, parts
 
 Array = Any
 Dims = Mapping[Symbol, int]
+Make = Callable[[tuple[int, ...], Any], Array]  # an array of a shape and a dtype
 
 
-def contract(kernel: Contraction, tensors: Mapping[Symbol, Array], dims: Dims) -> Array:
-    """The contraction's result, of the element type of its value; it is a fresh array, perhaps not contiguous."""
+def contract(kernel: Contraction, tensors: Mapping[Symbol, Array], dims: Dims, make: Make) -> Array:
+    """The contraction's result, of the element type of its value. `make` gives memory for it, and for what it is computed from."""
     sizes = {axis.symbol: max(0, axis.extent.evaluate(dims)) for axis in (*kernel.op.axes, *kernel.depth)}
     shape = tuple(sizes[axis.symbol] for axis in kernel.op.axes)
     element = kernel.left.element
-    held = element.accumulator.dtype
     if 0 in sizes.values():
-        return np.zeros(shape, element.dtype)
+        result = make(shape, element.dtype)
+        result[...] = 0
+        return result
     left, right = (_view(o, tensors[o.read.tensor], dims, sizes) for o in (kernel.left, kernel.right))
     groups = [_symbols(axes) for axes in (kernel.batch, kernel.rows, kernel.columns, kernel.depth)]
     taps = [s for s in groups[3] if s in left.shared | right.shared]
     if taps and not _merges(left, right, groups[3]):
-        result = _tapped(left, right, groups, taps, sizes, held)
+        result, order = _tapped(left, right, groups, taps, sizes, make)
     else:
-        result = _product(left, right, groups, sizes)
-    order = [*groups[0], *groups[1], *groups[2]]
-    result = result.reshape([sizes[s] for s in order]).transpose([order.index(axis.symbol) for axis in kernel.op.axes])
+        result, order = _product(left, right, groups, sizes, make)
+    result = result.transpose([order.index(axis.symbol) for axis in kernel.op.axes])
     return result if result.dtype == element.dtype else result.astype(element.dtype)
 
 
@@ -88,10 +89,6 @@ def _moved(array: Array, start: int) -> Array:
     """What lies so many bytes after the array's first element, as an array of that one element."""
     if start == 0:
         return array
-    return np.ndarray((1,), array.dtype, array, 0) if start == 0 else _offset(array, start)
-
-
-def _offset(array: Array, start: int) -> Array:
     item = array.itemsize
     return as_strided(array, (start // item + 1,), (item,), writeable=False)[-1:]
 
@@ -168,15 +165,17 @@ def _window(tensor: Array, ranges: list[tuple[int, int]], padding: Const) -> Arr
 Groups = list[tuple[Symbol, ...]]  # batch, rows, columns, depth
 
 
-def _product(left: _View, right: _View, groups: Groups, sizes: Mapping[Symbol, int]) -> Array:
-    """Of the shape batch, rows, columns, each group one dimension, the batch's each one of its own."""
+def _product(left: _View, right: _View, groups: Groups, sizes: Mapping[Symbol, int], make: Make) -> tuple[Array, list[Symbol]]:
+    """The product, and the axes of its dimensions."""
     batch, rows, columns, depth = groups
     depth = _ordered(left, right, depth)
-    lead = [sizes[s] for s in batch]
+    lead = tuple(sizes[s] for s in batch)
     height, width, deep = (prod(sizes[s] for s in group) for group in (rows, columns, depth))
     x = left.over((*batch, *rows, *depth)).reshape((*lead, height, deep))
     y = right.over((*batch, *depth, *columns)).reshape((*lead, deep, width))
-    return np.matmul(_blas(x), _blas(y))
+    result = np.matmul(_blas(x), _blas(y), out=make((*lead, height, width), x.dtype))
+    order = [*batch, *rows, *columns]
+    return result.reshape([sizes[s] for s in order]), order
 
 
 def _ordered(left: _View, right: _View, depth: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
@@ -207,16 +206,81 @@ def _blas(x: Array) -> Array:
     return np.ascontiguousarray(x)
 
 
-def _tapped(left: _View, right: _View, groups: Groups, taps: list[Symbol], sizes: Mapping[Symbol, int], held: Any) -> Array:
-    """A contraction over windows, tap by tap. See Note [Convolutions]."""
+def _tapped(
+    left: _View, right: _View, groups: Groups, taps: list[Symbol], sizes: Mapping[Symbol, int], make: Make
+) -> tuple[Array, list[Symbol]]:
+    """A contraction over windows, tap by tap, and the axes of its dimensions. See Note [Convolutions]."""
     batch, rows, columns, depth = groups
     rest = tuple(s for s in depth if s not in taps)
-    total: Array = None
-    for place in box(*[range(sizes[s]) for s in taps]):
+    height, width = _Wide.of(rows, left), _Wide.of(columns, right)
+    lead = [*batch, *height.lead, *width.lead]
+    shape = (*(sizes[s] for s in lead), height.padded, width.padded)
+    total, part = make(shape, left.array.dtype), make(shape, left.array.dtype)
+    cut = (..., slice(0, height.count), slice(0, width.count))
+    deep = prod(sizes[s] for s in rest)
+    for number, place in enumerate(box(*[range(sizes[s]) for s in taps])):
         at = dict(zip(taps, place, strict=True))
-        part = _product(left.at(at), right.at(at), [batch, rows, columns, rest], sizes)
-        if total is None:
-            total = part
+        x, y = left.at(at), right.at(at)
+        order = _ordered(x, y, rest)
+        a = height.view(x, lead, order, before=True).reshape((*(sizes[s] if s in x.strides else 1 for s in lead), -1, deep))
+        b = width.view(y, lead, order, before=False).reshape((*(sizes[s] if s in y.strides else 1 for s in lead), deep, -1))
+        if number == 0:
+            np.matmul(_blas(a), _blas(b), out=total[cut])
         else:
-            total += part
-    return total
+            np.matmul(_blas(a), _blas(b), out=part[cut])
+            np.add(total[cut], part[cut], out=total[cut])
+    whole = total.reshape((*(sizes[s] for s in lead), *height.shape, *width.shape))
+    kept = tuple(slice(0, sizes[s]) for s in (*lead, *height.axes, *width.axes))
+    return whole[kept], [*lead, *height.axes, *width.axes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wide:
+    """The rows or the columns of a matrix as one dimension: `axes`, whose inner ones are kept at the width that they have in
+    memory.
+
+    `lead` are axes before them that cannot be merged; then products are taken for each of them. `shape` are the extents in memory,
+    `count` how many elements the merged dimension has, and `padded` that with the last row filled up.
+    """
+
+    lead: tuple[Symbol, ...]
+    axes: tuple[Symbol, ...]
+    shape: tuple[int, ...]
+    count: int
+    step: int
+
+    @property
+    def padded(self) -> int:
+        return prod(self.shape)
+
+    @staticmethod
+    def of(axes: tuple[Symbol, ...], view: _View) -> _Wide:
+        sizes, strides = view.sizes, view.strides
+        if not axes:
+            return _Wide((), (), (), 1, 0)
+        first = len(axes) - 1
+        step = strides[axes[first]]
+        shape = [sizes[axes[first]]]
+        while first > 0 and step > 0:
+            above, width = strides[axes[first - 1]], prod(shape)
+            inner = prod(shape[1:])
+            if above % (step * inner) or above < step * width:
+                break
+            shape[0] = above // (step * inner)
+            if prod(shape) > 2 * width:  # more of it would be thrown away than kept
+                shape[0] = sizes[axes[first]]
+                break
+            first -= 1
+            shape.insert(0, sizes[axes[first]])
+        last = 1 + sum((sizes[s] - 1) * prod(shape[i + 1 :]) for i, s in enumerate(axes[first:]))
+        return _Wide(axes[:first], axes[first:], tuple(shape), last, step)
+
+    def view(self, view: _View, lead: Sequence[Symbol], depth: Sequence[Symbol], *, before: bool) -> Array:
+        """The operand with the merged dimension before or after the depth's."""
+        start = [view.sizes[s] if s in view.strides else 1 for s in lead]
+        steps = [view.strides.get(s, 0) for s in lead]
+        deep, deep_steps = [view.sizes[s] for s in depth], [view.strides[s] for s in depth]
+        own, own_step = [self.count], [self.step]
+        shape = [*start, *own, *deep] if before else [*start, *deep, *own]
+        strides = [*steps, *own_step, *deep_steps] if before else [*steps, *deep_steps, *own_step]
+        return as_strided(view.array, shape, strides, writeable=False)

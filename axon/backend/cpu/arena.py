@@ -1,0 +1,60 @@
+"""Memory for what a program makes on its way, kept from call to call: fresh memory of the system costs as much as filling it.
+
+Results are never made here; the caller owns those.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+LARGE = 1 << 16  # bytes, below which allocating costs little
+KEPT = 1 << 28  # bytes that stay between calls, of all programs together
+
+Array = Any
+
+_lock = Lock()
+_free: dict[int, list[Array]] = {}
+_kept = 0
+
+
+class Arena:
+    """Where one call takes memory. `taken` is what was taken since it was last emptied."""
+
+    def __init__(self) -> None:
+        self.taken: list[Array] = []
+
+    def make(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An array to fill, which lives until its memory is given back."""
+        size = prod(shape) * dtype.itemsize
+        if size < LARGE:
+            return np.empty(shape, dtype)
+        memory = _take(size)
+        self.taken.append(memory)
+        return memory[:size].view(dtype).reshape(shape)
+
+    @staticmethod
+    def give_back(memory: list[Array]) -> None:
+        """Nothing that was made of this memory is used any more."""
+        global _kept
+        with _lock:
+            for block in memory:
+                if _kept + block.size <= KEPT:
+                    _free.setdefault(block.size, []).append(block)
+                    _kept += block.size
+
+
+def _take(size: int) -> Array:
+    """Memory of at least so many bytes, in steps of an eighth, so that sizes that differ a little share it."""
+    global _kept
+    step = max(LARGE, 1 << (size.bit_length() - 4))
+    rounded = (size + step - 1) // step * step
+    with _lock:
+        found = _free.get(rounded)
+        if found:
+            _kept -= rounded
+            return found.pop()
+    return np.empty(rounded, np.uint8)

@@ -1,0 +1,255 @@
+"""One call of an executable: kernels in order, memory for what they make, and loops around them.
+
+Note [Two kinds of loops]
+    A loop whose steps cost little is one native function (`loops`), which never comes back to Python between steps. A loop whose
+    steps are large is stepped by the host: each kernel of its body is then shared by all threads, and products are BLAS's. The cost
+    of a step at the call's sizes decides.
+
+Note [Memory]
+    What a kernel makes dies with its last reader, and its memory is used again: within the call, and by the next call. What the
+    caller gets is memory of its own. A state that a loop only hands on is copied, so that each tensor has one owner.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from threading import local
+from typing import Any, assert_never
+
+import numpy as np
+
+from axon.backend.cpu import build, threads
+from axon.backend.cpu.arena import Arena
+from axon.backend.cpu.executable import Compiled, Executable, NativeLoop
+from axon.backend.cpu.nests import BufferParameter, LanesParameter, SizeParameter, TensorParameter
+from axon.backend.cpu.products import contract
+from axon.backend.plan import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, reads_of, writes_of
+from axon.core import Check, Compress, Index, Loop, Read, Sort, Value
+from axon.names import Symbol
+from axon.shapes.dimension import Dim
+from axon.shapes.relation import Relation
+
+Array = Any
+SMALL_STEP = 100_000  # additions of a loop's step, below which the loop is one native function
+
+
+class Stopped(Exception):
+    """The program stops with an error, which the interpreter words."""
+
+
+class _Scratch(local):
+    """Memory of one thread for buffers of rows, reused by every kernel."""
+
+    def __init__(self) -> None:
+        self.memory = np.empty(0, np.uint8)
+
+    def address(self, size: int) -> int:
+        if self.memory.size < size + 64:
+            self.memory = np.empty(size + 64, np.uint8)
+        return (self.memory.ctypes.data + 63) // 64 * 64
+
+
+_scratch = _Scratch()
+_EMPTY = ctypes.create_string_buffer(64)  # what pointers of empty tensors point to
+
+
+class Run:
+    """The dimensions and tensors known so far. `owned` are results whose memory is not the arena's."""
+
+    def __init__(self, executable: Executable, dims: dict[Symbol, int], tensors: dict[Symbol, Array]) -> None:
+        self.executable, self.dims, self.tensors = executable, dims, tensors
+        self.arena = Arena()
+        self.owned: set[Symbol] = set()
+
+    def kernels(self, kernels: Kernels) -> list[Array]:
+        """Run a block; the memory of what it gives, which the caller gives back. See Note [Memory]."""
+        held: list[tuple[set[Symbol], list[Array]]] = []  # what lives of a kernel, and the memory that it took
+        for kernel, dying in zip(kernels.kernels, self.executable.deaths(kernels), strict=True):
+            self.arena.taken = []
+            self.kernel(kernel)
+            held.append((set(writes_of(kernel)), self.arena.taken))
+            for symbol in dying:
+                del self.tensors[symbol]
+            if dying:
+                for living, memory in held:
+                    living -= dying
+                    if not living and memory:
+                        self.arena.give_back(memory)
+                        memory.clear()
+        self.arena.taken = []
+        return [block for _, memory in held for block in memory]
+
+    def kernel(self, kernel: Kernel) -> None:
+        match kernel:
+            case Nest():
+                self.nest(kernel)
+            case Contraction():
+                self.contraction(kernel)
+            case Repeat():
+                self.repeat(kernel)
+            case Whole(op=op):
+                self.whole(op)
+            case _:
+                assert_never(kernel)
+
+    def whole(self, op: Sort | Compress | Check) -> None:
+        match op:
+            case Sort(values=values, indices=indices, input=input):
+                source = self.tensors[input]
+                wide = source.astype(np.float32) if values.element.accumulator is not values.element else source
+                order = np.argsort(wide, axis=-1, kind="stable")
+                self.tensors[values.symbol] = np.take_along_axis(source, order, axis=-1)
+                self.tensors[indices.symbol] = order.astype(np.int32)
+            case Compress(out=out, size=size, mask=mask):
+                self.tensors[out.symbol] = np.flatnonzero(self.tensors[mask]).astype(np.int32)
+                self.dims[size] = len(self.tensors[out.symbol])
+            case Check():
+                if not Relation(op.left, op.relation, op.right).holds(self.dims):
+                    raise Stopped
+            case _:
+                assert_never(op)
+
+    def contraction(self, kernel: Contraction) -> None:
+        (out,) = kernel.op.outs
+        self.tensors[out.symbol] = contract(kernel, self.tensors, self.dims, self.maker(out))
+
+    # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def size(self, dim: Dim) -> int:
+        return dim.evaluate(self.dims)
+
+    def maker(self, value: Value) -> Any:
+        """What makes an array for a value: the arena, unless the caller gets it."""
+        if value.symbol in self.executable.results:
+            self.owned.add(value.symbol)
+            return np.empty
+        return self.arena.make
+
+    def allocate(self, value: Value) -> Array:
+        shape = tuple(max(0, self.size(extent)) for extent in value.shape)
+        return self.maker(value)(shape, value.element.dtype)
+
+    def contiguous(self, symbol: Symbol) -> Array:
+        array = self.tensors[symbol]
+        if not array.flags.c_contiguous or not array.flags.aligned:
+            array = self.tensors[symbol] = np.array(array, order="C")
+        return array
+
+    # ── functions ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def nest(self, nest: Nest) -> None:
+        compiled = self.executable.function(nest)
+        for step in nest.steps:
+            for out in step.outs:
+                if out.symbol in nest.stored:
+                    self.tensors[out.symbol] = self.allocate(out)
+        self.launch(compiled)
+
+    def launch(self, compiled: Compiled) -> None:
+        """Run a function on all of its items."""
+        function = compiled.function
+        cost = self.size(function.cost)
+        items, lanes = function.pieces(self.dims, threads.available(), cost)
+        if items <= 0:
+            return
+        if compiled.native is None:
+            compiled.native = build.build(compiled.source)
+        arguments: list[int] = []
+        buffers: list[tuple[int, int]] = []  # position among the arguments, bytes before it in the scratch
+        total = 0
+        for parameter in function.parameters:
+            match parameter:
+                case TensorParameter(tensor=tensor):
+                    array = self.contiguous(tensor)
+                    arguments.append(array.ctypes.data if array.size else ctypes.addressof(_EMPTY))
+                case BufferParameter(element=element, size=size):
+                    buffers.append((len(arguments), total))
+                    arguments.append(0)
+                    total += (max(0, self.size(size)) * max(1, element.bits // 8) + 63) // 64 * 64
+                case SizeParameter(size=dim):
+                    arguments.append(self.size(dim))
+                case LanesParameter():
+                    arguments.append(lanes)
+                case _:
+                    assert_never(parameter)
+        call = compiled.native.call
+
+        def work(thread: int, first: int, last: int) -> int:
+            mine = arguments
+            if buffers:
+                mine = list(arguments)
+                start = _scratch.address(total)
+                for position, offset in buffers:
+                    mine[position] = start + offset
+            return call(*mine, first, last)
+
+        if threads.share(work, items, cost):
+            raise Stopped
+
+    # ── loops ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def repeat(self, kernel: Repeat) -> None:
+        """A loop. See Note [Two kinds of loops]."""
+        loop = self.executable.loop(kernel)
+        if not isinstance(loop, str):
+            self.dims.update((inner.op.counter, 0) for inner in kernels_in(kernel.body) if isinstance(inner, Repeat))
+            self.dims[kernel.op.counter] = 0
+            if self.size(loop.compiled.function.cost) < SMALL_STEP:
+                self.native_loop(kernel, loop)
+                return
+        self.stepped(kernel)
+
+    def native_loop(self, kernel: Repeat, loop: NativeLoop) -> None:
+        for value in loop.made:
+            self.tensors[value.symbol] = self.allocate(value)
+        self.launch(loop.compiled)
+        outs = {out.symbol for out in kernel.op.outs}
+        for value in loop.made:
+            if value.symbol not in outs:
+                del self.tensors[value.symbol]
+
+    def stepped(self, kernel: Repeat) -> None:
+        """A loop, step by step."""
+        op, mine = kernel.op, self.arena.taken
+        trip = max(0, self.number(op))
+        fresh = {symbol for inner in kernel.body.kernels for symbol in writes_of(inner)}
+        states = [np.array(self.tensors[symbol], order="C") for symbol in op.initial] if trip == 0 else []
+        states = states or [self.tensors[symbol] for symbol in op.initial]
+        stacks = [self.stack(trip, state, out) for state, out in zip(states, op.outs, strict=True)] if op.stacked else []
+        mine = [*mine, *self.arena.taken]
+        before: list[Array] = []
+        for i in range(trip):
+            self.dims[op.counter] = i
+            self.tensors[op.counter] = np.array(i, np.int32)
+            self.tensors.update(zip((state.symbol for state in op.states), states, strict=True))
+            after = self.kernels(kernel.body)
+            states = [np.array(self.tensors[s], order="C") if s not in fresh else self.tensors[s] for s in kernel.body.results]
+            self.arena.give_back(before)
+            before = after
+            for stack, state in zip(stacks, states, strict=False):
+                stack[i] = state
+        self.tensors.update(zip((out.symbol for out in op.outs), stacks if op.stacked else states, strict=True))
+        self.arena.taken = [*mine, *before]
+
+    def stack(self, trip: int, state: Array, out: Value) -> Array:
+        return self.maker(out)((trip, *state.shape), state.dtype)
+
+    def number(self, op: Loop) -> int:
+        """A loop's trip count: `fuse` leaves a dimension or a scalar tensor."""
+        if isinstance(op.trip, Index):
+            return self.size(op.trip.dim)
+        assert isinstance(op.trip, Read)
+        return int(self.tensors[op.trip.tensor])
+
+
+def deaths(kernels: Kernels) -> tuple[frozenset[Symbol], ...]:
+    """For each kernel of a block, what of the block nobody reads after it."""
+    last: dict[Symbol, int] = {}
+    for position, kernel in enumerate(kernels.kernels):
+        last.update((symbol, position) for symbol in writes_of(kernel))
+        last.update((symbol, position) for symbol in reads_of(kernel) if symbol in last)
+    dying: list[set[Symbol]] = [set() for _ in kernels.kernels]
+    for symbol, position in last.items():
+        if symbol not in kernels.results:
+            dying[position].add(symbol)
+    return tuple(map(frozenset, dying))
