@@ -290,4 +290,4 @@ def _recheck(changed: SourceFile, loader: Loader, known: dict[SourceFile, Checke
     except AxonError:
         return None
     facts = tuple(f.span for scheme in checked.schemes.values() for f in scheme.facts if f.span is not None)
-    return Attempt(sum(d.severity == "error" for d in checked.diagnostics), facts)
+    return Attempt(sum(d.severity == "error" for d in checked.diagnostics), facts, checked.diagnostics)

@@ -14,16 +14,18 @@ from axon.source import SourceFile, Span
 
 SECONDS = 1.5  # of work on the suggestions of one file
 MAX_KEPT = 2  # suggestions with edits of one diagnostic
+_ROWS = "name the indices"  # a statistic of rows is rarely applied to them only once
 _BOUNDS = ("AX0302", "AX0303")  # where a call may well be asked whether a range is empty
 TRIED = ("AX02", "AX03")  # the codes of types and sizes; a misspelt name is corrected in any case
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What the checker says of a changed file: how many errors there are, and where facts of contracts come from."""
+    """What the checker says of a changed file: how many errors there are, where facts of contracts come from, and the errors."""
 
     errors: int
     facts: tuple[Span, ...]
+    found: tuple[Diagnostic, ...] | None = None
 
 
 def tried(
@@ -43,18 +45,44 @@ def tried(
                 continue
             if any(set(s.edits) < set(suggestion.edits) for s in kept):
                 continue  # a part of it is enough
-            left = _errors_after(source, suggestion.edits, recheck, diagnostic.code not in _BOUNDS)
-            if left is not None and left < errors:
-                kept.append(replace(suggestion, checked=left == 0))
+            tried_ = _attempt(source, suggestion.edits, recheck, diagnostic.code not in _BOUNDS)
+            if tried_ is None:
+                continue
+            attempt, changed = tried_
+            fresh = _fresh(attempt, diagnostics)
+            again = len(fresh) == 1 and _again(fresh[0], suggestion, changed, recheck, errors)
+            if (attempt.errors < errors and not fresh) or again:
+                kept.append(replace(suggestion, checked=attempt.errors == 0))
         general = () if kept else tuple(s for s in diagnostic.suggestions if not s.edits)
         out.append(replace(diagnostic, suggestions=(*kept, *general)))
     return tuple(out)
 
 
-def _errors_after(
+def _fresh(attempt: Attempt, before: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """The errors that an attempt brought: they are worded as none was before."""
+    known = {_words(d) for d in before}
+    return [d for d in attempt.found or () if d.severity == "error" and _words(d) not in known]
+
+
+def _words(d: Diagnostic) -> tuple[str, ...]:
+    return (d.code, d.message, *d.notes, *(label.text for label in d.labels))
+
+
+def _again(
+    new: Diagnostic, suggestion: Suggestion, changed: SourceFile, recheck: Callable[[SourceFile], Attempt | None], errors: int
+) -> bool:
+    """Whether what came up is the same mistake once more, for which the same kind of change helps."""
+    for again in new.suggestions if suggestion.text.startswith(_ROWS) else ():
+        if again.text.startswith(_ROWS):
+            found = _attempt(changed, again.edits, recheck, True)
+            return found is not None and found[0].errors < errors
+    return False
+
+
+def _attempt(
     source: SourceFile, edits: tuple[Edit, ...], recheck: Callable[[SourceFile], Attempt | None], settled: bool
-) -> int | None:
-    """How many errors a file has after edits; None if they do not apply or, where that is asked (`settled`), leave it to a call."""
+) -> tuple[Attempt, SourceFile] | None:
+    """A file after edits; None if they do not apply or, where that is asked (`settled`), leave the question to a call."""
     text = source.text
     for edit in sorted(edits, key=lambda e: -e.span.start):
         if edit.span.file is not source:
@@ -64,7 +92,7 @@ def _errors_after(
     attempt = recheck(changed)
     if attempt is None or (settled and any(_edited(span, changed, edits) for span in attempt.facts)):
         return None
-    return attempt.errors
+    return attempt, changed
 
 
 def _edited(span: Span, changed: SourceFile, edits: tuple[Edit, ...]) -> bool:

@@ -14,7 +14,7 @@ from axon.diagnostics import Diagnostic, Label, Suggestion
 from axon.grammar.build import REDUCTIONS
 from axon.grammar.lexer import END, Token
 from axon.grammar.machine import Machine
-from axon.grammar.mistakes import DECLARING, IN_EXPRESSIONS, LOGICAL
+from axon.grammar.mistakes import DECLARING, IN_EXPRESSIONS, LIBRARIES, LOGICAL, PYTHON_LIBRARY
 from axon.source import SourceFile, Span
 
 DECLARATIONS = frozenset({"val", "fun", "type", "sig", "import"})
@@ -290,7 +290,8 @@ def _particular(t: Trouble) -> Advice | None:
     if found.kind in (".", ",") and last == ["import", "NAME"]:
         return t.advise("AX0101", "an `import` names one module, by one word")
     if found.kind == "as" and last == ["import", "NAME"]:
-        return t.advise("AX0101", "an imported module keeps its name", help=f"write `import {clip(values[-1].text)}`")
+        help_ = PYTHON_LIBRARY if values[-1].text in LIBRARIES else f"write `import {clip(values[-1].text)}`"
+        return t.advise("AX0101", "an imported module keeps its name", help=help_)
     if found.kind == "where" and _waits_for(t.machine) == "an expression":
         message = "`where` is no function: a choice for each element is an `if` inside a `for`"
         return t.advise("AX0113", message, help="write `for i => if x[i] > 0.0 then x[i] else 0.0`")

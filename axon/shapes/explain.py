@@ -222,6 +222,8 @@ def _numbers(relation: Relation, words: Words, shown: str) -> tuple[str, ...]:
             only = f"{shown} holds for no {words.name(variables[0])} up to 64"
         if only:
             notes.append(only)
+    if len(variables) > 1 and (when := _only_when(slack, words)):
+        notes.append(f"{shown} holds only for {when}")
     wish = dict(zip(variables, _TYPICAL, strict=False))
     values = wish if len(wish) == len(variables) and _defined(relation, wish) and not relation.holds(wish) else None
     values = values or counterexample(Facts(), relation, wish)
@@ -232,10 +234,32 @@ def _numbers(relation: Relation, words: Words, shown: str) -> tuple[str, ...]:
     return ("; ".join(notes),) if notes else ()
 
 
+def _only_when(slack: Dim, words: Words) -> str:
+    """`t = 1 or b = 0` for b * t - b: factors that can be 0."""
+    shared = set.intersection(*({a for a in m if isinstance(a, Symbol)} for m in slack.mapping)) if slack.mapping else set()
+    rest = slack
+    for v in shared:
+        split = rest.linear_in(v)
+        if split is None or split[1].mapping:
+            return ""
+        rest = split[0]
+    if not shared or len(rest.variables) != 1:
+        return ""
+    (variable,) = rest.variables
+    split = rest.linear_in(variable)
+    if split is None or split[0].constant is None or split[1].constant is None or split[1].constant % split[0].constant:
+        return ""
+    value = -split[1].constant // split[0].constant
+    ways = [f"{words.name(variable)} = {value}"] if value >= 0 else []
+    return " or ".join([*ways, *(f"{words.name(v)} = 0" for v in sorted(shared, key=lambda v: v.id))])
+
+
 def _multiples(size: int, factor: int) -> str:
     below = size // factor * factor
     near = f"{below} and {below + factor}" if below else str(factor)
-    return f"{size} is not a multiple of {factor}; the nearest {'are' if below else 'is'} {near}"
+    divisors = legal_sizes(factor, lambda n: n > 1 and size % n == 0)
+    ways = f", and {size} divides by {' and '.join(map(str, divisors))}" if divisors and factor < size else ""
+    return f"{size} is not a multiple of {factor}; the nearest {'are' if below else 'is'} {near}{ways}"
 
 
 def _holds(relation: Relation, values: dict[Symbol, int]) -> bool:
@@ -403,6 +427,9 @@ def _outside(r: Refuted, reach: Dim, size: Dim, words: Words) -> Diagnostic:
         helps.append(Suggestion(f"guard it with `if`, or read a default outside: `{use.base}[… | 0.0]`"))
     else:
         text = f"reaches index {end} of {what}, whose size is {extent}"
+        if ranges:
+            index = ranges[-1][0].name
+            helps.append(Suggestion(f"state a smaller bound for `{index}`, or read a default outside: `{use.base}[… | 0.0]`"))
         if _bounded(reach):
             text = f"can pass the end of {what}, whose size is {extent}"
     at = "first" if low else "last"

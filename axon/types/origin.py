@@ -8,6 +8,7 @@ functions that pass a dimension on. Errors label these places, and `axon explain
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
@@ -20,6 +21,7 @@ from axon.types.type import Function, RecordType, Row, Shape, ShapeItem, Tensor,
 from axon.types.unify import State
 
 _MAX_STEPS = 60  # followed from one expression
+_MAX_NESTED = 64  # annotated patterns that one may stand in, or that begin between it and a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,8 @@ class Trail:
         self._state = state
         self._binders = binders
         self._written = [(state.dimension(dim), span) for dim, span in written]
-        self._annotated = annotated
+        self._annotated = sorted(annotated, key=lambda s: (s.start, -s.end))
+        self._starts = [s.start for s in self._annotated]
         self._signed = signed
         self._defined: dict[Symbol, _Definition | _Parameter] = {}
         self._indexed: dict[Span, tuple[T.Access, int]] = {}  # indices, and the dimension that each is of
@@ -485,9 +488,13 @@ class Trail:
                     self._bind_parameter(item)
 
     def _annotation_of(self, name: Span) -> Span | None:
-        """The annotated pattern around a name."""
-        around = [a for a in self._annotated if a.file is name.file and a.start <= name.start and name.end <= a.end]
-        return min(around, key=lambda a: a.end - a.start, default=None)
+        """The innermost annotated pattern around a name."""
+        last = bisect_right(self._starts, name.start) - 1
+        for n in range(last, max(last - _MAX_NESTED, -1), -1):
+            found = self._annotated[n]
+            if found.file is name.file and name.end <= found.end:
+                return found
+        return None
 
     def _bind(self, pattern: T.Pattern, value: T.Expr, way: tuple[int | str, ...] = ()) -> None:
         match pattern:

@@ -63,4 +63,4 @@ def test_every_code_has_a_program() -> None:
 
 
 def test_there_are_enough() -> None:
-    assert len(PROGRAMS) >= 150
+    assert len(PROGRAMS) >= 250
