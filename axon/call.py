@@ -20,6 +20,7 @@ from axon.source import Span
 if TYPE_CHECKING:
     from axon import core
     from axon.backend.arrays import Quick
+    from axon.backend.cpu.host import Host
     from axon.backend.runtime import Executable
     from axon.backend.variants import Variants
     from axon.checker import CheckedModule
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from axon.types.type import Scheme, Type
     from axon.values import Wanted
 
-TARGETS = ("cpu", "cuda", "simulate")
+TARGETS = ("cpu", "cuda", "simulate", "interpret")
 MAX_SIZE = 2**31 - 1
 
 
@@ -59,6 +60,7 @@ class Session:
         self._programs: dict[tuple[Any, ...], core.Program] = {}
         self._executables: dict[int, Executable] = {}
         self._quick: dict[tuple[Any, ...], Quick] = {}
+        self._hosts: dict[int, Host] = {}
         self._callees: dict[str, Callee] = {}
 
     def callee(self, name: str) -> Callee:
@@ -87,18 +89,35 @@ class Session:
 
         check_target(callee, target)
         explicit = check_sizes(callee, sizes)
+        if out is not None and any(p.name == "out" for p in callee.parameters):
+            kwargs, out = {**(kwargs or {}), "out": out}, None  # the function's own parameter of that name
         given = arguments(callee, args, kwargs or {})
         if target == "cuda" or (target is None and any(map(libraries.on_gpu, given))):
             return self._launch(callee, explicit, given, out, numbers)
         program, inputs, _ = self._bound(callee, explicit, given)
-        run = compiler.simulate if target == "simulate" else compiler.run
         room = values.room(callee.name, program.result, out)
         with _in_call(callee):
-            results = run(program, inputs, explicit)
+            results = self._compute(program, inputs, explicit, target)
         if room is not None:
             values.fill(callee.name, room, results)
             return out
         return values.assemble(program.result, list(map(values.number if numbers else values.array, results)))
+
+    def _compute(self, program: core.Program, inputs: list[Any], explicit: list[int], target: str | None) -> list[Any]:
+        """The flat results on this machine's processor."""
+        match target:
+            case "simulate":
+                return compiler.simulate(program, inputs, explicit)
+            case "interpret":
+                return compiler.interpret(program, inputs, explicit)
+            case _:
+                return compiler.run(self._host(program), inputs, explicit, compiled=target == "cpu")
+
+    def _host(self, program: core.Program) -> Host:
+        with self._lock:
+            if id(program) not in self._hosts:  # specializations live as long as the session
+                self._hosts[id(program)] = compiler.host(program)
+            return self._hosts[id(program)]
 
     def program(self, callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) -> core.Program:
         """The specialization for these arguments."""
@@ -117,7 +136,6 @@ class Session:
         flat = values.flatten(program.params, given)
         raw = [flat[i] for i in range(len(flat))]
         room = values.room(callee.name, program.result, out)
-        compiler.require_gpu()
         with _in_call(callee):
             call = compiler.prepare(self._executable(program), raw, matched, bound, room)
             results = compiler.launch(call, [value for _, value in raw], room)

@@ -124,14 +124,6 @@ def simulate(program: core.Program, inputs: Sequence[Any], explicit: Sequence[in
         return phase(program, inputs, explicit)
 
 
-def require_gpu() -> None:
-    """Raises AxonError that says what this machine lacks to run kernels."""
-    with _phase("looking for a GPU"):
-        from axon.backend.needs import gpu
-
-        gpu()
-
-
 def executable(program: core.Program) -> Executable:
     """A core program's kernels on one device, to be built when they are first launched."""
     with _phase("making kernels"):

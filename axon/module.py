@@ -98,8 +98,9 @@ class Function:
     """A declaration that is called with NumPy arrays, numbers, tuples and dicts, by position or by the parameters' names.
 
     `f[8, 4](x)` gives dimension parameters. A call raises ShapeError where a size or a rank breaks the contract, and AxonError
-    for other arguments that do not fit. `target` is where it runs: "cpu"; "simulate", its GPU kernels on the CPU; "cuda", on one
-    GPU. By default it runs where the arguments are. `out` is an array (or a structure of them, like the result's) to write into.
+    for other arguments that do not fit. `target` is where it runs: "cpu", compiled; "cuda", on one GPU; "simulate", its GPU
+    kernels on the CPU; "interpret", the reference evaluator. By default it runs where the arguments are, on the CPU interpreted
+    while that is cheaper than compiling. `out` is an array (or a structure of them, like the result's) to write into.
     """
 
     __slots__ = ("__weakref__", "_callee", "_quick", "_session", "_sizes")

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from typing import Any
+from weakref import ReferenceType, ref
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from axon import libraries
 from axon.backend.driver import OutOfDeviceMemory, driver
 from axon.backend.launches import Replay
 from axon.backend.memory import Tensor, contiguous
-from axon.backend.needs import gpu
+from axon.backend.needs import Missing, gpu
 from axon.backend.runtime import Bound, Executable
 from axon.backend.unsupported import Unsupported
 from axon.core import Leaf, Param, RecordOf, Structure, TupleOf, Value
@@ -52,6 +53,11 @@ def prepare(
     lie in different places, `Unsupported` for what has no kernel, `Missing` for another kind of GPU, `DeviceError` where the
     driver refuses.
     """
+    try:
+        gpu(0, executable.target)
+    except Missing as missing:
+        executable.warm(sizes)  # what can be done here, so that the first call where there is a GPU is quick
+        raise missing.noting("the program's kernels are built, and kept for a machine that can run them") from None
     first: tuple[str, Library, int] | None = None
     for path, x in (*given, *(room or ())):
         library = libraries.of(x)
@@ -224,7 +230,6 @@ class HostCall:
     """A program on NumPy arrays: copied to the first GPU, computed there, and copied back."""
 
     def __init__(self, executable: Executable, matched: Sequence[Any], sizes: MappingOf[Symbol, int], room: Given | None) -> None:
-        gpu(0, executable.target)
         self.executable, self.sizes = executable, sizes
         self.host = [np.ascontiguousarray(x).reshape(np.shape(x)) for x in matched]
         values = {v.symbol: v for v in executable.values}
@@ -461,16 +466,18 @@ def _assembled(structure: Structure, results: Sequence[Any]) -> Any:
 
 # ── what is kept, and what is asked of arrays ───────────────────────────────────────────────────────────────────────────
 
-_graphs: OrderedDict[tuple[int, int], Call] = OrderedDict()
+_graphs: OrderedDict[tuple[int, int], ReferenceType[Call]] = OrderedDict()
 
 
 def _keep(call: Call, stream: int) -> None:
     """Note a new graph; the oldest one, and its memory, goes when there are too many."""
-    _graphs[id(call), stream] = call
+    _graphs[id(call), stream] = ref(call)
     while len(_graphs) > KEPT_GRAPHS:
-        (_, old), other = _graphs.popitem(last=False)
-        other.replays.pop(old, None)
-        other.calls = 0
+        (_, old), reference = _graphs.popitem(last=False)
+        other = reference()
+        if other is not None:
+            other.replays.pop(old, None)
+            other.calls = 0
 
 
 def _maker(library: Library, shape: tuple[int, ...], element: Element, device: int) -> Callable[[], Any]:

@@ -264,7 +264,8 @@ def _tools() -> tuple[str, ...]:
 
 @once
 def _intrinsics() -> str:
-    return Path(__file__).with_name("ptx.py").read_text(encoding="utf-8")  # read, not imported: that takes numba
+    files = sorted(Path(__file__).parent.glob("ptx*.py"))  # read, not imported: that takes numba
+    return "\0".join(file.read_text(encoding="utf-8") for file in files)
 
 
 def _version(name: str) -> str:

@@ -61,6 +61,7 @@ _WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": _NEWER,
     "CUDA_ERROR_NO_BINARY_FOR_GPU": ("the kernel is for another kind of GPU", ('run it on a Hopper GPU, or with target="cpu"',)),
     "CUDA_ERROR_INVALID_SOURCE": _NEWER,
+    "CUDA_ERROR_INVALID_IMAGE": _NEWER,
     "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": (
         "the GPU has too few registers or too little shared memory free for this kernel",
         ("another process may hold them under MPS; this is also a mistake in Axon if it does not",),

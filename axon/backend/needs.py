@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
@@ -19,6 +20,20 @@ class Missing(AxonError):
     def __init__(self, what: str, help: str = "", *notes: str) -> None:
         suggestions = (Suggestion(help),) if help else ()
         super().__init__((Diagnostic("AX0604", f"the GPU path lacks {what}", notes=notes, suggestions=suggestions),))
+
+    def noting(self, text: str) -> Missing:
+        """The same with a further note."""
+        (diagnostic,) = self.diagnostics
+        self.diagnostics = (replace(diagnostic, notes=(*diagnostic.notes, text)),)
+        return self
+
+
+_NO_DRIVER = {
+    "CUDA_ERROR_NO_DEVICE": "if there is a GPU, look at CUDA_VISIBLE_DEVICES; `cpu` and `simulate` run everywhere",
+    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": "restart the machine: its driver was updated and the old one is still loaded",
+    "CUDA_ERROR_SYSTEM_NOT_READY": "the machine's NVIDIA services (nvidia-fabricmanager, nvidia-persistenced) must run",
+    "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE": "install a driver of CUDA 13 or newer (nvidia-smi says which it is)",
+}
 
 
 @cache
@@ -40,18 +55,20 @@ def toolchain() -> None:
 
 @cache
 def gpu(device: int = 0, target: Target = HOPPER) -> None:
-    """Raises `Missing` unless kernels can be built here, and run on this device."""
-    toolchain()
-    from cuda.bindings import driver
-
+    """Raises `Missing` unless kernels can run on this device. To build them takes `toolchain` too."""
     elsewhere = "`cpu` and `simulate` run everywhere"
+    try:
+        from cuda.bindings import driver
+    except ImportError:
+        raise Missing("the Python package `cuda-bindings`", _INSTALL) from None
     try:
         (error,) = driver.cuInit(0)
         failed = error.name if error else ""
     except RuntimeError:  # the driver's library cannot be loaded
         failed = "libcuda is not installed"
     if failed:
-        raise Missing("an NVIDIA driver with a GPU", elsewhere, failed)
+        why = _NO_DRIVER.get(failed, elsewhere)
+        raise Missing("an NVIDIA driver with a GPU", why, failed)
     error, handle = driver.cuDeviceGet(device)
     if error:
         raise Missing(f"GPU {device}", elsewhere, error.name)

@@ -28,10 +28,16 @@ fun wave x = sin x
 A, B = "a=randn(bf16[24, 64])", "b=randn(bf16[64, 16])"
 
 
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What one test has built, others find."""
+    return tmp_path_factory.mktemp("kernels")
+
+
 @pytest.fixture(autouse=True)
-def _program(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _program(here: Path, kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "p.axon").write_text(PROGRAM)
-    monkeypatch.setenv("AXON_CACHE", str(here / "cache"))
+    monkeypatch.setenv("AXON_CACHE", str(kernels))
 
 
 def random(*shape: int, element: Element = Element.BF16, seed: int = 0) -> Any:
@@ -99,6 +105,7 @@ def test_what_has_no_kernel(axon_cli: Cli, arguments: list[str], code: str, word
 
 def test_without_the_tools(axon_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(needs, "_PACKAGES", ("numba-cuda-of-another-world",))
+    monkeypatch.setenv("AXON_CACHE", "cache")
     needs.toolchain.cache_clear()
     ran = axon_cli("emit", "p.axon:product", "--stage", "tile", A, B)
     needs.toolchain.cache_clear()
@@ -154,10 +161,31 @@ def test_cuda_says_what_is_missing(axon_cli: Cli, monkeypatch: pytest.MonkeyPatc
 
     needs.gpu.cache_clear()
     monkeypatch.setattr(driver, "cuInit", no_library)
+    monkeypatch.setenv("AXON_CACHE", "cache")
     ran = axon_cli("run", "p.axon:product", A, B, "--target", "cuda")
     assert (ran.status, "error[AX0604]: the GPU path lacks an NVIDIA driver" in ran.out) == (1, True)
+    assert "the program's kernels are built" in ran.out
+    assert len(list(Path("cache").glob("*.cubin"))) == 1
     with pytest.raises(axon.AxonError, match="AX0604"):
         axon.load("p.axon").product(random(8, 8), random(8, 8), target="cuda")
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [("CUDA_ERROR_NO_DEVICE", "CUDA_VISIBLE_DEVICES"), ("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "restart the machine"), ("", "8.0")],
+)
+def test_gpus_that_cannot_be_used(status: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cuda.bindings import driver
+
+    needs.gpu.cache_clear()
+    monkeypatch.setattr(driver, "cuInit", lambda flags: (getattr(driver.CUresult, status or "CUDA_SUCCESS"),))
+    monkeypatch.setattr(driver, "cuDeviceGet", lambda number: (driver.CUresult.CUDA_SUCCESS, 0))
+    capability = {"MAJOR": 8, "MINOR": 0}
+    monkeypatch.setattr(driver, "cuDeviceGetAttribute", lambda kind, _: (0, capability[kind.name.rpartition("_")[2]]))
+    with pytest.raises(axon.AxonError, match="AX0604") as caught:
+        needs.gpu()
+    assert words in str(caught.value)
+    needs.gpu.cache_clear()
 
 
 def test_nothing_of_cuda_is_imported_early() -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -145,6 +146,17 @@ def test_numpy(m: Any) -> None:
     np.testing.assert_allclose(got.astype(np.float32), a.astype(np.float32) @ b.astype(np.float32), rtol=2e-2, atol=2e-1)
 
 
+def test_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "p.axon").write_text(PROGRAM)
+    shown = []
+    for target in ("cuda", "cpu"):
+        command = [sys.executable, "-m", "axon", "run", str(tmp_path / "p.axon:product"), "a=full(bf16[8, 16], 0.5)"]
+        ran = subprocess.run([*command, "b=full(bf16[16, 8], 2.0)", "--target", target], capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        shown.append(ran.stdout)
+    assert shown[0] == shown[1]
+
+
 def test_cupy(m: Any) -> None:
     cupy = pytest.importorskip("cupy")
     a, b = (cupy.random.standard_normal((96, 64), dtype=cupy.float32).astype(cupy.float16) for _ in range(2))
@@ -230,15 +242,15 @@ def test_out_of_memory(m: Any) -> None:
 
 
 FAULT = """
-import axon, torch
+import time, axon, torch
 m = axon.compile('''{program}''')
-a = torch.ones(64, 64, device="cuda", dtype=torch.bfloat16)
-m.product(a, a)
+a, b = (torch.ones(64, 64, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+m.product(a, a, out=b)
 torch._assert_async(torch.zeros((), device="cuda", dtype=torch.bool))
 try:
     for _ in range(1000):
-        m.product(a, a)
-        torch.cuda._sleep(100_000)
+        m.product(a, a, out=b)
+        time.sleep(0.001)
 except axon.AxonError as error:
     print(error.diagnostics[0].code, "launched earlier failed" in str(error))
 """

@@ -1,0 +1,170 @@
+"""How many machine codes a function gets, and which sizes use which. Nothing is compiled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import exp, log
+from random import Random
+from statistics import mean
+from typing import Any
+
+import pytest
+
+import axon
+from axon import compiler
+from axon.backend.memory import contiguous
+from axon.backend.pipeline import traits
+from axon.backend.prepare import problem_of
+from axon.backend.runtime import Executable
+from axon.backend.schedule import predict, ranked
+from axon.backend.target import HOPPER
+from axon.backend.unsupported import Unsupported
+from axon.backend.variants import ASKED, LIMIT
+from axon.element import Element
+from axon.lower import TensorType
+from tests.runtime.fake import Builds
+
+NT = "fun f (a : bf16[m, k]) (b : bf16[n, k]) = for i j => sum c => a[i, c] * b[j, c]"
+BIAS = "fun f (a : bf16[m, k]) (b : bf16[n, k]) (c : bf16[n]) = for i j => (sum l => a[i, l] * b[j, l]) + c[j]"
+TWO = "fun f (a : bf16[m, k]) (b : bf16[k, k]) = (a @ b) @ b"
+
+
+def executable(text: str, *ranks: int, **options: Any) -> Executable:
+    checked = compiler.check_text(text)
+    return Executable(compiler.lower(checked, "f", tuple(TensorType(Element.BF16, rank) for rank in ranks)), **options)
+
+
+def tensors(program: Executable, sizes: dict[Any, int]) -> dict[Any, Any]:
+    return {v.symbol: contiguous(256, tuple(d.evaluate(sizes) for d in v.shape), v.element) for v in program.values}
+
+
+def named(program: Executable, **sizes: int) -> dict[Any, int]:
+    symbols = {s.name: s for v in program.program.inputs for d in v.shape for s in d.variables}
+    return {symbols[name]: size for name, size in sizes.items()}
+
+
+def sweep(seed: int = 0, count: int = 100) -> list[dict[str, int]]:
+    """Sizes from 16 to 8192; of one in three the result's rows are not at multiples of 16 bytes."""
+    chance = Random(seed)
+
+    def size(step: int) -> int:
+        return max(step, round(2 ** (4 + 9 * chance.random())) // step * step)
+
+    return [{"m": size(1), "n": size(chance.choice((1, 8, 8))), "k": size(8)} for _ in range(count)]
+
+
+@pytest.mark.parametrize("text", [NT, BIAS])
+def test_a_sweep_makes_three(builds: Builds, text: str) -> None:
+    program = executable(text, 2, 2, *([1] if text is BIAS else []))
+    for sizes in sweep():
+        bound = named(program, **sizes)
+        (plan,) = program.plans(tensors(program, bound), bound).values()
+        assert plan.blocks >= 1
+    assert len(builds.made) == LIMIT == len(program.made())
+
+
+def test_what_the_limit_costs(builds: Builds) -> None:
+    """The figure in docs/backend.md: predicted time over 100 sizes against the best mapping of each."""
+    ratios = []
+    for seed in range(3):
+        program = executable(NT, 2, 2)
+        for sizes in sweep(seed):
+            bound = named(program, **sizes)
+            (plan,) = program.plans(tensors(program, bound), bound).values()
+            problem = problem_of(plan.kernel, bound)
+            best = ranked(problem, traits(plan.kernel), HOPPER)[0]
+            ratios.append(predict(plan.mapping, problem, HOPPER) / predict(best, problem, HOPPER))
+    assert exp(mean(map(log, ratios))) < 1.1
+    assert max(ratios) < 2
+
+
+def test_two_regimes_get_their_best(builds: Builds) -> None:
+    """What a language model does: many rows, then few, of one weight."""
+    program = executable(NT, 2, 2)
+    for m in (8192, 16, 4096, 1, 32):
+        bound = named(program, m=m, n=4096, k=4096)
+        (plan,) = program.plans(tensors(program, bound), bound).values()
+        problem = problem_of(plan.kernel, bound)
+        best = ranked(problem, traits(plan.kernel), HOPPER)[0]
+        assert predict(plan.mapping, problem, HOPPER) <= 1.1 * predict(best, problem, HOPPER), m
+    assert len(builds.made) == 2
+
+
+def test_what_was_asked_for_comes_on_top(builds: Builds) -> None:
+    m = axon.compile(NT)
+    assert len(m.f.variants) == 0
+    for size in (64, 1024, 4096, 8192):
+        m.f.warmup(f"bf16[{size}, 4096]", f"bf16[{size}, 4096]")
+    asked = len(m.f.variants)
+    assert asked >= 2
+    assert {v.why for v in m.f.variants} == {ASKED}
+    assert str(m.f.variants).startswith(
+        f"0 of at most 3 variants made, and {asked} asked for\n  (bf16[m, k], bf16[n, k]) kernel 1: tile"
+    )
+    m.f.warmup("bf16[64, 4096]", "bf16[64, 4096]")
+    assert len(m.f.variants) == asked
+    (program,) = m._session._executables.values()
+    for sizes in sweep():
+        bound = named(program, **sizes)
+        program.plans(tensors(program, bound), bound)
+    assert len(m.f.variants) <= asked + LIMIT
+
+
+def test_each_kernel_has_its_own(builds: Builds) -> None:
+    program = executable(TWO, 2, 2)
+    for size in (16, 8192, 256, 64, 1000):
+        bound = named(program, m=size, k=512)
+        program.plans(tensors(program, bound), bound)
+    assert {number for number, _, _ in program.made()} == {0, 1}
+    assert len(builds.made) <= 2 * LIMIT
+
+
+def test_exact_has_no_limit(builds: Builds) -> None:
+    program = executable(NT, 2, 2, exact=True)
+    for sizes in sweep():
+        bound = named(program, **sizes)
+        (plan,) = program.plans(tensors(program, bound), bound).values()
+        problem = problem_of(plan.kernel, bound)
+        assert plan.mapping == ranked(problem, traits(plan.kernel), HOPPER)[0]
+    assert len(builds.made) > LIMIT
+
+
+def test_code_that_takes_more_for_granted_is_not_used(builds: Builds) -> None:
+    """Results that bulk copies cannot store, and rows that are not read in pairs, get code without them."""
+    program = executable(BIAS, 2, 2, 1)
+    for n in (512, 511, 512, 509):
+        bound = named(program, m=512, n=n, k=512)
+        lying = tensors(program, bound)
+        (plan,) = program.plans(lying, bound).values()
+        descriptors = plan.stages.barriers.descriptors
+        boxed = {d.tensor for d in descriptors} - {v.symbol for v in program.program.inputs}
+        assert not boxed or all(lying[s].copyable is None for s in boxed)
+        if n % 8 == 0:
+            assert boxed
+
+
+def test_the_next_mapping_is_taken_where_one_does_not_fit(builds: Builds) -> None:
+    program = executable(NT, 2, 2)
+    bound = named(program, m=4096, n=4096, k=4096)
+    best = ranked(problem_of(program.kernels[0], bound), traits(program.kernels[0]), HOPPER)
+    refused = {best[0], best[1]}
+    builds.refuse = lambda stages: stages.barriers.order in {refused_order(program, m, bound) for m in refused}
+    (plan,) = program.plans(tensors(program, bound), bound).values()
+    assert plan.mapping == best[2]
+    builds.refuse = lambda stages: True
+    other = executable(NT, 2, 2)
+    bound = named(other, m=64, n=64, k=64)
+    with pytest.raises(Unsupported, match="no mapping fits"):
+        other.plans(tensors(other, bound), bound)
+    fixed = executable(NT, 2, 2, mapping=replace(best[0], stages=3))
+    bound = named(fixed, m=64, n=64, k=64)
+    with pytest.raises(axon.AxonError, match="does not fit its registers"):
+        fixed.plans(tensors(fixed, bound), bound)
+
+
+def refused_order(program: Executable, mapping: Any, bound: Any) -> Any:
+    from axon.backend.pipeline import stages
+
+    kernel = program.kernels[0]
+    lying = tensors(program, bound)
+    return stages(kernel, mapping, HOPPER, program.values, frozenset(lying), frozenset()).barriers.order
