@@ -344,8 +344,8 @@ class Role:
 class Order:
     """How tiles are numbered: outer axes slowest, then groups of `group` clusters of rows, walked column by column.
 
-    `heaviest`: groups of `group` outer indices slowest, in them rows from the last to the first, and outer indices fastest; blocks
-    walk every second round of tiles in reverse, so that each gets its share of the heavy ones.
+    `paired`, for tiles of which those of later rows may have more to do: a block makes the tiles of one outer index in pairs, of the
+    last rows and the first, of the last but one and the second, so that all pairs are alike.
     """
 
     outer: tuple[TileAxis, ...]
@@ -354,7 +354,7 @@ class Order:
     group: int
     cluster: int
     cluster_over: Literal["rows", "columns"]
-    heaviest: bool = False
+    paired: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,7 +232,10 @@ class Emitter:
             self.line(f"count_{self.piece(axis.symbol)} = ptx.divide({self.size(axis.extent)} + {unit - 1}, {unit})")
         rows, columns = (self.piece(a.symbol) for a in (order.rows, order.columns))
         outer = "".join(f" * {self.size(a.extent)}" for a in order.outer)
-        self.line(f"tiles = count_{rows} * count_{columns}{outer}")
+        if order.paired:
+            self.line(f"tiles = (count_{rows} + 1 >> 1) * 2{outer}")
+        else:
+            self.line(f"tiles = count_{rows} * count_{columns}{outer}")
         steps = self.program.steps
         self.line(f"steps = ptx.divide({self.size(steps.extent)} + {steps.step - 1}, {steps.step})")
 
@@ -402,12 +405,10 @@ class Emitter:
         order, program = self.program.order, self.program
         clusters = program.cluster > 1
         count, place = ("ptx.cluster_count()", "ptx.cluster_index()") if clusters else ("cuda.gridDim.x", "cuda.blockIdx.x")
-        self.line(f"tile = int32({place})")
-        if order.heaviest:  # every second round in reverse
-            self.line(f"stride = 2 * (int32({count}) - tile) - 1")
+        self.line(f"tile = int32({place})" + (" * 2" if order.paired else ""))
         self.line("while tile < tiles:")
         self.depth += 1
-        self.decode_heaviest() if order.heaviest else self.decode()
+        self.decode_pair() if order.paired else self.decode()
         for axis in reversed(order.outer[1:]):
             name, size = self.piece(axis.symbol), self.size(axis.extent)
             # The last outer axis varies fastest among them.
@@ -423,9 +424,14 @@ class Emitter:
             self.stream.bounds(program.bounds)
         self.depth -= 1
         self.indented(self.block(body))
-        if order.heaviest:
-            self.line("    tile += stride")
-            self.line(f"    stride = 2 * int32({count}) - stride")
+        if order.paired:
+            rows = self.piece(order.rows.symbol)
+            self.line("    if tile & 1:")
+            self.line(f"        tile += 2 * int32({count}) - 1")
+            self.line(f"    elif {rows} * 2 + 1 == count_{rows}:  # the tile in the middle is alone")
+            self.line(f"        tile += 2 * int32({count})")
+            self.line("    else:")
+            self.line("        tile += 1")
         else:
             self.line(f"    tile += int32({count})")
 
@@ -448,17 +454,13 @@ class Emitter:
         if order.outer:
             self.line("inside = next_outer")
 
-    def decode_heaviest(self) -> None:
-        order = self.program.order
-        rows, columns = self.piece(order.rows.symbol), self.piece(order.columns.symbol)
-        outers = " * ".join(self.size(axis.extent) for axis in order.outer) or "1"
-        self.line(f"band = ptx.divide(tile, {order.group} * count_{rows})")
-        self.line(f"inside = tile - band * {order.group} * count_{rows}")
-        self.line(f"height = min({outers} - band * {order.group}, {order.group})")
-        self.line("level = ptx.divide(inside, height)")
-        self.line(f"{rows} = count_{rows} - 1 - level")
+    def decode_pair(self) -> None:
+        rows, columns = (self.piece(axis.symbol) for axis in (self.program.order.rows, self.program.order.columns))
+        self.line(f"inside = ptx.divide(tile >> 1, count_{rows} + 1 >> 1)")
+        self.line(f"{rows} = (tile >> 1) - inside * (count_{rows} + 1 >> 1)")
+        self.line("if not tile & 1:")
+        self.line(f"    {rows} = count_{rows} - 1 - {rows}")
         self.line(f"{columns} = 0")
-        self.line(f"inside = band * {order.group} + inside - level * height")
 
     # ── products ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

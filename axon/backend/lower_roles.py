@@ -55,8 +55,8 @@ class _Lowering:
             Role("producer", 1, True, budget[0] if budget else None, producer),
             Role("consumer", mapping.consumers, False, budget[1] if budget else None, consumer),
         )
-        heaviest = source.bounds is not None and source.bounds.uneven
-        order = Order(source.outer, source.rows, source.columns, mapping.group, mapping.cluster, mapping.cluster_over, heaviest)
+        paired = source.bounds is not None and source.bounds.uneven
+        order = Order(source.outer, source.rows, source.columns, mapping.group, mapping.cluster, mapping.cluster_over, paired)
         buffers = (self.buffer,) if self.buffer else ()
         return BarrierProgram(
             source.tensors, mapping, self.target, order, steps, tuple(self.rings.values()), buffers, roles, data,

@@ -17,7 +17,7 @@ def render(program: BarrierProgram) -> str:
     order = program.order
     axes = ", ".join(f"{names[a.symbol]} {a.step}" for a in (*order.outer, order.rows, order.columns))
     lines = [f"cluster {program.cluster} over {order.cluster_over} · {program.threads} threads · {program.shared} bytes shared"]
-    lines.append(f"tiles ({axes}) in groups of {order.group}" + (", the heaviest first" if order.heaviest else ""))
+    lines.append(f"tiles ({axes}) in groups of {order.group}" + (", rows in pairs" if order.paired else ""))
     for ring in program.rings:
         head = f"ring {names[ring.symbol]} of {ring.depth} stages of {ring.stage} bytes at {ring.data}, barriers at {ring.barriers}"
         lines.append(f"{head}: full {ring.full} arrival + {ring.stage} bytes, empty {ring.empty} arrivals")

@@ -81,7 +81,6 @@ class _Agent:
     products: list[Callable[[], None] | None] = field(default_factory=list)  # None: a commit
     stores: list[Callable[[], None]] = field(default_factory=list)
     blocks: int = 1
-    walk: tuple[int, int] = (0, 0)  # how far the next tile is, and the one after: see `Order.heaviest`
     limits: tuple[int, int, int, int] = (0, 0, 0, 0)  # pieces of the streamed axis: some from, to, every from, to
     rows: dict[tuple[Symbol, int], Array] = field(default_factory=dict)  # one value per row: statistics, corrections
 
@@ -154,13 +153,7 @@ class _Cluster:
                 agent.at = to
                 return True
             case NextTile(exit=exit_):
-                if agent.tile is None:
-                    agent.tile = self.index
-                    back = 2 * (self.clusters - self.index) - 1 if self.program.order.heaviest else self.clusters
-                    agent.walk = back, 2 * self.clusters - back
-                else:
-                    agent.tile += agent.walk[0]
-                    agent.walk = agent.walk[::-1]
+                agent.tile = self.following(agent)
                 agent.at = agent.at + 1 if self.decode(agent) else exit_
                 return True
             case BeginSteps(axis=axis, backwards=backwards):
@@ -219,6 +212,18 @@ class _Cluster:
     def size(self, extent: Dim) -> int:
         return extent.evaluate(self.sizes)
 
+    def following(self, agent: _Agent) -> int:
+        """The number of an agent's next tile. In pairs, even numbers are the heavy half."""
+        order = self.program.order
+        if agent.tile is None:
+            return 2 * self.index if order.paired else self.index
+        if not order.paired:
+            return agent.tile + self.clusters
+        if agent.tile % 2:
+            return agent.tile + 2 * self.clusters - 1
+        alone = 2 * agent.pieces[order.rows.symbol] + 1 == -(-self.size(order.rows.extent) // order.rows.step)
+        return agent.tile + (2 * self.clusters if alone else 1)
+
     def decode(self, agent: _Agent) -> bool:
         """Set the pieces of the axes for the agent's tile; False if there is no such tile."""
         order, program = self.program.order, self.program
@@ -228,14 +233,16 @@ class _Cluster:
             counts[over] = -(-self.size(axis.extent) // unit)
         assert agent.tile is not None
         outers = prod(self.size(axis.extent) for axis in order.outer)
-        if agent.tile >= outers * counts["rows"] * counts["columns"]:
-            return False
-        if order.heaviest:
-            band, inside = divmod(agent.tile, order.group * counts["rows"])
-            level, outer = divmod(inside, min(outers - band * order.group, order.group))
-            outer, row, column = band * order.group + outer, counts["rows"] - 1 - level, 0
+        if order.paired:
+            pairs = (counts["rows"] + 1) // 2
+            outer, row = divmod(agent.tile // 2, pairs)
+            if outer >= outers:
+                return False
+            row, column = row if agent.tile % 2 else counts["rows"] - 1 - row, 0
         else:
             outer, inside = divmod(agent.tile, counts["rows"] * counts["columns"])
+            if outer >= outers:
+                return False
             band, inside = divmod(inside, order.group * counts["columns"])
             column, row = divmod(inside, min(counts["rows"] - band * order.group, order.group))
             row += band * order.group
