@@ -7,7 +7,9 @@ The engine is arithmetic and proof, with no syntax, no types and no wording:
     prove       decides a relation under facts         counterexample  small sizes that violate one
       refute      contradictions between claims          linear          … over the integers
       groebner    … between products                   solve           equations, and simplification of what remains
-    contract    what a call must satisfy, and the guard that checks it
+    contract    what a call must satisfy
+      determine   how it finds its dimensions            guard       … compiled to one function, and what is wrong if it fails
+      multiples   what divides a size
 
 On it stand `constraint`, `settle` and `explain`, stage two of inference for one declaration.
 """

@@ -11,7 +11,7 @@ import pytest
 from generate import assignments, holds, parse, relation, sets, tree
 
 from axon.names import fresh
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, dim_sum
 from axon.shapes.prove import Answer, Facts, prove
 from axon.shapes.relation import Relation
 from axon.shapes.solve import Equation, Solution, simplify, solve
@@ -125,6 +125,20 @@ def test_reasons_of_what_is_left() -> None:
     solution = solved("a = n; b = c; a = b; c = m; h * e = n", "a b c e")
     assert [reasons for _, reasons in solution.residual] == [("a = n", "b = c", "a = b", "c = m")]
     assert {reasons for _, reasons in solution.conditions} == {("h * e = n",)}
+
+
+def test_linear_systems_are_solved_completely() -> None:
+    """No equation over what is to be found remains: each variable is found, or free, or there is a conflict."""
+    for seed in range(sets(200)):
+        rng = random.Random(seed)
+        symbols = tuple(fresh(name) for name in "nmabc")
+        flexible = symbols[2:]
+        sides = [
+            dim_sum((rng.randrange(4), *(Dim.of(s) * rng.choice((1, 2, 3, 4, 6, -1, -2)) for s in rng.sample(symbols, 2))))
+            for _ in range(2 * rng.randrange(1, 5))
+        ]
+        solution = solve([Equation(a, b, i) for i, (a, b) in enumerate(pairwise(sides))], flexible, Facts())
+        assert solution.conflicts or all(r.slack.variables.isdisjoint(flexible) for r, _ in solution.residual), seed
 
 
 OPS = ("+ -", "+ - *", "+ + - *", "+ - * / %", "+ - * / % min max")
