@@ -65,8 +65,8 @@ class Library(Protocol):
     def stream(self, device: int, /) -> int:
         """The handle of the current stream of a GPU."""
 
-    def current(self, device: int) -> bool:
-        """Whether a GPU is this thread's current one, for the library and the driver."""
+    def current(self) -> int | None:
+        """The GPU that is this thread's current one for the library and the driver; None if nobody knows."""
 
     def on(self, device: int) -> AbstractContextManager[Any]:
         """Makes a GPU the library's current one meanwhile."""
@@ -101,8 +101,8 @@ class Torch:
         # What is asked at every call is asked below PyTorch's Python layer, as Triton's launcher does: 0.1 µs each instead of 1.
         below = self.torch._C
         self.stream: Callable[[int], int] = getattr(below, "_cuda_getCurrentRawStream", None) or self._stream
-        self._current: Callable[[], int] = getattr(below, "_cuda_getDevice", self.torch.cuda.current_device)
-        self._capturing: Callable[[], bool] = getattr(below, "_cuda_isCurrentStreamCapturing", lambda: False)
+        self.current: Callable[[], int] = getattr(below, "_cuda_getDevice", self.torch.cuda.current_device)
+        self.capturing: Callable[[], bool] = getattr(below, "_cuda_isCurrentStreamCapturing", lambda: False)
 
     def device(self, x: Any) -> int | None:
         return (x.device.index or 0) if x.device.type == self.device_type else None
@@ -134,15 +134,9 @@ class Torch:
     def _stream(self, device: int) -> int:
         return int(self.torch.cuda.current_stream(device).cuda_stream)
 
-    def current(self, device: int) -> bool:
-        return self._current() == device
-
     def on(self, device: int) -> AbstractContextManager[Any]:
         current: AbstractContextManager[Any] = self.torch.cuda.device(device)
         return current
-
-    def capturing(self) -> bool | None:
-        return self._capturing()
 
     def finish(self, results: list[Any], used: list[Any], stream: int, device: int) -> list[Any]:
         return results
@@ -160,8 +154,8 @@ class _Strided:
     def shape(self, x: Any) -> Shape:
         return tuple(x.shape)
 
-    def current(self, device: int) -> bool:
-        return False  # nobody asked the driver
+    def current(self) -> int | None:
+        return None  # the library may not have told the driver
 
     def capturing(self) -> bool | None:
         return None
@@ -290,8 +284,8 @@ class Jax:
     def stream(self, device: int) -> int:
         return int(self._device(device).get_stream_for_external_ready_events())
 
-    def current(self, device: int) -> bool:
-        return False
+    def current(self) -> int | None:
+        return None
 
     def on(self, device: int) -> AbstractContextManager[Any]:
         current: AbstractContextManager[Any] = self.jax.default_device(self._device(device))

@@ -149,19 +149,19 @@ class Call:
 
     def run(self, leaves: list[Any], inputs: Sequence[Any], outs: list[Any] | None, written: list[int]) -> list[Any]:
         """As a call; `leaves` are the addresses of arrays, and numbers; `written` the addresses of `outs`."""
-        try:
-            if self.current(self.device):
-                return self._run(leaves, inputs, outs, written)
-            with self.library.on(self.device), self.driver.entered(self.context):
-                return self._run(leaves, inputs, outs, written)
-        except self.library.full as error:
-            raise OutOfDeviceMemory(self.library.name, str(error)) from None
+        if self.current() == self.device:
+            return self._run(leaves, inputs, outs, written)
+        with self.library.on(self.device), self.driver.entered(self.context):
+            return self._run(leaves, inputs, outs, written)
 
     def _run(self, leaves: list[Any], inputs: Sequence[Any], outs: list[Any] | None, written: list[int]) -> list[Any]:
         stream = self.stream_of(self.device)
         addresses = [leaves[n] for n in self.arrays] if self.scalars else leaves[:]
         if outs is None:
-            results = [make() for make in self.makers]
+            try:
+                results = [make() for make in self.makers]
+            except self.library.full as error:
+                raise OutOfDeviceMemory(self.library.name, str(error)) from None
             address = self.library.address
             for result in results:
                 addresses.append(address(result, stream))
@@ -178,8 +178,7 @@ class Call:
                 self._fill(leaves, place, stream)
             graph(addresses, stream)
         else:
-            space = self.make_room() if self.room else None  # let go below: the library's allocator knows the stream that uses it
-            place = self.library.address(space, stream) if space is not None else 0
+            _held, place = self._space(stream)  # until the kernels are on the stream, which its allocator knows
             addresses += (place, stream)
             if self.scalars:
                 self._fill(leaves, place, stream)
@@ -196,13 +195,22 @@ class Call:
             self.calls += 1
             if self.calls < 2 or len(self.replays) >= STREAMS:
                 return None
-            space = self.make_room() if self.room else None
-            place = self.library.address(space, stream) if space is not None else 0
+            space, place = self._space(stream)
             bound = self.bound
             found = Replay(self.driver, bound.kernels, bound.launches.count, self.context, space), place
             self.replays[stream] = found
             _keep(self, stream)
         return found
+
+    def _space(self, stream: int) -> tuple[Any, int]:
+        """Memory between the kernels, and its address."""
+        if not self.room:
+            return None, 0
+        try:
+            space = self.make_room()
+        except self.library.full as error:
+            raise OutOfDeviceMemory(self.library.name, str(error)) from None
+        return space, self.library.address(space, stream)
 
     def _fill(self, leaves: list[Any], place: int, stream: int) -> None:
         cuda = self.driver

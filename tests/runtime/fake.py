@@ -273,8 +273,8 @@ class FakeLibrary:
     def stream(self, device: int, /) -> int:
         return self.current_stream
 
-    def current(self, device: int) -> bool:
-        return device == self.current_device
+    def current(self) -> int | None:
+        return self.current_device
 
     def on(self, device: int) -> AbstractContextManager[Any]:
         self.entered.append(device)
