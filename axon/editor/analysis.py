@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING
 from axon import builtins
 from axon import syntax as S
 from axon import typed as T
-from axon.checker import CheckedModule, Session, binds
+from axon.checker import CheckedModule, Session, alias_names, binds
 from axon.diagnostics import AxonError, Diagnostic, Label
 from axon.editor.chunks import Chunk, read, succeed
 from axon.resolve import Alias, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName
 from axon.source import SourceFile, Span
+from axon.suggestions import TRIED
 from axon.types.declare import Declarations
 from axon.types.elaborator import Env
 from axon.types.show import signature
@@ -65,6 +66,7 @@ class Checked:
 
     @property
     def schemes(self) -> dict[str, Scheme]:
+        """Of the values that it declares, but those with errors."""
         return {n: e.scheme for n, e in self.entities.items() if isinstance(e, ValueName)}
 
     @cached_property
@@ -98,6 +100,7 @@ class Analysis:
         self.scope = Scope()  # filled anew by each run: aliases look names up in it
         self.good: dict[str, Checked] = {}  # by each name, the last declaration of it without errors
         self.builtins: dict[str, Scheme] = {}
+        self.alias_names: dict[int, str] = {}  # what signatures call records, in the finished module
         self.tried: dict[Diagnostic, Diagnostic] = {}  # diagnostics whose suggestions were tried, and what is left of them
 
     # ── what others ask ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -168,6 +171,7 @@ class Analysis:
         except AxonError:
             return None
         entities = {n: _closed(scope.values.get(n), checker.state) for n in names}
+        checker.state.aliases = self.alias_names
         chunk = Chunk(source.text, source, (decl,), ())
         return Checked(chunk, decl, sigs, (), typed, checker.state, (), entities, {}, None, tuple(checker.inner))
 
@@ -180,12 +184,8 @@ class Analysis:
         self.complete = False
         self.guard = session.guard
         with session.guard("parsing"):
-            self.chunks = succeed(self.chunks, read(self.path, self.text, self.chunks))
-        self.starts = []
-        at = 0
-        for chunk in self.chunks:
-            self.starts.append(at)
-            at += len(chunk.text)
+            pieces = read(self.path, self.text, self.chunks)
+            self.chunks, self.starts = succeed(self.chunks, pieces.chunks), pieces.starts
         alive = {c.former or c for c in self.chunks}
         self.before = {c: found for c, found in {**self.before, **self.of_chunk}.items() if c in alive}
         self.of_chunk = {}
@@ -228,7 +228,7 @@ def _alike(a: str, b: str) -> int:
 
 def needs_trial(diagnostic: Diagnostic) -> bool:
     """Whether suggestions of a diagnostic are shown only once the checker has accepted them."""
-    return diagnostic.code.startswith("AX03") and any(s.edits for s in diagnostic.suggestions)
+    return diagnostic.code.startswith(TRIED) and any(s.edits for s in diagnostic.suggestions)
 
 
 def withheld(diagnostic: Diagnostic) -> Diagnostic:
@@ -421,6 +421,7 @@ class _Run:
                 why = "; ".join(f.why for f in entity.scheme.facts)
                 shown = signature(checker.state, entity.scheme)
                 versions[name] = f"{shown} ({why}) {entity.literal} {entity.dim} {entity.scheme.opens}"
+        checker.state.aliases = self.a.alias_names  # from here on: a version does not hide what an alias stands for
         given = tuple(s for s in sigs if isinstance(s, S.Sig))
         return Checked(
             item.chunk, decl, given, key, typed, checker.state, diagnostics, entities, versions, alias, tuple(checker.inner)
@@ -452,6 +453,8 @@ class _Run:
     def _export(self) -> None:
         a = self.a
         values = {n: e for n, e in self.scope.values.items() if not isinstance(e, ModuleName)}
+        a.alias_names.clear()
+        a.alias_names |= alias_names(self.scope)
         a.exports = Module(a.path, values, dict(self.scope.aliases))
         a.versions = {n: self.versions.get(n, _BROKEN) for n in values}
         a.aliases = self.aliases

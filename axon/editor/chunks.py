@@ -33,9 +33,8 @@ _MAX_MENDED = 20  # comments without an end that are cut short, in one file
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """One piece of a file. `decls` are those without syntax errors: usually one, none where the piece is not a declaration yet.
-
-    The source of a broken chunk goes on to the keyword after it, which its errors may mention.
+    """One piece of a file, without the space after it. `decls` are those without syntax errors: usually one, none where the piece
+    is not a declaration yet. The source of a broken chunk goes on to the keyword after it, which its errors may mention.
     """
 
     text: str
@@ -55,18 +54,18 @@ class Chunk:
     @cached_property
     def words(self) -> frozenset[str]:
         """Every name in it, outside comments."""
-        return frozenset(_WORD.findall(self.lexed.blanked))
+        return frozenset(_WORD.findall(self.lexed.blanked[: len(self.text)]))
 
     @cached_property
     def head(self) -> str:
         """The name that it seems to declare, also if it does not parse; "" if that cannot be seen."""
-        found = _HEAD.search(self.lexed.blanked)
+        found = _HEAD.search(self.lexed.blanked, 0, len(self.text))
         return found[1] if found else ""
 
     @cached_property
     def balance(self) -> int:
         """How many brackets and `let`s it leaves open; negative if it closes more."""
-        return sum(1 if m[0] in _OPENING else -1 for m in _BRACKET.finditer(self.lexed.blanked))
+        return sum(1 if m[0] in _OPENING else -1 for m in _BRACKET.finditer(self.lexed.blanked, 0, len(self.text)))
 
 
 def cut(text: str) -> list[int]:
@@ -118,39 +117,59 @@ def _scan(text: str) -> tuple[list[int], list[tuple[int, int]]]:
     return keywords, comments
 
 
-def read(path: str, text: str, known: list[Chunk]) -> list[Chunk]:
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """A text as chunks, and where each of them begins."""
+
+    chunks: list[Chunk]
+    starts: list[int]
+
+
+def read(path: str, text: str, known: list[Chunk]) -> Pieces:
     """The chunks of a text, with those of an earlier text that are unchanged."""
     starts = cut(text)
-    pieces = [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
+    ends = [*starts[1:], len(text)]
     by_text: dict[str, list[Chunk]] = {}
     for chunk in reversed(known):
         by_text.setdefault(chunk.source.text, []).append(chunk)
     chunks: list[Chunk] = []
-    for piece, following in zip(pieces, [*pieces[1:], ""], strict=True):
-        same = by_text.get(piece) or by_text.get(piece + _until_keyword(following))
-        chunks.append(same.pop() if same else _parsed(path, piece, following))
-    return _glued(path, chunks, by_text)
+    for start, end in zip(starts, ends, strict=True):
+        piece = text[start:end].rstrip()
+        same = by_text.get(piece)
+        if not same:
+            broken = piece + text[start + len(piece) : _after_keyword(text, end)]
+            same = by_text.get(broken)
+            chunks.append(same.pop() if same else _parsed(path, piece, broken))
+        else:
+            chunks.append(same.pop())
+    return _glued(path, text, Pieces(chunks, starts), by_text)
 
 
-def _parsed(path: str, text: str, following: str = "") -> Chunk:
+def _parsed(path: str, text: str, longer: str = "") -> Chunk:
+    """A piece; if it is wrong, as what it looks like with the keyword after it."""
     source = SourceFile(path, text)
     program, problems = parse(source)
-    if following and any(d.severity == "error" for d in problems):
-        source = SourceFile(path, text + _until_keyword(following))
+    if len(longer) > len(text) and any(d.severity == "error" for d in problems):
+        source = SourceFile(path, longer)
+        again, found = parse(source)
+        found = tuple(d for d in found if d.span is None or d.span.start < len(text))
+        if any(d.severity == "error" for d in found):
+            return Chunk(text, source, tuple(d for d in again.decls if d.span.end <= len(text)), found)
+        source = SourceFile(path, text)
         program, problems = parse(source)
-        problems = tuple(d for d in problems if d.span is None or d.span.start < len(text))
     return Chunk(text, source, program.decls, problems)
 
 
-def _until_keyword(piece: str) -> str:
-    """What of a piece an error before it may mention."""
-    at = _scan(piece)[0]
-    return piece[: at[0] + len(_WORD.match(piece, at[0])[0])] if at else ""  # type: ignore[index]
+def _after_keyword(text: str, at: int) -> int:
+    """The end of the keyword that begins the declaration of a piece."""
+    found = next((m for m in _MARK.finditer(text, at) if m[0][0] not in "(*"), None)
+    return found.end() if found is not None else at
 
 
-def _glued(path: str, chunks: list[Chunk], known: Mapping[str, list[Chunk]]) -> list[Chunk]:
+def _glued(path: str, text: str, pieces: Pieces, known: Mapping[str, list[Chunk]]) -> Pieces:
     """Join pieces that were cut inside a `let` or bracket, if they parse together. See Note [Cutting]."""
-    out: list[Chunk] = []
+    chunks, starts = pieces.chunks, pieces.starts
+    out = Pieces([], [])
     at = 0
     while at < len(chunks):
         chunk, end = chunks[at], at + 1
@@ -159,17 +178,20 @@ def _glued(path: str, chunks: list[Chunk], known: Mapping[str, list[Chunk]]) -> 
             while end < len(chunks) and depth > 0:
                 depth += chunks[end].balance
                 end += 1
-            if depth == 0:
-                text = "".join(c.text for c in chunks[at:end])
-                found = known.get(text)
-                joined = found.pop() if found else _parsed(path, text)
-                if not joined.broken:
-                    out.append(joined)
-                    at = end
-                    continue
-        out.append(chunk)
-        at += 1
+            joined = (
+                _joined(path, text[starts[at] : starts[end] if end < len(starts) else len(text)], known) if depth == 0 else None
+            )
+            chunk, end = (joined, end) if joined is not None else (chunk, at + 1)
+        out.chunks.append(chunk)
+        out.starts.append(starts[at])
+        at = end
     return out
+
+
+def _joined(path: str, text: str, known: Mapping[str, list[Chunk]]) -> Chunk | None:
+    found = known.get(text.rstrip())
+    joined = found.pop() if found else _parsed(path, text.rstrip())
+    return None if joined.broken else joined
 
 
 def succeed(old: list[Chunk], new: list[Chunk]) -> list[Chunk]:

@@ -48,7 +48,7 @@ class Item:
 def complete(workspace: Workspace, analysis: Analysis, offset: int) -> list[Item]:
     """The items that fit at an offset, whatever has been typed of a name before it."""
     chunk, local = analysis.chunk_at(offset)
-    before = chunk.text[:local]
+    before = analysis.text[offset - local : offset]
     if any(c.start < local < c.end or (c.start < local and not c.text.endswith("*)")) for c in chunk.lexed.comments):
         return []
     word = partial(before)

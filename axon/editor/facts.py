@@ -38,7 +38,7 @@ class Facts:
     @cached_property
     def namer(self) -> Namer:
         """Calls variables what the declaration's signature calls them."""
-        namer = Namer(self.state)
+        namer = Namer(self.state, aliases=self.state.aliases)
         for scheme in self.checked.schemes.values():
             namer.names |= dimension_names(self.state, scheme)
         namer.taken |= set(namer.names.values())

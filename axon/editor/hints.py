@@ -76,7 +76,7 @@ def _result(facts: Facts, decl: S.Fun) -> Iterator[Hint]:
     last = decl.params[-1].span
     closes = last.file.text.find(")", last.end)
     end = closes + 1 if closes >= 0 and not last.file.text[last.end : closes].strip() else last.end
-    yield _hint(Span(last.file, last.start, end), f" : {facts.show(t)}", "type")
+    yield _hint(Span(last.file, last.start, end), f" -> {facts.show(t)}", "type")
 
 
 def _pattern(facts: Facts, p: S.Pattern) -> Iterator[Hint]:
@@ -122,4 +122,4 @@ def _inside(facts: Facts, e: S.Expr) -> Iterator[Hint]:
 def _hint(at: Span, text: str, kind: Literal["type", "range"]) -> Hint:
     if len(text) <= _LONGEST:
         return Hint(at, text, kind)
-    return Hint(at, text[: _LONGEST - 1] + "…", kind, text.removeprefix(" : ").removeprefix(" < "))
+    return Hint(at, text[: _LONGEST - 1] + "…", kind, text.lstrip(" :<->"))

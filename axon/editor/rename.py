@@ -111,7 +111,7 @@ def _require_same_meaning(analysis: Analysis, changes: list[Change], found: Defi
     text = analysis.text
     for change in sorted(changes, key=lambda c: -c.start):
         text = text[: change.start] + change.text + text[change.end :]
-    after = read(analysis.path, text, analysis.chunks)
+    after = read(analysis.path, text, analysis.chunks).chunks
     before = analysis.chunks
     if len(after) != len(before) or any(a.broken and not b.broken for a, b in zip(after, before, strict=True)):
         raise Refused(f"with `{new}` the file would no longer parse")

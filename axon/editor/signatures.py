@@ -28,8 +28,8 @@ class SignatureHelp:
 
 def signature_help(analysis: Analysis, offset: int) -> SignatureHelp | None:
     """The innermost application around an offset; None if there is none."""
-    chunk, local = analysis.chunk_at(offset)
-    mended = mend(analysis.path, chunk.text[:local])
+    _, local = analysis.chunk_at(offset)
+    mended = mend(analysis.path, analysis.text[offset - local : offset])
     if mended is None:
         return None
     found = _application(mended)

@@ -6,14 +6,14 @@ import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from axon.diagnostics import Diagnostic, Edit
+from axon.diagnostics import AxonError, Diagnostic, Edit
 from axon.editor.analysis import Analysis, AnalysisSession, Guard, needs_trial
 from axon.loader import SUFFIX, FileLoader, stdlib_root
-from axon.source import SourceFile
-
-_MAX_TRIED = 2
+from axon.source import SourceFile, Span
+from axon.suggestions import Attempt, tried
 
 
 class EditorLoader(FileLoader):
@@ -93,35 +93,41 @@ class Workspace:
 
     def try_suggestions(self, analysis: Analysis, diagnostic: Diagnostic) -> None:
         """Keep those suggested changes after which the checker finds less to say, and mark those after which it is content."""
-        before = sum(d.severity == "error" for d in analysis.diagnostics())
-        kept = []
-        for suggestion in diagnostic.suggestions:
-            if not suggestion.edits:
-                kept.append(suggestion)
-            elif sum(bool(s.edits) for s in kept) < _MAX_TRIED:
-                left = self.errors_after(analysis, suggestion.edits)
-                if left is not None and left < before:
-                    kept.append(replace(suggestion, checked=left == 0))
+        whole = analysis.source
+        moved = [(s, _moved(analysis, whole, s.edits)) for s in diagnostic.suggestions]
+        here = tuple(replace(s, edits=edits) for s, edits in moved if edits is not None)
+        original = {id(new): s for new, (s, edits) in zip(here, (m for m in moved if m[1] is not None), strict=True)}
+        others = [replace(d, suggestions=()) for d in analysis.diagnostics() if d.labels[:1] != diagnostic.labels[:1]]
+        found = tried((replace(diagnostic, suggestions=here), *others), whole, partial(self._recheck, analysis), 0.0)[0]
+        texts = {(s.text, s.edits): original[id(s)] for s in here}
+        kept = (replace(texts[s.text, s.edits], checked=s.checked) for s in found.suggestions)
         analysis.tried[diagnostic] = replace(diagnostic, suggestions=tuple(kept))
 
-    def errors_after(self, analysis: Analysis, edits: tuple[Edit, ...]) -> int | None:
-        """How many errors a module has after edits; None if they are not edits of it."""
-        text = self.edited(analysis, edits)
-        if text is None:
-            return None
-        fork = analysis.fork(text)
+    def _recheck(self, analysis: Analysis, changed: SourceFile) -> Attempt | None:
+        """What the checker says of a module with another text."""
+        fork = analysis.fork(changed.text)
         loader = EditorLoader()
-        loader._overlay = {**self.loader._overlay, analysis.path: SourceFile(analysis.path, text)}
-        session = AnalysisSession(loader, {**self.analyses, analysis.path: fork}, self.guard)
-        return sum(d.severity == "error" for d in session.check(loader._overlay[analysis.path]).diagnostics)
+        loader._overlay = {**self.loader._overlay, analysis.path: changed}
+        try:
+            AnalysisSession(loader, {**self.analyses, analysis.path: fork}, self.guard).check(changed)
+        except AxonError:
+            return None
+        spans = [f.span for c in fork.current() for scheme in c.schemes.values() for f in scheme.facts if f.span is not None]
+        places = [place for span in spans if (place := fork.place(span)) is not None]
+        errors = sum(d.severity == "error" for d in fork.diagnostics())
+        return Attempt(errors, tuple(Span(changed, *place) for place in places))
 
-    @staticmethod
-    def edited(analysis: Analysis, edits: tuple[Edit, ...]) -> str | None:
-        """The module's text after edits; None if one of them lies elsewhere."""
-        text = analysis.text
-        places = [(analysis.place(e.span), e.text) for e in edits]
-        for place, new in sorted(places, key=lambda p: p[0] or (0, 0), reverse=True):
-            if place is None:
-                return None
-            text = text[: place[0]] + new + text[place[1] :]
-        return text
+
+def _moved(analysis: Analysis, whole: SourceFile, edits: tuple[Edit, ...]) -> tuple[Edit, ...] | None:
+    """Edits of chunks as edits of the file; None if one of them lies elsewhere."""
+    places = [(analysis.place(e.span), e.text) for e in edits]
+    moved = tuple(Edit(Span(whole, *place), text) for place, text in places if place is not None)
+    return moved if len(moved) == len(edits) else None
+
+
+def applied(analysis: Analysis, edits: tuple[Edit, ...]) -> str:
+    """A module's text after edits of it."""
+    text = analysis.text
+    for edit in sorted(_moved(analysis, analysis.source, edits) or (), key=lambda e: -e.span.start):
+        text = text[: edit.span.start] + edit.text + text[edit.span.end :]
+    return text

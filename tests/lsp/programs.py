@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from axon.editor.analysis import Analysis
 from axon.editor.workspace import Workspace
 
+SOAK = bool(os.environ.get("AXON_SOAK"))
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.axon"))
 LIBRARY = sorted((ROOT / "stdlib").glob("*.axon"))

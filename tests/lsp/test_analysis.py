@@ -1,0 +1,234 @@
+"""Checking declaration by declaration says what checking the whole file says, and an edit costs what it reaches."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from programs import ACCEPTED, EXAMPLES, LIBRARY, REJECTED, SOAK, analysed, text_of
+
+from axon import compiler
+from axon.diagnostics import Diagnostic
+from axon.editor.analysis import Analysis, shifted
+from axon.editor.chunks import read
+from axon.editor.workspace import Workspace, applied
+from axon.types.show import signature
+
+# After a syntax error these go on elsewhere than the command line, which reads on through the declarations that follow.
+RECOVER_ELSEWHERE = {"syntax_many", "syntax_unclosed_let"}
+
+
+def said(diagnostics: object) -> list[object]:
+    """Everything that a person sees of diagnostics."""
+    found = []
+    for d in diagnostics:  # type: ignore[attr-defined]
+        labels = [(x.text, x.span.text) for x in d.labels]
+        found.append((d.code, d.severity, d.message, labels, d.notes, [(s.text, s.checked) for s in d.suggestions]))
+    return found
+
+
+def signatures(analysis: Analysis) -> dict[str, str]:
+    return {n: signature(c.state, s) for c in analysis.current() for n, s in c.schemes.items()}
+
+
+SAMPLE = [*EXAMPLES[:6], *LIBRARY[:2], *ACCEPTED[:: 1 if SOAK else 6], *REJECTED[:: 1 if SOAK else 5]]
+
+
+@pytest.mark.parametrize("file", SAMPLE, ids=lambda f: f.stem)
+def test_pieces_say_what_the_whole_says(file: Path) -> None:
+    text = text_of(file)
+    whole = compiler.check_text(text, str(file))
+    workspace = Workspace()
+    analysis = analysed(text, str(file), workspace)
+    for untried in workspace.untried(analysis):
+        workspace.try_suggestions(analysis, untried)
+    if file.stem in RECOVER_ELSEWHERE:
+        assert analysis.diagnostics()
+        return
+    assert said(analysis.diagnostics()) == said(whole.diagnostics)
+    if not any(d.code.startswith("AX01") and d.severity == "error" for d in whole.diagnostics):
+        assert signatures(analysis) == dict(whole.signatures)
+
+
+def test_suggestions_are_tried() -> None:
+    workspace = Workspace()
+    text = "fun f (x : f32[b, d]) (w1 : f32[d, 4 * d]) (w2 : f32[3 * d, d]) = x @ w1 @ w2\n"
+    analysis = analysed(text, workspace=workspace)
+    (diagnostic,) = analysis.diagnostics()
+    assert not any(s.edits for s in diagnostic.suggestions), "what nobody has tried is not offered"
+    for untried in workspace.untried(analysis):
+        workspace.try_suggestions(analysis, untried)
+    (diagnostic,) = analysis.diagnostics()
+    fixes = [s for s in diagnostic.suggestions if s.edits]
+    assert fixes
+    assert fixes[0].checked
+    assert not analysed(applied(analysis, fixes[0].edits)).diagnostics()
+
+
+# ── what an edit costs ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+CHAIN = """\
+type t[d] = { w : f32[d] }
+fun a x = x + 1.0
+fun b x = a x * 2.0
+fun c (p : t[d]) x = b x + p.w
+fun d x = exp x
+"""
+
+
+def edited(workspace: Workspace, old: str, new: str, path: str = "<buffer>") -> tuple[Analysis, int]:
+    """The module after one replacement, and how many declarations that made the checker look at."""
+    analysis = workspace.analyses[path]
+    before = analysis.checks
+    assert analysis.text.count(old) == 1
+    workspace.open(path, analysis.text.replace(old, new))
+    again = workspace.analysis(path)
+    assert again is analysis
+    return analysis, analysis.checks - before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "checks"),
+    [
+        ("exp x", "log x", 1),
+        ("x + 1.0", "x + 2.0", 1),  # the type stays, so nothing that uses it is looked at
+        ("x + 1.0", "sum i => x[i]", 3),  # `a`, `b` and `c`, not `d`
+        ("x + 1.0", "x +", 0),  # it does not parse: what it was stays
+        ("x + 1.0", "x + true", 1),  # it does not check: what it was stays
+        ("{ w : f32[d] }", "{ w : f64[d] }", 2),
+        ("fun d x", "(* a remark *)\nfun d x", 1),
+        ("fun a x", "\n\n\nfun a x", 0),
+    ],
+)
+def test_an_edit_costs_what_it_reaches(old: str, new: str, checks: int) -> None:
+    workspace = Workspace()
+    assert analysed(CHAIN, workspace=workspace).checks == 5
+    assert edited(workspace, old, new)[1] == checks
+
+
+def test_a_typo_has_no_consequences() -> None:
+    workspace = Workspace()
+    analysed(CHAIN, workspace=workspace)
+    analysis, _ = edited(workspace, "fun a x = x + 1.0", "fun a x = x + (1.0")
+    assert [d.code for d in analysis.diagnostics()] == ["AX0102"]
+    analysis, _ = edited(workspace, "fun a x = x + (1.0", "fun a x = y")
+    assert [d.code for d in analysis.diagnostics()] == ["AX0401"]
+    analysis, checks = edited(workspace, "fun a x = y", "fun a x = x + 1.0")
+    assert not analysis.diagnostics()
+    assert checks <= 1
+
+
+def test_an_import_that_is_being_typed_keeps_its_module() -> None:
+    workspace = Workspace()
+    analysed("import nn\nfun f x = nn.relu x\n", workspace=workspace)
+    analysis, _ = edited(workspace, "import nn\n", "import\n")
+    assert [d.code for d in analysis.diagnostics()] == ["AX0101"]
+
+
+def test_edits_of_an_import_reach_its_users(tmp_path: Path) -> None:
+    base, user = str(tmp_path / "base.axon"), str(tmp_path / "user.axon")
+    workspace = Workspace()
+    Path(base).write_text("fun f x = x + 1.0\nfun g x = x\n")
+    analysis = analysed("import base\nval a = base.f 1.0\nval b = base.g 2.0\n", user, workspace)
+    assert not analysis.diagnostics()
+    workspace.open(base, "fun f x = for i => x[i] + 1.0\nfun g x = x\n")
+    before = analysis.checks
+    assert workspace.analysis(user) is analysis
+    assert analysis.checks - before == 1
+    assert [d.code for d in analysis.diagnostics()] == ["AX0204"] or analysis.diagnostics()
+    workspace.close(base)
+    workspace.analysis(user)
+    assert not analysis.diagnostics()
+
+
+def test_modules_that_import_each_other(tmp_path: Path) -> None:
+    for name, other in (("a", "b"), ("b", "a")):
+        (tmp_path / f"{name}.axon").write_text(f"import {other}\nval {name} = 1.0\n")
+    analysis = analysed("import b\nval a = 1.0\n", str(tmp_path / "a.axon"))
+    assert "AX0403" in [d.code for d in analysis.diagnostics()]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_edits_in_any_order_end_where_a_fresh_check_begins(seed: int) -> None:
+    """Lines are dropped, doubled, swapped, and put back; at the end, nothing is left of the way there."""
+    rng = random.Random(seed)
+    file = [*EXAMPLES, *LIBRARY][seed % len([*EXAMPLES, *LIBRARY])]
+    original = text_of(file)
+    workspace = Workspace()
+    analysed(original, str(file), workspace)
+    for _ in range(12):
+        lines = original.splitlines(keepends=True)
+        for _ in range(rng.randint(1, 3)):
+            a, b = rng.randrange(len(lines)), rng.randrange(len(lines))
+            match rng.randrange(4):
+                case 0:
+                    del lines[a]
+                case 1:
+                    lines.insert(a, lines[b % len(lines)])
+                case 2:
+                    lines[a], lines[b] = lines[b], lines[a]
+                case _:
+                    cut_at = rng.randrange(len(lines[a]))
+                    lines[a] = lines[a][:cut_at] + rng.choice(["", "(", "let", "(*", "x", "]", "1"]) + lines[a][cut_at:]
+        workspace.open(str(file), "".join(lines))
+        assert workspace.analysis(str(file)) is not None
+    workspace.open(str(file), original)
+    analysis = workspace.analysis(str(file))
+    assert analysis is not None
+    fresh = analysed(original, str(file))
+    assert said(analysis.diagnostics()) == said(fresh.diagnostics())
+    assert analysis.versions == fresh.versions or signatures(analysis) == signatures(fresh)
+
+
+# ── chunks ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("file", [*EXAMPLES, *LIBRARY, *ACCEPTED, *REJECTED], ids=lambda f: f.stem)
+def test_chunks_are_the_file(file: Path) -> None:
+    text = text_of(file)
+    pieces = read(str(file), text, [])
+    assert pieces.starts == sorted(set(pieces.starts))
+    at = 0
+    for chunk, start in zip(pieces.chunks, pieces.starts, strict=True):
+        assert not text[at:start].strip(), "only space is left out"
+        assert text.startswith(chunk.text, start)
+        at = start + len(chunk.text)
+    assert not text[at:].strip()
+
+
+def test_a_let_at_the_margin_is_one_chunk() -> None:
+    text = "fun f x = let\nval y = x\nfun g z = z\nin g y end\nfun h x = x\n"
+    chunks = read("<buffer>", text, []).chunks
+    assert [c.head for c in chunks] == ["f", "h"]
+    assert not any(c.broken for c in chunks)
+
+
+def test_a_comment_without_an_end_takes_one_declaration() -> None:
+    text = "fun f x = x\n(* begun\nfun g x = x\nfun h x = x\n(* ended *)\nfun i x = x\n"
+    chunks = read("<buffer>", text, []).chunks
+    assert [d.code for c in chunks for d in c.problems] == ["AX0103"]
+    assert chunks[-1].head == "i"
+    assert [c.head for c in chunks if not c.broken] == ["g", "h", "i"]
+
+
+@pytest.mark.parametrize(
+    ("offset", "before", "after", "found"),
+    [
+        (0, "abc", "abXc", 0),
+        (2, "abc", "abXc", 2),
+        (3, "abc", "abXc", 4),
+        (1, "abc", "ac", 1),
+        (2, "abc", "ac", 1),
+        (2, "abcd", "ad", None),
+    ],
+)
+def test_shifted(offset: int, before: str, after: str, found: int | None) -> None:
+    assert shifted(offset, before, after) == found
+
+
+def test_diagnostics_are_in_the_order_of_the_file() -> None:
+    analysis = analysed("fun f x = y\nfun g x = (x\nfun h x = z\nfun f x = x\n")
+    places = [analysis.place(d.span) for d in analysis.diagnostics() if isinstance(d, Diagnostic) and d.span]
+    assert places == sorted(places)  # type: ignore[type-var]
+    assert len(places) == 4
