@@ -135,7 +135,11 @@ class Declarations(Generalization):
         """A type declaration is checked where it stands, with its parameters as variables."""
         scope = env.scope.child()
         self.state.level += 1
-        for param in decl.params:
+        for n, param in enumerate(decl.params):
+            first = next((p for p in decl.params[:n] if type(p) is type(param) and p.name == param.name), None)
+            if first is not None:
+                labels = (Label(param.span, "here again"), Label(first.span, "first here"))
+                self.report(Diagnostic("AX0217", f"`{param.span.text}` is given twice", labels))
             match param:
                 case S.DimName(name):
                     self.bind_dimension(scope, name, param.span, rigid=True)
