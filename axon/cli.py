@@ -221,6 +221,24 @@ def _explain(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _view(arguments: argparse.Namespace) -> int:
+    from axon.call import Session
+    from axon.view.page import page
+
+    path, name = _split(arguments.path)
+    session = Session(_checked(path))
+    callee = the_function(session, path, name)
+    text = page(session, callee, arguments.arguments, arguments.target)
+    out = arguments.out or f"{callee.name}.html"
+    write_text(Path(out), text)
+    _note(f"wrote {out}")
+    if arguments.open:
+        import webbrowser
+
+        webbrowser.open(Path(out).resolve().as_uri())
+    return 0
+
+
 def _stub(arguments: argparse.Namespace) -> int:
     from axon.call import Session
     from axon.stub import stub
@@ -324,6 +342,13 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("code", metavar="CODE|PATH[:NAME]")
     explain.add_argument("--shapes", action="store_true", help="how each dimension of a declaration was derived, and from where")
     add_call(explain)
+
+    view = add("view", _view, "draw a function as one page of HTML: its source, operations, kernels and roles")
+    view.add_argument("path", metavar="PATH[:NAME]")
+    add_call(view)
+    view.add_argument("--target", choices=("cpu", "cuda"), help="whose kernels (default: the GPU's, if the function has such)")
+    view.add_argument("--out", metavar="FILE", help="where to write it (default: NAME.html)")
+    view.add_argument("--open", action="store_true", help="open it in a browser")
 
     repl = add("repl", _repl, "open a prompt that evaluates what is typed")
     repl.add_argument("paths", nargs="*", metavar="FILE", help="files to load first")

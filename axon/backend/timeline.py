@@ -1,0 +1,287 @@
+"""What the roles of a kernel do when: the simulator with a clock, for pictures.
+
+The roles and engines are `simulate`'s, and so is what they wait for; here nothing happens at random, but as soon as it can. What a
+step takes is estimated from the rates of the cost model (`schedule`) and the latencies below. A picture shows who waits for whom,
+not how long a kernel takes: `explain` predicts that, with what this leaves out (power, caches, other blocks).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from axon.backend import barriers as b
+from axon.backend import tile as t
+from axon.backend.barriers import BarrierProgram
+from axon.backend.families import Kernel, kernels
+from axon.backend.flow import Instruction
+from axon.backend.memory import contiguous
+from axon.backend.pipeline import stages, traits
+from axon.backend.prepare import blocks, is_empty, prepare
+from axon.backend.schedule import ELEMENT_RATE, FEED_RATE, RATE, choose
+from axon.backend.schedule import Mapping as Chosen
+from axon.backend.simulate import _Agent, _Cluster
+from axon.backend.target import HOPPER, Target
+from axon.core import Program
+from axon.element import Element
+from axon.names import Symbol
+
+COPY_LATENCY = 0.6e-6  # seconds from the issue of a bulk copy to its first bytes in shared memory, from the L2 cache
+STORE_LATENCY = 0.5e-6  # until a bulk store has read its buffer and been taken
+ISSUE = 0.02e-6  # of a copy or a product by the thread that asks for it
+RESULT_RATE = 60e9  # elements per second that a warpgroup computes in an epilogue and writes to shared memory or beyond
+BIG = 1 << 20  # stands for an integer argument whose value is not given
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Seconds from `start` to `end` in which a lane does one thing. `stage` is the ring's slot that it is about."""
+
+    start: float
+    end: float
+    kind: str  # wait copy product compute store
+    text: str
+    stage: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A role or an engine of one thread block."""
+
+    name: str
+    stretches: tuple[Stretch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The first `seconds` of the first block of a kernel; `stages` of its widest ring."""
+
+    kernel: Kernel
+    mapping: Chosen
+    lanes: tuple[Lane, ...]
+    seconds: float
+    stages: int
+
+
+def timelines(program: Program, sizes: Mapping[Symbol, int], seconds: float, target: Target = HOPPER) -> tuple[Timeline, ...]:
+    """For each GPU kernel of a program, at these sizes, what its first block does in its first seconds; for empty results nothing.
+
+    Raises `Unsupported` for what has no kernel.
+    """
+    todo = kernels(program)
+    values = (*program.inputs, *(result.value for kernel in todo for result in kernel.results))
+    out = []
+    for kernel in todo:
+        if is_empty(kernel, sizes):
+            continue
+        shapes = {v.symbol: tuple(d.evaluate(sizes) for d in v.shape) for v in values}
+        lying = {v.symbol: contiguous(0, shapes[v.symbol], v.element) for v in values}
+        ready = prepare(kernel, lying, sizes)
+        mapping = choose(ready.problem, traits(ready.kernel), target)
+        made = stages(ready.kernel, mapping, target, values, ready.boxed, ready.paired).barriers
+        held = {v.symbol: _stand_in(v.element, shapes[v.symbol]) for v in values}
+        clusters = max(1, blocks(mapping, ready.problem, target) // mapping.cluster)
+        run = _Timed(made, held, sizes, clusters, seconds)
+        run.run()
+        out.append(Timeline(kernel, mapping, run.lanes(), run.ended, max(ring.depth for ring in made.rings)))
+    return tuple(out)
+
+
+def _stand_in(element: Element, shape: tuple[int, ...]) -> Any:
+    """An array that takes no memory: of its numbers nothing depends but the bounds of a mask."""
+    value = BIG if element.is_integer and element.bits >= 32 and not shape else 0
+    return np.broadcast_to(np.full((), value, element.dtype), shape)
+
+
+class _Timed(_Cluster):
+    """The first cluster of a grid, with a clock. Only what its first block does is kept."""
+
+    def __init__(
+        self, program: BarrierProgram, tensors: Mapping[Symbol, Any], sizes: Mapping[Symbol, int], clusters: int, limit: float
+    ) -> None:
+        super().__init__(program, tensors, sizes, Random(0), 0, clusters)
+        self.limit = limit
+        self.now = self.ended = 0.0
+        self.numbers = count()
+        self.queue: list[tuple[float, int, Callable[[], None]]] = []
+        self.waiting: dict[int, tuple[_Agent, float, Instruction]] = {}
+        self.free: dict[tuple[str, int], float] = {}  # when an engine of a block is free again
+        self.kept: dict[str, list[Stretch]] = {"copies": [], "products": [], "stores": []}
+        for agent in self.agents:
+            if agent.block == 0:
+                self.kept[self.lane(agent)] = []
+
+    def lane(self, agent: _Agent) -> str:
+        role = agent.name.partition(" ")[0]
+        return role if sum(a.name.startswith(f"{role} ") and a.block == 0 for a in self.agents) == 1 else f"{role} {agent.instance}"
+
+    def lanes(self) -> tuple[Lane, ...]:
+        roles = [name for name in self.kept if name not in ("copies", "products", "stores")]
+        order = [*roles[:1], "copies", *roles[1:], "products", "stores"]
+        return tuple(Lane(name, tuple(self.kept[name])) for name in order if self.kept[name])
+
+    # ── the clock ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def run(self) -> None:
+        for agent in self.agents:
+            self.at(0.0, lambda agent=agent: self.go(agent))  # type: ignore[misc]
+        while self.queue and self.queue[0][0] <= self.limit:
+            self.now, _, action = heapq.heappop(self.queue)
+            action()
+        for agent, since, op in self.waiting.values():
+            self.keep(self.lane(agent), agent.block, since, min(self.now, self.limit), "wait", _waits(op), None)
+        self.ended = max((s.end for lane in self.kept.values() for s in lane), default=0.0)
+
+    def at(self, time: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self.queue, (time, next(self.numbers), action))
+
+    def wake(self) -> None:
+        """Something was done that others may wait for."""
+        for agent, _, _ in self.waiting.values():
+            self.at(self.now, lambda agent=agent: self.go(agent) if id(agent) in self.waiting else None)  # type: ignore[misc]
+
+    def keep(self, lane: str, block: int, start: float, end: float, kind: str, text: str, stage: int | None) -> None:
+        if block == 0 and end > start:
+            self.kept[lane].append(Stretch(start, end, kind, text, stage))
+
+    def go(self, agent: _Agent) -> None:
+        """Let an agent go on until it must wait or something takes time."""
+        while agent.at < len(agent.code):
+            op = agent.code[agent.at]
+            copies, products, stores = len(self.copies), len(agent.products), len(agent.stores)
+            stage = self.stage(agent, op)
+            if not self.step(agent):
+                self.waiting.setdefault(id(agent), (agent, self.now, op))
+                return
+            if id(agent) in self.waiting:
+                _, since, waited = self.waiting.pop(id(agent))
+                self.keep(self.lane(agent), agent.block, since, self.now, "wait", _waits(waited), stage)
+            if len(self.copies) > copies and isinstance(op, b.Copy):
+                self.copied(agent, op, self.copies[copies:], stage)
+                del self.copies[copies:]
+            for _ in range(len(agent.products) - products):
+                self.multiplied(agent, op, stage)
+            for _ in range(len(agent.stores) - stores):
+                self.stored(agent, op)
+            if isinstance(op, b.Expect | b.Release | b.Pass | b.Depart):
+                self.wake()
+            takes, kind, text = self.cost(op)
+            if takes:
+                self.keep(self.lane(agent), agent.block, self.now, self.now + takes, kind, text, stage)
+                self.at(self.now + takes, lambda: self.go(agent))
+                return
+        self.wake()
+
+    @staticmethod
+    def stage(agent: _Agent, op: Instruction) -> int | None:
+        match op:
+            case b.Copy(ring=ring) | b.Await(ring=ring) | b.Expect(ring=ring):
+                return agent.cursors[ring.symbol][0]
+            case b.Product():
+                return agent.cursors[op.right.ring.symbol][0]
+            case _:
+                return None
+
+    # ── engines ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def copied(self, agent: _Agent, op: b.Copy, landing: list[Callable[[], None]], stage: int | None) -> None:
+        """The block's copies share its feed; a copy to every block of a cluster is loaded once."""
+        start = max(self.now, self.free.get(("feed", agent.block), 0.0))
+        end = start + op.bytes / FEED_RATE
+        self.free["feed", agent.block] = end
+        name = op.descriptor.tensor.name
+        self.keep("copies", agent.block, start + COPY_LATENCY, end + COPY_LATENCY, "copy", f"{name}, {op.bytes:,} bytes", stage)
+
+        def land() -> None:
+            for one in landing:
+                one()
+            self.wake()
+
+        self.at(end + COPY_LATENCY, land)
+
+    def multiplied(self, agent: _Agent, op: Instruction, stage: int | None) -> None:
+        """The products of a block take turns at its matrix units; a commit is over with what was issued before it."""
+        start = max(self.now, self.free.get(("products", agent.block), 0.0))
+        end = start
+        if isinstance(op, b.Product):
+            rows, columns = 64, op.accumulator.shape[1]
+            depth = next(n for axis, n in zip(op.right.tile.axes, op.right.tile.shape, strict=True) if axis == op.over)
+            end = start + 2.0 * rows * columns * depth / RATE
+            self.free["products", agent.block] = end
+            text = f"{self.lane(agent)}: {rows} × {columns} × {depth}"
+            self.keep("products", agent.block, start, end, "product", text, stage)
+
+        def done() -> None:
+            event = agent.products.pop(0)
+            if event is not None:
+                event()
+            self.wake()
+
+        self.at(end, done)
+
+    def stored(self, agent: _Agent, op: Instruction) -> None:
+        size = _sent(op)
+        start = max(self.now, self.free.get(("stores", agent.block), 0.0))
+        end = start + size / FEED_RATE
+        self.free["stores", agent.block] = end
+        text = f"{op.descriptor.tensor.name}, {size:,} bytes" if isinstance(op, b.Send) else "store"
+        self.keep("stores", agent.block, start, end + STORE_LATENCY, "store", text, None)
+
+        def left() -> None:
+            agent.stores.pop(0)()
+            self.wake()
+
+        self.at(end + STORE_LATENCY, left)
+
+    def cost(self, op: Instruction) -> tuple[float, str, str]:
+        """What an operation takes of its role's own time."""
+        match op:
+            case b.Copy():
+                return ISSUE, "copy", f"asks for {op.descriptor.tensor.name}"
+            case b.Product():
+                return ISSUE, "product", "issues a product"
+            case b.Write(width=width) | b.Scatter(width=width):
+                return 64 * width / RESULT_RATE, "compute", "computes results"
+            case t.Fold(scores=scores):
+                return 64 * scores.shape[1] / ELEMENT_RATE * 2, "compute", "scores to weights"
+            case t.Rescale(accumulator=accumulator):
+                return 64 * accumulator.shape[1] / RESULT_RATE / 8, "compute", "corrects its sums"
+            case _:
+                return 0.0, "", ""
+
+    def put(self, tensor: Symbol, start: list[int], box: list[int], axes: tuple[Symbol, ...], values: Any) -> None:
+        """Results are not kept: their arrays are stand-ins."""
+
+    def fold(self, agent: _Agent, op: t.Fold, block: int) -> None:
+        """Nor are statistics: what a consumer does next does not depend on them."""
+        agent.accumulators[op.weights.symbol, block] = agent.accumulators[op.scores.symbol, block]
+        agent.rows[op.stream.product, block] = np.ones(64, np.float32)
+
+
+def _sent(op: Instruction) -> int:
+    """What a bulk store moves."""
+    return int(np.prod(op.descriptor.box)) * 2 if isinstance(op, b.Send) else 0
+
+
+def _waits(op: Instruction) -> str:
+    match op:
+        case b.Await(ring=ring, side=side):
+            return f"waits for {'an' if side == 'empty' else 'a'} {side} slot of {ring.symbol.name}"
+        case b.Retire():
+            return "waits for products"
+        case b.Reclaim():
+            return "waits for a buffer that a store still reads"
+        case b.Drain():
+            return "waits for its stores"
+        case b.Turn() | b.LastTurn():
+            return "waits for its turn"
+        case b.Depart():
+            return "waits for the cluster"
+        case _:
+            return "waits"

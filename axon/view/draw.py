@@ -1,0 +1,220 @@
+"""Drawings as SVG: the graph of a function, and roles over time."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+
+from axon.backend.timeline import Timeline
+from axon.core import Value
+from axon.shapes.dimension import Dim
+from axon.view.graph import Card, Graph, Kernel
+from axon.view.layout import HEADER, PAD, Box, Point, place
+
+LETTER, TITLE = 6.65, 7.3  # widths of a letter in text and in titles
+LINE = 15.0
+WRAP = 46
+MAX_LINES = 4
+PILL = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How a page words sizes: dimensions by their names, and, where sizes are given, as numbers."""
+
+    name: Callable[[Dim], str]
+    number: Callable[[Dim], float | None]
+
+    def shape(self, value: Value) -> str:
+        inner = ", ".join(self.name(d) for d in value.shape)
+        return f"{value.element.value}[{inner}]" if value.shape else value.element.value
+
+    def numbers(self, value: Value) -> str:
+        """The shape as numbers, and its bytes; empty where sizes are not given."""
+        sizes = [self.number(d) for d in value.shape]
+        if not sizes or any(s is None for s in sizes):
+            return ""
+        known = [int(s) for s in sizes if s is not None]
+        total = max(1, value.element.bits // 8)
+        for size in known:
+            total *= size
+        return f"{value.element.value}[{', '.join(map(str, known))}] = {amount(total, 'B')}"
+
+    def amount(self, dim: Dim, unit: str) -> str:
+        number = self.number(dim)
+        return amount(number, unit) if number is not None else f"{self.name(dim)} {unit}"
+
+
+def amount(number: float, unit: str) -> str:
+    """`1.5 MB`, `137 GFLOP`"""
+    for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= factor:
+            return f"{number / factor:.3g} {prefix}{unit}"
+    return f"{number:.0f} {unit}"
+
+
+def lines_of(card: Card) -> list[str]:
+    """What a card shows of its core, in a few short lines."""
+    text = " ".join(card.text.split())
+    if card.kind == "result" and text == card.title:
+        return []
+    if card.kind == "operation":
+        text = text.split(" = ", 1)[-1]
+    wrapped = textwrap.wrap(text, WRAP, break_long_words=True)
+    return [*wrapped[: MAX_LINES - 1], wrapped[MAX_LINES - 1][: WRAP - 1] + "…"] if len(wrapped) > MAX_LINES else wrapped
+
+
+def draw_graph(graph: Graph, words: Words) -> str:
+    """The graph: cards, kernels around them, and the tensors between them."""
+    cards: dict[str, Card] = {}
+    groups: dict[str, Kernel] = {}
+
+    def boxed(item: Card | Kernel) -> Box:
+        if isinstance(item, Kernel):
+            groups[item.key] = item
+            head = max(len(_head(item)) * TITLE, len(_costs(item, words)) * LETTER)
+            return Box(item.key, children=[boxed(i) for i in item.items], header=HEADER + 10, least=head)
+        cards[item.key] = item
+        wide = [len(item.title) * TITLE, *(len(line) * LETTER for line in lines_of(item))]
+        wide += [len(words.shape(value)) * LETTER + 16 for value in item.made]
+        return Box(item.key, max(wide) + 22, 24 + LINE * len(lines_of(item)) + PILL * len(item.made))
+
+    root = Box("root", children=[boxed(item) for item in graph.items], header=PAD)
+    bends = place(root, [(a, b) for a, b, _ in graph.edges])
+    boxes: dict[str, Box] = {}
+    out: list[str] = []
+
+    heads: list[str] = []  # above the edges, that they may be read
+
+    def walk(box: Box) -> None:
+        boxes[box.key] = box
+        if box.key in groups:
+            out.append(_group(groups[box.key], box, words))
+            heads.append(_heading(groups[box.key], box, words))
+        for child in box.children:
+            walk(child)
+
+    walk(root)
+    for a, b, value in graph.edges:
+        out.append(_edge(boxes[a], boxes[b], bends.get((a, b), []), a, b, f"{graph.names[value.symbol]} : {words.shape(value)}"))
+    out += heads
+    out += [_card(card, boxes[key], words) for key, card in cards.items()]
+    size = f'width="{root.width:.0f}" height="{root.height:.0f}" viewBox="0 0 {root.width:.0f} {root.height:.0f}"'
+    arrow = '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+    arrow += '<path d="M0 0.8 L7.5 4 L0 7.2 z" class="head"/></marker></defs>'
+    return f'<svg class="graph" xmlns="http://www.w3.org/2000/svg" {size} role="img">{arrow}{"".join(out)}</svg>'
+
+
+def _head(kernel: Kernel) -> str:
+    return f"{kernel.key[1:]} · {kernel.title}"
+
+
+def _costs(kernel: Kernel, words: Words) -> str:
+    parts = []
+    if kernel.moved is not None:
+        parts.append(f"moves {words.amount(kernel.moved, 'B')}")
+    if kernel.flops is not None:
+        parts.append(words.amount(kernel.flops, "FLOP"))
+    return ", ".join(parts)
+
+
+def _group(kernel: Kernel, box: Box, words: Words) -> str:
+    x, y = box.x - box.width / 2, box.y
+    kind = kernel.title.split(",")[0].split()[0]
+    tip = "\n".join([f"kernel {_head(kernel)}", _costs(kernel, words), *kernel.reasons])
+    return (
+        f'<rect class="kernel {escape(kind)}" data-tip="{_attribute(tip)}" '
+        f'x="{x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="9"/>'
+    )
+
+
+def _heading(kernel: Kernel, box: Box, words: Words) -> str:
+    x, y = box.x - box.width / 2 + PAD, box.y
+    kind = escape(kernel.title.split(",")[0].split()[0])
+    return (
+        f'<text class="of {kind} name" x="{x:.1f}" y="{y + 19:.1f}">{escape(_head(kernel))}</text>'
+        f'<text class="of {kind} cost" x="{x:.1f}" y="{y + 35:.1f}">{escape(_costs(kernel, words))}</text>'
+    )
+
+
+def _card(card: Card, box: Box, words: Words) -> str:
+    x, y = box.x - box.width / 2, box.y
+    tip = [card.text] if card.text else []
+    tip += [
+        f"{words.shape(value)}{' = ' if (n := words.numbers(value)) else ''}{n.partition(' = ')[0] and n}" for value in card.made
+    ]
+    span = f' data-span="{card.span.start},{card.span.end},{_attribute(card.span.file.path)}"' if card.span is not None else ""
+    inner = box.height - PILL * len(card.made)
+    parts = [
+        f'<g class="card {card.kind}" data-key="{card.key}"{span} data-tip="{_attribute(chr(10).join(tip))}">',
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{inner:.1f}" rx="6"/>',
+        f'<text class="title" x="{box.x:.1f}" y="{y + 16:.1f}">{escape(card.title)}</text>',
+    ]
+    for i, line in enumerate(lines_of(card), 1):
+        parts.append(f'<text class="core" x="{x + 11:.1f}" y="{y + 17 + LINE * i:.1f}">{escape(line)}</text>')
+    for i, value in enumerate(card.made):
+        shown = words.shape(value)
+        wide, top = len(shown) * LETTER + 14, y + inner + PILL * i + 2
+        parts.append(f'<rect class="pill" x="{box.x - wide / 2:.1f}" y="{top:.1f}" width="{wide:.1f}" height="17" rx="8"/>')
+        parts.append(f'<text class="shape" x="{box.x:.1f}" y="{top + 12.5:.1f}">{escape(shown)}</text>')
+    return "".join(parts) + "</g>"
+
+
+def _edge(a: Box, b: Box, bends: list[Point], source: str, to: str, tip: str) -> str:
+    """A curve from the foot of one card through the bends to the head of another; it leaves and arrives upright."""
+    points = [(a.x, a.bottom), *bends, (b.x, b.y - 1)]
+    path = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
+    for (x0, y0), (x1, y1) in pairwise(points):
+        if abs(x0 - x1) < 0.5:
+            path.append(f"L{x1:.1f} {y1:.1f}")
+        else:
+            middle = max((y1 - y0) / 2, 12.0)
+            path.append(f"C{x0:.1f} {y0 + middle:.1f} {x1:.1f} {y1 - middle:.1f} {x1:.1f} {y1:.1f}")
+    return (
+        f'<path class="edge" d="{"".join(path)}" data-from="{source}" data-to="{to}" data-tip="{_attribute(tip)}" '
+        f'marker-end="url(#arrow)"/>'
+    )
+
+
+# ── roles over time ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+SCALE = 48.0  # of a microsecond
+LANE, MARGIN = 34.0, 96.0
+
+
+def draw_timeline(timeline: Timeline) -> str:
+    """One lane for each role and engine of a thread block, from left to right in microseconds. Colours are slots of the ring."""
+    width = MARGIN + timeline.seconds * 1e6 * SCALE + 30
+    height = LANE * len(timeline.lanes) + 34
+    out = []
+    for tick in range(int(timeline.seconds * 1e6) + 1):
+        x = MARGIN + tick * SCALE
+        out.append(f'<line class="tick" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{height - 26:.1f}"/>')
+        out.append(f'<text class="time" x="{x:.1f}" y="{height - 10:.1f}">{tick} µs</text>')
+    for row, lane in enumerate(timeline.lanes):
+        y = row * LANE + 6
+        out.append(f'<text class="lane" x="8" y="{y + 16:.1f}">{escape(lane.name)}</text>')
+        for s in lane.stretches:
+            x, wide = MARGIN + s.start * 1e6 * SCALE, max((s.end - s.start) * 1e6 * SCALE, 0.8)
+            slot = f" slot{s.stage % SLOTS}" if s.stage is not None and s.kind != "wait" else ""
+            where = f", slot {s.stage}" if s.stage is not None else ""
+            tip = f"{lane.name}: {s.text}{where}\n{s.start * 1e6:.2f} to {s.end * 1e6:.2f} µs"
+            top, tall = (y + 8, 6) if s.kind == "wait" else (y, 22)
+            out.append(
+                f'<rect class="{s.kind}{slot}" x="{x:.2f}" y="{top:.1f}" width="{wide:.2f}" height="{tall}" '
+                f'data-tip="{_attribute(tip)}"/>'
+            )
+            if s.stage is not None and s.kind in ("copy", "product") and wide > 11:
+                out.append(f'<text class="slot" x="{x + wide / 2:.1f}" y="{y + 15:.1f}">{s.stage}</text>')
+    size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
+    return f'<svg class="timeline" xmlns="http://www.w3.org/2000/svg" {size} role="img">{"".join(out)}</svg>'
+
+
+SLOTS = 6  # colours
+
+
+def _attribute(text: str) -> str:
+    return escape(text).replace("\n", "&#10;")
