@@ -30,7 +30,7 @@ FACES = {
         "notebook",
         "importer",
     ),
-    *("stub", "page", "html", "watch"),
+    *("stub", "page", "terminal", "watch"),
     *("server", "features"),  # of axon.lsp
 }
 
@@ -73,6 +73,16 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.broken", VOCABULARY | {"shapes.contract", "shapes.dimension", "shapes.relation"}),
     ("axon.show_value", VOCABULARY),
     ("axon.arguments", VOCABULARY),
+    # What faces share and nothing below them knows.
+    ("axon.lexer", {"builtins", "element"}),
+    ("axon.html", VOCABULARY | {"render", "lexer"}),
+    ("axon.assembly", VOCABULARY),
+    ("axon.output", VOCABULARY),
+    ("axon.extras", VOCABULARY),
+    ("axon.view.layout", set()),
+    ("axon.view.source", {"editor.*", "html"}),
+    ("axon.view.graph", VOCABULARY | {"core", "core_print", "shapes.dimension", "backend.*"}),
+    ("axon.view.draw", {"core", "shapes.dimension", "backend.timeline"}),
 ]
 
 # Heavy packages, and the only modules that may import them.
@@ -83,6 +93,9 @@ ONLY = {
     "numba": ["axon.backend.*"],
     "cuda": ["axon.backend.*", "axon.libraries"],
     "torch": [],
+    "prompt_toolkit": ["axon.terminal"],
+    "IPython": ["axon.notebook"],
+    "pygments": ["axon.lexer", "axon.terminal"],
     "argparse": ["axon.cli"],
     "pygls": ["axon.lsp.*"],
     "lsprotocol": ["axon.lsp.*"],
