@@ -10,13 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from goldens import run_axon
+from goldens import compare, run_axon
+from PIL import Image
 
 import axon
+from axon.loader import library_modules
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.axon"))
 COMMAND = re.compile(r"^   axon (.+?)(?: \*\))?$", re.MULTILINE)
+GALLERY = ROOT / "docs" / "gallery.md"
+CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def commands() -> list[str]:
@@ -36,7 +40,7 @@ def test_command(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert out
 
 
-@pytest.mark.parametrize("module", ["nn", "linalg"])
+@pytest.mark.parametrize("module", library_modules())
 def test_every_function_of_the_library_has_a_doctest(module: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = ROOT / "stdlib" / f"{module}.axon"
     text = path.read_text(encoding="utf-8")
@@ -44,6 +48,39 @@ def test_every_function_of_the_library_has_a_doctest(module: str, capsys: pytest
     assert tested == set(re.findall(r"^fun (\w+)", text, re.MULTILINE))
     code, out = run_axon(["test", str(path)], capsys)
     assert code == 0, out
+
+
+def test_doctests(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = run_axon(["test", *map(str, EXAMPLES)], capsys)
+    assert code == 0, out
+
+
+def test_signatures_in_the_gallery(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The page shows every example's signatures as `axon sig` prints them. AXON_UPDATE=1 writes them anew."""
+    monkeypatch.chdir(ROOT)
+
+    def session(block: re.Match[str]) -> str:
+        commands = [line for line in block[1].split("\n") if line.startswith("$ axon ")]
+        return "```console\n" + "".join(f"{c}\n{run_axon(shlex.split(c[7:]), capsys)[1]}" for c in commands) + "```"
+
+    text = GALLERY.read_text(encoding="utf-8")
+    compare(GALLERY, CONSOLE.sub(session, text))
+    shown = {match[1] for match in re.finditer(r"^\$ axon sig (.+)$", text, re.MULTILINE)}
+    assert shown == {f"examples/{path.name}" for path in (ROOT / "examples").glob("*.axon")} - {"examples/gallery.axon"}
+
+
+def test_the_gallery_can_be_made(tmp_path: Path) -> None:
+    """The script that made the committed pictures makes small ones, of several colours each."""
+    command = [sys.executable, "examples/gallery.py", "--small", "--out", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    made = {path.name: path for path in tmp_path.glob("*.png")}
+    committed = {path.name: path for path in GALLERY.with_suffix("").glob("*.png")}
+    assert made.keys() == committed.keys() == set(re.findall(r"\(gallery/(.+?)\)", GALLERY.read_text(encoding="utf-8")))
+    for name in made:
+        with Image.open(made[name]) as small, Image.open(committed[name]) as large:
+            assert len(small.getcolors(256) or []) >= 4
+            assert small.width <= large.width
+        assert committed[name].stat().st_size < 100_000
 
 
 def test_digits() -> None:
