@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from axon.names import Symbol
 
 RECURSION_LIMIT = 10_000  # programs of 400 levels need 4,000; more would risk the stack of C
-KERNEL_STAGES = ("tile", "roles", "barriers", "kernel", "sass")
+KERNEL_STAGES = ("plan", "cpu", "tile", "roles", "barriers", "kernel", "sass")
 TEXT = "<text>"  # what messages call a program that comes from memory
 
 
@@ -174,11 +174,15 @@ def variants(made: Sequence[tuple[core.Program, Executable | None]]) -> Variants
 
 
 def emit(program: core.Program, stage: str, sizes: Mapping[Symbol, int] | None) -> str:
-    """One of KERNEL_STAGES for each kernel of a core program, at these sizes; None stands for typical ones. Needs no GPU."""
+    """One of KERNEL_STAGES for each kernel of a core program, at these sizes; None stands for typical ones. Needs no GPU.
+
+    The stages `plan` and `cpu` are the CPU backend's, and the same for all sizes.
+    """
     with _phase("making kernels"):
+        from axon.backend.cpu import show as cpu
         from axon.backend.show import show as phase
 
-        return phase(program, stage, sizes)
+        return cpu.show(program, stage) if stage in cpu.STAGES else phase(program, stage, sizes)
 
 
 def explain(program: core.Program, sizes: Mapping[Symbol, int] | None) -> str:

@@ -5,11 +5,14 @@ where it is read with padding). The axes of the batch, of the rows (or columns) 
 strides allow without a copy; then BLAS takes a matrix or a transposed one as it lies.
 
 Note [Convolutions]
-    If an operand is a window (a subscript such as `p + r` with `r` among the depth's axes and `p` of the result), merging its
-    depth would copy every element many times over. Instead the contraction is done once for each tap, that is each value of those
-    `r`, and the products are added up. For one tap the window is the tensor moved by a number of elements, so rows and columns of
-    an image stay one dimension: the image's rows are kept at their full width, and what the extra columns hold is left out at the
-    end.
+    If an operand is a window (a subscript such as `p + r` with `r` among the depth's axes and `p` of the result), merging its depth
+    copies every element many times over. There are two ways to do that with less.
+      by blocks   The window is copied and multiplied for so many rows of the image at a time as fit into the processor's cache.
+      by taps     The contraction is done once for each tap, that is each value of those `r`, and the products are added up. For one
+                  tap the window is the tensor moved by a number of elements, so rows and columns of an image stay one dimension:
+                  the image's rows are kept at their full width, and what the extra columns hold is left out at the end.
+    The first copies as many elements as the depth has for each place of the result, the second adds as many as the result has
+    channels for each tap: the cheaper one is taken.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ from axon.shapes.dimension import Atom, Dim, parts
 
 Array = Any
 Dims = Mapping[Symbol, int]
+BLOCK = 1 << 18  # elements of a window that are copied at a time
+TAP = 4  # how many elements are copied in the time in which a product is added
 Make = Callable[[tuple[int, ...], Any], Array]  # an array of a shape and a dtype
 
 
@@ -46,12 +51,27 @@ def contract(kernel: Contraction, tensors: Mapping[Symbol, Array], dims: Dims, m
     left, right = (_view(o, tensors[o.read.tensor], dims, sizes) for o in (kernel.left, kernel.right))
     groups = [_symbols(axes) for axes in (kernel.batch, kernel.rows, kernel.columns, kernel.depth)]
     taps = [s for s in groups[3] if s in left.shared | right.shared]
-    if taps and not _merges(left, right, groups[3]):
-        result, order = _tapped(left, right, groups, taps, sizes, make)
+    windows = [view for view in (left, right) if not view.shared.isdisjoint(taps)]
+    if len(windows) == 1 and not _merges(left, right, groups[3]):
+        other = groups[2] if windows[0] is left else groups[1]
+        deep, channels = (prod(sizes[s] for s in group) for group in (set(groups[3]) - set(taps), other))
+        way = _tapped if TAP * channels < deep else _blocked
+        result, order = way(left, right, groups, taps, sizes, make)
     else:
         result, order = _product(left, right, groups, sizes, make)
     result = result.transpose([order.index(axis.symbol) for axis in kernel.op.axes])
     return result if result.dtype == element.dtype else result.astype(element.dtype)
+
+
+def is_window(kernel: Contraction) -> bool:
+    """Whether an operand is a window. See Note [Convolutions]."""
+    depth = frozenset(axis.symbol for axis in kernel.depth)
+    subscripts = (s for o in (kernel.left, kernel.right) for s in o.read.subscripts if isinstance(s, Dim))
+    return any(len(s.variables & o) > 1 and not s.variables.isdisjoint(depth) for s in subscripts for o in [_all_axes(kernel)])
+
+
+def _all_axes(kernel: Contraction) -> frozenset[Symbol]:
+    return frozenset(axis.symbol for axis in (*kernel.op.axes, *kernel.depth))
 
 
 def _symbols(axes: Sequence[Axis]) -> tuple[Symbol, ...]:
@@ -78,11 +98,15 @@ class _View:
         shape = [self.sizes[s] if s in self.strides else 1 for s in axes]
         return as_strided(self.array, shape, [self.strides.get(s, 0) for s in axes], writeable=False)
 
-    def at(self, place: Mapping[Symbol, int]) -> _View:
-        """With some axes at one index."""
+    def at(self, place: Mapping[Symbol, int], keep: Symbol | None = None) -> _View:
+        """With some axes at one index; the axis `keep` starts there and stays."""
         start = sum(self.strides.get(s, 0) * index for s, index in place.items())
-        rest = {s: stride for s, stride in self.strides.items() if s not in place}
+        rest = {s: stride for s, stride in self.strides.items() if s not in place or s is keep}
         return _View(_moved(self.array, start), rest, self.sizes, self.shared)
+
+    def resized(self, sizes: Mapping[Symbol, int]) -> _View:
+        """With other extents."""
+        return _View(self.array, self.strides, {**self.sizes, **sizes}, self.shared)
 
 
 def _moved(array: Array, start: int) -> Array:
@@ -204,6 +228,44 @@ def _blas(x: Array) -> Array:
     if (rows == 1 or over == item) and (columns == 1 or along >= rows * item):
         return x
     return np.ascontiguousarray(x)
+
+
+def _blocked(
+    left: _View, right: _View, groups: Groups, taps: list[Symbol], sizes: Mapping[Symbol, int], make: Make
+) -> tuple[Array, list[Symbol]]:
+    """A contraction over windows of one operand, block by block, and the axes of its dimensions. See Note [Convolutions]."""
+    batch, rows, columns, depth = groups
+    by_rows = not left.shared.isdisjoint(taps)
+    own, other = (rows, columns) if by_rows else (columns, rows)
+    deep = prod(sizes[s] for s in depth)
+    kept = len(own)  # how many of the window's axes are copied together
+    while kept > 1 and deep * prod(sizes[s] for s in own[-kept + 1 :]) > BLOCK:
+        kept -= 1
+    lead, inner = [*batch, *own[: len(own) - kept]], own[len(own) - kept :]
+    step = max(1, BLOCK // max(1, deep * prod(sizes[s] for s in inner[1:])))
+    across = prod(sizes[s] for s in other)
+    width = prod(sizes[s] for s in inner)
+    shape = tuple(sizes[s] for s in lead)
+    result = make((*shape, width, across) if by_rows else (*shape, across, width), left.array.dtype)
+    strip = prod(sizes[s] for s in inner[1:])
+    fixed_view = right if by_rows else left
+    for place in box(*[range(sizes[s]) for s in lead]):
+        at = dict(zip(lead, place, strict=True))
+        fixed = fixed_view.at({s: i for s, i in at.items() if s in fixed_view.strides})
+        matrix = fixed.over((*depth, *other) if by_rows else (*other, *depth))
+        matrix = _blas(matrix.reshape((deep, across) if by_rows else (across, deep)))
+        for first in range(0, sizes[inner[0]], step):
+            count = min(step, sizes[inner[0]] - first)
+            window = (left if by_rows else right).at({**at, inner[0]: first}, keep=inner[0])
+            part = window.resized({inner[0]: count}).over((*inner, *depth) if by_rows else (*depth, *inner))
+            part = part.reshape((-1, deep) if by_rows else (deep, -1))
+            span = slice(first * strip, (first + count) * strip)
+            if by_rows:
+                np.matmul(part, matrix, out=result[place][span])
+            else:
+                np.matmul(matrix, part, out=result[place][:, span])
+    order = [*lead, *inner, *other] if by_rows else [*lead, *other, *inner]
+    return result.reshape([sizes[s] for s in order]), order
 
 
 def _tapped(
