@@ -7,6 +7,7 @@ that only their sum bounds are one question.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -25,19 +26,21 @@ class Unbounded:
 Cause: TypeAlias = "Trouble | Unbounded"
 
 
-def causes(troubles: list[Trouble], problem: Problem) -> list[Cause]:
-    """The troubles that stand for the others, in their order."""
+def causes(troubles: list[Trouble], problem: Problem, access: Callable[[Span], Span | None]) -> list[Cause]:
+    """The troubles that stand for the others, in their order. `access` gives the access that an index at a place belongs to."""
     clashes = [t for t in troubles if isinstance(t, Clash)]
-    blamed: set[tuple[int, int]] = set()
+    broken = [t.obligation.reason.span for t in troubles if isinstance(t, Refuted) and t.obligation.subject]
+    blamed: set[object] = set()
     out: list[Cause] = []
     unknown = [t.range for t in troubles if isinstance(t, Unknown) and not t.candidates]
     for trouble in troubles:
         match trouble:
             case Clash():
-                place = primary(trouble).reason.span
-                if (place.start, place.end) in blamed or any(_follows(trouble, c) for c in clashes if c is not trouble):
+                keys = _keys(trouble, access)
+                at_call = any(side.span in broken for side in primary(trouble).reason.sides)
+                if at_call or not blamed.isdisjoint(keys) or any(_follows(trouble, c) for c in clashes if c is not trouble):
                     continue
-                blamed.add((place.start, place.end))
+                blamed.update(keys)
                 out.append(trouble)
             case Refuted():
                 disputed = any(_disputes(c, trouble) for c in clashes)
@@ -51,6 +54,14 @@ def causes(troubles: list[Trouble], problem: Problem) -> list[Cause]:
             case _:
                 out.append(trouble)
     return out
+
+
+def _keys(c: Clash, access: Callable[[Span], Span | None]) -> set[object]:
+    """What makes conflicts one mistake: their place; the same two accesses; the same claim about the same sizes."""
+    reason = primary(c).reason
+    keys: set[object] = {(reason.span.start, reason.span.end), (reason.text, c.relation.left, c.relation.right)}
+    places = {found for side in reason.sides if side.about and (found := access(side.span)) is not None}
+    return keys | {frozenset((p.start, p.end) for p in places)} if len(places) == 2 else keys
 
 
 def primary(c: Clash) -> Equal:

@@ -111,3 +111,4 @@ class Obligation:
     use: Use | None = None
     sized: bool = False  # a size of a type depends on it, so it cannot be left to run time
     subject: tuple[tuple[str, Dim], ...] = ()
+    asked: tuple[Relation, tuple[Symbol, ...]] | None = None  # the contract's own relation, and its variables as in `subject`

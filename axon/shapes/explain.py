@@ -396,14 +396,16 @@ def _refuted(r: Refuted, problem: Problem, words: Words) -> Diagnostic:
 
 def _legal(r: Refuted, problem: Problem) -> Iterable[str]:
     """The nearest numbers for which a called function's contract would hold, where it is about numbers alone."""
-    values = {
-        d.symbol: c for _, d in r.obligation.subject if d.symbol is not None and (c := problem.resolve(d).constant) is not None
-    }
-    relation = r.obligation.relation
-    for name, dim in r.obligation.subject:
-        if relation.variables <= values.keys() and (symbol := dim.symbol) in values:
-            sizes = legal_sizes(values[symbol], lambda n, s=symbol: _holds(relation, {**values, s: n}))  # type: ignore[misc]
-            yield from (note for note in (nearest_sizes(name, sizes),) if note)
+    asked = r.obligation.asked
+    sizes = [problem.resolve(d).constant for _, d in r.obligation.subject]
+    if asked is None or None in sizes:
+        return
+    values = {symbol: size or 0 for symbol, size in zip(asked[1], sizes, strict=True)}
+    for (name, _), symbol in zip(r.obligation.subject, asked[1], strict=True):
+        fitting = legal_sizes(values[symbol], lambda n, s=symbol: _holds(asked[0], {**values, s: n}))  # type: ignore[misc]
+        others = " and ".join(f"{n} = {values[s]}" for (n, _), s in zip(r.obligation.subject, asked[1], strict=True) if s != symbol)
+        if note := nearest_sizes(name, fitting):
+            yield f"with {others}, {note}" if others else note
 
 
 def _plainly(relation: Relation, words: Words) -> str:

@@ -13,7 +13,7 @@ from axon.diagnostics import Diagnostic
 from axon.element import Element
 from axon.names import Symbol
 from axon.resolve import Scope
-from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Reason
+from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Reason, Side
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.relation import Relation
 from axon.source import Span
@@ -142,12 +142,14 @@ class Elaborator(ABC):
             self.too_complex(span)
             return
         reason = Reason(span, f"`{name}` needs {fact.relation}")
-        if relation.op == "=" and not relation.left.quotients and not relation.right.quotients:
-            self.equal(relation.left, relation.right, reason)
+        if relation.op == "=" and relation.variables and not relation.left.quotients and not relation.right.quotients:
+            sides = tuple(Side(span, f"its {side} is {{}}") for side in (fact.relation.left, fact.relation.right))
+            self.equal(relation.left, relation.right, replace(reason, sides=sides))
         elif relation.trivial is not True:
-            mentioned = sorted(fact.relation.variables, key=lambda s: s.id)
+            mentioned = sorted(fact.relation.variables, key=lambda s: (instance.dims.get(s, Dim.of(s)).constant is None, s.id))
             subject = tuple((s.name, instance.dims[s]) for s in mentioned if s in instance.dims)
-            self.state.obligations.append(Obligation(relation, context, reason, subject=subject))
+            asked = (fact.relation, tuple(s for s in mentioned if s in instance.dims))
+            self.state.obligations.append(Obligation(relation, context, reason, subject=subject, asked=asked))
 
     def too_complex(self, span: Span) -> None:
         from axon.diagnostics import Label

@@ -230,7 +230,12 @@ class Generalization(Expressions):
             return Place(found.kind, found.span, found.clause(show))
 
         words = Words(namer.dim, origins, tuple(self.annotations), where, self.state.rigid.__contains__, origin)
-        for cause in causes(outcome.troubles, problem):
+
+        def access(index: Span) -> Span | None:
+            found = trail.read(index)
+            return None if found is None else found[0].span
+
+        for cause in causes(outcome.troubles, problem, access):
             found = explain(cause, problem, words)
             likely = tuple(self._changes(cause, problem, trail, show))
             last = tuple(last_resorts(primary(cause).reason, trail)) if isinstance(cause, Clash) and likely else ()

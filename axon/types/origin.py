@@ -150,6 +150,7 @@ class Trail:
     def _taken(self, function: T.Expr, raw: Dim) -> Origin | None:
         """Of what a function takes: the other argument of the call that has the same size."""
         call = self._calls.get(id(function))
+        given: Origin | None = None
         t = self._state.prune(function.type)
         for argument in call.arguments if call is not None else ():
             if not isinstance(t, Function):
@@ -161,8 +162,12 @@ class Trail:
                     found = self.of(argument, axis, self._state.dimension(raw))
                     if found is not None and found.kind == "annotation":
                         return found
+                akin = [i for i in shape if isinstance(i, Dim) and i.variables & raw.variables]
+                if akin and given is None and raw not in shape:
+                    why = f"since `{_excerpt(argument.span)}` has {{}}"
+                    given = Origin("given", argument.span, why, (self._state.dimension(akin[0]),))
             t = self._state.prune(t.result)
-        return Origin("call", function.span)
+        return given or Origin("call", function.span)
 
     def axis_of(self, expr: T.Expr, raw: Dim) -> int | None:
         """Which dimension of a tensor this is: the very one, else the first of this size."""
