@@ -32,7 +32,7 @@ from axon.backend.unsupported import Unsupported
 from axon.core import Leaf, Param, RecordOf, Structure, TupleOf, Value
 from axon.diagnostics import AxonError, Diagnostic, Suggestion
 from axon.element import Element
-from axon.libraries import Library
+from axon.libraries import Library, Torch
 from axon.names import Symbol
 
 KEPT_CALLS = 512  # of one function
@@ -292,6 +292,8 @@ class Seen:
     outs: list[int] | None  # likewise for each result, which leaf of `out`; None if `out` is the one array
     structure: Structure
     simple: bool  # PyTorch's tensors in order, and one result: nothing is left to arrange
+    like: Callable[..., bool] | None  # whether other tensors, and `out`, are like these; known for some that are simple
+    out: bool  # whether `out` is given
 
 
 class Quick:
@@ -300,11 +302,31 @@ class Quick:
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
         self.calls: dict[tuple[Any, ...], Seen] = {}
+        self.last: Seen | None = None  # whose `like` is asked first
         torch = sys.modules.get("torch")
         self.tensors: frozenset[type] = frozenset((torch.Tensor, torch.nn.Parameter)) if torch is not None else frozenset()
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         """The result, or this object itself for arguments that it has not seen."""
+        last = self.last
+        if last is not None and last.like is not None and not kwargs and last.out is (out is not None):
+            try:
+                if last.like(*args) if out is None else last.like(*args, out):
+                    leaves = [x.data_ptr() for x in args]
+                    written = [] if out is None else [out.data_ptr()]
+                    bits = 0
+                    for address in (*leaves, *written):
+                        bits |= address
+                    if not bits & 15:
+                        if out is None:
+                            return last.call.run(leaves, args, None, written)[0]
+                        last.call.run(leaves, args, [out], written)
+                        return out
+            except TypeError:  # of another number of arguments
+                pass
+        return self._look_up(args, kwargs, out)
+
+    def _look_up(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         key: list[Any] = []
         leaves: list[Any] = []
         try:
@@ -318,8 +340,9 @@ class Quick:
             if bits & 15:
                 key.append(_offsets(leaves))
             seen = self.calls[tuple(key)]
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, RuntimeError):  # PyTorch's RuntimeError: a sparse tensor has no strides, or no address
             return self
+        self.last = seen
         if not seen.simple:
             return self._arranged(seen, args, out, leaves)
         if out is None:
@@ -396,7 +419,7 @@ class Quick:
         leaves: list[Any] = []
         try:
             bits = self._read(given if out is None else (*given, out), key, leaves)
-        except TypeError:
+        except (TypeError, RuntimeError):
             return
         if out is not None:
             key.append(None)
@@ -416,7 +439,10 @@ class Quick:
         easy = plain and all(type(x) in self.tensors for x in given) and not call.careful
         if len(self.calls) >= KEPT_CALLS:
             self.calls.pop(next(iter(self.calls)))
-        self.calls[tuple(key)] = Seen(call, None if plain else arranged, outs, result, easy and isinstance(result, Leaf))
+        simple = easy and isinstance(result, Leaf)
+        tensors = given if out is None else (*given, out)
+        like = call.library.guard(tensors) if simple and not bits & 15 and isinstance(call.library, Torch) else None
+        self.calls[tuple(key)] = Seen(call, None if plain else arranged, outs, result, simple, like, out is not None)
 
 
 def _offsets(leaves: Sequence[Any]) -> tuple[int, ...]:

@@ -59,7 +59,7 @@ class Arguments:
         first = start + -start % 8
         aligned = memoryview(memory)[-start % 8 :]
         self.words = aligned[: len(aligned) // 8 * 8].cast("Q")
-        self.at: list[int | None] = [None] * count
+        self.at: list[int] = [-1] * count  # no address is this
         self.places: list[list[tuple[int, int]]] = [[] for _ in range(count)]  # a word and an offset, for each address
         self.descriptors: list[list[tuple[int, int]]] = [[] for _ in range(count)]
         self.calls: list[tuple[int, int, int]] = []  # config, function, arguments
@@ -86,20 +86,20 @@ class Arguments:
             here += -(-8 * len(values) // 64) * 64
 
     def point(self, addresses: list[int]) -> list[int]:
-        """Write the addresses that differ from the last ones; which those are."""
+        """Write the addresses that differ from the last ones; which those are. Keeps the list."""
         before = self.at
-        if addresses == before:
-            return []
+        words, replace = self.words, self.driver.replace_address
         changed = []
-        words = self.words
         for number, address in enumerate(addresses):
             if address != before[number]:
                 changed.append(number)
                 for place, offset in self.places[number]:
                     words[place] = address + offset
                 for place, offset in self.descriptors[number]:
-                    self.driver.check("cuTensorMapReplaceAddress", self.driver.replace_address(place, address + offset))
-        self.at = list(addresses)
+                    status = replace(place, address + offset)
+                    if status:
+                        self.driver.check("cuTensorMapReplaceAddress", status)
+        self.at = addresses
         return changed
 
 

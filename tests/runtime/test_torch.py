@@ -1,0 +1,163 @@
+"""PyTorch's own tensors through the quick calls, on the CPU, with the driver played. Skipped where PyTorch is not installed."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import axon
+from axon import libraries
+from axon.backend import arrays
+from axon.element import Element
+from tests.runtime.fake import Builds, FakeDriver
+
+torch = pytest.importorskip("torch")
+
+PROGRAM = """\
+fun product a b = for i j => sum k => a[i, k] * b[k, j]
+fun deep (x : bf16[b, d]) (w : bf16[d, d]) = let val y = x @ w val z = y @ w in z @ w end
+fun both (p : { w : bf16[d, d] }) (x : bf16[b, d]) = (x @ p.w, (x @ p.w) @ p.w)
+"""
+
+
+class OnHost(libraries.Torch):
+    """Takes the CPU for a GPU."""
+
+    def __init__(self) -> None:
+        super().__init__("cpu")
+        self.stream = lambda device: 77
+        self.current = lambda: 0
+        self.capturing = lambda: False
+
+    def device(self, x: Any) -> int | None:
+        return 0
+
+    def maker(self, shape: Any, element: Element, device: int) -> Any:
+        return partial(room, shape, self.dtypes[element])
+
+
+def room(shape: Any, dtype: Any) -> Any:
+    """PyTorch aligns memory of the CPU to 64 bytes, which is enough here."""
+    return torch.full(tuple(shape), 77, dtype=dtype)
+
+
+@pytest.fixture
+def m(fake: FakeDriver, builds: Builds, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setitem(libraries._made, "torch", OnHost())
+    monkeypatch.setattr(libraries, "_by_type", {})
+    arrays._graphs.clear()
+    return axon.compile(PROGRAM)
+
+
+def randn(*shape: int, seed: int = 0, dtype: Any = None) -> Any:
+    return (torch.randn(*shape, generator=torch.Generator().manual_seed(seed)) * shape[-1] ** -0.5).to(dtype or torch.bfloat16)
+
+
+def near(got: Any, want: Any) -> None:
+    torch.testing.assert_close(got.float(), want.float(), rtol=2e-2, atol=2e-2)
+
+
+def closed(m: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(*_: Any, **__: Any) -> Any:
+        pytest.fail("the slow way was taken")
+
+    monkeypatch.setattr(type(m._session), "call", slow)
+
+
+def test_seen_calls(m: Any, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = [(24, 64, 16), (8, 32, 24)]
+    for i, k, j in shapes:
+        m.product(randn(i, k), randn(k, j))
+        m.product(randn(i, k), randn(k, j), out=randn(i, j))
+    closed(m, monkeypatch)
+    for seed in range(4):
+        for i, k, j in shapes:
+            a, b, out = randn(i, k, seed=seed), randn(k, j, seed=9 + seed), randn(i, j)
+            near(m.product(a, b), a @ b)
+            near(m.product(b=b, a=torch.nn.Parameter(a)), a @ b)
+            assert m.product(a, b, out=out) is out
+            near(out, a @ b)
+            near(m.product(a, b), a @ b)
+
+
+def test_what_differs_takes_the_slow_way(m: Any, fake: FakeDriver) -> None:
+    """Nothing but the same element types, shapes, strides and alignment finds a call that was seen."""
+    a, b = randn(24, 64), randn(64, 16)
+    want = m.product(a, b)
+    flat = torch.zeros(24 * 64 + 8, dtype=torch.bfloat16)
+    shifted = flat[1 : 24 * 64 + 1].view(24, 64)
+    others = [
+        (randn(64, 24).T, b), (a.to(torch.float16), b.to(torch.float16)), (randn(32, 64), b), (a, randn(64, 24)),
+        (torch.nn.Parameter(a), b),
+    ]  # fmt: skip
+    for _ in range(2):
+        for x, y in others:
+            near(m.product(x, y), x @ y)
+            near(m.product(a, b), want)
+        with pytest.raises(axon.AxonError, match="AX0603"):  # bulk copies cannot read an odd address
+            m.product(shifted, b)
+        for wrong in ((a, b.float()), (a, b[:-1]), (a, b[0]), (a,), (a, b, b), (a, 1.0), (a, b.to_sparse())):
+            with pytest.raises(axon.AxonError):
+                m.product(*wrong)
+        near(m.product(a, b), want)
+
+
+def test_views_that_negate(m: Any, fake: FakeDriver) -> None:
+    """`.imag` of a conjugate is a view whose values PyTorch negates when it reads them; Axon would not."""
+    x = torch.view_as_complex(torch.randn(8, 8, 2, generator=torch.Generator().manual_seed(0)))
+    negated, plain = x.conj().imag, x.imag
+    assert negated.is_neg()
+    assert negated.stride() == plain.stride()
+    program = axon.compile(
+        "fun f (a : f32[m, n]) (b : bf16[m, k]) (w : bf16[k, n]) = for i j => (sum c => b[i, c] * w[c, j]) + cast bf16 a[i, j]"
+    )
+    b, w = randn(8, 8), randn(8, 8)
+    for _ in range(2):
+        near(program.f(plain, b, w), b @ w + plain.to(torch.bfloat16))
+        with pytest.raises(axon.AxonError, match=r"resolve_neg\(\)"):
+            program.f(negated, b, w)
+
+
+def test_graphs_and_structures(m: Any, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    w = randn(32, 32)
+    for _ in range(2):
+        m.deep(randn(16, 32), w)
+        m.both({"w": w}, randn(16, 32))
+    closed(m, monkeypatch)
+    for seed in range(4):
+        x = randn(16, 32, seed=seed)
+        near(m.deep(x, w), x @ w @ w @ w)
+        once, twice = m.both({"w": w}, x)
+        near(once, x @ w)
+        near(twice, x @ w @ w)
+    assert len(fake.replayed) >= 6
+
+
+def test_without_the_guard_of_pytorch(m: Any, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OnHost, "guard", lambda self, tensors: None)
+    a, b = randn(24, 64), randn(64, 16)
+    m.product(a, b)
+    m.product(a, b, out=randn(24, 16))
+    closed(m, monkeypatch)
+    for seed in range(3):
+        a = randn(24, 64, seed=seed)
+        near(m.product(a, b), a @ b)
+        near(m.product(a, b, out=randn(24, 16)), a @ b)
+
+
+def test_results_have_no_history(m: Any, fake: FakeDriver) -> None:
+    a = randn(24, 64).requires_grad_()
+    for _ in range(2):
+        assert not m.product(a, randn(64, 16)).requires_grad
+
+
+def test_dlpack() -> None:
+    """What is read from a capsule is where the tensor lies."""
+    x = torch.arange(60, dtype=torch.float32).reshape(3, 4, 5)[1:, ::2].permute(2, 0, 1)
+    pointer, strides = libraries.dlpack_memory(x.__dlpack__(), 3)
+    assert (pointer, strides) == (x.data_ptr(), x.stride())
+    pointer, strides = libraries.dlpack_memory(np.arange(6.0).reshape(2, 3).__dlpack__(), 2)
+    assert strides in (None, (3, 1))
