@@ -536,6 +536,10 @@ def simplify(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, ...
     if len(kept) > _MAX_SIMPLIFIED:  # nobody writes so many; they must not cost too much
         return tuple(sorted(_independent(kept), key=_complexity))
     kept = sorted((r for r in _joined(kept) if not _superfluous(r, facts)), key=_complexity)
+    for i, relation in enumerate(kept):  # b * a = b * c is a = c beside b >= 1
+        if relation.left.variables and any(all(v in m for m in relation.left.mapping) for v in relation.left.variables):
+            kept[i] = _canonical(relation, facts.assume(*kept[:i], *kept[i + 1 :]))
+    kept = sorted(dict.fromkeys(kept), key=_complexity)
     assumed = facts.assume(*kept)
     for relation in reversed(kept):  # the complicated ones go first
         others = assumed.without(relation)
