@@ -41,7 +41,10 @@ def register(server: Server) -> None:
 def _bound(server: Server, handler: Callable[[Server, _T], object]) -> Callable[[_T], object]:
     def handle(params: _T) -> object:
         with compiler.guarded("answering an editor"):
-            return handler(server, params)
+            answer = handler(server, params)
+        if isinstance(answer, Refused):
+            raise JsonRpcException(str(answer), code=lsp.LSPErrorCodes.RequestFailed.value)
+        return answer
 
     return handle
 
@@ -164,35 +167,31 @@ def _highlights(server: Server, params: lsp.DocumentHighlightParams) -> list[lsp
 # ── renaming ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _prepare_rename(server: Server, params: lsp.PrepareRenameParams) -> lsp.PrepareRenamePlaceholder | None:
+def _prepare_rename(server: Server, params: lsp.PrepareRenameParams) -> lsp.PrepareRenamePlaceholder | Refused | None:
     at = _at(server, params)
     if at is None:
         return None
     try:
         found, occurrence = renamed_at(*at)
     except Refused as refusal:
-        raise _request_failed(str(refusal)) from None
+        return refusal
     where = server.converter.range(at[0], occurrence.span)
     return lsp.PrepareRenamePlaceholder(where, found.name) if where is not None else None
 
 
-def _rename(server: Server, params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
+def _rename(server: Server, params: lsp.RenameParams) -> lsp.WorkspaceEdit | Refused | None:
     at = _at(server, params)
     if at is None:
         return None
     try:
         changes = rename(server.axon, *at, params.new_name.strip())
     except Refused as refusal:
-        raise _request_failed(str(refusal)) from None
+        return refusal
     edits: dict[str, list[lsp.TextEdit]] = {}
     for change in changes:
         where = server.converter.positions(change.analysis).range(change.start, change.end)
         edits.setdefault(uri_of(change.analysis.path), []).append(lsp.TextEdit(where, change.text))
     return lsp.WorkspaceEdit(changes=edits)
-
-
-def _request_failed(message: str) -> Exception:
-    return JsonRpcException(message, code=lsp.LSPErrorCodes.RequestFailed.value)
 
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -77,7 +77,8 @@ def _handle(protocol: JsonRPCProtocol, body: bytes) -> None:
         _refuse(protocol, None, _INVALID_REQUEST, "a message is one object")
         return
     try:
-        message = protocol.structure_message({"jsonrpc": "2.0", **plain})
+        unknown = "method" in plain and protocol.get_message_type(plain["method"]) is None
+        message = protocol.structure_message({"jsonrpc": "2.0", **({"params": None} if unknown else {}), **plain})
     except Exception:
         if "id" in plain and "method" in plain:
             why = f"`{plain['method']}` does not have the form that the protocol asks for"

@@ -1,0 +1,125 @@
+"""The editor's side of a session."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+
+from lsprotocol import types as lsp
+from pytest_lsp import LanguageClient
+
+from axon.lsp.positions import Positions
+
+COMMAND = [sys.executable, "-m", "axon", "lsp"]
+_names = count(1)
+
+
+def shown(client: LanguageClient) -> dict[tuple[str, int | None], Sequence[lsp.Diagnostic]]:
+    """What the server has published and no test has looked at, by document and version."""
+    features = client.protocol.fm.features
+    if not hasattr(client, "axon_shown"):
+        known: dict[tuple[str, int | None], Sequence[lsp.Diagnostic]] = {}
+        client.axon_shown = known  # type: ignore[attr-defined]
+        before = features[lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS]
+
+        def published(params: lsp.PublishDiagnosticsParams) -> None:
+            known[params.uri, params.version] = params.diagnostics
+            before(params)
+
+        features[lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS] = published
+    return client.axon_shown  # type: ignore[attr-defined, no-any-return]
+
+
+class File:
+    """A document that is open in the editor."""
+
+    def __init__(self, client: LanguageClient, uri: str, content: str) -> None:
+        self.client, self.uri, self.content = client, uri, content
+        self.version = 1
+        self.identifier = lsp.TextDocumentIdentifier(uri)
+
+    def position(self, before: str) -> lsp.Position:
+        """Where a piece of the text begins; of a name, its first place."""
+        return Positions(self.content).position(self.content.index(before))
+
+    def range(self, piece: str) -> lsp.Range:
+        at = self.content.index(piece)
+        return Positions(self.content).range(at, at + len(piece))
+
+    @property
+    def everything(self) -> lsp.Range:
+        return Positions(self.content).range(0, len(self.content))
+
+    async def edit(self, old: str, new: str) -> None:
+        assert self.content.count(old) == 1
+        await self.replace(self.range(old), new)
+
+    async def insert(self, at: lsp.Position, text: str) -> None:
+        await self.replace(lsp.Range(at, at), text)
+
+    async def replace(self, where: lsp.Range, new: str) -> None:
+        self.content = self.with_edits([lsp.TextEdit(where, new)])
+        await self._send(lsp.TextDocumentContentChangePartial(where, new))
+
+    async def change(self, text: str) -> None:
+        self.content = text
+        await self._send(lsp.TextDocumentContentChangeWholeDocument(text))
+
+    async def _send(self, change: lsp.TextDocumentContentChangeEvent) -> None:
+        self.version += 1
+        where = lsp.VersionedTextDocumentIdentifier(self.version, self.uri)
+        self.client.text_document_did_change(lsp.DidChangeTextDocumentParams(where, [change]))
+
+    async def close(self) -> None:
+        self.client.text_document_did_close(lsp.DidCloseTextDocumentParams(self.identifier))
+
+    async def diagnostics(self) -> list[lsp.Diagnostic]:
+        """The next that are shown for this document."""
+        for _ in range(400):
+            if (found := shown(self.client).pop((self.uri, self.version), None)) is not None:
+                return list(found)
+            await asyncio.sleep(0.025)
+        raise AssertionError("no diagnostics came")
+
+    async def settled(self) -> list[lsp.Diagnostic]:
+        """Those that are shown once suggestions have been tried."""
+        found = await self.diagnostics()
+        if found:
+            found = await self.diagnostics()
+        return found
+
+    def with_edits(self, edits: Sequence[object]) -> str:
+        positions = Positions(self.content)
+        text = self.content
+        found = [e for e in edits if isinstance(e, lsp.TextEdit)]
+        for edit in sorted(found, key=lambda e: -positions.offset(e.range.start)):
+            text = text[: positions.offset(edit.range.start)] + edit.new_text + text[positions.offset(edit.range.end) :]
+        return text
+
+    def applied(self, edit: lsp.WorkspaceEdit | None) -> str:
+        assert edit is not None
+        assert edit.changes is not None
+        return self.with_edits(edit.changes[self.uri])
+
+
+class Session:
+    """Opens documents in a folder of its own."""
+
+    def __init__(self, client: LanguageClient, folder: Path) -> None:
+        self.client, self.folder = client, folder
+        shown(client)
+
+    async def open(self, content: str, name: str = "", uri: str = "") -> File:
+        path = self.folder / (name or f"file{next(_names)}.axon")
+        file = File(self.client, uri or path.as_uri(), content)
+        item = lsp.TextDocumentItem(file.uri, "axon", file.version, content)
+        self.client.text_document_did_open(lsp.DidOpenTextDocumentParams(item))
+        return file
+
+    @staticmethod
+    def text(where: lsp.Range, content: str) -> str:
+        positions = Positions(content)
+        return content[positions.offset(where.start) : positions.offset(where.end)]

@@ -1,0 +1,162 @@
+"""What no editor should send: the server answers, or goes on as if nothing had been said."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lsprotocol import types as lsp
+from server import COMMAND
+
+from axon.lsp.positions import Positions
+from axon.lsp.stdio import MAX_MESSAGE, read_message
+
+INITIALIZE = {"id": 1, "method": "initialize", "params": {"processId": None, "rootUri": None, "capabilities": {}}}
+TEXT = "fun f x = y\n"
+OPEN = {
+    "method": "textDocument/didOpen",
+    "params": {"textDocument": {"uri": "file:///tmp/f.axon", "languageId": "axon", "version": 1, "text": TEXT}},
+}
+HOVER = {
+    "id": 7,
+    "method": "textDocument/hover",
+    "params": {"textDocument": {"uri": "file:///tmp/f.axon"}, "position": {"line": 0, "character": 4}},
+}
+LEAVE: list[Any] = [{"id": 9, "method": "shutdown"}, {"method": "exit"}]
+
+
+def framed(message: object) -> bytes:
+    body = message if isinstance(message, bytes) else json.dumps({"jsonrpc": "2.0", **message}).encode()  # type: ignore[dict-item]
+    return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+def talk(*pieces: object, leave: bool = True) -> tuple[list[dict[str, Any]], subprocess.CompletedProcess[bytes]]:
+    """What a server says to these bytes and messages, then to a farewell."""
+    sent = b"".join(p if isinstance(p, bytes) else framed(p) for p in [*pieces, *(LEAVE if leave else [])])
+    done = subprocess.run(COMMAND, input=sent, capture_output=True, timeout=60, check=False)
+    stream = io.BytesIO(done.stdout)
+    heard = []
+    while (body := read_message(stream)) is not None:
+        heard.append(json.loads(body))
+    assert stream.tell() == len(done.stdout), "nothing but messages"
+    return heard, done
+
+
+def answer(heard: list[dict[str, Any]], identity: object) -> dict[str, Any]:
+    return next(m for m in heard if m.get("id") == identity and "method" not in m)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b"Content-Length: abc\r\n\r\n",
+        b"Content-Length: -5\r\n\r\n",
+        b"Content-Length: 99999999999999999999999\r\n\r\n",
+        b"Content-Length 5\r\n\r\n",
+        b"\r\n\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: here\r\n\r\n",
+        b"X" * 20_000 + b"\r\n",
+        b"\xff\xfe\x00\x01\r\n\r\n",
+    ],
+)
+def test_bad_headers_are_skipped(noise: bytes) -> None:
+    heard, done = talk(INITIALIZE, noise, OPEN, HOVER)
+    assert "fun f" in answer(heard, 7)["result"]["contents"]["value"]
+    assert done.returncode == 0
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"{", -32700),
+        (b"\xff\xff", -32700),
+        (b"[" * 100_000, -32700),
+        (b"[1, 2]", -32600),
+        (b"5", -32600),
+        (b'{"jsonrpc":"2.0","id":3,"method":5}', -32600),
+        (b'{"jsonrpc":"2.0","id":3,"method":"textDocument/hover","params":{"position":"there"}}', -32602),
+    ],
+)
+def test_bad_bodies_are_answered(body: bytes, code: int) -> None:
+    heard, done = talk(INITIALIZE, framed(body), OPEN, HOVER)
+    assert code in [m["error"]["code"] for m in heard if "error" in m]
+    assert answer(heard, 7)["result"]
+    assert done.returncode == 0
+    assert done.stderr == b""
+
+
+def test_unknown_methods() -> None:
+    cancel = {"method": "$/cancelRequest", "params": {"id": 77}}
+    heard, done = talk(INITIALIZE, {"id": 3, "method": "axon/dance"}, {"method": "axon/dance"}, cancel, OPEN, HOVER)
+    assert answer(heard, 3)["error"]["code"] == -32601
+    assert answer(heard, 7)["result"]
+    assert done.returncode == 0
+
+
+def test_giant_messages() -> None:
+    """A file of a mebibyte is looked at; one of more is refused with a diagnostic; a message beyond all measure is skipped."""
+    large = "(* " + "x" * (1 << 20) + " *)\nfun f x = x\n"
+    opened = {**OPEN, "params": {"textDocument": {**OPEN["params"]["textDocument"], "text": large}}}  # type: ignore[index]
+    began = time.monotonic()
+    heard, done = talk(INITIALIZE, opened, framed(b" " * (MAX_MESSAGE + 1)), HOVER)
+    assert time.monotonic() - began < 30
+    published = [m["params"]["diagnostics"] for m in heard if m.get("method") == "textDocument/publishDiagnostics"]
+    assert [d["code"] for d in published[-1]] == ["AX0109"]
+    assert "result" in answer(heard, 7)
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize("tail", [b"", b"Content-Length: 50\r\n\r\n{", b"Content-"])
+def test_an_editor_that_vanishes(tail: bytes) -> None:
+    _, done = talk(INITIALIZE, OPEN, tail, leave=False)
+    assert done.stderr == b""
+
+
+def test_exit_without_shutdown() -> None:
+    _, done = talk(INITIALIZE, {"method": "exit"}, leave=False)
+    assert done.returncode == 1
+
+
+def test_deep_programs_do_not_stop_the_server() -> None:
+    deep = "val x = " + "(" * 50_000 + "1" + ")" * 50_000 + "\n"
+    opened = {**OPEN, "params": {"textDocument": {**OPEN["params"]["textDocument"], "text": deep}}}  # type: ignore[index]
+    heard, done = talk(INITIALIZE, opened, HOVER)
+    assert "result" in answer(heard, 7)
+    assert done.returncode == 0
+    assert done.stderr == b""
+
+
+# ── positions ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+TEXTS = st.text(st.sampled_from("ab🙂é\n\r\u2028\t\x0c"), max_size=30)
+
+
+@given(TEXTS, st.sampled_from(["utf-8", "utf-16", "utf-32"]))
+def test_offsets_and_positions_are_inverse(text: str, encoding: str) -> None:
+    positions = Positions(text, encoding)
+    for offset in range(len(text) + 1):
+        inside = text[offset - 1 : offset + 1] == "\r\n"  # between the two there is no position
+        at = positions.offset(positions.position(offset))
+        assert at == offset or inside or text[at:offset] in ("\r", "\n")
+
+
+@given(TEXTS, TEXTS, st.data())
+def test_changes_are_applied_as_an_editor_means_them(text: str, new: str, data: st.DataObject) -> None:
+    """Against a model that counts UTF-16 code units in the encoded text."""
+    positions = Positions(text)
+    a, b = sorted(data.draw(st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))))
+    where = lsp.Range(positions.position(a), positions.position(b))
+    a, b = positions.offset(where.start), positions.offset(where.end)
+    assert positions.change(lsp.TextDocumentContentChangePartial(where, new)) == text[:a] + new + text[b:]
+
+
+@given(TEXTS, st.integers(0, 40), st.integers(0, 40))
+def test_positions_outside_are_moved_inside(text: str, line: int, character: int) -> None:
+    assert 0 <= Positions(text).offset(lsp.Position(line, character)) <= len(text)
