@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ TOLERANCE = 5e-6
 TARGETS = ("interpret", "cpu") if os.environ.get("AXON_SOAK") else ("interpret",)
 
 
+@cache
 def model(name: str) -> axon.Module:
     return axon.load(MODELS / f"{name}.axon")
 
