@@ -1,0 +1,33 @@
+"""Fixtures of the CPU backend's tests: a cache of their own, and the generator of core programs."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache(tmp_path_factory):
+    """Kernels of all tests of a run, and of no other."""
+    before = os.environ.get("AXON_CACHE")
+    os.environ["AXON_CACHE"] = str(tmp_path_factory.mktemp("kernels"))
+    yield
+    if before is None:
+        del os.environ["AXON_CACHE"]
+    else:
+        os.environ["AXON_CACHE"] = before
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Blocks of a few lanes, pieces of a few rows, and all threads for whatever there is: many boundaries in small programs."""
+    from axon.backend.cpu import nests, products, threads
+
+    monkeypatch.setattr(nests, "LANES", 2)
+    monkeypatch.setattr(nests, "BLOCK", 3)
+    monkeypatch.setattr(nests, "FEW", 1)
+    monkeypatch.setattr(threads, "WORTH_SHARING", 1)
+    monkeypatch.setattr(products, "BLOCK", 4)
