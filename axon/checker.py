@@ -8,6 +8,7 @@ say nothing more. Suggestions that change the source are tried on it before they
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from time import thread_time
@@ -59,12 +60,12 @@ class CheckedModule:
         return not any(d.severity == "error" for d in self.diagnostics)
 
 
-def check_module(loader: Loader, path: str) -> CheckedModule:
-    """Check the module at a path and what it imports. Never raises for what is wrong with a program."""
+def check_module(loader: Loader, path: str, known: Mapping[SourceFile, CheckedModule] | None = None) -> CheckedModule:
+    """Check the module at a path and what it imports, but for `known` modules. Never raises for what is wrong with a program."""
     source = loader.read(path)
     if isinstance(source, Diagnostic):
         return _unreadable(path, source)
-    session = Session(loader)
+    session = Session(loader, dict(known or {}))
     started = thread_time()
     checked = session.check(source)
     if checked.ok:
@@ -211,7 +212,7 @@ class Session:
             if isinstance(entity, ValueName) and entity.symbol in by_symbol:
                 scheme = replace(entity.scheme, type=checker.state.zonk(entity.scheme.type))
                 values[name] = replace(entity, scheme=scheme)
-                signatures[name] = signature(checker.state, scheme)
+                signatures[name] = signature(checker.state, scheme, _TYPE_VARIABLE.findall(_text(by_symbol[entity.symbol])))
                 declarations[name] = by_symbol[entity.symbol]
                 schemes[name] = scheme
                 symbols[name] = entity.symbol
@@ -221,6 +222,13 @@ class Session:
             source, ordered, signatures, declarations, schemes, symbols, checker.state, imports, tuple(checker.inner), exports,
             lambda decl: checker.trail((), (decl,)),
         )  # fmt: skip
+
+
+_TYPE_VARIABLE = re.compile(r"'[A-Za-z]\w*")
+
+
+def _text(decl: T.Decl) -> str:
+    return (decl.body if isinstance(decl, T.Fun) else decl.value).span.text
 
 
 def alias_names(scope: Scope) -> dict[int, str]:

@@ -94,17 +94,21 @@ class Interactive:
     """See the module's docstring. Texts are SourceFiles: their paths are what messages call them."""
 
     def __init__(self) -> None:
-        self._now = (_State(), _checked(_State()))  # together, so that an interruption cannot come between them
+        self._files = FileLoader()
+        self._now: tuple[_State, InteractiveSession] | None = None  # together, so that an interruption cannot come between them
+        self._now = (_State(), self._checked(_assemble(_State())))
 
     # ── what there is ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def session(self) -> InteractiveSession:
         """The callable declarations."""
+        assert self._now is not None
         return self._now[1]
 
     @property
     def _state(self) -> _State:
+        assert self._now is not None
         return self._now[0]
 
     @property
@@ -148,7 +152,7 @@ class Interactive:
     def snapshot(self) -> Interactive:
         """a module like this one, which goes its own way from here."""
         other = object.__new__(Interactive)
-        other._now = self._now
+        other._files, other._now = self._files, self._now
         return other
 
     # ── entering ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -242,13 +246,13 @@ class Interactive:
             assembly.glue("\n) : (" if i else "")
             assembly.add(part)
         assembly.glue("\n))\n")
-        checked = compiler.check(FileLoader({assembly.path: assembly.text}), assembly.path)
+        session = self._checked(assembly)
+        checked = session.checked
         found = [assembly.moved(d) for d in checked.diagnostics]
         mine = [d for d in found if d.span is not None and d.span.file is source]
         errors = [d for d in mine if d.severity == "error"]
         if errors or name not in checked.signatures:
             raise AxonError(tuple(_hinted(d, tree) for d in errors or found if d.severity == "error"))
-        session = InteractiveSession(checked, assembly)
         callee = session.callee(name)
         type, is_value = _result(checked, name, len(callee.parameters), len(data) or 1)
         arguments = tuple(data.values()) if data else ((),)
@@ -292,7 +296,7 @@ class Interactive:
         units, forgotten = _merged(state.units, new)
         data = {name: value for name, value in state.data.items() if not any(name in u.names for u in new)}
         state = replace(state, units=units, data=data)
-        session = _checked(state)
+        session = self._checked(_assemble(state))
         checked, assembly = session.checked, session.assembly
         found = [assembly.moved(d) for d in checked.diagnostics]
         touched = {n for u in new for n in u.names}  # a `sig` also touches the declaration that stands already
@@ -305,6 +309,12 @@ class Interactive:
         self._now = (state, session)
         lines = tuple(line for unit in new for line in _lines(unit, checked))
         return Defined(lines, tuple(d for d in mine if d.severity == "warning"), broken, forgotten)
+
+    def _checked(self, assembly: Assembly) -> InteractiveSession:
+        """A module checked, and of what it imports only what has changed since the last time."""
+        loader = _Loader(self._files, assembly.source)
+        known = _unchanged(loader.source, self.modules, self._files) if self._now is not None else {}
+        return InteractiveSession(compiler.check(loader, assembly.path, known), assembly)
 
     def _keep(self, name: str, value: Any) -> None:
         self._now = (replace(self._state, data={**self._state.data, name: value}), self.session)
@@ -340,6 +350,41 @@ class Expression:
             where = f", in a call of `{self.callee.name}`"
             cleaned = (replace(d, message=d.message.removesuffix(where)) for d in error.diagnostics)
             raise type(error)(tuple(cleaned)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Loader:
+    """Files, and one text that is none."""
+
+    files: FileLoader
+    source: SourceFile
+
+    def read(self, path: str) -> SourceFile | Diagnostic:
+        return self.source if path == self.source.path else self.files.read(path)
+
+    def find(self, name: S.Name) -> SourceFile | Diagnostic:
+        return self.files.find(name)
+
+
+def _unchanged(importer: SourceFile, modules: Mapping[str, CheckedModule], files: FileLoader) -> dict[SourceFile, CheckedModule]:
+    """Of the modules that a text imported when it was last checked, and of those that they import, the ones that it would find
+    again just as they were, their imports included."""
+    found: dict[SourceFile, CheckedModule] = {}
+    same: dict[SourceFile, bool] = {}
+
+    def visit(importer: SourceFile, name: str, module: CheckedModule) -> bool:
+        if files.find(S.Name(name, importer.span(0, 0))) is not module.source:
+            return False
+        if module.source not in same:
+            inner = [visit(module.source, imported, its) for imported, its in module.imports.items()]
+            same[module.source] = module.ok and all(inner)
+            if same[module.source]:
+                found[module.source] = module
+        return same[module.source]
+
+    for name, module in modules.items():
+        visit(importer, name, module)
+    return found
 
 
 # ── units ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -450,12 +495,6 @@ def _assemble(state: _State) -> Assembly:
             assembly.add(piece)
             assembly.glue("\n")
     return assembly
-
-
-def _checked(state: _State) -> InteractiveSession:
-    assembly = _assemble(state)
-    loader = FileLoader({assembly.path: assembly.text})
-    return InteractiveSession(compiler.check(loader, assembly.path), assembly)
 
 
 def _read(path: str) -> SourceFile:

@@ -1,7 +1,7 @@
 """What the roles of a kernel do when: the simulator with a clock, for pictures.
 
 The roles and engines are `simulate`'s, and so is what they wait for; here nothing happens at random, but as soon as it can. What a
-step takes is estimated from the rates of the cost model (`schedule`) and the latencies below. A picture shows who waits for whom,
+step takes is estimated from the rates and latencies below. A picture shows who waits for whom,
 not how long a kernel takes: `explain` predicts that, with what this leaves out (power, caches, other blocks).
 """
 
@@ -24,14 +24,19 @@ from axon.backend.flow import Instruction
 from axon.backend.memory import contiguous
 from axon.backend.pipeline import stages, traits
 from axon.backend.prepare import blocks, is_empty, prepare
-from axon.backend.schedule import ELEMENT_RATE, FEED_RATE, RATE, choose
 from axon.backend.schedule import Mapping as Chosen
+from axon.backend.schedule import choose
 from axon.backend.simulate import _Agent, _Cluster
 from axon.backend.target import HOPPER, Target
+from axon.backend.tile import Store
 from axon.core import Program
 from axon.element import Element
 from axon.names import Symbol
 
+# Of one multiprocessor of an H200, as `schedule` has them for a step, without what surrounds it.
+RATE = 7.9e12  # floating-point operations per second of its matrix units
+FEED_RATE = 135e9  # bytes per second from the L2 cache
+WEIGHT_RATE = 1.5e10  # scores per second that a warpgroup turns into weights
 COPY_LATENCY = 0.6e-6  # seconds from the issue of a bulk copy to its first bytes in shared memory, from the L2 cache
 STORE_LATENCY = 0.5e-6  # until a bulk store has read its buffer and been taken
 ISSUE = 0.02e-6  # of a copy or a product by the thread that asks for it
@@ -249,19 +254,31 @@ class _Timed(_Cluster):
             case b.Write(width=width) | b.Scatter(width=width):
                 return 64 * width / RESULT_RATE, "compute", "computes results"
             case t.Fold(scores=scores):
-                return 64 * scores.shape[1] / ELEMENT_RATE * 2, "compute", "scores to weights"
+                return 64 * scores.shape[1] / WEIGHT_RATE, "compute", "scores to weights"
             case t.Rescale(accumulator=accumulator):
                 return 64 * accumulator.shape[1] / RESULT_RATE / 8, "compute", "corrects its sums"
             case _:
                 return 0.0, "", ""
 
-    def put(self, tensor: Symbol, start: list[int], box: list[int], axes: tuple[Symbol, ...], values: Any) -> None:
-        """Results are not kept: their arrays are stand-ins."""
+    # Numbers are left out: what happens when does not depend on them, the bounds of masks apart.
 
-    def fold(self, agent: _Agent, op: t.Fold, block: int) -> None:
-        """Nor are statistics: what a consumer does next does not depend on them."""
-        agent.accumulators[op.weights.symbol, block] = agent.accumulators[op.scores.symbol, block]
-        agent.rows[op.stream.product, block] = np.ones(64, np.float32)
+    def copy(self, agent: _Agent, op: b.Copy) -> None:
+        stage = agent.cursors[op.ring.symbol][0]
+        for block in range(self.program.cluster) if op.multicast else (agent.block,):
+            barrier = self.barriers[block, op.ring.symbol, "full", stage]
+            self.copies.append(lambda barrier=barrier: barrier.arrive(-op.bytes, 0))  # type: ignore[misc]
+
+    def product(self, agent: _Agent, op: b.Product) -> None:
+        agent.products.append(lambda: None)
+
+    def work(self, agent: _Agent, op: Any, block: int) -> None:
+        pass
+
+    def result(self, agent: _Agent, store: Store, block: int, column: int, width: int) -> Any:
+        return np.zeros((64, width), np.float32)
+
+    def put(self, tensor: Symbol, start: list[int], box: list[int], axes: tuple[Symbol, ...], values: Any) -> None:
+        pass
 
 
 def _sent(op: Instruction) -> int:

@@ -7,12 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from axon.backend.timeline import Timeline
 from axon.core import Value
 from axon.shapes.dimension import Dim
 from axon.view.graph import Card, Graph, Kernel
 from axon.view.layout import HEADER, PAD, Box, Point, place
+
+if TYPE_CHECKING:
+    from axon.backend.timeline import Timeline
 
 LETTER, TITLE = 6.65, 7.3  # widths of a letter in text and in titles
 LINE = 15.0

@@ -144,7 +144,7 @@ def _table(shown: Graph, words: Words) -> str:
         moved, flops = (words.number(d) if d is not None else None for d in (kernel.moved, kernel.flops))
         for dim, unit in ((kernel.moved, "B"), (kernel.flops, "FLOP")):
             cells.append(f'<td class="number">{escape(words.amount(dim, unit)) if dim is not None else ""}</td>')
-        ratio = f"{flops / moved:.3g}" if moved and flops is not None else ""
+        ratio = _short(flops / moved) if moved and flops is not None else ""
         cells.append(f'<td class="number">{ratio}</td><td class="soft">{"<br>".join(map(escape, kernel.reasons))}</td>')
         rows.append(f"<tr>{''.join(cells)}</tr>")
     if not rows:
@@ -152,6 +152,10 @@ def _table(shown: Graph, words: Words) -> str:
     heads = ("", "family", "bytes moved", "operations", "FLOP per byte", "why its operations stand together")
     note = '<p class="soft facts">Bytes are the least that must move: each tensor that the kernel reads or stores, once.</p>'
     return f"<table><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>{''.join(rows)}</table>{note}"
+
+
+def _short(ratio: float) -> str:
+    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
 
 
 def _pipelines(program: Program, shown: Graph, sizes: Sizes | None) -> str:
@@ -175,7 +179,7 @@ def _pipelines(program: Program, shown: Graph, sizes: Sizes | None) -> str:
     intro = (
         f"What the first thread block of each kernel does in its first microseconds{typical} as the simulator runs its roles. "
         "Numbers are slots of the ring between producer and consumers. "
-        "Times are estimates of the cost model; what waits for what is exact."
+        "Times are estimates from the rates of an H200; what waits for what is exact."
     )
     drawn = "".join(_pipeline(number, timeline) for number, timeline in enumerate(found, 1))
     return f'<section><h2>Roles over time</h2><p class="soft facts">{intro}</p><div class="legend">{legend}</div>{drawn}</section>'

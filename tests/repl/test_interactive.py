@@ -180,6 +180,27 @@ def test_imports(s: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert s.value("mine.twice 3") == "6 : i32", "what is imported is as it is now"
 
 
+def test_imports_are_checked_again_only_when_they_change(s: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.axon").write_text("import b\nfun f x = b.g x\n")
+    Path("b.axon").write_text("fun g x = x + 1\n")
+    s("import a\nimport nn")
+    first = dict(s.module.modules)
+    assert s.value("a.f 1") == "2 : i32"
+    s("val one = 1")
+    assert all(s.module.modules[name] is module for name, module in first.items())
+    Path("b.axon").write_text("fun g x = x + 10\n")  # what an import imports
+    assert s.value("a.f 1") == "11 : i32"
+    s("val two = 2")
+    assert s.module.modules["a"] is not first["a"]
+    assert s.module.modules["nn"] is first["nn"]
+    Path("b.axon").write_text("fun g x = \n")
+    with pytest.raises(AxonError):
+        s("a.f 1")
+    Path("b.axon").write_text("fun g x = x\n")
+    assert s.value("a.f 1") == "1 : i32"
+
+
 # ── data ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -1,0 +1,233 @@
+"""`axon view`: what the page holds, and what it does in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from axon.cli import main
+
+ROOT = Path(__file__).parents[2]
+ATTENTION = """\
+fun softmax x = for ..i j =>
+  let val m = max k => x[..i, k]
+      val z = sum k => exp (x[..i, k] - m)
+  in exp (x[..i, j] - m) / z end
+
+(* <b>attention</b> & more *)
+fun attention (q : f32[s, d]) (k : f32[t, d]) (v : f32[t, e]) =
+  let val scores = for i j => (sum c => q[i, c] * k[j, c]) * rsqrt (cast f32 d)
+  in softmax scores @ v end
+"""
+PRODUCT = "fun product (x : bf16[n, d]) (w : bf16[d, k]) (b : bf16[k]) = x @ w + b\n"
+RNN = """\
+fun cell (w : f32[h, h]) (x : f32[t, h]) (s0 : f32[h]) =
+  unfold (s = s0) for i < t => for j => tanh (x[i, j] + sum k => w[j, k] * s[k])
+"""
+GIVEN = ("q=randn(f32[16, 64])", "k=randn(f32[32, 64])", "v=randn(f32[32, 8])")
+
+Page = Callable[..., str]
+
+
+class _Links(HTMLParser):
+    """Everything on a page that a browser would fetch, and tags that are never closed."""
+
+    VOID = frozenset({"meta", "link", "br", "input"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.links += [
+            f"{tag} {name}={value}" for name, value in attrs if name in ("src", "href", "srcset", "data", "action") and value
+        ]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> closes another"
+
+
+def parsed(text: str) -> _Links:
+    parser = _Links()
+    parser.feed(text)
+    parser.close()
+    assert parser.open == []
+    return parser
+
+
+@pytest.mark.parametrize(
+    ("program", "name", "arguments"),
+    [(ATTENTION, "attention", ()), (ATTENTION, "attention", GIVEN), (PRODUCT, "product", ()), (RNN, "cell", ())],
+)
+def test_it_needs_nothing_else(page: Page, program: str, name: str, arguments: tuple[str, ...]) -> None:
+    text = page(program, name, *arguments)
+    assert parsed(text).links == ["link href=data:,"]
+    assert "url(" not in text.replace("url(#arrow)", "")
+    assert "@import" not in text
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
+    assert "{{" not in text
+
+
+def test_source(page: Page) -> None:
+    text = page(ATTENTION, "attention")
+    assert "&lt;b&gt;attention&lt;/b&gt; &amp; more" in text, "what is in the source is text"
+    assert text.count('class="l here"') == 3, "the declaration is marked"
+    tips = json.loads(re.search(r'id="tips">(.*?)</script>', text, re.DOTALL)[1])  # type: ignore[index]
+    plain = [re.sub(r"<[^>]+>", "", tip) for tip in tips]
+    assert any("scores : f32[s, t]" in tip for tip in plain), plain
+    assert any(tip.startswith("q : f32[s, d]") for tip in plain)
+    assert all("<script" not in tip for tip in tips)
+    numbers = {int(n) for n in re.findall(r'data-t="(\d+)"', text)}
+    assert numbers == set(range(len(tips)))
+
+
+def test_graph_and_kernels(page: Page) -> None:
+    text = page(ATTENTION, "attention", *GIVEN, "--target", "cpu")
+    assert "at s = 16, d = 64, t = 32, e = 8" in text
+    assert ">f32[s, t]</text>" in text
+    cards = re.findall(r'<g class="card (\w+)" data-key="(\w+)"', text)
+    assert [kind for kind, _ in cards].count("input") == 3
+    assert [kind for kind, _ in cards].count("result") == 1
+    keys = {key for _, key in cards}
+    edges = re.findall(r'data-from="(\w+)" data-to="(\w+)"', text)
+    assert len(edges) >= 6
+    assert {key for edge in edges for key in edge} <= keys
+    assert {b for _, b in edges} == {key for kind, key in cards if kind != "input"}, "everything but inputs needs something"
+
+
+def test_bytes_and_operations(page: Page) -> None:
+    text = page("fun f (a : f32[n, k]) (b : f32[k, m]) = a @ b\n", "f", "a=randn(f32[16, 64])", "b=randn(f32[64, 32])")
+    row = re.search(r"<td>contract</td>(.*?)</tr>", text)
+    assert row is not None
+    moved, flops = 4 * (16 * 64 + 64 * 32 + 16 * 32), 2 * 16 * 64 * 32
+    assert re.findall(r">([^<>]+)</td>", row[1])[:3] == [
+        f"{moved / 1e3:.3g} kB",
+        f"{flops / 1e3:.3g} kFLOP",
+        f"{flops / moved:.3g}",
+    ]
+    named = page("fun f (a : f32[n, k]) (b : f32[k, m]) = a @ b\n", "f")
+    assert "2 * n * k * m FLOP" in named
+
+
+def test_kernels_of_a_gpu_and_their_roles(page: Page) -> None:
+    text = page(PRODUCT, "product", "x=randn(bf16[512, 256])", "w=randn(bf16[256, 512])", "b=randn(bf16[512])")
+    assert "1 kernel of a Hopper GPU" in text
+    lanes = re.findall(r'<text class="lane"[^>]*>([^<]+)</text>', text)
+    assert lanes == ["producer", "copies", "consumer", "products", "stores"]
+    assert "asks for x, slot 0" in text
+    assert "waits for a full slot" in text
+    cpu = page(PRODUCT, "product", "--target", "cpu")
+    assert "Roles over time" not in cpu
+    assert "of the CPU" in cpu
+
+
+def test_loops_are_groups(page: Page) -> None:
+    text = page(RNN, "cell")
+    assert re.search(r'<rect class="kernel unfold"', text)
+    assert "as the step begins" in text
+    assert re.search(r">\d\.1 · ", text), "kernels inside are numbered by the loop"
+
+
+def test_what_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "model.axon"
+    file.write_text(ATTENTION)
+
+    def view(*arguments: str) -> str:
+        assert main(["view", *arguments, "--out", str(tmp_path / "out.html")]) == 1
+        return capsys.readouterr().out
+
+    assert "AX0507" in view(f"{file}:nothing")
+    assert "AX0507" in view(str(file))
+    assert "AX0603" in view(f"{file}:attention", "--target", "cuda")
+    assert "AX0501" in view(f"{file}:attention", "q=randn(f32[2, 3])", "k=randn(f32[2, 4])", "v=randn(f32[2, 4])")
+    assert "AX0408" in view(f"{tmp_path}/nowhere.axon:f")
+    file.write_text("fun f x = y")
+    assert "AX0401" in view(f"{file}:f")
+    assert not (tmp_path / "out.html").exists()
+    file.write_text("fun f x = x\n")
+    assert main(["view", f"{file}:f", "--out", str(tmp_path / "no" / "out.html")]) == 1
+
+
+@pytest.mark.parametrize(
+    ("program", "name"),
+    [
+        ("fun f x = x\n", "f"),
+        ("val a = [| 1, 2 |]\n", "a"),
+        ("fun f () = (1.0, { a = 2, b = [| 3 |] })\n", "f"),
+        ("fun f (m : bool[n]) = nonzero m\n", "f"),
+        ("fun f (x : f32[n]) = sort x\n", "f"),
+        ("fun f (x : f32[n, n]) = scan (op +, 0.0) i => x[i, i]\n".replace("(op +, 0.0)", "((op +), 0.0)"), "f"),
+        ("fun f (x : f32[n]) = (x as f32[4])\n", "f"),
+        ("(* 🙂 é </script><script>alert(1)</script> *)\nfun f x = x + 1.0\n", "f"),
+    ],
+)
+def test_odd_programs(page: Page, program: str, name: str) -> None:
+    text = page(program, name)
+    parsed(text)
+    assert "<script>alert" not in text
+
+
+@pytest.mark.parametrize("example", ["attention.axon:self_attention", "kmeans.axon:kmeans", "mlp.axon:loss"])
+def test_examples(example: str, tmp_path: Path) -> None:
+    assert main(["view", str(ROOT / "examples" / example), "--out", str(tmp_path / "out.html")]) == 0
+    parsed((tmp_path / "out.html").read_text())
+
+
+# ── in a browser ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_in_a_browser(browser: Any, page: Page, tmp_path: Path) -> None:
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.by import By
+
+    page(ATTENTION, "attention", *GIVEN)
+    browser.get((tmp_path / "attention.html").as_uri())
+    assert browser.title.startswith("attention · ")
+    tip = browser.find_element(By.ID, "tip")
+
+    def point(element: Any) -> str:
+        browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+        ActionChains(browser).move_to_element(element).perform()
+        assert tip.is_displayed()
+        return str(tip.text)
+
+    # A name in the source says its type and shape.
+    names = [e for e in browser.find_elements(By.CSS_SELECTOR, ".source [data-t]") if e.text == "scores"]
+    assert "scores : f32[s, t]" in point(names[0])
+    # A card says its core and its size, and lights its edges and its place in the source.
+    card = browser.find_element(By.CSS_SELECTOR, ".card.operation[data-span]")
+    assert "f32[16, 32]" in point(card)
+    assert browser.find_elements(By.CSS_SELECTOR, ".edge.lit")
+    assert browser.find_elements(By.CSS_SELECTOR, ".source .lit")
+    assert "kernel 1" in point(browser.find_element(By.CSS_SELECTOR, ".of, .kernel")) or tip.text
+    # Cards stand apart, inside their panel.
+    boxes = browser.execute_script(
+        "const box = (e) => e.getBBox(), ends = (b) => [b.x, b.y, b.x + b.width, b.y + b.height];"
+        "return [...document.querySelectorAll('.card')].map(box).map(ends)"
+    )
+    assert all(a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1] for i, a in enumerate(boxes) for b in boxes[:i])
+    wide, high = browser.execute_script(
+        "const s = document.querySelector('svg.graph'); return [s.width.baseVal.value, s.height.baseVal.value]"
+    )
+    assert all(min(b) >= 0 and b[2] <= wide and b[3] <= high for b in boxes)
+    assert browser.get_screenshot_as_png().startswith(b"\x89PNG")
+    complaints = [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+    assert complaints == []
+
+
+def test_nothing_is_fetched(browser: Any, page: Page, tmp_path: Path) -> None:
+    page(PRODUCT, "product", "x=randn(bf16[512, 256])", "w=randn(bf16[256, 512])", "b=randn(bf16[512])")
+    browser.get_log("performance")
+    browser.get((tmp_path / "product.html").as_uri())
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = {e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"}
+    assert asked <= {(tmp_path / "product.html").as_uri(), "data:,"}
