@@ -69,12 +69,15 @@ def entries(source: SourceFile) -> tuple[SourceFile, ...]:
         return phase(source)
 
 
-def check(loader: Loader, path: str) -> CheckedModule:
-    """A module with everything it imports, parsed, resolved, typed and shaped; its diagnostics say what is wrong."""
+def check(loader: Loader, path: str, known: Mapping[SourceFile, CheckedModule] | None = None) -> CheckedModule:
+    """A module with everything it imports, parsed, resolved, typed and shaped; its diagnostics say what is wrong.
+
+    `known` modules are not checked again: they and all that they import must be as they were.
+    """
     with _phase("checking"), _no_collection():
         from axon.checker import check_module
 
-        return check_module(loader, path)
+        return check_module(loader, path, known)
 
 
 def check_text(text: str, path: str = TEXT) -> CheckedModule:
