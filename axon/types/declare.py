@@ -156,17 +156,17 @@ class Declarations(Generalization):
     def _val(self, env: Env, d: S.Val, top: bool, sigs: dict[str, S.Sig], used: set[str]) -> T.Val:
         single = _single(d.pattern)
         sig = sigs.get(single.name) if single is not None else None
-        if single is not None:
-            used.add(single.name)
+        used.update(_bound_names(d.pattern))
+        parts = {} if single is not None else {n: sigs[n] for n in _bound_names(d.pattern) if n in sigs}
         generalizes = single is not None and self._is_function(env.scope, stripped(d.value))
         if not top and not generalizes:
-            return self._bind_val(env, d, sig, env.scope, Mentions(), False)
+            return self._bind_val(env, d, sig, parts, env.scope, Mentions(), False)
         mark = self._enter()
         scope = env.scope.child()
         inside = Mentions()
         if top or isinstance(stripped(d.value), S.Fn):
             inside.expr(d.value)
-        val = self._bind_val(replace(env, scope=scope), d, sig, scope, inside, generalizes)
+        val = self._bind_val(replace(env, scope=scope), d, sig, parts, scope, inside, generalizes)
         names = [n for n in scope.values if n not in env.scope.values or scope.values[n] is not env.scope.values[n]]
         scheme, ok = self._generalize(mark, val.value.type, (), [], d.span, None, generalizes, (), val.value)
         for name in names:
@@ -193,8 +193,13 @@ class Declarations(Generalization):
                 return isinstance(scope.value(name), ModuleName)
         return False
 
-    def _bind_val(self, env: Env, d: S.Val, sig: S.Sig | None, scope: Scope, inside: Mentions, rigid: bool) -> T.Val:
-        """`inside` is what annotations in the value mention, if it is not the business of the declaration around."""
+    def _bind_val(
+        self, env: Env, d: S.Val, sig: S.Sig | None, sigs: dict[str, S.Sig], scope: Scope, inside: Mentions, rigid: bool
+    ) -> T.Val:
+        """`sig` is of the name that a single one binds, `sigs` of those that a pattern binds.
+
+        `inside` is what annotations in the value mention, if it is not the business of the declaration around.
+        """
         mentions = Mentions()
         mentions.pattern(d.pattern)
         expected: Type | None = None
@@ -213,6 +218,7 @@ class Declarations(Generalization):
             declared = self.type(scope, sig.type)
             reason = Reason(d.value.span, "this must have the type of its `sig`")
             self.unify(value.type, self._packed(declared, reason), reason)
+        value = self._opened_parts(env, value)
         t = self.state.prune(value.type)
         if size(self.state, t) > _MAX_TYPE:
             if not any(isinstance(part, Poison) for part in self._walk(t)):  # else it has been said of a part
@@ -221,12 +227,44 @@ class Declarations(Generalization):
             t = POISON
         target = replace(env, scope=scope).scope
         pattern = self.bind_pattern(target, d.pattern, t, {}, symbolic(value) if isinstance(value, T.Dimension) else None)
+        self._conform_parts(scope, sigs, pattern)
         single = d.pattern
         if isinstance(single, S.PatternName) and sig is None and scope is env.scope and isinstance(d.value, S.Int):
             entity = scope.values.get(single.name)
             if isinstance(entity, ValueName):
                 scope.values[single.name] = replace(entity, literal=d.value.value)
         return T.Val(pattern, value)
+
+    def _opened_parts(self, env: Env, value: T.Expr) -> T.Expr:
+        """A tuple with sizes that only the data decide opened where it is bound, and not again at each use of a part."""
+        t = self.state.prune(value.type)
+        if not isinstance(t, TupleType) or not any(isinstance(self.state.prune(i), Exists) for i in t.items) or env.repeated:
+            return value
+        whole = fresh("whole")
+        parts: list[T.Expr] = []
+        for n, item in enumerate(t.items, 1):
+            name = T.Variable(whole, None, type=t, span=value.span)
+            parts.append(self._open(env, T.Project(name, n, type=item, span=value.span)))
+        items = T.Tuple(tuple(parts), type=TupleType(tuple(p.type for p in parts)), span=value.span)
+        pattern = T.PatternName(whole, type=t, span=value.span)
+        return T.Let((T.Val(pattern, value),), items, type=items.type, span=value.span)
+
+    def _conform_parts(self, scope: Scope, sigs: dict[str, S.Sig], pattern: T.Pattern) -> None:
+        """Names that a pattern for a tuple or record binds have the types of their `sig`s."""
+        match pattern:
+            case T.PatternName(symbol=symbol, type=t, span=span) if symbol.name in sigs:
+                sig = sigs[symbol.name]
+                mentions = Mentions()
+                mentions.type(sig.type)
+                self.introduce(scope, mentions, rigid=False)
+                reason = Reason(span, "this must have the type of its `sig`")
+                self.unify(t, self._packed(self.type(scope, sig.type), reason), reason)
+            case T.PatternTuple(items=items):
+                for item in items:
+                    self._conform_parts(scope, sigs, item)
+            case T.PatternRecord(fields=fields):
+                for _, item in fields:
+                    self._conform_parts(scope, sigs, item)
 
     def _is_i32(self, t: Type) -> bool:
         t = self.state.prune(t)
@@ -373,6 +411,18 @@ class Declarations(Generalization):
             self.state.level -= 1
             self._builtins[name] = self._quantify(t, (), ())
         return self._builtins[name]
+
+
+def _bound_names(pattern: S.Pattern) -> list[str]:
+    match pattern:
+        case S.PatternName(name):
+            return [name] if name != "_" else []
+        case S.PatternTyped(inner):
+            return _bound_names(inner)
+        case S.PatternTuple(items):
+            return [n for item in items for n in _bound_names(item)]
+        case S.PatternRecord(fields):
+            return [n for _, item in fields for n in _bound_names(item)]
 
 
 def _single(pattern: S.Pattern) -> S.PatternName | None:

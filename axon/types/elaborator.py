@@ -53,6 +53,7 @@ class Elaborator(ABC):
         self.state = State()
         self.diagnostics: list[Diagnostic] = []
         self.deferred: list[Deferred] = []
+        self.guards: dict[Deferred, Context] = {}  # where those are needed, if not everywhere
         self.defining: list[str] = []  # the declarations around
         self.heading: list[S.Fun] = []  # the functions among them
         self.circular: list[S.TypeDecl] = []  # types that contain themselves, each reported once
@@ -102,11 +103,20 @@ class Elaborator(ABC):
 
     @contextmanager
     def only_where(self, context: Context) -> Iterator[None]:
-        """What is found equal inside is needed only there."""
-        before = len(self.state.equals)
+        """What is found equal inside, or put off, is needed only there."""
+        if not context.guards:
+            yield
+            return
+        state = self.state
+        equals, stretches, waiting = len(state.equals), len(state.stretches), set(self.deferred)
         yield
-        found = self.state.equals[before:]
-        self.state.equals[before:] = [replace(e, context=context) if e.context is NOWHERE else e for e in found]
+        state.equals[equals:] = [replace(e, context=context) if e.context is NOWHERE else e for e in state.equals[equals:]]
+        state.stretches[stretches:] = [
+            replace(s, context=context) if s.context is NOWHERE else s for s in state.stretches[stretches:]
+        ]
+        for constraint in self.deferred:
+            if constraint not in waiting:
+                self.guards.setdefault(constraint, context)
 
     def oblige(self, relation: Relation, context: Context, reason: Reason, sized: bool = False) -> None:
         if relation.trivial is not True:

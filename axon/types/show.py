@@ -231,9 +231,14 @@ def _named(state: State, scheme: Scheme) -> Namer:
     return namer
 
 
-def signature(state: State, scheme: Scheme) -> str:
-    """What `axon sig` prints after the name: type and contract, in syntax that can be pasted into a `sig`."""
+def signature(state: State, scheme: Scheme, mentioned: Iterable[str] = ()) -> str:
+    """What `axon sig` prints after the name: type and contract, in syntax that can be pasted into a `sig`.
+
+    `mentioned` are the type variables that annotations in the body mention: pasted above it, a `sig` with one would capture it.
+    """
     namer = _named(state, scheme)
+    own = {f"'{s.name}" for s in (*dict(scheme.elements), *scheme.types) if s in state.rigid}
+    namer.taken |= set(mentioned) - own
     text = show_type(namer, scheme.type)
     if scheme.explicit:
         text = "{" + ", ".join(s.name for s in scheme.explicit) + "} -> " + text

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from axon.element import Element
 from axon.names import Symbol
-from axon.shapes.constraint import Reason, Side, Stretch
+from axon.shapes.constraint import NOWHERE, Reason, Side, Stretch
 from axon.shapes.dimension import Dim
 from axon.source import Span
 from axon.types import errors
@@ -52,7 +52,8 @@ class Solver(Elaborator):
                 return
             first = min(waiting, key=lambda c: _DEFAULT_ORDER.index(type(c)))
             self.deferred.remove(first)
-            self.default(first)
+            with self.only_where(self.guards.get(first, NOWHERE)):
+                self.default(first)
 
     def _floats(self, c: Deferred) -> bool:
         """Whether a constraint of a local declaration waits for what the declaration around it may still find out.
@@ -84,7 +85,11 @@ class Solver(Elaborator):
     def _sweep(self, start: int) -> bool:
         waiting = self.deferred[start:]
         del self.deferred[start:]
-        stuck = [c for c in waiting if not self.solve(c)]
+        stuck = []
+        for c in waiting:
+            with self.only_where(self.guards.get(c, NOWHERE)):
+                if not self.solve(c):
+                    stuck.append(c)
         added = len(self.deferred) > start
         self.deferred[start:start] = stuck
         moved = self._retry_rows()

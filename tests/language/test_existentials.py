@@ -128,3 +128,18 @@ def test_a_declared_bound_is_proved() -> None:
     assert codes(f"sig positive : f32[n] -> ?k <= 2. f32[k]\n{POSITIVE}") == ["AX0307"]
     wider = "sig positive : f32[n] -> ?k <= n + 1. f32[k]"
     assert signature(f"{wider}\n{POSITIVE}", "positive") == wider
+
+
+def test_what_a_tuple_pattern_binds_is_opened_once() -> None:
+    text = """
+fun both (m : bool[n]) (x : f32[n]) = (filter m x, x)
+fun f (m : bool[n]) (x : f32[n]) = let val (kept, all) = both m x in (for i => kept[i] * 2.0, sum i => all[i]) end
+fun two g x = (g x, g x)
+fun total (m : bool[n]) (x : f32[n]) = let val (a, b) = two (filter m) x in (sum i => a[i]) + (sum i => b[i]) end
+"""
+    assert codes(text) == []
+    module = axon.compile(text)
+    kept, total = module.f(np.array([True, False, True]), ramp(3))
+    assert np.array_equal(kept, [0.0, 4.0])
+    assert total == 3.0
+    assert module.total(np.array([True, False, True]), ramp(3)) == 4.0

@@ -55,3 +55,16 @@ def test_a_stated_size_of_one_stretches() -> None:
     assert np.array_equal(m.f(x, x[:, :1]), x + x[:, :1])
     with pytest.raises(axon.ShapeError):
         m.f(x, x)
+
+
+def test_names_of_a_tuple_pattern_may_have_sigs() -> None:
+    assert axon.check("sig low : f32\nsig high : f32[2]\nval (low, high) = (1.0, [| 2.0, 3.0 |])") == []
+    assert [d.code for d in axon.check("sig low : i32\nval (low, high) = (1.0, 2.0)")] == ["AX0202"]
+    assert [d.code for d in axon.check("sig lo : f32\nval (low, high) = (1.0, 2.0)")] == ["AX0218"]
+
+
+def test_a_printed_sig_captures_nothing_of_the_body() -> None:
+    text = "fun g (x : 'b[n]) y =\n  let fun twice (z : 'a[m]) = z + z\n  in (x, y + 1, sum i => (twice [| 1.0, 2.0 |])[i]) end"
+    shown = str(axon.compile(text)["g"].signature)
+    assert "'a" not in shown
+    assert axon.check(f"{shown}\n{text}") == []
