@@ -7,7 +7,9 @@ from pathlib import Path
 
 import image_cases  # noqa: F401
 import linalg_cases  # noqa: F401
+import ml_dtypes
 import nn_cases  # noqa: F401
+import numpy as np
 import pytest
 import stats_cases  # noqa: F401
 import tensor_cases  # noqa: F401
@@ -50,3 +52,28 @@ def test_signatures() -> None:
     if os.environ.get("AXON_UPDATE"):
         SIGNATURES.write_text(signatures(), encoding="utf-8")
     assert signatures() == SIGNATURES.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("element", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("size", [1, 100, 5000])
+@pytest.mark.parametrize("scale", [0.01, 1.0, 60.0])
+def test_normalizations_in_16_bits(element: type, size: int, scale: float) -> None:
+    """Sums of squares would leave the range of f16, and single squares sink below it; the means do neither."""
+    nn = axon.load(stdlib_root() / "nn.axon")
+    x = (scale * np.random.default_rng(size).standard_normal((3, size)) + scale).astype(element)
+    ones, zeros = np.ones(size, element), np.zeros(size, element)
+    wide = x.astype(np.float64)
+    centred = wide - wide.mean(-1, keepdims=True)
+    by_variance = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)
+    by_square = wide / np.sqrt((wide**2).mean(-1, keepdims=True) + 1e-5)
+    near = 0.01 if element == np.float16 else 0.06
+    channels = np.ascontiguousarray(x[:, None])
+    p = {"scale": ones[:1], "shift": zeros[:1]}
+    for got, wanted in [
+        (nn.layer_norm({"scale": ones, "shift": zeros}, x, target="interpret"), by_variance),
+        (nn.rms_norm(ones, x, target="interpret"), by_square),
+        (nn.group_norm[1](p, channels, target="interpret")[:, 0], by_variance),
+        (nn.global_average_pool(channels, target="interpret")[:, 0], wide.mean(-1)),
+    ]:
+        assert got.dtype == element
+        np.testing.assert_allclose(got.astype(np.float64), wanted, rtol=near, atol=near)
