@@ -1,0 +1,69 @@
+"""Compiled functions on disk: found again by other processes, which then do without numba; what is damaged is made again."""
+
+import os
+import subprocess
+import sys
+
+from axon.backend.cpu import build
+
+PROGRAM = """
+import sys
+import numpy as np
+import axon
+m = axon.compile("fun f (x : f32[n]) = for i => exp x[i] * 2.5 - x[i]")
+x = np.linspace(-1, 1, 1001, dtype=np.float32)
+got = m.f(x, target="cpu")
+assert np.allclose(got, np.exp(x) * 2.5 - x, rtol=1e-5), got
+print("numba" in sys.modules)
+"""
+
+
+def process(cache):
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env={**os.environ, "AXON_CACHE": str(cache)}, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout.strip() == "True"
+
+
+def entries(cache):
+    return sorted(p for p in cache.iterdir() if p.suffix == ".cubin")
+
+
+def test_another_process_finds_the_function_and_never_imports_numba(tmp_path):
+    assert process(tmp_path)
+    (entry,) = entries(tmp_path)
+    before = entry.read_bytes()
+    assert not process(tmp_path)
+    assert entry.read_bytes() == before
+
+
+def test_damaged_entries_are_made_again(tmp_path):
+    process(tmp_path)
+    (entry,) = entries(tmp_path)
+    whole = entry.read_bytes()
+    truncated, flipped = whole[: len(whole) // 2], whole[:-20] + bytes([whole[-20] ^ 1]) + whole[-19:]
+    for damaged in (truncated, flipped, b"", whole.replace(b'"entry": "', b'"entry": "x', 1)):
+        entry.write_bytes(damaged)
+        assert process(tmp_path)
+        assert not process(tmp_path)
+
+
+def test_the_key_depends_on_text_and_types():
+    sources = [
+        build.Source("f", "def f(first, last):\n    return 0\n", (None, None)),
+        build.Source("f", "def f(first, last):\n    return 1\n", (None, None)),
+        build.Source("g", "def f(first, last):\n    return 0\n", (None, None)),
+        build.Source("f", "def f(first, last):\n    return 0\n", (build.Element.F16, None)),
+        build.Source("f", "def f(first, last):\n    return 0\n", (build.Element.BF16, None)),
+    ]
+    assert len({build._key(source) for source in sources}) == len(sources)
+
+
+def test_objects_refer_to_nothing_of_python():
+    """Machine code is kept beyond the process: it must not hold addresses or names of this one."""
+    text = "def f(x, n, first, last):\n    for i in range(n):\n        store_f32(x, i, exp(load_f32(x, i)))\n    return 0\n"
+    _, code = build.compile_source(build.Source("f", text, (build.Element.F32, None, None, None)))
+    assert b"Py" not in code
+    assert b"NRT" not in code
+    assert b"numba" not in code.replace(b"__main__", b"")

@@ -1,0 +1,247 @@
+"""The CPU backend as a user meets it: the corpus, errors, sizes, layouts, threads, and what is compiled when."""
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import axon
+from axon.backend.cpu import build, host, run
+from axon.interpret import run as interpret
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "corpus"))
+from test_values import CASES, module, same
+
+
+@pytest.mark.parametrize("part", range(12))
+def test_the_corpus_compiled(part):
+    for path, dims, arguments, answer in CASES[part::12]:
+        file, name = path.split(".")
+        function = module(file)[name]
+        function = function[dims] if dims else function
+        got = function(*arguments, target="cpu")
+        same(got, answer(*arguments))
+        same(got, function(*arguments, target="interpret"))
+
+
+ERRORS = {
+    "an index from data": ("fun f x ids = for i => x[ids[i]]", np.arange(5.0, dtype=np.float32), np.array([1, 7, 9], np.int32)),
+    "a negative index": ("fun f x ids = for i => x[ids[i]]", np.arange(5.0, dtype=np.float32), np.array([1, -1], np.int32)),
+    "an empty table": ("fun f (x : f32[n]) ids = for i => x[ids[i]]", np.zeros(0, np.float32), np.array([0], np.int32)),
+    "division": ("fun f (x : i32[n]) (y : i32[n]) = x / y", np.array([1, 2], np.int32), np.array([1, 0], np.int32)),
+    "remainder": ("fun f (x : i8[n]) (y : i8[n]) = x % y", np.array([1, 2], np.int8), np.array([0, 1], np.int8)),
+    "a power": ("fun f (x : i32[n]) (y : i32[n]) = x ** y", np.array([1, 2], np.int32), np.array([1, -1], np.int32)),
+    "nothing to compare": (
+        "fun f (x : i32[n]) (m : bool[n]) = max for i where m[i] => x[i]",
+        np.ones(2, np.int32),
+        np.zeros(2, bool),
+    ),
+    "in a loop": (
+        "fun f (x : f32[n]) (k : i32) = loop (s = 0.0) for t < k => s + x[t]",
+        np.ones(3, np.float32),
+        5,
+    ),
+    "a coercion": ("fun f (x : f32[n]) (y : f32[m]) = x + (y as f32[n])", np.ones(2, np.float32), np.ones(3, np.float32)),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS, ids=lambda c: c.replace(" ", "-"))
+def test_errors_are_those_of_the_interpreter(case):
+    source, *arguments = ERRORS[case]
+    function = axon.compile(source).f
+    raised = []
+    for target in ("interpret", "cpu"):
+        with pytest.raises(axon.AxonError) as error:
+            function(*arguments, target=target)
+        raised.append((type(error.value), str(error.value)))
+    assert raised[0] == raised[1]
+
+
+def test_code_that_is_not_taken_cannot_fail():
+    source = "fun f (x : i32[n]) (y : i32[n]) = for i => if y[i] <> 0 andalso x[i] / y[i] > 1 then x[x[i]] else 0"
+    x, y = np.array([4, 2, 0, 9, 1], np.int32), np.array([0, 1, 0, 9, 0], np.int32)
+    function = axon.compile(source).f
+    assert function(x, y, target="cpu").tolist() == function(x, y, target="interpret").tolist() == [0, 0, 0, 0, 0]
+
+
+def test_one_artifact_serves_all_sizes(monkeypatch):
+    compiled = []
+    original = build.compile_source
+    monkeypatch.setattr(build, "compile_source", lambda source: compiled.append(source) or original(source))
+    m = axon.compile("fun sizes_of_all (x : f32[n, m]) = for i j => x[i, j] * 3.25 - sum k => x[i, k]")
+    for n, k in [(0, 0), (0, 3), (1, 1), (2, 0), (1, 7), (3, 5), (17, 1), (33, 4097), (1000, 63), (4097, 9)]:
+        x = np.random.default_rng(n).standard_normal((n, k)).astype(np.float32)
+        got = m.sizes_of_all(x, target="cpu")
+        assert got.shape == (n, k)
+        np.testing.assert_allclose(got, x * np.float32(3.25) - x.sum(1, keepdims=True), rtol=1e-4, atol=1e-4)
+    assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("sizes", [(0, 5), (1, 1), (3, 4096), (5, 4097), (2, 9001), (4100, 3)])
+def test_large_and_odd_sizes(sizes):
+    """Sums along both dimensions, running ones, best ones and chains, over block boundaries, on all threads."""
+    m = axon.compile(
+        """
+        fun f (x : f32[n, m]) =
+          let val columns = for j => sum i => x[i, j]
+              val rows = for i => max j => x[i, j] * 2.0
+              val running = for i => (scan (op +, 0.0) for j => x[i, j])
+              val chain = for i j => exp (x[i, j] - rows[i]) + columns[j]
+          in (columns, rows, chain) end
+        fun running (x : f32[n, m]) = for i => (scan (op +, 0.0) for j => x[i, j])
+        fun best (x : f32[n, m]) = for j => argmax i => x[i, j]
+    """
+    )
+    x = np.random.default_rng(0).standard_normal(sizes).astype(np.float32)
+    columns, rows, chain = m.f(x, target="cpu")
+    largest = 2 * x.max(1, initial=-np.inf)
+    np.testing.assert_allclose(columns, x.sum(0, dtype=np.float64), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(rows, largest, rtol=1e-6)
+    np.testing.assert_allclose(chain, np.exp(x - largest[:, None]) + x.sum(0), rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(m.running(x, target="cpu"), x.cumsum(1, dtype=np.float64), rtol=1e-4, atol=1e-3)
+    if sizes[0]:
+        assert m.best(x, target="cpu").tolist() == x.argmax(0).tolist()
+
+
+def test_layouts_of_arguments():
+    """Transposed, strided, reversed, read-only and unaligned arrays; none is written to, and no result shares their memory."""
+    m = axon.compile("fun f (x : f32[n, m]) (y : f32[m, k]) = (x @ y, for i j => x[i, j] + 1.0, x)")
+    rng = np.random.default_rng(0)
+    raw = np.frombuffer(b"\0" + rng.standard_normal(12).astype(np.float32).tobytes(), np.uint8)[1:].view(np.float32).reshape(3, 4)
+    base = rng.standard_normal((8, 8)).astype(np.float32)
+    for x in (base[:4, :3].T, base[::2, ::2][:3], base[::-1, ::-1][:3, :4], raw, np.asfortranarray(base[:3, :4])):
+        x.flags.writeable = False
+        y = base[: x.shape[1], :2]
+        before = x.tobytes()
+        product, plus, again = m.f(x, y, target="cpu")
+        np.testing.assert_allclose(product, x @ y, rtol=1e-5)
+        assert np.array_equal(plus, x + np.float32(1))
+        assert np.array_equal(again, x)
+        assert x.tobytes() == before
+        for result in (product, plus, again):
+            assert result.flags.writeable
+            assert result.flags.c_contiguous
+            assert not np.may_share_memory(result, x)
+
+
+def test_results_are_fresh_from_call_to_call():
+    """Memory is used again, but never that of a result."""
+    m = axon.compile("fun f (x : f32[n, m]) = let val h = for i j => sum k => x[i, k] * x[j, k] in (h @ x, h) end")
+    first = np.ones((200, 300), np.float32)
+    kept = m.f(first, target="cpu")
+    for scale in (2, 3):
+        m.f(first * scale, target="cpu")
+    assert (kept[0] == 300 * 200).all()
+    assert (kept[1] == 300).all()
+
+
+def test_many_threads_call_at_once():
+    m = axon.compile("fun f (x : f32[n, m]) = for i j => exp (x[i, j] - max k => x[i, k]) / (sum k => exp x[i, k]) ")
+    x = np.random.default_rng(0).standard_normal((300, 500)).astype(np.float32)
+    wanted = np.exp(x - x.max(1, keepdims=True)) / np.exp(x).sum(1, keepdims=True)
+    with ThreadPoolExecutor(8) as pool:
+        for got in pool.map(lambda _: m.f(x, target="cpu"), range(40)):
+            np.testing.assert_allclose(got, wanted, rtol=1e-4)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_computes():
+    """Threads of the pool do not survive a fork: the child starts its own."""
+    m = axon.compile("fun f (x : f32[n, m]) = for i j => tanh x[i, j] * 2.0")
+    x = np.ones((1000, 1000), np.float32)
+    wanted = m.f(x, target="cpu")
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if np.array_equal(m.f(x, target="cpu"), wanted) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_small_calls_are_interpreted_until_that_costs_more(monkeypatch):
+    m = axon.compile("fun f (x : f32[n]) = for i => x[i] * 7.0 + 1.5")
+    program = m._session.program(m._session.callee("f"), (np.ones(3, np.float32),), {})
+    tiny, large = [np.ones(3, np.float32)], [np.ones(host.TINY + 1, np.float32)]
+    here = host.Host(program)
+    here(tiny)
+    assert here._executable is None
+    here(large)
+    assert here._executable is not None
+    here = host.Host(program)
+    here(tiny, compiled=True)
+    assert here._executable is not None
+    here = host.Host(program)
+    monkeypatch.setattr(host, "PATIENCE", 0.0)
+    here(tiny)
+    assert here._executable is not None
+
+
+def test_work_is_estimated_through_loops():
+    m = axon.compile("fun f {n} (x : f32[]) = loop (s = x) for t < n => s * 0.5")
+    program = m._session.program(m._session.callee("f"), (np.float32(1),), {})
+    assert host.Host(program)._is_tiny([np.ones((), np.float32)], [3])
+    assert not host.Host(program)._is_tiny([np.ones((), np.float32)], [100_000])
+
+
+LOOPS = """
+fun power {n} (a : f32[k, k]) = loop (s = a) for t < n => s @ a
+fun swap {n} (x : f32[k]) (y : f32[k]) = loop (a = x, b = y) for t < n => (b, a)
+fun keep {n} (x : f32[k]) = unfold (a = x) for t < n => a
+fun fixed {n} (x : f32[k]) (y : f32[k]) = loop (a = x) for t < n => y
+fun nested {n} (x : f32[k]) = loop (a = x) for t < n => loop (b = a) for u < t => for i => b[i] + cast f32 u * x[i]
+fun states {n} (x : f32[k]) = unfold (a = x, c = 0) for t < n => (for i => a[i] * 0.5 + cast f32 t, c + t)
+fun until (k : i32) (x : f32) = loop (a = x) for t < k => a + 1.0
+"""
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["native", "stepped"])
+@pytest.mark.parametrize("steps", [0, 1, 2, 5])
+def test_loops(native, steps, monkeypatch):
+    """Small steps in one native function and large ones step by step give the same: here small ones both ways."""
+    monkeypatch.setattr(run, "SMALL_STEP", 10**9 if native else -1)
+    m = axon.compile(LOOPS)
+    rng = np.random.default_rng(0)
+    a, x, y = (rng.standard_normal(s).astype(np.float32) for s in ((3, 3), 4, 4))
+    calls = {"power": (a,), "swap": (x, y), "keep": (x,), "fixed": (x, y), "nested": (x,), "states": (x,)}
+    for name, arguments in calls.items():
+        function = m[name][steps]
+        got, wanted = (function(*arguments, target=target) for target in ("cpu", "interpret"))
+        for g, w in zip(*[(v if isinstance(v, tuple) else (v,)) for v in (got, wanted)], strict=True):
+            assert g.dtype == w.dtype
+            np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-6, err_msg=name)
+            assert not any(np.may_share_memory(g, argument) for argument in arguments)
+    assert m.until(steps, 1.5, target="cpu") == 1.5 + steps
+    assert m.until(-3, 1.5, target="cpu") == 1.5
+
+
+def test_a_long_loop_of_large_steps_keeps_no_memory():
+    import tracemalloc
+
+    m = axon.compile("fun f (x : f32[n]) = loop (s = x) for t < 200 => for i => s[i] * 0.5 + x[i]")
+    x = np.ones(300_000, np.float32)
+    m.f(x, target="cpu")
+    tracemalloc.start()
+    m.f(x, target="cpu")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20 * x.nbytes
+
+
+def test_narrow_element_types_round_like_the_interpreter():
+    m = axon.compile("fun f (x : 'a[n, k]) (y : 'a[k, m]) = (x @ y, for i => sum j => x[i, j], for i j => x[i, j] / 3.0 + x[i, j])")
+    rng = np.random.default_rng(0)
+    for dtype in (np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
+        x, y = rng.standard_normal((5, 70)).astype(dtype), rng.standard_normal((70, 3)).astype(dtype)
+        for got, wanted in zip(m.f(x, y, target="cpu"), m.f(x, y, target="interpret"), strict=True):
+            assert got.dtype == dtype
+            tolerance = 0.07 if np.dtype(dtype).itemsize == 1 else 0.01
+            np.testing.assert_allclose(got.astype(np.float32), wanted.astype(np.float32), rtol=tolerance, atol=0.02)
+
+
+def test_the_interpreter_stays_the_oracle():
+    m = axon.compile("fun f (x : f64[n]) = for i => x[i] / 3.0")
+    x = np.arange(5.0)
+    program = m._session.program(m._session.callee("f"), (x,), {})
+    assert np.array_equal(m.f(x, target="interpret"), interpret(program, [x])[0])

@@ -1,0 +1,108 @@
+"""Contractions through BLAS against einsum: which axis is where, strides, windows, padding, and what is copied."""
+
+import numpy as np
+import pytest
+
+import axon
+from axon.backend.cpu import products
+
+rng = np.random.default_rng(0)
+
+
+def f32(*shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+PRODUCTS = {
+    "ij,jk->ik": "for i j => sum k => a[i, k] * b[k, j]",
+    "ji,jk->ik": "for i j => sum k => a[k, i] * b[k, j]",
+    "ij,kj->ik": "for i j => sum k => a[i, k] * b[j, k]",
+    "ij,kj->ki": "for j i => sum k => a[i, k] * b[j, k]",
+    "bij,bjk->bik": "for b2 i j => sum k => a[b2, i, k] * b[b2, k, j]",
+    "bij,jk->bik": "for b2 i j => sum k => a[b2, i, k] * b[k, j]",
+    "bshd,bthd->bhst": "for b2 h s t => sum d => a[b2, s, h, d] * b[b2, t, h, d]",
+    "bhst,bthd->bshd": "for b2 s h d => sum t => a[b2, h, s, t] * b[b2, t, h, d]",
+    "ijk,jkl->il": "for i l => sum j k => a[i, j, k] * b[j, k, l]",
+    "ijk,kjl->il": "for i l => sum j k => a[i, j, k] * b[k, j, l]",
+    "ij,j->i": "for i => sum j => a[i, j] * b[j]",
+    "j,jk->k": "for k => sum j => a[j] * b[j, k]",
+    "bij,bj->bi": "for b2 i => sum j => a[b2, i, j] * b[b2, j]",
+    "ijkl,kl->ij": "for i j => sum k l => a[i, j, k, l] * b[k, l]",
+}
+
+
+def fitting(formula):
+    sizes = dict(zip("bijklhstdm", (2, 3, 4, 5, 6, 2, 3, 4, 5, 7), strict=True))
+    return [f32(*(sizes[c] for c in operand)) for operand in formula.split("->")[0].split(",")]
+
+
+@pytest.mark.parametrize("formula", PRODUCTS)
+def test_products(formula):
+    a, b = fitting(formula)
+    function = axon.compile(f"fun f a b = {PRODUCTS[formula]}").f
+    for x, y in ((a, b), (np.asfortranarray(a), b[::-1][::-1]), (a.astype(np.float64), b.astype(np.float64))):
+        got = function(x, y, target="cpu")
+        assert got.dtype == x.dtype
+        np.testing.assert_allclose(got, np.einsum(formula, x, y), rtol=1e-5, atol=1e-5)
+    empty = [np.zeros([0 if i == 0 else n for i, n in enumerate(x.shape)], np.float32) for x in (a, b)]
+    if formula[0] == formula.split(",")[1][0]:  # the first dimension of both is one
+        assert (function(*empty, target="cpu") == 0).all()
+
+
+@pytest.mark.parametrize("formula", ["ij,jk->ik", "ij,kj->ik", "ji,jk->ik", "bij,bjk->bik", "bshd,bthd->bhst", "ijk,jkl->il"])
+def test_blas_reads_operands_where_they_lie(formula, monkeypatch):
+    copies = []
+    monkeypatch.setattr(products.np, "ascontiguousarray", lambda x: copies.append(x.shape) or x.copy())
+    a, b = fitting(formula)
+    axon.compile(f"fun f a b = {PRODUCTS[formula]}").f(a, b, target="cpu")
+    assert not copies
+
+
+CONVOLUTIONS = {
+    "plain": ("for n o p q => sum c r s => x[n, c, p + r, q + s] * k[o, c, r, s]", 1, 1, 0),
+    "strided": ("for n o p q => sum c r s => x[n, c, 2 * p + r, 2 * q + s] * k[o, c, r, s]", 2, 1, 0),
+    "dilated": ("for n o p q => sum c r s => x[n, c, p + 2 * r, q + 2 * s] * k[o, c, r, s]", 1, 2, 0),
+    "padded": ("for n o, p < h, q < w => sum c r s => x[n, c, p + r - 1, q + s - 1 | 0.0] * k[o, c, r, s]", 1, 1, 1),
+}
+
+
+def convolved(x, k, stride, dilation, padding):
+    """By definition."""
+    x = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+    n, _, h, w = x.shape
+    o, _, r, s = k.shape
+    rows, columns = (h - dilation * (r - 1) - 1) // stride + 1, (w - dilation * (s - 1) - 1) // stride + 1
+    out = np.zeros((n, o, rows, columns))
+    for i in range(r):
+        for j in range(s):
+            part = x[:, :, i * dilation :: stride, j * dilation :: stride][:, :, :rows, :columns]
+            out += np.einsum("nchw,oc->nohw", part, k[:, :, i, j])
+    return out
+
+
+@pytest.mark.parametrize("way", ["taps", "blocks", "small blocks"])
+@pytest.mark.parametrize("kind", CONVOLUTIONS)
+def test_convolutions(kind, way, monkeypatch):
+    body, *geometry = CONVOLUTIONS[kind]
+    monkeypatch.setattr(products, "TAP", 0 if way == "taps" else 10**9)
+    monkeypatch.setattr(products, "BLOCK", 30 if way == "small blocks" else 1 << 18)
+    function = axon.compile(f"fun f (x : f32[n, c, h, w]) (k : f32[o, c, r, s]) = {body}").f
+    for x, k in ((f32(2, 3, 9, 8), f32(4, 3, 3, 3)), (f32(1, 2, 7, 7), f32(1, 2, 3, 3)), (f32(3, 1, 5, 9), f32(2, 1, 3, 3))):
+        np.testing.assert_allclose(function(x, k, target="cpu"), convolved(x, k, *geometry), rtol=1e-4, atol=1e-4)
+
+
+def test_convolutions_of_one_dimension_and_of_batches_of_kernels():
+    m = axon.compile("""
+        fun one (x : f32[n]) (k : f32[o, r]) = for o p => sum r => x[p + r] * k[o, r]
+        fun each (x : f32[b, n]) (k : f32[b, o, r]) = for b o p => sum r => x[b, p + r] * k[b, o, r]
+        fun depthwise (x : f32[c, h, w]) (k : f32[c, r, s]) = for c p q => sum r s => x[c, p + r, q + s] * k[c, r, s]
+    """)
+    x, k = f32(20), f32(3, 4)
+    wanted = np.stack([np.correlate(x, row) for row in k])
+    np.testing.assert_allclose(m.one(x, k, target="cpu"), wanted, rtol=1e-4, atol=1e-5)
+    xs, ks = f32(2, 20), f32(2, 3, 4)
+    wanted = np.stack([np.stack([np.correlate(x, row) for row in k]) for x, k in zip(xs, ks, strict=True)])
+    np.testing.assert_allclose(m.each(xs, ks, target="cpu"), wanted, rtol=1e-4, atol=1e-5)
+    x, k = f32(3, 8, 9), f32(3, 3, 3)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(1, 2))
+    np.testing.assert_allclose(m.depthwise(x, k, target="cpu"), np.einsum("cpqrs,crs->cpq", windows, k), rtol=1e-4, atol=1e-5)
