@@ -21,6 +21,7 @@ LETTER, TITLE = 6.65, 7.3  # widths of a letter in text and in titles
 LINE = 15.0
 WRAP = 46
 MAX_LINES = 4
+WIDEST = 60  # letters of a heading's costs
 PILL = 20.0
 
 
@@ -78,7 +79,7 @@ def draw_graph(graph: Graph, words: Words) -> str:
     def boxed(item: Card | Kernel) -> Box:
         if isinstance(item, Kernel):
             groups[item.key] = item
-            head = max(len(_head(item)) * TITLE, len(_costs(item, words)) * LETTER)
+            head = max(len(_head(item)) * TITLE, len(_brief(item, words)) * LETTER)
             return Box(item.key, children=[boxed(i) for i in item.items], header=HEADER + 10, least=head)
         cards[item.key] = item
         wide = [len(item.title) * TITLE, *(len(line) * LETTER for line in lines_of(item))]
@@ -115,6 +116,12 @@ def _head(kernel: Kernel) -> str:
     return f"{kernel.key[1:]} · {kernel.title}"
 
 
+def _brief(kernel: Kernel, words: Words) -> str:
+    """The costs as far as a heading has room for them."""
+    costs = _costs(kernel, words)
+    return costs if len(costs) <= WIDEST else costs[: WIDEST - 1] + "…"
+
+
 def _costs(kernel: Kernel, words: Words) -> str:
     parts = []
     if kernel.moved is not None:
@@ -139,7 +146,7 @@ def _heading(kernel: Kernel, box: Box, words: Words) -> str:
     kind = escape(kernel.title.split(",")[0].split()[0])
     return (
         f'<text class="of {kind} name" x="{x:.1f}" y="{y + 19:.1f}">{escape(_head(kernel))}</text>'
-        f'<text class="of {kind} cost" x="{x:.1f}" y="{y + 35:.1f}">{escape(_costs(kernel, words))}</text>'
+        f'<text class="of {kind} cost" x="{x:.1f}" y="{y + 35:.1f}">{escape(_brief(kernel, words))}</text>'
     )
 
 

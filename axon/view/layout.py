@@ -41,15 +41,16 @@ Ends = tuple[str, str]
 
 @dataclass
 class _Layers:
-    """Nodes by layer. An edge over several layers has a stand-in in each: the key `(ends, layer)`."""
+    """Nodes by layer. An edge over several layers has a stand-in in each, `(source, layer)`, which edges of one source share."""
 
     of: dict[str, int]
     rows: list[list[Key]]
     up: dict[Key, list[Key]]
     down: dict[Key, list[Key]]
+    routes: dict[Ends, list[tuple[str, int]]] = field(default_factory=dict)
 
 
-Key = str | tuple[Ends, int]
+Key = str | tuple[str, int]
 
 
 @dataclass
@@ -112,15 +113,16 @@ def _place(box: Box, levels: Mapping[str, _Level]) -> None:
     for height in heights:
         tops.append(tops[-1] + height + GAP_Y)
     for child in box.children:
+        layer = layers.of[child.key]
         child.x = centres[child.key] + shift
-        child.y = tops[layers.of[child.key]]
+        child.y = tops[layer]
+        if not layers.up[child.key]:  # what needs nothing stands close to what needs it
+            child.y += heights[layer] - child.height
     box.width = max(right - left, box.least) + 2 * PAD
     box.height = tops[-1] - GAP_Y + PAD
-    for number, row in enumerate(layers.rows):
-        for key in row:
-            if isinstance(key, tuple):
-                x = centres[key] + shift
-                level.bends.setdefault(key[0], []).extend([(x, tops[number]), (x, tops[number] + heights[number])])
+    for ends, route in layers.routes.items():
+        xs = [(centres[key] + shift, key[1]) for key in route]
+        level.bends[ends] = [point for x, layer in xs for point in ((x, tops[layer]), (x, tops[layer] + heights[layer]))]
 
 
 def _settle(box: Box, x: float, y: float, levels: Mapping[str, _Level]) -> None:
@@ -154,13 +156,17 @@ def _layers(keys: list[str], level: _Level) -> _Layers:
     layers = _Layers(of, rows, {key: [] for key in keys}, {key: [] for key in keys})
 
     def chain(first: str | None, between: range, last: str | None, ends: Ends) -> None:
-        nodes: list[Key] = [*([first] if first else []), *((ends, i) for i in between), *([last] if last else [])]
-        for i in between:
-            rows[i].append((ends, i))
-            layers.up[ends, i], layers.down[ends, i] = [], []
+        route = [(ends[0], i) for i in between]
+        layers.routes[ends] = route
+        nodes: list[Key] = [*([first] if first else []), *route, *([last] if last else [])]
+        for key in route:
+            if key not in layers.up:
+                rows[key[1]].append(key)
+                layers.up[key], layers.down[key] = [], []
         for p, q in pairwise(nodes):
-            layers.down[p].append(q)
-            layers.up[q].append(p)
+            if q not in layers.down[p]:
+                layers.down[p].append(q)
+                layers.up[q].append(p)
 
     for a, b, ends in level.across:
         chain(a, range(of[a] + 1, of[b]), b, ends)
