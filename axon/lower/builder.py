@@ -88,6 +88,10 @@ class Builder:
             found = found.assume(*(r for g in context.guards for r in facts(g)))
         return found
 
+    def equal(self, x: Dim, y: Dim) -> bool:
+        """Whether two sizes are equal whatever guards stand around them."""
+        return x == y or prove(self.known, Relation(x, "=", y)) is Answer.PROVED
+
     def read(self, base: TensorValue, subscripts: Subscripts, context: Context, span: Span) -> Scalar:
         """An element of a tensor. What cannot be proved to lie inside is compared with the size at run time."""
         safety = self._safety(base, subscripts, context)
@@ -337,7 +341,11 @@ class Builder:
         saved, self.ops = self.ops, []
         known, self.known = self.known, self.known.index(counter, extent)
         before = [self.view(s, prefix) for s in states]
+        risk = self.risk
         after = step(before)
+        pairs = [xy for new, old in zip(after, before, strict=True) for xy in zip(new.shape, old.shape, strict=True)]
+        if self.risk > risk or not all(self.equal(x, y) for x, y in pairs):  # only a guard makes it right
+            after = [replace(new, shape=old.shape, guarded=True) for new, old in zip(after, before, strict=True)]
         if bound:  # the loops of different indices end at different times
             going = CoreBinary("lt", Index(Dim.of(counter)), trip)
             after = [_choose(going, new, old) for new, old in zip(after, before, strict=True)]

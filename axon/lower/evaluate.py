@@ -17,7 +17,7 @@ from axon.element import Element
 from axon.lower.builder import Context
 from axon.lower.indexing import Indexing
 from axon.lower.scalars import as_scalar, integer, simplified
-from axon.lower.tensors import broadcast, choice, is_plain, leaves, name_of, ordered, rebuild, scalar_value, stretched
+from axon.lower.tensors import ONE, broadcast, choice, is_plain, leaves, name_of, ordered, rebuild, scalar_value, stretched
 from axon.lower.value import Closure, Env, Frame, Primitive, RecordValue, Subscripts, TensorValue, TupleValue, Value
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim
@@ -220,7 +220,7 @@ class Evaluator(Indexing):
         return self._collect(result, axes, c, self.b.risk > before)
 
     def apply(self, f: Value, arguments: Sequence[Value], c: Context, span: Span, risky: bool = False) -> Value:
-        """A function applied to some arguments, which are risky if only guards make them right; with too few it waits for the others."""
+        """A function applied to some arguments, risky ones if only guards make them right; with too few it waits for the others."""
         rest = list(arguments)
         while True:
             match f:
@@ -295,7 +295,9 @@ class Evaluator(Indexing):
         def at(s: Subscripts) -> Scalar:
             return CoreBinary(op, a.at(stretched(s, a.shape, shape)), b.at(stretched(s, b.shape, shape)))
 
-        return TensorValue(element, shape, at, lazy=True, guarded=a.guarded or b.guarded)
+        pairs = zip(reversed(a.shape), reversed(b.shape), strict=False)
+        agree = all(x == ONE or y == ONE or self.b.equal(x, y) for x, y in pairs)  # else a guard says that they do
+        return TensorValue(element, shape, at, lazy=True, guarded=a.guarded or b.guarded or not agree)
 
     def _cast(self, x: TensorValue, element: Element) -> TensorValue:
         if x.element is element:
@@ -313,7 +315,9 @@ class Evaluator(Indexing):
         inner = Dim.of(k.symbol)
         left, right = a.at((*batch, i, inner)), b.at((*(batch if len(b.shape) > 2 else ()), inner, j))
         body = CoreBinary("mul", left, right)
-        return self.b.compute(axes, (body,), c, a.guarded or b.guarded, ("product",), ((k,), Monoid("sum"), None), span)[0]
+        pairs = zip((*(a.shape[:-2] if len(b.shape) > 2 else ()), a.shape[-1]), b.shape[:-1], strict=True)
+        risky = a.guarded or b.guarded or not all(self.b.equal(x, y) for x, y in pairs)
+        return self.b.compute(axes, (body,), c, risky, ("product",), ((k,), Monoid("sum"), None), span)[0]
 
     def _if(self, env: Env, e: T.If, c: Context) -> Value:
         condition = self.scalar(env, e.condition, c)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from math import prod
 from typing import TypeAlias, assert_never
 
@@ -362,8 +363,10 @@ class Indexing(ABC):
     # ── loops ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _loop(self, env: Env, e: T.Loop, c: Context) -> Value:
+        risk = self.b.risk
         starts = [self.eval(env, init, c) for _, init in e.states]
         whole: Value = starts[0] if len(starts) == 1 else TupleValue(tuple(starts))
+        first = [replace(x, guarded=True) for x in leaves(whole)] if self.b.risk > risk else leaves(whole)
         trip = self.scalar(env, e.trip, c)
         counter = fresh(e.counter.name if e.counter.name != "_" else "n")
         size = integer(trip)
@@ -379,7 +382,7 @@ class Indexing(ABC):
             new = self.eval(scope, e.body, c)
             return leaves(ordered(new, whole))
 
-        return rebuild(whole, self.b.loop(leaves(whole), trip, extent, counter, e.stacked, c, e.span, step))
+        return rebuild(whole, self.b.loop(first, trip, extent, counter, e.stacked, c, e.span, step))
 
 
 def _linear(dim: Dim, axes: Collection[Symbol]) -> bool:

@@ -71,6 +71,7 @@ class Stretch:
     right: Dim
     out: Symbol
     reason: Reason
+    context: Context = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)

@@ -323,13 +323,13 @@ class _Settler:
                 left, right = self._now(s.left), self._now(s.right)
                 out = right if self._is_one(left) else left if self._is_one(right) or left == right else None
                 if out is not None:
-                    self.equals.append(Equal(Dim.of(s.out), out, s.reason))
+                    self.equals.append(Equal(Dim.of(s.out), out, s.reason, s.context))
                     decided.append(s)
             if not decided:
                 # All at once: two that are not known to be 1 now will not be.
                 for s in self.stretches:
-                    self.equals.append(Equal(self.p.resolve(s.left), self.p.resolve(s.right), s.reason))
-                    self.equals.append(Equal(Dim.of(s.out), self.p.resolve(s.left), s.reason))
+                    self.equals.append(Equal(self.p.resolve(s.left), self.p.resolve(s.right), s.reason, s.context))
+                    self.equals.append(Equal(Dim.of(s.out), self.p.resolve(s.left), s.reason, s.context))
                 decided = self.stretches
             self.stretches = [s for s in self.stretches if s not in decided]
             self._solve()

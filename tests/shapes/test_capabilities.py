@@ -148,6 +148,33 @@ def test_refused(program: str, code: str) -> None:
     assert [d.code for d in caught.value.diagnostics] == [code]
 
 
+EQUAL_UNDER_A_GUARD = """
+fun dot (x : f32[k]) (y : f32[k]) = sum i => x[i] * y[i]
+fun plus (x : f32[k]) (y : f32[k]) = x + y
+fun a (x : f32[n]) (y : f32[m]) = if n = m then dot x y else -1.0
+fun b (x : f32[n]) (y : f32[m]) = if n = m then let val z = x + y in (sum i => z[i]) + (max i => z[i]) end else -1.0
+fun c (x : f32[n]) (y : f32[m]) = if n = m then sum i => (plus x y)[i] else -1.0
+fun d (x : f32[n]) (y : f32[m]) = if n = m then max i => (sort (x + y))[i] else -1.0
+fun e (x : f32[n]) (y : f32[m]) = if n = m then max t => (unfold (s = 0.0) for t => s + x[t] * y[t])[t] else -1.0
+fun f (x : f32[n]) (y : f32[m]) = if n = m then (loop (s = y) for i < 3 => x + s)[n - 1] else -1.0
+fun g (x : f32[n]) (y : f32[m]) = if n = m then max i j => ((for i j => x[i] + y[j]) @ (for i j => y[i] * x[j]))[i, j] else -1.0
+fun h (x : f32[n]) (y : f32[m]) = if n = m then (let fun w c = c + (sum i => x[i] * y[i]) in w 1.0 end) else -1.0
+fun i (x : f32[n]) (y : f32[n, m]) = if n = m then sum i j => (y @ y)[i, j] else -1.0
+fun j {k} (x : f32[n]) = if k <= n then (loop (s = 0.0) for t < k => s + x[t]) else -1.0
+"""
+
+
+def test_code_of_equal_sizes_is_not_run_where_they_differ() -> None:
+    """What is taken out of a branch, to run once, does not read where only the branch's condition lets it."""
+    m = axon.compile(EQUAL_UNDER_A_GUARD)
+    x = np.ones(3, np.float32)
+    right = {"a": 3, "b": 8, "c": 6, "d": 2, "e": 3, "f": 4, "g": 6, "h": 4}
+    for name, value in right.items():
+        assert [m[name](x, np.ones(n, np.float32)) for n in (2, 3, 5)] == [-1, value, -1], name
+    assert [m.i(x, np.ones((3, n), np.float32)) for n in (2, 3, 5)] == [-1, 27, -1]
+    assert [m.j[k](x) for k in (2, 3, 5)] == [2, 3, -1]
+
+
 def test_guarded_code_is_not_run_where_its_sizes_would_be_none() -> None:
     m = axon.compile(
         IOTA + HEADS + "fun f (x : f32[n]) = if n >= 1 then (sum i => (iota {n - 1})[i]) else 7\n"
