@@ -49,16 +49,16 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.grammar*", VOCABULARY | {"syntax"}),
     ("axon.shapes*", VOCABULARY | {"syntax"}),
     ("axon.core", VOCABULARY | {"shapes.dimension", "shapes.contract"}),
-    ("axon.core_*", VOCABULARY | {"core", "core_print", "shapes.dimension", "shapes.contract", "shapes.relation"}),
+    ("axon.core_*", VOCABULARY | {"core", "core_print", "core_walk", "shapes.dimension", "shapes.contract", "shapes.relation"}),
     ("axon.interpret*", VOCABULARY | {"core", "core_*", "shapes.dimension", "shapes.contract", "shapes.relation"}),
     ("axon.libraries", {"element"}),
     ("axon.backend.arrays", VOCABULARY | {"core", "libraries"}),
     # What stops a program is worded by the interpreter, and what is tiny is left to it.
     (
         "axon.backend.cpu*",
-        VOCABULARY | {"core", "core_print", "core_walk", "interpret", "shapes.dimension", "shapes.contract", "shapes.relation"},
+        VOCABULARY | {"core", "core_print", "core_walk", "core_cse", "interpret", "shapes.dimension", "shapes.contract", "shapes.relation"},
     ),
-    ("axon.backend*", VOCABULARY | {"core", "core_print", "core_walk", "shapes.dimension", "shapes.contract", "shapes.relation"}),
+    ("axon.backend*", VOCABULARY | {"core", "core_print", "core_walk", "core_cse", "shapes.dimension", "shapes.contract", "shapes.relation"}),
     # Generalization is where the two stages of inference meet; the rest of `types` is blind to sizes.
     ("axon.types.generalize", VOCABULARY | {"syntax", "typed", "resolve", "shapes.*"}),
     ("axon.types*", VOCABULARY | {"syntax", "typed", "resolve", "builtins", "grammar.parse", "grammar.mistakes", *DIMENSIONS}),
@@ -67,10 +67,12 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.lower*", VOCABULARY | {"core", "typed", "builtins", "checker", "types.type", "types.unify", "shapes.*"}),
     (
         "axon.editor*",
-        VOCABULARY | {"syntax", "typed", "resolve", "builtins", "checker", "loader", "grammar.*", "types.*", *DIMENSIONS},
+        VOCABULARY | {"syntax", "typed", "resolve", "builtins", "checker", "suggestions", "loader", "grammar.*", "types.*", *DIMENSIONS},
     ),
     ("axon.values", VOCABULARY | {"core", "libraries", "types.type", "lower*"}),
     ("axon.broken", VOCABULARY | {"shapes.contract", "shapes.dimension", "shapes.relation"}),
+    ("axon.suggestions", VOCABULARY),  # it is given what checks a file
+    ("axon.derivation", VOCABULARY | {"typed", "checker", "shapes.dimension", "types.origin", "types.show", "types.type"}),
     ("axon.show_value", VOCABULARY),
     ("axon.arguments", VOCABULARY),
     # What faces share and nothing below them knows.
