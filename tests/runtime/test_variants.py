@@ -26,7 +26,7 @@ from tests.runtime.fake import Builds
 
 NT = "fun f (a : bf16[m, k]) (b : bf16[n, k]) = for i j => sum c => a[i, c] * b[j, c]"
 BIAS = "fun f (a : bf16[m, k]) (b : bf16[n, k]) (c : bf16[n]) = for i j => (sum l => a[i, l] * b[j, l]) + c[j]"
-TWO = "fun f (a : bf16[m, k]) (b : bf16[k, k]) = (a @ b) @ b"
+TWO = "fun f (a : bf16[m, k]) (b : bf16[k, k]) = let val x = a @ b in x @ b + x end"
 
 
 def executable(text: str, *ranks: int, **options: Any) -> Executable:
