@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,7 @@ import axon
 from axon.loader import stdlib_root
 
 Array = np.ndarray[Any, np.dtype[Any]]
+TARGET = os.environ.get("AXON_TARGET", "interpret")  # any target may be held to the same comparisons
 Value = Any  # an array, a number, or a tuple or dict of values
 
 
@@ -94,7 +96,7 @@ def check(case: Case, drawn: Drawn) -> None:
     found = case.compare(drawn)
     module, name = case.name.split(".")
     function = _program(f"import {module}\n{case.program}").f if case.program else _module(module)[name]
-    got = (function[found.sizes] if found.sizes else function)(*found.arguments, target="interpret")
+    got = (function[found.sizes] if found.sizes else function)(*found.arguments, target=TARGET)
     _equal(got, found.wanted, drawn.element, found)
 
 

@@ -308,7 +308,7 @@ def transposed_convolution(name: str, rank: int, options: str) -> None:
         return of(x, k, wanted=transposed(x, k, **given), sizes=sizes, slack=10)
 
 
-transposed_convolution("conv1d_transpose", 1, "stride padding dilation groups extra")
+transposed_convolution("conv1d_transpose_with", 1, "stride padding dilation groups extra")
 transposed_convolution("conv2d_transpose", 2, "stride padding")
 transposed_convolution("conv2d_transpose_with", 2, "stride padding dilation groups extra")
 

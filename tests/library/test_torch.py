@@ -61,7 +61,7 @@ def test_transposed_convolutions(nn: axon.Module, options: tuple[int, ...], extr
     same(nn.conv2d_transpose_with[*options, extra](x, k), wanted)
     x, k = x[:, :, 0], k[:, :, 0]
     wanted = F.conv_transpose1d(*tensors(x, k), None, stride, padding, extra, groups, dilation)
-    same(nn.conv1d_transpose[*options, extra](x, k), wanted)
+    same(nn.conv1d_transpose_with[*options, extra](x, k), wanted)
 
 
 @pytest.mark.parametrize(("window", "stride", "padding"), [(2, 2, 0), (3, 1, 1), (3, 2, 1), (4, 3, 2)])
