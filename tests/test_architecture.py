@@ -14,6 +14,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 VOCABULARY = {"source", "names", "element", "diagnostics", "codes", "nearest"}
 DIMENSIONS = {"shapes.dimension", "shapes.relation", "shapes.constraint"}  # data, and no solver
+CORE = VOCABULARY | {"core", "core_print", "shapes.dimension", "shapes.contract", "shapes.relation"}
 FACES = {
     *(
         "cli",
@@ -49,16 +50,16 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.grammar*", VOCABULARY | {"syntax"}),
     ("axon.shapes*", VOCABULARY | {"syntax"}),
     ("axon.core", VOCABULARY | {"shapes.dimension", "shapes.contract"}),
-    ("axon.core_*", VOCABULARY | {"core", "core_print", "core_walk", "shapes.dimension", "shapes.contract", "shapes.relation"}),
+    ("axon.core_*", CORE | {"core_walk"}),
     ("axon.interpret*", VOCABULARY | {"core", "core_*", "shapes.dimension", "shapes.contract", "shapes.relation"}),
     ("axon.libraries", {"element"}),
     ("axon.backend.arrays", VOCABULARY | {"core", "libraries"}),
     # What stops a program is worded by the interpreter, and what is tiny is left to it.
     (
         "axon.backend.cpu*",
-        VOCABULARY | {"core", "core_print", "core_walk", "core_cse", "interpret", "shapes.dimension", "shapes.contract", "shapes.relation"},
+        CORE | {"core_walk", "interpret"},
     ),
-    ("axon.backend*", VOCABULARY | {"core", "core_print", "core_walk", "core_cse", "shapes.dimension", "shapes.contract", "shapes.relation"}),
+    ("axon.backend*", CORE | {"core_walk", "core_cse"}),
     # Generalization is where the two stages of inference meet; the rest of `types` is blind to sizes.
     ("axon.types.generalize", VOCABULARY | {"syntax", "typed", "resolve", "shapes.*"}),
     ("axon.types*", VOCABULARY | {"syntax", "typed", "resolve", "builtins", "grammar.parse", "grammar.mistakes", *DIMENSIONS}),

@@ -344,8 +344,8 @@ class Role:
 class Order:
     """How tiles are numbered: outer axes slowest, then groups of `group` clusters of rows, walked column by column.
 
-    `paired`, for tiles of which those of later rows may have more to do: a block makes the tiles of one outer index in pairs, of the
-    last rows and the first, of the last but one and the second, so that all pairs are alike.
+    `paired`, for tiles of which those of later rows may have more to do: a block makes the tiles of one outer index in pairs, of
+    the last rows and the first, of the last but one and the second, so that all pairs are alike.
     """
 
     outer: tuple[TileAxis, ...]

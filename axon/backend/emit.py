@@ -79,9 +79,9 @@ _RESERVED = frozenset({  # the emitter's own names, and Python's
     "base", "steps", "tile", "tiles", "clusters", "min", "max", "abs", "range", "row", "row_0", "row_1", "column", "place",
     "freed", "inside", "band", "height", "next_outer", "y0_0", "y0_1", "y0_2", "y0_3", "y1_0", "y1_1", "y1_2", "y1_3", "pair",
     "inside_0", "inside_1", "start_0", "start_1", "count", "warp", "stage", "phase", "left", "right", "product", "stride",
-    "level", "first_row", "last_row", "some_from", "some_to", "all_from", "all_to", "first_piece", "last_piece", "every_from",
-    "every_to", "old_0", "old_1", "peak_0", "peak_1", "bias_0", "bias_1", "scale_0", "scale_1", "before", "ptx_tiles", "not",
-    "and", "or", "if", "else", "while", "for", "in", "is", "def", "return", "None", "True", "False",
+    "level", "first_row", "last_row", "following", "some_from", "some_to", "all_from", "all_to", "first_piece", "last_piece",
+    "every_from", "every_to", "old_0", "old_1", "peak_0", "peak_1", "bias_0", "bias_1", "scale_0", "scale_1", "before",
+    "ptx_tiles", "not", "and", "or", "if", "else", "while", "for", "in", "is", "def", "return", "None", "True", "False",
 })  # fmt: skip
 _LOADS = {Element.BF16: "load_bf16", Element.F16: "load_f16", Element.F32: "load_f32", Element.I32: "load_i32"}
 _PACKS = {Element.BF16: "pack_bf16", Element.F16: "pack_f16"}
@@ -253,18 +253,44 @@ class Emitter:
             self.line("if lane == 0:")
             self.depth += 1
         for ring in self.program.rings:
-            self.line(f"{self.stage(ring)} = 0")
-            self.line(f"{self.phase(ring)} = 0")
+            self.start_cursor(ring)
         assert isinstance(role.body[-1], b.Depart), "a role that does not depart"
         yield from self.block(role.body[:-1])
         if role.elected:
             self.depth -= 1
 
+    def counted(self, ring: Ring) -> bool:
+        """Whether one number holds both stage and phase of a cursor: the producer of a stream has few registers."""
+        return self.program.bounds is not None and self.current.elected and ring.depth & (ring.depth - 1) == 0
+
     def stage(self, ring: Ring) -> str:
-        return f"{self.names[ring.symbol]}_stage"
+        if ring.depth == 1:
+            return "0"
+        name = self.names[ring.symbol]
+        return f"({name}_passed & {ring.depth - 1})" if self.counted(ring) else f"{name}_stage"
 
     def phase(self, ring: Ring) -> str:
-        return f"{self.names[ring.symbol]}_phase"
+        name = self.names[ring.symbol]
+        return f"({name}_passed >> {ring.depth.bit_length() - 1} & 1)" if self.counted(ring) else f"{name}_phase"
+
+    def start_cursor(self, ring: Ring) -> None:
+        if self.counted(ring):
+            self.line(f"{self.names[ring.symbol]}_passed = 0")
+            return
+        if ring.depth > 1:
+            self.line(f"{self.stage(ring)} = 0")
+        self.line(f"{self.phase(ring)} = 0")
+
+    def advance(self, ring: Ring) -> None:
+        if self.counted(ring):
+            # What follows from the number is to be computed, not carried along.
+            self.line(f"{self.names[ring.symbol]}_passed = ptx.opaque({self.names[ring.symbol]}_passed + 1)")
+            return
+        if ring.depth > 1:
+            self.line(f"{self.stage(ring)} += 1")
+            self.line(f"if {self.stage(ring)} == {ring.depth}:")
+            self.line(f"    {self.stage(ring)} = 0")
+        self.line(f"{'    ' if ring.depth > 1 else ''}{self.phase(ring)} ^= 1")
 
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -283,12 +309,7 @@ class Emitter:
             case b.Copy():
                 self.copy(op)
             case b.Advance(ring=ring):
-                stage, phase = self.stage(ring), self.phase(ring)
-                # The producer has few registers: what follows from the stage is to be computed, not carried along.
-                self.line(f"{stage} = ptx.opaque({stage} + 1)" if self.current.elected and self.program.bounds else f"{stage} += 1")
-                self.line(f"if {stage} == {ring.depth}:")
-                self.line(f"    {stage} = 0")
-                self.line(f"    {phase} ^= 1")
+                self.advance(ring)
             case b.Release(ring=ring, back=back, cluster=cluster):
                 self.release(ring, back, cluster)
             case b.Clear(accumulator=acc):
@@ -408,7 +429,7 @@ class Emitter:
         self.line(f"tile = int32({place})" + (" * 2" if order.paired else ""))
         self.line("while tile < tiles:")
         self.depth += 1
-        self.decode_pair() if order.paired else self.decode()
+        self.decode_pair(count) if order.paired else self.decode()
         for axis in reversed(order.outer[1:]):
             name, size = self.piece(axis.symbol), self.size(axis.extent)
             # The last outer axis varies fastest among them.
@@ -424,16 +445,7 @@ class Emitter:
             self.stream.bounds(program.bounds)
         self.depth -= 1
         self.indented(self.block(body))
-        if order.paired:
-            rows = self.piece(order.rows.symbol)
-            self.line("    if tile & 1:")
-            self.line(f"        tile += 2 * int32({count}) - 1")
-            self.line(f"    elif {rows} * 2 + 1 == count_{rows}:  # the tile in the middle is alone")
-            self.line(f"        tile += 2 * int32({count})")
-            self.line("    else:")
-            self.line("        tile += 1")
-        else:
-            self.line(f"    tile += int32({count})")
+        self.line("    tile = following" if order.paired else f"    tile += int32({count})")
 
     def decode(self) -> None:
         """Rows and columns of a tile; what is left `inside` numbers the outer indices."""
@@ -454,13 +466,18 @@ class Emitter:
         if order.outer:
             self.line("inside = next_outer")
 
-    def decode_pair(self) -> None:
+    def decode_pair(self, count: str) -> None:
         rows, columns = (self.piece(axis.symbol) for axis in (self.program.order.rows, self.program.order.columns))
         self.line(f"inside = ptx.divide(tile >> 1, count_{rows} + 1 >> 1)")
         self.line(f"{rows} = (tile >> 1) - inside * (count_{rows} + 1 >> 1)")
-        self.line("if not tile & 1:")
-        self.line(f"    {rows} = count_{rows} - 1 - {rows}")
         self.line(f"{columns} = 0")
+        self.line("if tile & 1:")
+        self.line(f"    following = tile + 2 * int32({count}) - 1")
+        self.line("else:")
+        self.line(f"    {rows} = count_{rows} - 1 - {rows}")
+        self.line("    following = tile + 1")
+        self.line(f"    if {rows} * 2 + 1 == count_{rows}:  # the tile in the middle is alone")
+        self.line(f"        following = tile + 2 * int32({count})")
 
     # ── products ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

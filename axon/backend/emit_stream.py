@@ -423,8 +423,8 @@ class _ElementWriter(Writer):
                 texts = self.hoisted(symbol)
                 kind = "u" if len(texts) == 1 else "r" if element_of(scalar).is_float else "s"
                 return self.parameter(self.stream.out.names[symbol], _Argument(kind, texts))
-            case Unary(op="exp2", operand=Binary(op="add", left=Binary(op="mul", left=a, right=c), right=d)):
-                return self.named(f"ptx.exp2(ptx.fused({self.value(a)}, {self.value(c)}, {self.value(d)}))", scalar)
+            case Unary(op="exp2", operand=operand):
+                return self.named(f"ptx.exp2({self.value(operand)})", scalar)
             case Convert(operand=Index(dim=dim), element=element) if element.is_float:
                 affine = self.affine(dim)
                 if affine is not None:

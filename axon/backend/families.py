@@ -11,6 +11,7 @@ from axon.backend.epilogue import Group
 from axon.backend.stream import Found, Stream, stream
 from axon.backend.unsupported import Unsupported
 from axon.core import Compute, Local, Op, Program, Value
+from axon.core_cse import deduplicated
 from axon.core_walk import nodes, reads
 from axon.names import Symbol
 
@@ -19,9 +20,11 @@ Kernel: TypeAlias = "Contraction | Stream"
 
 def kernels(program: Program) -> tuple[Kernel, ...]:
     """The kernels of a program, in order. Raises `Unsupported` for an operation that no family here takes."""
+    program = deduplicated(program)
     ops = program.block.ops
     values = {v.symbol: v for v in program.inputs}
     values |= {out.symbol: out for op in ops if isinstance(op, Compute) for out in op.outs}
+    makers = {out.symbol: n for n, op in enumerate(ops) if isinstance(op, Compute) for out in op.outs}
     found: list[Kernel] = []
     taken: set[int] = set()
     streams, refused = _streams(program, values)
@@ -44,7 +47,10 @@ def kernels(program: Program) -> tuple[Kernel, ...]:
                 raise refused or reason from None
         for later in range(number + 1, len(ops)):
             candidate = ops[later]
-            if later not in taken and isinstance(candidate, Compute) and group.absorb(candidate):
+            if later in taken or not isinstance(candidate, Compute):
+                continue
+            # What it reads must be there when this kernel runs: `x @ b + x` is no epilogue of the kernel that makes x.
+            if all(makers.get(s, number) in taken | members for s in _tensors(candidate)) and group.absorb(candidate):
                 members.add(later)
         taken |= members
         wanted = set(program.block.results)
@@ -73,18 +79,27 @@ def _streams(program: Program, values: Mapping[Symbol, Value]) -> tuple[dict[int
             if reason.near and refused is None:
                 refused = reason
             continue
-        inner = {numbers[s] for s in made.used}
-        outside = [other for i, other in enumerate(ops) if i not in inner and i != number]
-        needed = {s for other in outside for s in _tensors(other)} | set(program.block.results)
-        rows = {tensor for tensor, _, _ in made.statistics}
-        shared = {s for i in inner for s in (o.symbol for o in _outs(ops[i])) if s in needed and s not in rows}
-        # What another operation needs is made there too, by a kernel of its own, if it is no score.
+        shared, inner = _shared(made, number, program, numbers)
+        if shared:
+            others = [o for i, o in enumerate(ops) if i not in inner and i != number and set(_tensors(o)) & shared]
+            made = stream(op, producers, values, [o for o in others if isinstance(o, Compute) and o.reduction])
+            shared, inner = _shared(made, number, program, numbers)
         if shared:
             names = ", ".join(f"`{s.name}`" for s in sorted(shared, key=lambda s: s.id))
             refused = refused or Unsupported(f"{names} is needed outside the one pass that makes it", op.span)
             continue
         found[number] = (made, inner)
     return found, refused
+
+
+def _shared(found: Found, last: int, program: Program, numbers: Mapping[Symbol, int]) -> tuple[set[Symbol], set[int]]:
+    """What a stream makes on its way that something else needs, and the operations that it takes in beside its last."""
+    ops = program.block.ops
+    inner = {numbers[s] for s in found.used}
+    outside = [op for i, op in enumerate(ops) if i not in inner and i != last]
+    needed = {s for op in outside for s in _tensors(op)} | set(program.block.results)
+    rows = {tensor for tensor, _, _ in found.statistics}
+    return {out.symbol for i in inner for out in _outs(ops[i]) if out.symbol in needed and out.symbol not in rows}, inner
 
 
 def _pruned(kernel: Stream) -> Stream:

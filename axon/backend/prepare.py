@@ -59,8 +59,9 @@ def problem_of(kernel: Kernel, sizes: MappingOf[Symbol, int]) -> Problem:
     """The sizes on which the choice of a mapping depends."""
     outer = prod(axis.extent.evaluate(sizes) for axis in kernel.outer)
     rows, columns, depth = (axis.extent.evaluate(sizes) for axis in (kernel.rows, kernel.columns, kernel.depth))
-    keys = kernel.keys.extent.evaluate(sizes) if isinstance(kernel, Stream) else 0
-    return Problem(rows, columns, depth, outer, keys)
+    if isinstance(kernel, Stream):
+        return Problem(rows, columns, depth, outer, kernel.keys.extent.evaluate(sizes), kernel.condition is not None)
+    return Problem(rows, columns, depth, outer)
 
 
 def blocks(mapping: Mapping, problem: Problem, target: Target) -> int:

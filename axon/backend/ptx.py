@@ -143,7 +143,6 @@ INSTRUCTIONS: dict[str, Instruction] = {
     "narrow_tanh": Instruction(_TANH, "f", "f", memory=False),
     # For streams: exponentials are powers of 2.
     "exp2": Instruction("ex2.approx.ftz.f32 $0, $1;", "f", "f", memory=False),
-    "fused": Instruction("fma.rn.f32 $0, $1, $2, $3;", "fff", "f", memory=False),
     # Where nothing was seen, the peak of a row is -inf, and everything is measured from 0.
     "finite_peak": Instruction(
         "{ .reg .pred seen; setp.neu.f32 seen, $1, 0fFF800000; selp.f32 $0, $1, 0f00000000, seen; }", "f", "f", memory=False),

@@ -530,8 +530,8 @@ class _Values:
                 return self.locals[symbol]
             case Index(dim=dim):
                 used = {symbol: place for symbol, place in self.axes.items() if symbol in dim.variables}
-                alike = np.broadcast_arrays(*used.values()) if used else ()
-                return dim.evaluate({**self.sizes, **dict(zip(used, alike, strict=True))})
+                alike: dict[Symbol, Any] = dict(zip(used, np.broadcast_arrays(*used.values()), strict=True)) if used else {}
+                return dim.evaluate({**self.sizes, **alike})
             case Read(tensor=tensor, subscripts=subscripts):
                 array = self.tensors[tensor]
                 at = [self.axes[s.symbol] for s in subscripts if isinstance(s, Dim) and s.symbol is not None]

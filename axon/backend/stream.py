@@ -13,7 +13,7 @@ divides or scales a finished row moved behind the pass. What cannot be repaired 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -42,6 +42,8 @@ from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim
 from axon.source import Span
+
+NO_CORRECTION = "a sum depends on a statistic of its row in a way that no running correction repairs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,13 @@ class Found:
     statistics: tuple[tuple[Symbol, tuple[Symbol, ...], Local], ...]  # tensor, its axes, its value
 
 
-def stream(op: Compute, producers: Mapping[Symbol, Compute], values: Mapping[Symbol, Value]) -> Found:
-    """The stream that ends in this operation. Raises `Unsupported` if there is none."""
+def stream(
+    op: Compute, producers: Mapping[Symbol, Compute], values: Mapping[Symbol, Value], beside: Sequence[Compute] = ()
+) -> Found:
+    """The stream that ends in this operation. Raises `Unsupported` if there is none.
+
+    `beside` are reductions of the same rows that it makes too, for epilogues, though nothing in it depends on them.
+    """
     span = op.span
     if op.reduction is None or op.reduction.monoid.kind != "sum" or op.reduction.where is not None or len(op.body) != 1:
         raise Unsupported("a stream ends in a sum of products", span, near=False)
@@ -116,6 +123,10 @@ def stream(op: Compute, producers: Mapping[Symbol, Compute], values: Mapping[Sym
     columns = op.axes[-1]
     inliner = _Inliner(producers, keys, columns)
     body = inliner.inline(op.body[0])
+    for other in beside:
+        if [a.extent for a in other.axes] == [a.extent for a in op.axes[:-1]]:
+            places = tuple(Dim.of(a.symbol) for a in op.axes[:-1])
+            inliner.inline(Read(other.outs[0].symbol, places, other.outs[0].element))
     if inliner.score is None:
         raise Unsupported("no factor of the sum is made of scores", span, near=False)
     rest: list[Scalar] = []
@@ -384,6 +395,8 @@ class _Pass:
         scale: Scalar | None = None
         beside: Scalar | None = None
         for coefficient, atom in form.terms:
+            if local_symbols(coefficient) & set(self.known):
+                raise Unsupported(NO_CORRECTION, self.span)
             if atom == (self.changed if self.peak is not None else self.score):
                 scale = coefficient
             else:
@@ -413,7 +426,7 @@ class _Pass:
     def over_changed(self, scalar: Scalar) -> Scalar:
         """An elementwise factor, over the changed score. It may not depend on any statistic of its row."""
         if local_symbols(scalar) & set(self.known):
-            raise Unsupported("a sum depends on a statistic of its row in a way that no running correction repairs", self.span)
+            raise Unsupported(NO_CORRECTION, self.span)
         if self.inliner.symbol not in local_symbols(scalar):
             return scalar
         if self.change != self.score:

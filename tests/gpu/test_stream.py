@@ -1,0 +1,92 @@
+"""Streams on a real GPU against float64. Skipped where there is no Hopper GPU with PyTorch."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axon.backend.schedule import Mapping
+from axon.element import Element
+from tests.backend.streams import NAMES, error, expected, inputs, program
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
+    pytest.skip("needs a Hopper GPU", allow_module_level=True)
+
+from axon.backend.memory import Tensor  # noqa: E402
+from axon.backend.runtime import Executable  # noqa: E402
+
+TORCH = {Element.BF16: torch.bfloat16, Element.F16: torch.float16, Element.F32: torch.float32, Element.I32: torch.int32}
+# Of the greatest value: weights are rounded to 16 bits before they multiply, and so is the result.
+TOLERANCE = {Element.BF16: 1.5e-2, Element.F16: 2e-3}
+EXECUTABLES: dict[tuple[str, Element, Mapping | None], Any] = {}
+
+
+def run(
+    name: str, sizes: dict[str, int], element: Element = Element.BF16, mapping: Mapping | None = None, seed: int = 0, whole: int = 70
+) -> tuple[Any, Any]:
+    key = (name, element, mapping)
+    if key not in EXECUTABLES:
+        made = program(name, element)
+        EXECUTABLES[key] = made, Executable(made, mapping=mapping)
+    made, executable = EXECUTABLES[key]
+    given = inputs(made, sizes, seed, whole)
+    (result,) = made.block.results
+    held = {}
+    for value, array in zip(made.inputs, given.arrays, strict=True):
+        wide = torch.from_numpy(np.asarray(array.astype(np.float32) if value.element.is_float else array))
+        held[value.symbol] = wide.to("cuda", TORCH[value.element])
+    (out,) = (v for v in executable.values if v.symbol == result)
+    held[result] = torch.full([d.evaluate(given.sizes) for d in out.shape], 7.0, device="cuda", dtype=TORCH[out.element])
+    tensors = {v.symbol: Tensor(x.data_ptr(), tuple(x.shape), tuple(x.stride()), v.element)
+               for v in executable.values for x in [held[v.symbol]]}  # fmt: skip
+    executable(tensors, given.sizes, torch.cuda.current_stream().cuda_stream)
+    torch.cuda.synchronize()
+    return held[result].double().cpu().numpy(), expected(name, given)
+
+
+SIZES = {"b": 2, "h": 3, "s": 333, "t": 500, "d": 64, "e": 72, "n": 2, "g": 3}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("element", [Element.BF16, Element.F16])
+def test_every_program(name: str, element: Element) -> None:
+    got, want = run(name, SIZES, element)
+    assert error(got, want) < TOLERANCE[element]
+
+
+@pytest.mark.parametrize("head", [8, 64, 96, 128, 192, 256])
+@pytest.mark.parametrize("name", ["full", "causal"])
+def test_head_dimensions(head: int, name: str) -> None:
+    got, want = run(name, SIZES | {"d": head, "e": head})
+    assert error(got, want) < TOLERANCE[Element.BF16]
+
+
+@pytest.mark.parametrize("sequence", [1, 2, 63, 64, 65, 127, 128, 129, 1000])
+def test_sequence_lengths(sequence: int) -> None:
+    for name in ("causal", "window", "full"):
+        got, want = run(name, SIZES | {"s": sequence, "t": sequence})
+        assert error(got, want) < TOLERANCE[Element.BF16], name
+
+
+def test_rows_that_a_mask_empties() -> None:
+    got, want = run("window", SIZES, whole=0)
+    assert np.isnan(want).all()
+    assert np.isnan(got).all()
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_random_cases(part: int) -> None:
+    """200 cases in all: any program, sizes and element type. Head dimensions step by 8, as bulk copies need."""
+    chance = random.Random(part)
+    for number in range(25):
+        name, element = chance.choice(NAMES), chance.choice([Element.BF16, Element.F16])
+        sizes = {"b": chance.randint(1, 3), "h": chance.randint(1, 4), "n": chance.randint(1, 2), "g": chance.randint(1, 4)}
+        sizes |= {"s": chance.randint(1, 600), "t": chance.randint(1, 600)}
+        sizes |= {letter: 8 * chance.randint(1, 16) for letter in "de"}
+        whole = chance.randint(1, 700)
+        got, want = run(name, sizes, element, seed=number, whole=whole)
+        assert error(got, want) < TOLERANCE[element], (name, element, sizes, whole)
