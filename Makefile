@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RESULT := benchmarks/results/$(shell date +%F)
 
-.PHONY: demo test lint soak bench clean
+.PHONY: vscode demo test lint soak bench clean
 
 demo: $(STAMP)
 	@$(BIN)/python examples/demo.py
@@ -27,6 +27,7 @@ soak: $(STAMP)
 bench: $(STAMP)
 	@mkdir -p benchmarks/results
 	$(BIN)/python benchmarks/check.py | tee $(RESULT)-check.txt
+	$(BIN)/python benchmarks/lsp.py | tee $(RESULT)-lsp.txt
 	$(BIN)/python benchmarks/shapes.py | tee $(RESULT)-shapes.txt
 
 # The environment is made once, and again when the dependencies change.
@@ -36,6 +37,10 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
+
+# The extension for VS Code: its grammar's tests, then editors/vscode/axon.vsix. Needs Node 18 or later.
+vscode:
+	cd editors/vscode && npm install --no-audit --no-fund && npm test --silent && npm run --silent package
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

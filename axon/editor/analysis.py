@@ -92,6 +92,8 @@ class Analysis:
         self.versions: dict[str, str] = {}  # of each name that it makes available
         self.aliases: dict[str, str] = {}
         self.exports = Module(path, {}, {})
+        self.fresh: set[Chunk] = set()  # the chunks that the last edit made
+        self.runs = 0
         self.guard: Guard = _unguarded
         self.complete = False  # whether the last run came to its end
         self.checks = 0  # how many declarations were checked so far: what a test of incrementality counts
@@ -122,6 +124,11 @@ class Analysis:
         """The declarations that stand in the file, as far as they are checked, if only by an earlier run."""
         for chunk in self.chunks:
             yield from self.of_chunk.get(chunk) or self.before.get(chunk) or ()
+
+    @property
+    def edit_is_checked(self) -> bool:
+        """Whether a run has come past what the last edit made; what depends on that may still follow."""
+        return self.complete or all(c in self.of_chunk or not c.decls for c in self.fresh)
 
     def _order(self, diagnostic: Diagnostic) -> int:
         place = None if diagnostic.span is None else self.place(diagnostic.span)
@@ -184,14 +191,21 @@ class Analysis:
         self.complete = False
         self.guard = session.guard
         with session.guard("parsing"):
+            known = set(self.chunks)
             pieces = read(self.path, self.text, self.chunks)
             self.chunks, self.starts = succeed(self.chunks, pieces.chunks), pieces.starts
+        self.fresh = set(self.chunks) - known
         alive = {c.former or c for c in self.chunks}
         self.before = {c: found for c, found in {**self.before, **self.of_chunk}.items() if c in alive}
         self.of_chunk = {}
         self.formers = {c.former.source: c for c in self.chunks if c.former is not None}
         self.begins = dict(zip((c.source for c in self.chunks), self.starts, strict=True))
-        yield from _Run(self, session).steps()
+        self.runs += 1
+        mine = self.runs
+        for _ in _Run(self, session).steps():
+            yield
+            if self.runs != mine:  # another has begun since, and has what this one would go on with
+                return
         self.complete = True
 
     @property

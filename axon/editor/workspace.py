@@ -50,6 +50,7 @@ class Workspace:
         self.loader = EditorLoader()
         self.guard = guard
         self.analyses: dict[str, Analysis] = {}
+        self.declared: dict[str, set[str]] | None = None  # what the standard library declares, once that has been asked
 
     def open(self, path: str, text: str) -> None:
         """Open a file, or change its text."""
@@ -64,7 +65,10 @@ class Workspace:
         source = self.loader.read(path)
         if isinstance(source, Diagnostic):
             return
-        yield from AnalysisSession(self.loader, self.analyses, self.guard).steps(source)
+        session = AnalysisSession(self.loader, self.analyses, self.guard)
+        session.declared = self.declared
+        yield from session.steps(source)
+        self.declared = session.declared
 
     def analysis(self, path: str) -> Analysis | None:
         """The module, up to date; None if it cannot be read."""
@@ -109,7 +113,9 @@ class Workspace:
         loader = EditorLoader()
         loader._overlay = {**self.loader._overlay, analysis.path: changed}
         try:
-            AnalysisSession(loader, {**self.analyses, analysis.path: fork}, self.guard).check(changed)
+            session = AnalysisSession(loader, {**self.analyses, analysis.path: fork}, self.guard)
+            session.declared = self.declared
+            session.check(changed)
         except AxonError:
             return None
         spans = [f.span for c in fork.current() for scheme in c.schemes.values() for f in scheme.facts if f.span is not None]

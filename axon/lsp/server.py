@@ -16,6 +16,7 @@ from time import monotonic
 from typing import Any
 
 from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
@@ -70,7 +71,9 @@ class Server(LanguageServer):
         self.semantic: dict[str, tuple[str, list[int]]] = {}  # by URI: the last result's name and numbers
 
     def report_server_error(self, error: Exception, source: Any) -> None:
-        """A mistake of ours goes to the log; people are not interrupted."""
+        """A mistake of ours goes to the log; people are not interrupted. What is refused has been answered."""
+        if isinstance(error, JsonRpcException) and error.code == lsp.LSPErrorCodes.RequestFailed.value:
+            return
         with suppress(Exception):
             text = f"{type(error).__name__}: {error}"
             self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Error, text))
@@ -138,7 +141,7 @@ class Server(LanguageServer):
         try:
             for _ in self.axon.steps(document.path):
                 if monotonic() - slice_began > _SLICE:
-                    if monotonic() - began > _PARTIAL:
+                    if monotonic() - began > _PARTIAL and self.axon.analyses[document.path].edit_is_checked:
                         self.publish(document)
                     await asyncio.sleep(0)
                     slice_began = monotonic()

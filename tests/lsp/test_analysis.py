@@ -181,6 +181,22 @@ def test_edits_in_any_order_end_where_a_fresh_check_begins(seed: int) -> None:
     assert analysis.versions == fresh.versions or signatures(analysis) == signatures(fresh)
 
 
+def test_a_run_that_is_overtaken_stops() -> None:
+    """A question finishes what a check in steps has begun; the steps that are left do nothing."""
+    workspace = Workspace()
+    workspace.open("<buffer>", CHAIN)
+    steps = workspace.steps("<buffer>")
+    next(steps)
+    analysis = workspace.analysis("<buffer>")
+    assert analysis is not None
+    assert analysis.checks == 5
+    assert list(steps) == []
+    workspace.open("<buffer>", CHAIN.replace("exp", "log"))
+    assert workspace.analysis("<buffer>") is analysis
+    assert analysis.checks == 6
+    assert not analysis.diagnostics()
+
+
 # ── chunks ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
