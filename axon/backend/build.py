@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache as once
 from pathlib import Path
 from queue import SimpleQueue
@@ -94,12 +95,19 @@ def _make(missing: dict[str, Stages], target: Target, step: Callable[[], None]) 
 
     def there(source: Emitted, target: Target, meanwhile: Callable[[], None]) -> tuple[bytes, str]:
         worker = workers.get()
+        done = False
         try:
             worker.send({"text": source.text, "kinds": _kinds(source), "threads": source.threads})
-            meanwhile()
+            try:
+                meanwhile()
+            except BaseException:
+                with suppress(OSError, ValueError, RuntimeError):
+                    worker.receive()  # or the next kernel would get this one's answer
+                raise
+            done = True
             return worker.receive()
         except (OSError, ValueError):  # it was killed, or could not start: the kernel is compiled here
-            return _here(source, target, lambda: None)
+            return _here(source, target, (lambda: None) if done else meanwhile)
         finally:
             workers.put(worker)
 
@@ -109,7 +117,7 @@ def _make(missing: dict[str, Stages], target: Target, step: Callable[[], None]) 
             return {key: future.result() for key, future in futures.items()}
     finally:
         for worker in started:
-            worker.__exit__(None, None, None)
+            worker.__exit__(*sys.exc_info())
 
 
 def _one(key: str, stages: Stages, target: Target, compile: Compile, step: Callable[[], None]) -> Kernel | Refused:

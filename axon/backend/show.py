@@ -53,7 +53,7 @@ def plans(program: Program, sizes: MappingOf[Symbol, int] | None, mapping: Mappi
         if is_empty(kernel, values):
             raise Unsupported("its result has no elements, so nothing runs", kernel.span)
     tensors = {v.symbol: contiguous(0, tuple(d.evaluate(values) for d in v.shape), v.element) for v in executable.values}
-    return [executable.plan(number, tensors, values) for number in range(len(executable.kernels))]
+    return list(executable.plans(tensors, values).values())
 
 
 def _sizes(program: Program, sizes: MappingOf[Symbol, int] | None) -> dict[Symbol, int]:

@@ -144,6 +144,47 @@ def test_a_worker_that_dies_leaves_its_work_to_us(linked: list[str], monkeypatch
     assert len(linked) == 2
 
 
+class Scripted:
+    """A worker that answers each job with its text, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.jobs: list[str] = []
+
+    def send(self, job: dict[str, Any]) -> None:
+        self.jobs.append(job["text"])
+
+    def receive(self) -> tuple[bytes, str]:
+        return self.jobs.pop(0).encode(), "Compiling entry function 'k'\nUsed 168 registers\n"
+
+    def __exit__(self, *_: Any) -> None:
+        assert not self.jobs, "an answer that nobody took"
+
+
+def test_what_is_not_proved_leaves_no_answer_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "Worker", Scripted)
+    monkeypatch.setattr(build.os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    several = [forms(replace(SMALL, stages=n)) for n in (3, 4, 5, 6, 7)]
+    broken = [replace(s, barriers=replace(s.barriers, fenced=False)) if n in (0, 2) else s for n, s in enumerate(several)]
+    with pytest.raises(build.BuildError, match="not proved"):
+        build.build_all(broken, HOPPER)
+    kept = {file.stem: cache.read(file.stem) for file in cache.directory().glob("*.cubin")}
+    sound = {build._key(s.source, HOPPER): s.source.text.encode() for n, s in enumerate(several) if n not in (0, 2)}
+    assert {key: k.cubin for key, k in kept.items() if isinstance(k, cache.Kernel)} == sound
+
+
+def test_a_worker_that_dies_before_the_proof_does_not_skip_it(linked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone(Scripted):
+        def send(self, job: dict[str, Any]) -> None:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(build, "Worker", Gone)
+    monkeypatch.setattr(build.os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    broken = [replace(s, barriers=replace(s.barriers, fenced=False)) for s in (forms(), forms(replace(SMALL, stages=3)))]
+    with pytest.raises(build.BuildError, match="not proved"):
+        build.build_all(broken, HOPPER)
+    assert linked == []
+
+
 def test_a_script_without_a_guard_can_build(tmp_path: Path) -> None:
     """Workers do not import the main module again."""
     script = tmp_path / "script.py"
