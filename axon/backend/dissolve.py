@@ -1,4 +1,4 @@
-"""Core to core: pointwise operations dissolve into those that read them, copies disappear, and so does what nobody needs.
+"""Core to core: pointwise operations dissolve into those that read them; copies, equal operations and what nobody needs disappear.
 
     dissolve    a program -> one with the same results, in which each remaining operation is worth a step of its own
 
@@ -21,9 +21,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from axon.backend.plan import scalars
-from axon.backend.scalar_facts import all_axes, bare, freshened, is_trivial, mapped, may_fail, renamed, size, substitute, weight
+from axon.backend.scalar_facts import (
+    all_axes,
+    bare,
+    freshened,
+    is_trivial,
+    mapped,
+    may_fail,
+    relabelled,
+    renamed,
+    size,
+    substitute,
+    weight,
+)
 from axon.core import (
     Binary,
+    Bind,
     Block,
     Check,
     Compress,
@@ -91,6 +104,7 @@ def _without_copies(block: Block, around: Mapping[Symbol, tuple[Dim, ...]]) -> t
     """Operations that only copy a tensor are left out, and the tensor read instead. The bodies of loops are dissolved too."""
     same: dict[Symbol, Symbol] = {}
     shapes = dict(around)
+    known: dict[Op, tuple[Value, ...]] = {}  # operations by what they compute
     kept: list[Op] = []
     for op in block.ops:
         op = _with_tensors(op, same)
@@ -101,9 +115,27 @@ def _without_copies(block: Block, around: Mapping[Symbol, tuple[Dim, ...]]) -> t
         source = _copied(op)
         if isinstance(op, Compute) and source is not None and shapes.get(source) == op.outs[0].shape:
             same[op.outs[0].symbol] = source
-        else:
-            kept.append(op)
+            continue
+        meaning = _meaning(op)
+        if meaning is not None and meaning in known:
+            same.update((mine.symbol, first.symbol) for mine, first in zip(_outs(op), known[meaning], strict=True))
+            continue
+        if meaning is not None:
+            known[meaning] = _outs(op)
+        kept.append(op)
     return kept, tuple(same.get(symbol, symbol) for symbol in block.results)
+
+
+def _meaning(op: Op) -> Op | None:
+    """A Compute without what does not matter to its values: axes and `let` names stand for their places, results for nothing."""
+    if not isinstance(op, Compute) or (op.reduction is not None and op.reduction.monoid.kind == "custom"):
+        return None
+    if sum(size(s, LARGE) for s in scalars(op)) >= LARGE:
+        return None
+    names = {axis.symbol: Symbol("axis", -1 - i) for i, axis in enumerate(all_axes(op))}
+    bound = [s for scalar in scalars(op) for node in nodes(scalar) if isinstance(node, Bind) for s, _ in node.bindings]
+    locals = {symbol: Symbol("let", -1000 - i) for i, symbol in enumerate(bound)}
+    return replace(mapped(renamed(op, names), lambda scalar: relabelled(scalar, locals)), outs=())
 
 
 def _outs(op: Op) -> tuple[Value, ...]:

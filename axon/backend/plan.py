@@ -309,7 +309,11 @@ def _title(kernel: Kernel) -> str:
 
 
 def _axes(axes: tuple[Axis, ...]) -> str:
-    return ", ".join(axis.symbol.name for axis in axes) if len(axes) < 2 else f"({', '.join(a.symbol.name for a in axes)})"
+    names: list[str] = []
+    for axis in axes:
+        same = sum(a.symbol.name == axis.symbol.name for a in axes[: len(names)])
+        names.append(axis.symbol.name + (str(same + 1) if same else ""))
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
 
 def _moves(kernel: Kernel, values: Mapping[Symbol, Value], names: Mapping[Symbol, str]) -> list[str]:

@@ -131,14 +131,20 @@ def freshened(scalar: Scalar) -> Scalar:
     bound = [symbol for node in nodes(scalar) if isinstance(node, Bind) for symbol, _ in node.bindings]
     if not bound:
         return scalar
-    names = {symbol: fresh(symbol.name) for symbol in bound}
+    return relabelled(scalar, {symbol: fresh(symbol.name) for symbol in bound})
+
+
+def relabelled(scalar: Scalar, names: Mapping[Symbol, Symbol]) -> Scalar:
+    """The same expression with other `let` names."""
+    if not names:
+        return scalar
 
     def visit(node: Scalar) -> Scalar | None:
         match node:
             case Local(symbol=symbol):
                 return replace(node, symbol=names.get(symbol, symbol))
             case Bind(bindings=bindings, body=body):
-                pairs = tuple((names[symbol], rewrite(value, visit)) for symbol, value in bindings)
+                pairs = tuple((names.get(symbol, symbol), rewrite(value, visit)) for symbol, value in bindings)
                 return Bind(pairs, rewrite(body, visit))
             case _:
                 return None
