@@ -118,13 +118,17 @@ class _Finder:
 
     def at_least(self, form: _Affine) -> tuple[Interval, Interval]:
         """Where j · keys + i · rows + rest >= 0: j · keys >= -rest - i · rows."""
-        least, most = (self.row if form.rows >= 0 else self.row[::-1])
-        some, every = (_add(form.rest, _mul(row, form.rows)) for row in (most, least))
-        if form.keys == 0:
-            return tuple((_when(_at_least_zero(value), _ZERO, self.end), self.end) for value in (some, every))  # type: ignore[return-value]
-        if form.keys > 0:  # j >= ceil (-value / keys) = -floor (value / keys)
-            return tuple((_mul(_div(value, form.keys), -1), self.end) for value in (some, every))  # type: ignore[return-value]
-        return tuple((_ZERO, _add(_div(value, -form.keys), Const(1, Element.I32))) for value in (some, every))  # type: ignore[return-value]
+        least, most = self.row if form.rows >= 0 else self.row[::-1]
+        some, every = (self.from_least(form.keys, _add(form.rest, _mul(row, form.rows))) for row in (most, least))
+        return some, every
+
+    def from_least(self, keys: int, value: Scalar) -> Interval:
+        """Where j · keys + value >= 0."""
+        if keys == 0:
+            return _when(Binary("ge", value, _ZERO), _ZERO, self.end), self.end
+        if keys > 0:  # j >= ceil (-value / keys) = -floor (value / keys)
+            return _mul(_div(value, keys), -1), self.end
+        return _ZERO, _add(_div(value, -keys), Const(1, Element.I32))
 
     def affine(self, scalar: Scalar) -> _Affine | None:
         match scalar:
@@ -227,10 +231,6 @@ def _hull(a: Interval, b: Interval) -> Interval:
 def _longer(a: Interval, b: Interval) -> Interval:
     longer = Binary("ge", _sub(a[1], a[0]), _sub(b[1], b[0]))
     return _when(longer, a[0], b[0]), _when(longer, a[1], b[1])
-
-
-def _at_least_zero(value: Scalar) -> Scalar:
-    return Binary("ge", value, _ZERO)
 
 
 def _when(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:

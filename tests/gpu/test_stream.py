@@ -26,8 +26,9 @@ EXECUTABLES: dict[tuple[str, Element, Mapping | None], Any] = {}
 
 
 def run(
-    name: str, sizes: dict[str, int], element: Element = Element.BF16, mapping: Mapping | None = None, seed: int = 0, whole: int = 70
-) -> tuple[Any, Any]:
+    name: str, sizes: dict[str, int], element: Element = Element.BF16,
+    mapping: Mapping | None = None, seed: int = 0, whole: int = 70,
+) -> tuple[Any, Any]:  # fmt: skip
     key = (name, element, mapping)
     if key not in EXECUTABLES:
         made = program(name, element)
