@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 _PRE = (
     "margin:0;padding:0.3em 0.6em;line-height:1.3;white-space:pre;overflow-x:auto;font-family:ui-monospace,Menlo,Consolas,monospace"
 )
-_BORDER = {"error": "#d1242f", "warning": "#b7791f"}
+_BORDER = {"error": "#dc3040", "warning": "#b7791f"}
 _STYLES = {
-    "error": "color:#d1242f;font-weight:bold",
+    "error": "color:#dc3040;font-weight:bold",
     "warning": "color:#b7791f;font-weight:bold",
     "secondary": "color:#0e8a9b;font-weight:bold",
     "gutter": "color:#8a8f98",
@@ -40,7 +40,7 @@ _KINDS = (
     ("Name.Decorator", "color:#0e8a9b"),
     ("Name.Label", "color:#0e8a9b"),
     ("Literal.Number", "color:#b7791f"),
-    ("Error", "color:#d1242f"),
+    ("Error", "color:#dc3040"),
 )
 
 
@@ -59,7 +59,8 @@ def source(text: str) -> str:
 
 def line(text: str) -> str:
     """`name : type` in colours; another line as it is."""
-    return source(text) if " : " in text else escape(text)
+    name, colon, type = text.partition(" : ")
+    return f"<b>{escape(name)}</b>{source(colon + type)}" if colon else escape(text)
 
 
 def coloured(text: str) -> Iterator[tuple[str, str]]:
@@ -78,7 +79,7 @@ def block(inner: str, border: str = "#c8ccd2") -> str:
 
 def signatures(of: Mapping[str, str], title: str = "") -> str:
     """Names with their types, one on each line."""
-    lines = [source(f"{name} : {signature}") for name, signature in of.items()]
+    lines = [line(f"{name} : {signature}") for name, signature in of.items()]
     head = [f'<span style="{_STYLES["gutter"]}">{escape(title)}</span>'] if title else []
     return block("\n".join([*head, *lines]))
 
