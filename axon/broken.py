@@ -8,7 +8,7 @@ from types import MappingProxyType
 from axon.diagnostics import Diagnostic, Label, ShapeError
 from axon.names import Symbol
 from axon.nearest import legal_sizes, nearest_sizes
-from axon.shapes.contract import Contract, ContractBroken
+from axon.shapes.contract import Contract, ContractBroken, ContractFact
 from axon.shapes.dimension import Dim
 from axon.source import Span
 
@@ -114,41 +114,60 @@ def _said(*notes: str) -> list[str]:
 def _legal_extents(
     broken: ContractBroken, contract: Contract, explicit: Sequence[int], shapes: Sequence[Sequence[int]]
 ) -> tuple[int, ...]:
-    """Extents near a wrong one for which its formula has a solution, other arguments as they are."""
+    """Extents near a wrong one for which a call would pass; if there are none, for which its formula has a solution."""
     index = next(i for i, shape in enumerate(contract.shapes) if shape.path == broken.path)
 
-    def fits(extent: int) -> bool:
+    def fits(extent: int, wholly: bool) -> bool:
         changed = [list(shape) for shape in shapes]
         changed[index][broken.dimension or 0] = extent
         try:
             contract.bind(explicit, changed)
         except ContractBroken as other:
-            return (other.kind, other.path, other.dimension) != (broken.kind, broken.path, broken.dimension)
+            return not wholly and (other.kind, other.path, other.dimension) != (broken.kind, broken.path, broken.dimension)
         return True
 
-    return legal_sizes(broken.actual or 0, fits)
+    actual = broken.actual or 0
+    return legal_sizes(actual, lambda n: fits(n, True)) or legal_sizes(actual, lambda n: fits(n, False))
 
 
 def _legal_values(
     variables: Sequence[Symbol], broken: ContractBroken, contract: Contract, name: Callable[[Symbol], str]
 ) -> list[str]:
-    """For each dimension in the broken fact, the values near its own for which every fact holds, the others as they are."""
+    """For each dimension in the broken fact, the values near its own for which every fact holds, or at least this one.
+
+    The other dimensions stay as they are. A dimension that is found from a formula is said as what is passed.
+    """
     out: list[str] = []
     for symbol in variables:
         if symbol not in broken.bindings or len(out) == MAX_WAYS:
             continue
 
-        def fits(value: int, symbol: Symbol = symbol) -> bool:
+        def fits(value: int, facts: Sequence[ContractFact], symbol: Symbol = symbol) -> bool:
             values = {**broken.bindings, symbol: value}
             try:
-                return all(fact.relation.holds(values) for fact in contract.facts if fact.relation.variables <= values.keys())
+                return all(fact.relation.holds(values) for fact in facts if fact.relation.variables <= values.keys())
             except ZeroDivisionError:
                 return False
 
-        found = nearest_sizes(name(symbol), legal_sizes(broken.bindings[symbol], fits))
+        actual, only = broken.bindings[symbol], [f for f in (broken.fact,) if f is not None]
+        sizes = legal_sizes(actual, lambda n: fits(n, contract.facts)) or legal_sizes(actual, lambda n: fits(n, only))  # noqa: B023
+        passed = _passed(symbol, contract)
+        if passed is not None:
+            what, dim = passed
+            found = nearest_sizes(what, [dim.evaluate({**broken.bindings, symbol: n}) for n in sizes])
+        else:
+            found = nearest_sizes(name(symbol), sizes)
         others = " and ".join(f"{name(s)} = {broken.bindings[s]:,}" for s in variables if s != symbol and s in broken.bindings)
         out += _said(f"with {others}, {found}" if found and others else found)
     return out
+
+
+def _passed(symbol: Symbol, contract: Contract) -> tuple[str, Dim] | None:
+    """The extent from which a dimension is found that no argument has by itself."""
+    extents = [(f"dimension {d + 1} of `{p.path}`", dim) for p in contract.shapes for d, dim in enumerate(p.dims)]
+    if symbol in contract.explicit or any(dim.symbol == symbol for _, dim in extents):
+        return None
+    return next(((what, dim) for what, dim in extents if symbol in dim.variables), None)
 
 
 def spans(names: Iterable[tuple[str, Span | None]]) -> dict[str, Span]:

@@ -94,6 +94,14 @@ def exact(e: T.Expr, holds: bool) -> bool:
     return True
 
 
+def _only_sizes(e: T.Expr) -> bool:
+    """Whether an expression is arithmetic on sizes alone; then only its own size keeps it from being one."""
+    match e:
+        case T.Binary(op="add" | "sub" | "mul", left=left, right=right):
+            return _only_sizes(left) and _only_sizes(right)
+    return symbolic(e) is not None
+
+
 def _about_sizes(e: T.Expr) -> bool:
     match e:
         case T.Binary(op="and" | "or", left=left, right=right):
@@ -208,6 +216,9 @@ class Comprehensions(Annotations):
         if isinstance(self.state.prune(value.type), Poison):
             return self.state.dim("")
         dim = symbolic(value)
+        if dim is None and _only_sizes(value):
+            self.too_complex(bound.span)
+            return self.state.dim("")
         if dim is None:
             likely = self._as_parameter(bound.name, env.scope.value(bound.name)) if isinstance(bound, S.Var) else ()
             self.report(not_a_dimension(f"`{_excerpt(bound.span)}`", bound.span, likely))
@@ -507,6 +518,8 @@ class Comprehensions(Annotations):
         """The type of an access to one tensor, with the uses of its indices noted."""
         shape = self.state.shape(base.shape)
         whole = not any(isinstance(i, Row) for i in shape) and not any(isinstance(x, T.Run | T.Keep) for x in subscripts)
+        if any(isinstance(x, T.At) and any(isinstance(v.type, Poison) for v in x.values) for x in subscripts):
+            return POISON
         if whole and len(shape) != len(subscripts):
             self.report(errors.subscript_count(self.state, shape, len(subscripts), e.span, name))
             return POISON

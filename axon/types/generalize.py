@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from axon import typed as T
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
@@ -238,6 +239,8 @@ class Generalization(Expressions):
         for cause in causes(outcome.troubles, problem, access):
             found = explain(cause, problem, words)
             likely = tuple(self._changes(cause, problem, trail, show))
+            if isinstance(cause, Unbounded):
+                found = replace(found, **_of_index(cause, found, trail))
             last = tuple(last_resorts(primary(cause).reason, trail)) if isinstance(cause, Clash) and likely else ()
             self.report(replace(found, suggestions=(*likely, *found.suggestions, *last)))
 
@@ -381,6 +384,18 @@ class Generalization(Expressions):
             )
         )
         return False
+
+
+def _of_index(cause: Unbounded, found: Diagnostic, trail: Trail) -> dict[str, Any]:
+    """What else there is to say of an index without a range: part of a flattening, or used in a local function alone."""
+    symbol = cause.ranges[0].symbol
+    if local := trail.bounded_locally(symbol):
+        note = f"its use in `{local}` says nothing of its range, since `{local}` need not be called"
+        return {"notes": (*found.notes, note)}
+    if trail.in_product(symbol):
+        help_ = "the indices of a flattening take no bound: build the tensor with `for i < n, j < m => …`, and flatten that"
+        return {"suggestions": (Suggestion(help_),)}
+    return {}
 
 
 def _as_parameters(names: list[str], function: Span) -> Iterable[Suggestion]:

@@ -84,7 +84,7 @@ def without_range(range_: Range, uses: Sequence[Use], trail: Trail, state: State
 def _bounded(symbol: Symbol, bound: Dim, access: T.Access, trail: Trail, state: State, show: Show) -> Iterator[Suggestion]:
     binding = trail.binding(symbol)
     text = show(bound)
-    if binding is None or "(-" in text or text.startswith("-"):
+    if binding is None or "(-" in text or text.startswith("-") or trail.in_product(symbol):
         return
     naming = _named(bound, access, trail, state, show)
     edit = bound_edit(binding.span, symbol.name, text, binding.range.stated)

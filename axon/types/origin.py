@@ -83,6 +83,8 @@ class Trail:
         self._indexed: dict[Span, tuple[T.Access, int]] = {}  # indices, and the dimension that each is of
         self._reads: dict[Symbol, list[tuple[T.Access, int, int]]] = {}  # accesses by an index alone: dimension, position in it
         self._calls: dict[int, T.Call] = {}  # by the identity of the function called
+        self._local: dict[str, set[Symbol]] = {}  # the indices that accesses inside each local function use
+        self._products: set[Symbol] = set()  # indices of a flattening, which take no bound
         self.values: list[T.Pattern] = []  # of the `val`s inside
         self._spans: dict[tuple[int, int], list[T.Expr]] = {}
         for pattern in params:
@@ -103,6 +105,13 @@ class Trail:
 
     def binding(self, index: Symbol) -> Binding | None:
         return self._binders.get(index)
+
+    def in_product(self, index: Symbol) -> bool:
+        return index in self._products
+
+    def bounded_locally(self, index: Symbol) -> str:
+        """The local function in which an index is used by itself, as when its uses are not seen outside."""
+        return next((name for name, used in self._local.items() if index in used), "")
 
     def unannotated(self, symbol: Symbol) -> Span | None:
         """Where a parameter without a type is bound."""
@@ -523,12 +532,20 @@ class Trail:
                 case T.Val(pattern=pattern, value=value):
                     self._bind(pattern, value)
                     self.values.append(pattern)
-                case T.Fun(params=params) | T.Fn(params=params):
+                case T.Fun(symbol=symbol, params=params, body=body):
+                    for param in params:
+                        self._bind_parameter(param)
+                    if node is not root:
+                        self._local[symbol.name] = _indices_used(body)
+                case T.Fn(params=params):
                     for param in params:
                         self._bind_parameter(param)
                 case T.Loop(states=states):
                     for pattern, value in states:
                         self._bind(pattern, value)
+                case T.For(binders=binders) | T.Reduce(binders=binders):
+                    parts = [b.symbols for b in binders if isinstance(b, T.Indices) and len(b.symbols) > 1]
+                    self._products.update(*parts)
                 case T.Access():
                     self._note_access(node)
                 case T.Call(function=function):
@@ -551,6 +568,21 @@ class Trail:
             if isinstance(subscript, T.Run):
                 self._reads.setdefault(subscript.symbol, []).append((access, axis, position))
             axis += len(self._state.shape((subscript.row,))) if isinstance(subscript, T.Run | T.Keep) else 1
+
+
+def _indices_used(e: T.Expr) -> set[Symbol]:
+    """The indices that stand alone in an access somewhere inside an expression."""
+    found: set[Symbol] = set()
+    stack: list[object] = [e]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, T.At):
+            found |= {v.dim.symbol for v in node.values if isinstance(v, T.Dimension) and v.dim.symbol is not None}
+        if isinstance(node, tuple):
+            stack += node
+        elif isinstance(node, T.Node | T.Val | T.Fun | T.At | T.Slice):
+            stack += [getattr(node, f.name) for f in fields(node) if f.name in _CHILDREN]
+    return found
 
 
 _CHILDREN = {
