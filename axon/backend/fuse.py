@@ -29,7 +29,7 @@ from typing import assert_never
 from axon.backend.contractions import contraction
 from axon.backend.dissolve import dissolve
 from axon.backend.plan import Contraction, Kernel, Kernels, Nest, Plan, Reason, Repeat, Whole, reads_of, scalars, tensors_of
-from axon.backend.scalar_facts import all_axes, bare, is_inside, mapped, may_fail, renamed, substitute, varies, weight
+from axon.backend.scalar_facts import all_axes, bare, is_inside, mapped, may_fail, renamed, scatter, substitute, varies, weight
 from axon.core import (
     Axis,
     Bind,
@@ -166,7 +166,7 @@ def _join(op: Compute | Scan, items: list[_Item], first: int, values: Mapping[Sy
     """Where the operation went. It may not stand before the item `first`."""
     product = contraction(op, values, floats_only=policy.floats_only) if isinstance(op, Compute) else None
     refused: Reason | None = None
-    if product is None:
+    if product is None and not (isinstance(op, Compute) and scatter(op) is not None):
         for at in reversed(range(first, len(items))):
             item = items[at]
             if not isinstance(item, _Open):
@@ -209,6 +209,8 @@ def _may_join(op: Compute | Scan, item: _Open, policy: Policy) -> tuple[int, Rea
     used = tuple(dict.fromkeys(n.tensor for n in found if n.tensor in made))
     first = (_made(item.steps[0])[0],)
     pointwise = isinstance(op, Compute) and op.reduction is None
+    if any(isinstance(step, Compute) and scatter(step) is not None for step in item.steps):
+        return _No(Reason("the scatter {1} ends its kernel", first))
     if len(item.steps) >= MAX_STEPS:
         return _No(Reason(f"that of {{1}} has {MAX_STEPS} steps", first))
     if item.product is not None and not (policy.epilogues and pointwise):

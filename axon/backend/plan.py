@@ -11,7 +11,9 @@ Note [Nests]
 
       softmax x = nest over b:   m = max k => x[b, k];   z = sum k => exp (x[b, k] - m[b]);   y[j] = exp (x[b, j] - m[b]) / z[b]
 
-    A pointwise operation is a nest whose rows are all of its axes. A nest without rows is one row: a sum over everything.
+    A pointwise operation is a nest whose rows are all of its axes. A nest without rows is one row: a sum over everything. A
+    *scatter* is a reduction that asks of everything whether it belongs to the row (`sum for i where ids[i] = b => x[i]`): a nest
+    of one step, since it is best done in one pass for all rows.
 
 Rules (held by `verify_plan`):
 * what a kernel reads is an input, stands around the block, or is stored by a kernel before it;
@@ -25,6 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, assert_never
 
+from axon.backend.scalar_facts import scatter
 from axon.core import Axis, Block, Check, Compress, Compute, Loop, Program, Read, Scalar, Scan, Sort, Value
 from axon.core_print import names_in, print_op
 from axon.core_walk import nodes
@@ -44,7 +47,7 @@ class Reason:
         return self.text.format(*(names.get(symbol, symbol.name) for symbol in self.tensors))
 
 
-NestFamily = Literal["map", "gather", "reduce", "scan"]
+NestFamily = Literal["map", "gather", "reduce", "scan", "scatter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ class Nest:
     def family(self) -> NestFamily:
         if any(isinstance(step, Scan) for step in self.steps):
             return "scan"
+        if len(self.steps) == 1 and isinstance(self.steps[0], Compute) and scatter(self.steps[0]) is not None:
+            return "scatter"
         if any(isinstance(step, Compute) and step.reduction is not None for step in self.steps):
             return "reduce"
         computed = (r for step in self.steps for s in scalars(step) for r in nodes(s) if isinstance(r, Read))

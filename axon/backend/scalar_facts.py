@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from axon.core import Axis, Binary, Bind, Compute, Const, Index, Local, Read, Scalar, Scan, Select, Unary, Value, element_of
 from axon.core_walk import children, nodes, rewrite
+from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim
 
@@ -99,6 +100,38 @@ def is_inside(read: Read, value: Value, extents: Mapping[Symbol, Dim]) -> bool:
         (symbol := bare(subscript)) is not None and extents.get(symbol) == extent
         for subscript, extent in zip(read.subscripts, value.shape, strict=True)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """A reduction of what belongs to one index of `axis`: where `index` is it, and `also` holds."""
+
+    axis: Axis
+    index: Scalar
+    element: Element
+    also: Scalar | None
+
+
+def scatter(op: Compute) -> Scatter | None:
+    """The form of a Compute that is a scatter: `… for i where ids[i] = b [andalso …] => …` with `b` among its axes."""
+    reduction = op.reduction
+    if reduction is None or reduction.where is None or reduction.monoid.kind in ("argmax", "argmin", "custom"):
+        return None
+    where: Scalar = reduction.where
+    also: Scalar | None = None
+    if isinstance(where, Binary) and where.op == "and":
+        also, where = where.right, where.left
+    if not isinstance(where, Binary) or where.op != "eq" or element_of(where.left) not in (Element.I32, Element.I64):
+        return None
+    for mine, index in ((where.left, where.right), (where.right, where.left)):
+        axis = next((a for a in op.axes if isinstance(mine, Index) and mine.dim == Dim.of(a.symbol)), None)
+        if axis is None or varies(index, frozenset((axis.symbol,))):
+            continue
+        if not varies(index, frozenset(a.symbol for a in reduction.axes)):
+            continue
+        if all(axis.symbol not in a.extent.variables for a in reduction.axes):
+            return Scatter(axis, index, element_of(index), also)
+    return None
 
 
 def all_axes(op: Compute | Scan) -> tuple[Axis, ...]:

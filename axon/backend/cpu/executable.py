@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from axon.backend.cpu import build, loops
-from axon.backend.cpu.nests import Function, TensorParameter, write
+from axon.backend.cpu import build, loops, nests, scatters
+from axon.backend.cpu.nests import Function, TensorParameter
 from axon.backend.fuse import Policy, fuse
 from axon.backend.plan import Kernels, Nest, Plan, Repeat, as_program, operations, values_in
 from axon.core import Program, Value
@@ -124,6 +124,7 @@ class Executable:
         name = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
         program = as_program(self.plan)
         comments = [line for op in operations(nest) for line in print_op(program, op).splitlines()]
+        write = scatters.write if nest.family == "scatter" else nests.write
         function = write(nest, self.values, name, comments)
         return Compiled(function, build.source_of(function, self._element))
 

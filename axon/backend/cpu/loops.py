@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import assert_never
 
+from axon.backend.cpu import nests, scatters
 from axon.backend.cpu.nests import BufferParameter, Function, LanesParameter, Parameter, SizeParameter, TensorParameter, at_least_0
-from axon.backend.cpu.nests import write as write_nest
 from axon.backend.cpu.scalars import Code, Held, Writer
 from axon.backend.plan import Contraction, Kernel, Nest, Repeat, Whole, kernels_in, values_of
 from axon.core import Compute, Index, Read, Value
@@ -166,6 +166,7 @@ class _Writer:
                 assert_never(kernel)
 
     def nest(self, nest: Nest) -> Dim:
+        write_nest = scatters.write if nest.family == "scatter" else nests.write
         function = write_nest(nest, self.values, f"kernel_{len(self.functions) + 1}")
         self.functions.append(function)
         for step in nest.steps:

@@ -104,7 +104,7 @@ class Function:
 def write(nest: Nest, values: dict[Symbol, Value], name: str, comments: Sequence[str] = ()) -> Function:
     """The function of a nest. `values` are all tensors that it names; `comments` head the text."""
     nest, values = _collapsed(nest, values)
-    return _Nest(nest, values, name).write(comments)
+    return NestWriter(nest, values, name).write(comments)
 
 
 # ── merging rows ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -187,13 +187,13 @@ def _strides(step: Compute | Scan, axis: Axis, made: frozenset[Symbol]) -> int:
     count = 0
     for node in (n for s in scalars(step) for n in nodes(s)):
         if isinstance(node, Read) and node.tensor not in made:
-            count += not _side_by_side(node.subscripts, axis.symbol)
+            count += not side_by_side(node.subscripts, axis.symbol)
     if axis in step.axes:
         count += step.axes[-1] != axis
     return count
 
 
-def _side_by_side(subscripts: tuple[Dim | Scalar, ...], axis: Symbol) -> bool:
+def side_by_side(subscripts: tuple[Dim | Scalar, ...], axis: Symbol) -> bool:
     """Whether neighbours along an axis are neighbours in memory, or the same element."""
     if any(not isinstance(s, Dim) and any(axis in n.dim.variables for n in nodes(s) if isinstance(n, Index)) for s in subscripts):
         return False
@@ -247,7 +247,9 @@ class _Vector:
     lanes: str
 
 
-class _Nest:
+class NestWriter:
+    """Writes the function of one nest."""
+
     def __init__(self, nest: Nest, values: dict[Symbol, Value], name: str) -> None:
         self.nest, self.name = nest, name
         self.values = values | {out.symbol: out for step in nest.steps for out in step.outs}
@@ -258,12 +260,16 @@ class _Nest:
         self.taken: set[str] = set()
         self.pointers: dict[Symbol, str] = {}
         self.held: dict[Symbol, Held] = {}
-        self.lanes = _by_lanes(nest)
-        self.rows = nest.rows[:-1] if self.lanes else nest.rows
+        self.choose(_by_lanes(nest))
         self.lane: _Vector | None = None
         self.lane_count = 0
         self.step = ""
         self.kept: dict[Symbol, Held | None] = {}  # variables of the loop over lanes, and where they are after it; None: in memory
+
+    def choose(self, lanes: bool) -> None:
+        """By rows or by lanes. See Note [Rows and lanes]."""
+        self.lanes = lanes
+        self.rows = self.nest.rows[:-1] if lanes else self.nest.rows
 
     # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -324,7 +330,7 @@ class _Nest:
         for axis in self.rows:
             rows = rows * at_least_0(axis.extent)
         if self.lanes:
-            self.lane_count = LANES if self._keeps_lanes() else BLOCK
+            self.lane_count = LANES if self.keeps_lanes() else BLOCK
             self.step = self.unique("lanes")
             self.parameters[self.step] = LanesParameter(self.step)
             extent = self.size(self.nest.rows[-1].extent)
@@ -333,7 +339,7 @@ class _Nest:
                 code.line(f"{blocks} = unsigned_divide({extent} + {self.step} - 1, {self.step})")
         with code.block("for item in range(first, last):"):
             self._rows(blocks)
-            self._steps()
+            self.steps()
         code.line("return 0")
         order = (TensorParameter, BufferParameter, SizeParameter, LanesParameter)
         parameters = tuple(sorted(self.parameters.values(), key=lambda p: order.index(type(p))))
@@ -385,10 +391,10 @@ class _Nest:
                 groups[-1].append(step)
         return groups
 
-    def _keeps_lanes(self) -> bool:
+    def keeps_lanes(self) -> bool:
         return len(self._groups()) > 1 or any(_reduced(s) or isinstance(s, Scan) for s in self.nest.steps)
 
-    def _steps(self) -> None:
+    def steps(self) -> None:
         if self.lanes:
             groups = self._groups()
             for position, group in enumerate(groups):
@@ -405,13 +411,13 @@ class _Nest:
             for step in self.nest.steps:
                 self._group([step], frozenset(out.symbol for out in step.outs))
 
-    def _comment(self, step: Compute | Scan) -> None:
+    def comment(self, step: Compute | Scan) -> None:
         self.code.line(f"# {', '.join(out.symbol.name for out in step.outs)}")
 
     def _group(self, group: list[Compute | Scan], later: frozenset[Symbol]) -> None:
         step = group[0]
         for each in group:
-            self._comment(each)
+            self.comment(each)
         failed = False
         if isinstance(step, Scan):
             failed = self._scan(step)
@@ -430,7 +436,7 @@ class _Nest:
                 self.code.line("return 1")
 
     @contextmanager
-    def _loops(self, axes: Sequence[Axis], scope: Sequence[Axis]) -> Iterator[bool]:
+    def loops(self, axes: Sequence[Axis], scope: Sequence[Axis]) -> Iterator[bool]:
         """Loops over axes, whose extents may mention those around them. What they evaluate may fail: `fails` of the last writer."""
         blocks = []
         failed = False
@@ -450,7 +456,7 @@ class _Nest:
             block.__exit__(None, None, None)
 
     @contextmanager
-    def _lane_loop(self, vector: _Vector | None) -> Iterator[None]:
+    def lane_loop(self, vector: _Vector | None) -> Iterator[None]:
         if vector is None:
             yield
             return
@@ -465,7 +471,7 @@ class _Nest:
         """Pointwise steps over the same axes, in one loop."""
         inner = _inner(group[0], len(self.nest.rows))
         scope = [*self.nest.rows, *inner]
-        with self._loops(inner, self.nest.rows) as failed, self._lane_loop(self.lane):
+        with self.loops(inner, self.nest.rows) as failed, self.lane_loop(self.lane):
             fails = self._pointwise_body(group, later, scope)
         return failed or fails
 
@@ -474,11 +480,11 @@ class _Nest:
         writer = self.writer(scope)
         for step in group:
             for out, body in zip(step.outs, step.body, strict=True):
-                self._define(writer, out, writer.value(body), step.axes, out.symbol in later)
+                self.define(writer, out, writer.value(body), step.axes, out.symbol in later)
             failed |= writer.fails
         return failed
 
-    def _define(self, writer: Writer, out: Value, value: str, axes: tuple[Axis, ...], keep: bool) -> None:
+    def define(self, writer: Writer, out: Value, value: str, axes: tuple[Axis, ...], keep: bool) -> None:
         """Put one element of a step's value where it belongs, and remember where later steps find it."""
         rows = len(self.nest.rows)
         subscripts = [self.names[axis.symbol] for axis in axes]
@@ -557,23 +563,23 @@ class _Nest:
         scope = [*rows, *inner] if vector is None or vector is self.lane else [*rows, *inner, vector.axis]
         ragged = vector is not None and any(vector.axis.symbol in axis.extent.variables for axis in reduction.axes)
         failed = False
-        with self._loops(inner, rows) as fails:
+        with self.loops(inner, rows) as fails:
             failed |= fails
-            with self._lane_loop(vector):
+            with self.lane_loop(vector):
                 writer = self.writer(scope)
                 slots.set(writer, self._place_of(vector), reduce.nothing(writer))
                 failed |= writer.fails
             if ragged:  # the ranges differ from lane to lane: the loop over lanes stands outside
-                with self._lane_loop(vector), self._loops(reduction.axes, scope) as fails:
+                with self.lane_loop(vector), self.loops(reduction.axes, scope) as fails:
                     failed |= fails | self._accumulate(step, reduce, slots, vector, scope)
             else:
-                with self._loops(reduction.axes, scope) as fails, self._lane_loop(vector):
+                with self.loops(reduction.axes, scope) as fails, self.lane_loop(vector):
                     failed |= fails | self._accumulate(step, reduce, slots, vector, scope)
-            with self._lane_loop(vector):
+            with self.lane_loop(vector):
                 writer = self.writer(scope)
                 state = slots.get(writer, self._place_of(vector))
                 for out, value in zip(step.outs, reduce.finish(writer, state, reduction.asked), strict=True):
-                    self._define(writer, out, value, step.axes, out.symbol in later)
+                    self.define(writer, out, value, step.axes, out.symbol in later)
                 failed |= writer.fails
                 if after:
                     failed |= self._pointwise_body(after, later, scope)
@@ -619,19 +625,19 @@ class _Nest:
         scope = [*rows, *inner] if vector is None or vector is self.lane else [*rows, *inner, vector.axis]
         running = step.axes[-1]
         failed = False
-        with self._loops(inner, rows) as fails:
+        with self.loops(inner, rows) as fails:
             failed |= fails
-            with self._lane_loop(vector):
+            with self.lane_loop(vector):
                 writer = self.writer(scope)
                 slots.set(writer, self._place_of(vector), reduce.nothing(writer))
                 failed |= writer.fails
-            with self._loops((running,), scope) as fails, self._lane_loop(vector):
+            with self.loops((running,), scope) as fails, self.lane_loop(vector):
                 failed |= fails
                 writer = self.writer([*scope, running])
                 self._combine(writer, reduce, slots, vector, "")
                 state = slots.get(self.writer(scope), self._place_of(vector))
                 for out, value in zip(step.outs, reduce.finish(writer, state, None), strict=True):
-                    self._define(writer, out, value, step.axes, True)
+                    self.define(writer, out, value, step.axes, True)
                 failed |= writer.fails
         return failed
 
