@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from axon.backend.runtime import Executable
     from axon.backend.variants import Variants
     from axon.checker import CheckedModule
+    from axon.libraries import Library
     from axon.names import Symbol
     from axon.types.type import Scheme, Type
     from axon.values import Wanted
@@ -94,13 +95,20 @@ class Session:
         given = arguments(callee, args, kwargs or {})
         if target == "cuda" or (target is None and any(map(libraries.on_gpu, given))):
             return self._launch(callee, explicit, given, out, numbers)
+        library = next((library for value in (*given, out) for library, _ in libraries.arrays(value)), None)
+        if library is not None:
+            given = [_on_host(callee, p.name, value) for p, value in zip(callee.parameters, given, strict=True)]
         program, inputs, _ = self._bound(callee, explicit, given)
         room = values.room(callee.name, program.result, out)
+        if room is not None:
+            room = [(path, _on_host(callee, path, x)) for path, x in room]
         with _in_call(callee):
             results = self._compute(program, inputs, explicit, target)
         if room is not None:
             values.fill(callee.name, room, results)
             return out
+        if library is not None:
+            return values.assemble(program.result, [_given_back(callee, library, values.array(r)) for r in results])
         return values.assemble(program.result, list(map(values.number if numbers else values.array, results)))
 
     def _compute(self, program: core.Program, inputs: list[Any], explicit: list[int], target: str | None) -> list[Any]:
@@ -296,6 +304,22 @@ def wrong(
     place = span or callee.span
     labels = (Label(place, "not given" if span else ""),) if place else ()
     return AxonError((Diagnostic(code, message, labels, (*notes, callee.signature), help),))
+
+
+def _on_host(callee: Callee, path: str, value: Any) -> Any:
+    """An argument whose arrays, of whatever library, are NumPy's."""
+    try:
+        return libraries.hosted(value)
+    except TypeError as error:
+        raise wrong(callee, "AX0505", f"`{path}` holds {error}") from None
+
+
+def _given_back(callee: Callee, library: Library, array: Any) -> Any:
+    """A result as the library's array that the arguments are of."""
+    try:
+        return library.from_host(array)
+    except TypeError as error:
+        raise wrong(callee, "AX0505", f"the result of `{callee.name}` cannot be given: {error}") from None
 
 
 @contextmanager

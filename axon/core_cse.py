@@ -17,31 +17,53 @@ _CANONICAL = [fresh("axis") for _ in range(32)]
 
 
 def deduplicated(program: Program) -> Program:
-    """The program without operations of its outermost block that another one has computed before."""
+    """The program without operations of its outermost block that another one has computed before. Its results keep their symbols:
+    two that are computed alike stay two, since results never share memory."""
     same: dict[Symbol, Symbol] = {}
     seen: dict[object, Compute] = {}
+    final: dict[Symbol, Symbol] = {}  # what is computed first takes the symbol of the result that is computed like it
+    results = set(program.block.results)
     ops: list[Op] = []
     for op in program.block.ops:
         if isinstance(op, Compute):
-            op = replace(op, body=tuple(_reading(s, same) for s in op.body))
+            op = _over(op, same)
             key = _key(op)
             first = seen.setdefault(key, op) if key is not None else op
-            if first is not op:
-                same |= {mine.symbol: other.symbol for mine, other in zip(op.outs, first.outs, strict=True)}
+            mine = {out.symbol for out in op.outs} & results
+            if first is op or (mine and any(out.symbol in results or out.symbol in final for out in first.outs)):
+                ops.append(op)
                 continue
-            ops.append(op)
+            pairs = [(out.symbol, other.symbol) for out, other in zip(op.outs, first.outs, strict=True)]
+            same |= dict(pairs)
+            final |= {other: out for out, other in pairs if out in results}
         elif same:
             return program  # what stands in loops would have to be renamed too
         else:
             ops.append(op)
-    results = tuple(same.get(symbol, symbol) for symbol in program.block.results)
-    return replace(program, block=Block(tuple(ops), results))
+    if final:
+        ops = [_over(op, final) if isinstance(op, Compute) else op for op in ops]
+    return replace(program, block=Block(tuple(ops), program.block.results))
 
 
-def _reading(scalar: Scalar, same: dict[Symbol, Symbol]) -> Scalar:
+def _over(op: Compute, names: dict[Symbol, Symbol]) -> Compute:
+    """An operation over tensors of other names."""
+    if not names:
+        return op
+    outs = tuple(replace(out, symbol=names.get(out.symbol, out.symbol)) for out in op.outs)
+    reduction = op.reduction
+    if reduction is not None:
+        where, asked = (None if s is None else _reading(s, names) for s in (reduction.where, reduction.asked))
+        units = tuple(_reading(s, names) for s in reduction.monoid.units)
+        reduction = replace(reduction, where=where, asked=asked, monoid=replace(reduction.monoid, units=units))
+    return replace(op, outs=outs, reduction=reduction, body=tuple(_reading(s, names) for s in op.body))
+
+
+def _reading(scalar: Scalar, names: dict[Symbol, Symbol]) -> Scalar:
     def visit(node: Scalar) -> Scalar | None:
-        if isinstance(node, Read) and node.tensor in same and all(isinstance(s, Dim) for s in node.subscripts):
-            return replace(node, tensor=same[node.tensor])
+        if isinstance(node, Read) and node.tensor in names:
+            inner = tuple(s if isinstance(s, Dim) else _reading(s, names) for s in node.subscripts)
+            padding = None if node.padding is None else _reading(node.padding, names)
+            return replace(node, tensor=names[node.tensor], subscripts=inner, padding=padding)
         return None
 
     return rewrite(scalar, visit)

@@ -62,6 +62,12 @@ class Library(Protocol):
     def maker(self, shape: Shape, element: Element, device: int) -> Callable[[], Any]:
         """What makes room for a result, contiguous, on the current stream. Raises TypeError for an element type that it lacks."""
 
+    def to_host(self, x: Any) -> Any:
+        """An array on the host as NumPy's, without a copy if that can be. Raises TypeError for one that lies elsewhere."""
+
+    def from_host(self, array: Any) -> Any:
+        """A fresh NumPy array as this library's, on the host. Raises TypeError where the library cannot hold it."""
+
     def stream(self, device: int, /) -> int:
         """The handle of the current stream of a GPU."""
 
@@ -85,6 +91,7 @@ _TORCH = {
     Element.I32: "int32", Element.I8: "int8", Element.U8: "uint8", Element.BOOL: "bool", Element.F8E4M3: "float8_e4m3fn",
     Element.F8E5M2: "float8_e5m2",
 }  # fmt: skip
+_WORDS = {Element.BF16: "int16", Element.F8E4M3: "uint8", Element.F8E5M2: "uint8"}  # NumPy's own types lack these
 
 
 class Torch:
@@ -126,6 +133,25 @@ class Torch:
     def key(self, x: Any) -> Hashable:
         return (x.dtype, x.shape, x.stride(), x.get_device(), x.data_ptr() & 15)
 
+    def to_host(self, x: Any) -> Any:
+        self.memory(x, 0)  # raises for what is no plain memory
+        if x.device.type != "cpu":
+            raise TypeError(f"a PyTorch tensor on {x.device}: pass x.cpu(), or leave out the target")
+        plain = x.detach()
+        element = self.elements[x.dtype]
+        if element in _WORDS:
+            return plain.view(getattr(self.torch, _WORDS[element])).numpy().view(element.dtype)
+        return plain.numpy()
+
+    def from_host(self, array: Any) -> Any:
+        element = _element_of(array.dtype)
+        assert element is not None, "results have Axon's element types"
+        if element not in self.dtypes:
+            raise TypeError(f"this PyTorch has no {element.value}")
+        if element in _WORDS:
+            return self.torch.from_numpy(array.view(_WORDS[element])).view(self.dtypes[element])
+        return self.torch.from_numpy(array)
+
     def guard(self, tensors: Sequence[Any]) -> Callable[..., bool] | None:
         """A test whether other tensors are of the same types, element types, shapes, strides, GPUs and bits, one by one.
 
@@ -160,7 +186,13 @@ class Torch:
 
 
 class _Strided:
-    """Libraries whose arrays have NumPy's dtypes, and strides in bytes."""
+    """Libraries whose arrays have NumPy's dtypes, and strides in bytes, and lie on GPUs alone."""
+
+    def to_host(self, x: Any) -> Any:
+        raise TypeError("an array on a GPU: copy it to the host first, or leave out the target")
+
+    def from_host(self, array: Any) -> Any:
+        raise TypeError("its arrays lie on GPUs alone")
 
     def element(self, x: Any) -> Element | None:
         return _element_of(x.dtype)
@@ -284,6 +316,18 @@ class Jax:
     def _device(self, device: int) -> Any:
         return next(d for d in self.jax.local_devices() if d.local_hardware_id == device and d.platform in ("gpu", "cuda"))
 
+    def to_host(self, x: Any) -> Any:
+        import numpy as np
+
+        if self.device(x) is not None:
+            raise TypeError("a JAX array on a GPU: pass np.asarray(x), or leave out the target")
+        return np.asarray(x)
+
+    def from_host(self, array: Any) -> Any:
+        if self.jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype:
+            raise TypeError(f'JAX has no {array.dtype} here; jax.config.update("jax_enable_x64", True) gives it')
+        return self.jax.numpy.asarray(array, device=self.jax.devices("cpu")[0])
+
     def address(self, x: Any, stream: int) -> int:
         return self.memory(x, stream).pointer
 
@@ -401,6 +445,17 @@ def arrays(value: Any) -> Iterator[tuple[Library, Any]]:
     library = of(value)
     if library is not None:
         yield library, value
+
+
+def hosted(value: Any) -> Any:
+    """An argument with the arrays of these libraries, which must lie on the host, as NumPy's. Raises TypeError for others."""
+    if isinstance(value, tuple):
+        return tuple(map(hosted, value))
+    if isinstance(value, Mapping):
+        return {name: hosted(item) for name, item in value.items()}
+    library = of(value)
+    # Of a type that Axon lacks, the array itself stays: matching names it.
+    return value if library is None or library.element(value) is None else library.to_host(value)
 
 
 def on_gpu(value: Any) -> bool:

@@ -163,6 +163,8 @@ class Variants(tuple[Made, ...]):
         return variants
 
     def __str__(self) -> str:
+        if not self:
+            return "no GPU kernels made yet"
         own = sum(row.why != ASKED for row in self)
         lines = [f"{own} of at most {self.limit} variants made" + (f", and {len(self) - own} asked for" if len(self) > own else "")]
         lines += [

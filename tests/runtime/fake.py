@@ -270,6 +270,12 @@ class FakeLibrary:
         self.made.append(shape)
         return DeviceArray(aligned(shape, element), device)
 
+    def to_host(self, x: Any) -> Any:
+        raise TypeError("an array on a GPU")
+
+    def from_host(self, array: Any) -> Any:
+        raise TypeError("its arrays lie on GPUs alone")
+
     def stream(self, device: int, /) -> int:
         return self.current_stream
 

@@ -156,6 +156,49 @@ def test_results_have_no_history(m: Any, fake: FakeDriver) -> None:
         assert not m.product(a, randn(64, 16)).requires_grad
 
 
+HOST = """\
+fun product a b = for i j => sum k => a[i, k] * b[k, j]
+fun double x = x + x
+fun stats (x : 'a[n]) = { total = sum i => x[i], first = x[0], sorted = x }
+fun mix (p : { w : f32[n], k : f32 }) (x : f32[n]) = for i => p.w[i] * p.k + x[i]
+"""
+
+
+def test_tensors_on_the_host_stay_there() -> None:
+    """PyTorch's tensors on the CPU are computed with there, and the results are PyTorch's."""
+    m = axon.compile(HOST)
+    a, b = (torch.randn(s, generator=torch.Generator().manual_seed(0)) for s in ((4, 6), (6, 3)))
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        for x in (a.to(dtype), a.to(dtype).T.contiguous().T, torch.nn.Parameter(a.to(dtype))):
+            got = m.product(x, b.to(dtype))
+            assert isinstance(got, torch.Tensor)
+            assert got.dtype == dtype
+            near(got, x.detach() @ b.to(dtype))
+    for dtype in (torch.int8, torch.uint8, torch.int32, torch.int64, torch.float8_e4m3fn, torch.float8_e5m2):
+        got = m.double(torch.arange(4).to(dtype))
+        assert (got.dtype, got.float().tolist()) == (dtype, [0, 2, 4, 6])
+    stats = m.stats(torch.arange(4.0))
+    assert {name: (x.shape, x.tolist()) for name, x in stats.items()} == {
+        "total": ((), 6.0), "first": ((), 0.0), "sorted": ((4,), [0, 1, 2, 3])
+    }  # fmt: skip
+    x = torch.ones(3)
+    m.double(x).fill_(7)
+    assert x.tolist() == [1, 1, 1]  # results share no memory with arguments
+    near(m.mix({"w": torch.ones(3), "k": 2.0}, np.ones(3, np.float32)), torch.full((3,), 3.0))
+    out = torch.empty(4, 3, dtype=torch.bfloat16)
+    assert m.product(a.bfloat16(), b.bfloat16(), out=out) is out
+    near(out, a @ b)
+    for wrong, words in [
+        (lambda: m.double(torch.ones(3, dtype=torch.complex64)), "AX0504"),
+        (lambda: m.double(torch.ones(3).to_sparse()), "to_dense"),
+        (lambda: m.double(torch.ones(3, device="meta")), "AX0505"),
+        (lambda: m.product(a, b[:-1]), "AX0501"),
+        (lambda: m.product(a, b, out=torch.empty(4, 4)), "AX0505"),
+    ]:
+        with pytest.raises(axon.AxonError, match=words):
+            wrong()
+
+
 def test_dlpack() -> None:
     """What is read from a capsule is where the tensor lies."""
     x = torch.arange(60, dtype=torch.float32).reshape(3, 4, 5)[1:, ::2].permute(2, 0, 1)

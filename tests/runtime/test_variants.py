@@ -92,7 +92,7 @@ def test_two_regimes_get_their_best(builds: Builds) -> None:
 
 def test_what_was_asked_for_comes_on_top(builds: Builds) -> None:
     m = axon.compile(NT)
-    assert len(m.f.variants) == 0
+    assert str(m.f.variants) == "no GPU kernels made yet"
     for size in (64, 1024, 4096, 8192):
         m.f.warmup(f"bf16[{size}, 4096]", f"bf16[{size}, 4096]")
     asked = len(m.f.variants)

@@ -1,0 +1,39 @@
+"""Common subexpressions: what is equal is computed once, results keep their names, and the meaning stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axon import compiler
+from axon.core import Program
+from axon.core_cse import deduplicated
+from axon.core_verify import verify
+from axon.element import Element
+from axon.interpret import run
+from axon.lower import TensorType
+
+PROGRAMS = [  # with the operations before and after
+    ("fun f (x : f32[n, n]) = (x @ x, x @ x)", 2, 2),  # two results stay two
+    ("fun f (x : f32[n, n]) = (for i j => (x @ x)[i, j] + 1.0, x @ x)", 3, 2),
+    ("fun f (x : f32[n, n]) = (x @ x, for i j => (x @ x)[i, j] + 1.0)", 3, 2),
+    ("fun f (x : f32[n, n]) = (for i j => (x @ x)[i, j] + 1.0, x @ x, for i j => (x @ x)[i, j] * 2.0, x @ x)", 6, 4),
+    ("fun f (x : f32[n, n]) = let val y = x @ x val z = x @ x in (y @ z, z @ y) end", 4, 3),
+    ("fun f (x : f32[n, n]) = let val y = x @ x val z = x @ x in (sum for i, j where z[i, j] > y[i, i] => y[i, j], z) end", 3, 2),
+]
+
+
+@pytest.mark.parametrize(("text", "before", "after"), PROGRAMS)
+def test_programs(text: str, before: int, after: int) -> None:
+    program: Program = compiler.lower(compiler.check_text(text), "f", (TensorType(Element.F32, 2),))
+    merged = deduplicated(program)
+    verify(merged)
+    assert (len(program.block.ops), len(merged.block.ops)) == (before, after)
+    assert merged.block.results == program.block.results
+    x = np.random.default_rng(0).standard_normal((5, 5)).astype(np.float32)
+    for got, want in zip(run(merged, [x], []), run(program, [x], []), strict=True):
+        assert np.array_equal(got, want)
+    again: Any = deduplicated(merged)
+    assert again.block == merged.block
