@@ -12,7 +12,7 @@ from time import thread_time
 from axon.diagnostics import Diagnostic, Edit, Suggestion
 from axon.source import SourceFile, Span
 
-SECONDS = 1.5  # of work on the suggestions of one file
+SECONDS = 2.0  # of work on the suggestions of one file
 MAX_KEPT = 2  # suggestions with edits of one diagnostic
 _ROWS = "name the indices"  # a statistic of rows is rarely applied to them only once
 _BOUNDS = ("AX0302", "AX0303")  # where a call may well be asked whether a range is empty
@@ -31,7 +31,7 @@ class Attempt:
 def tried(
     diagnostics: Sequence[Diagnostic], source: SourceFile, recheck: Callable[[SourceFile], Attempt | None], cost: float
 ) -> tuple[Diagnostic, ...]:
-    """The diagnostics of a file with the suggestions that help. `recheck` checks a changed file, in about `cost` seconds."""
+    """The diagnostics of a file with the suggestions that help. `recheck` checks a changed file, in at least `cost` seconds."""
     out: list[Diagnostic] = []
     deadline = thread_time() + SECONDS
     errors = sum(d.severity == "error" for d in diagnostics)
@@ -41,11 +41,13 @@ def tried(
             continue
         kept: list[Suggestion] = []
         for suggestion in diagnostic.suggestions:
-            if not suggestion.edits or len(kept) == MAX_KEPT or thread_time() + cost > deadline:
+            began = thread_time()
+            if not suggestion.edits or len(kept) == MAX_KEPT or began + cost > deadline:
                 continue
             if any(set(s.edits) < set(suggestion.edits) for s in kept):
                 continue  # a part of it is enough
             tried_ = _attempt(source, suggestion.edits, recheck, diagnostic.code not in _BOUNDS)
+            cost = max(cost, thread_time() - began)
             if tried_ is None:
                 continue
             attempt, changed = tried_

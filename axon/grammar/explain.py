@@ -289,6 +289,8 @@ def _particular(t: Trouble) -> Advice | None:
         return t.advise("AX0101", "the dots of a shape variable touch its name", help="write `..s`")
     if found.kind in (".", ",") and last == ["import", "NAME"]:
         return t.advise("AX0101", "an `import` names one module, by one word")
+    if found.kind == "where" and values and isinstance(values[-1], (s.Apply, s.Var)) and _reduces(values[-1]):
+        return t.advise("AX0115", "bounds and conditions of a reduction stand after `for`", help="as in `sum for i where p => …`")
     if found.kind == "as" and last == ["import", "NAME"]:
         help_ = PYTHON_LIBRARY if values[-1].text in LIBRARIES else f"write `import {clip(values[-1].text)}`"
         return t.advise("AX0101", "an imported module keeps its name", help=help_)

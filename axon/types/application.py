@@ -140,6 +140,10 @@ class Applications(Comprehensions):
             text = f"[| {argument.span.text} |]"
             likely.append(Suggestion(f"make it a batch of one: `{text}`", (Edit(argument.span, text),)))
         likely += mend.swapped(tuple(a.span for a in arguments), at, name)
+        whole = f.instance.rows.values() if isinstance(f, T.Variable) and f.instance is not None else ()
+        if isinstance(param, Tensor) and param.shape in whole:  # any rank at all, and so that of the arguments before
+            help_ = f"without annotations `{name}` takes equal shapes: where a parameter has a rank, `(… : 'a[n])`, it broadcasts"
+            likely.append(Suggestion(help_))
         for i in range(before, len(self.diagnostics)):
             found = self.diagnostics[i]
             self.diagnostics[i] = replace(found, suggestions=(*likely, *found.suggestions))

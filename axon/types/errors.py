@@ -349,6 +349,12 @@ def batch_of_one_side(state: State, batch: Shape, at: Span, spans: tuple[Span, S
     return Diagnostic("AX0203", message, labels, (), (help_,))
 
 
+def _named_at(span: Span) -> str:
+    """What stands at a place by its name: `x`, or the `x` of `x[i, ..]`."""
+    found = re.match(r"[A-Za-z_]\w*", span.text)
+    return f"`{found[0]}`" if found is not None else "the parameter"
+
+
 def splits(state: State, left: Shape, right: Shape, reason: Reason) -> Diagnostic:
     """An equation between shapes with more than one undetermined shape variable: list the ways."""
     namer = Namer(state)
@@ -370,5 +376,5 @@ def splits(state: State, left: Shape, right: Shape, reason: Reason) -> Diagnosti
         "this shape can be split in more than one way",
         (Label(reason.span, reason.text or "here"),),
         tuple(notes),
-        (Suggestion("annotate the parameter with its rank"),),
+        (Suggestion(f"annotate {_named_at(reason.span)} with its rank"),),
     )
