@@ -23,7 +23,7 @@ from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Range, R
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.prove import Answer, Facts, prove, reduced, unsatisfiable
 from axon.shapes.relation import Relation
-from axon.shapes.solve import Equation, Solution, simplify, solve
+from axon.shapes.solve import Equation, Solution, normal, simplify, solve
 
 _ZERO, _ONE = Dim.of(0), Dim.of(1)
 
@@ -484,13 +484,18 @@ class _Settler:
         everything = [*stated, *(x for r, reason in self.out.contract for x in _unfloored(r, reason))]
         reasons: dict[Relation, Reason] = {}
         for relation, reason in everything:
-            (found,) = simplify([relation], Facts()) or (relation,)
-            reasons.setdefault(found, reason)
+            for found in normal(relation):
+                reasons.setdefault(found, reason)
         kept = simplify([r for r, _ in everything], Facts())
-        default = everything[0][1] if everything else None
-        self.out.contract = [(r, reasons.get(r, default)) for r in kept]  # type: ignore[misc]
+        self.out.contract = [(r, reasons[r] if r in reasons else self._reason(r, everything)) for r in kept]
         if kept and unsatisfiable(Facts().assume(*kept)):
             self.out.troubles.append(Hopeless(tuple(self.out.contract)))
+
+    @staticmethod
+    def _reason(relation: Relation, everything: list[tuple[Relation, Reason]]) -> Reason:
+        """Why a relation must hold that several made together: because of the first that speaks of all its sizes."""
+        speaking = (reason for r, reason in everything if relation.variables <= r.variables)
+        return next(speaking, everything[0][1])
 
 
 def _guarded(use: Use, r: Range) -> bool:

@@ -549,6 +549,11 @@ def simplify(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, ...
     return tuple(r for r in kept if r in left)
 
 
+def normal(relation: Relation) -> tuple[Relation, ...]:
+    """What a relation says, in the form in which `simplify` gives it if nothing else is known."""
+    return tuple(_canonical(r, Facts()) for r in _unfolded(relation))
+
+
 def _independent(relations: list[Relation]) -> list[Relation]:
     """Those that are not trivial, without equations that the ones before them make true."""
     relations = [r for r in relations if r.trivial is not True]

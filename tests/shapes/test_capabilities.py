@@ -92,6 +92,11 @@ OPENED = "let val (k : f32[m]) = filter (x > 0.0) x  val (l : f32[p]) = filter (
             "fun f (x : f32[max n m]) (a : f32[n]) (b : f32[m]) = for i < n => x[i] + a[i]",
             "f32[max n m] -> f32[n] -> f32[m] -> f32[n]",
         ),
+        ("fun f (x : f32[n, m, k]) where n = min n (min m k) = x", "f32[n, m, k] -> f32[n, m, k] where n <= m, n <= k"),
+        (
+            "fun f {b} (x : f32[a * b]) (y : f32[c * b]) where b >= 1, a * b = c * b = x",
+            "{b} -> f32[b * a] -> f32[b * c] -> f32[b * a] where a = c, b >= 1",
+        ),
         # accesses, windows, slices
         ("fun f {w} (x : f32[n]) = for i, r < w => x[i + r]", "{w} -> f32[n] -> f32[n - w + 1, w] where w <= n + 1"),
         ("fun f {a} (x : f32[n]) = x[a : n : 2]", "{a} -> f32[n] -> f32[(n - a + 1) / 2] where a <= n"),
