@@ -82,7 +82,7 @@ def _blanked(source: SourceFile, start: int) -> SourceFile:
 def _type(module: Interactive, source: SourceFile, start: int) -> str:
     text = _rest(source, start)
     _needs(":type", text)
-    return f"{text} : {module.expression(_blanked(source, start)).type}"
+    return f"{text} : {module.expression(source, start).type}"
 
 
 def _shapes(module: Interactive, source: SourceFile, start: int) -> str:
@@ -107,7 +107,7 @@ def _reload(module: Interactive, source: SourceFile, start: int) -> Defined:
 def _time(module: Interactive, source: SourceFile, start: int) -> str:
     _needs(":time", _rest(source, start))
     began = perf_counter()
-    expression = module.expression(_blanked(source, start))
+    expression = module.expression(source, start)
     checked = perf_counter()
     if not expression.is_value:
         raise AxonError((Diagnostic("AX0510", "a function takes no time until it is called", notes=(expression.type,)),))
@@ -150,15 +150,15 @@ def _emit(module: Interactive, source: SourceFile, start: int) -> str:
                     return module.shapes(words[0])
                 case _:
                     return listing.stage_of(session, session.callee(words[0]), stage, words[1:])
-    text = _blanked(source, source.text.index(stage, start) + len(stage))
+    after = source.text.index(stage, start) + len(stage)
     if stage == "ast":
-        tree, problems = compiler.parse_expression(text)
+        tree, problems = compiler.parse_expression(_blanked(source, after))
         if tree is None:
             raise AxonError(problems)
         from axon.dump import outline
 
         return outline(tree)
-    expression = module.expression(text)
+    expression = module.expression(source, after)
     if stage == "types":
         return f"{rest.strip()} : {expression.type}"
     return _of_expression(expression, stage)

@@ -222,15 +222,16 @@ class Interactive:
             self._keep(LAST, value)
         return Evaluated(value, made.type, True, made.warnings)
 
-    def expression(self, source: SourceFile) -> Expression:
-        """An expression that has been checked, but not evaluated. Raises AxonError."""
-        tree, problems = compiler.parse_expression(source)
+    def expression(self, source: SourceFile, start: int = 0) -> Expression:
+        """An expression that has been checked, but not evaluated: the text from an offset on. Raises AxonError."""
+        tree, found = compiler.parse_expression(SourceFile(source.path, " " * start + source.text[start:]))
+        problems = [_in_file(d, source) for d in found]
         if tree is None or any(d.severity == "error" for d in problems):
             raise AxonError(tuple(d for d in problems if d.severity == "error"))
         if isinstance(tree, S.Var) and tree.name in self.signatures and tree.name not in self._state.data:
             callee = self.session.callee(tree.name)
             return Expression(self.session, callee, (), self.signatures[tree.name], not callee.is_function, tuple(problems))
-        return self._expression(tree, (source.span(),))
+        return self._expression(tree, (source.span(start),))
 
     def _expression(self, tree: S.Expr, parts: tuple[Span, ...]) -> Expression:
         """An expression from its tree and its text, perhaps with the text of its type."""
@@ -540,7 +541,9 @@ def _as_value(name: str, value: Any) -> Any:
 def _hinted(diagnostic: Diagnostic, tree: S.Expr) -> Diagnostic:
     """Who writes `x = 5` in a prompt means to define x."""
     match tree:
-        case S.Binary(op="=", left=S.Var(name=name) as left) if diagnostic.code == "AX0401" and diagnostic.span == left.span:
+        case S.Binary(op="=", left=S.Var(name=name) as left) if (
+            diagnostic.code == "AX0401" and diagnostic.span is not None and diagnostic.span.start == left.span.start
+        ):
             help = Suggestion(f"to define it, write `val {name} = …`; `=` compares")
             return replace(diagnostic, suggestions=(help,))
     return diagnostic
@@ -563,6 +566,16 @@ def _names(tree: Any) -> set[str]:
             found.add(node.name[0].text)
         work += [getattr(node, f.name) for f in fields(node)]
     return found
+
+
+def _in_file(diagnostic: Diagnostic, source: SourceFile) -> Diagnostic:
+    """A diagnostic of a text with the same places as a file, as one of that file."""
+    labels = tuple(replace(label, span=Span(source, label.span.start, label.span.end)) for label in diagnostic.labels)
+    suggestions = tuple(
+        replace(s, edits=tuple(replace(e, span=Span(source, e.span.start, e.span.end)) for e in s.edits))
+        for s in diagnostic.suggestions
+    )
+    return replace(diagnostic, labels=labels, suggestions=suggestions)
 
 
 def _within(span: Span, piece: Span) -> bool:

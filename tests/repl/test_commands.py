@@ -48,6 +48,13 @@ def test_type(module: Interactive) -> None:
     assert code(module, ":type") == "AX0510"
 
 
+@pytest.mark.parametrize("command", [":type 1.0 + nothing", ":type 1.0 + )", ":emit core 1.0 + nothing"])
+def test_errors_show_the_whole_line(module: Interactive, command: str) -> None:
+    with pytest.raises(AxonError) as caught:
+        run(module, command)
+    assert f"1 │ {command}\n" in str(caught.value)
+
+
 def test_shapes(module: Interactive) -> None:
     assert run(module, ":shapes dense").splitlines() == [
         "sig dense : f32[n, d] -> f32[d, k] -> f32[n, k]",
