@@ -71,7 +71,7 @@ def test_typing_a_program(file: Path, capfd: pytest.CaptureFixture[str]) -> None
     """A file grows word by word, as it does when it is written."""
     text = text_of(file)
     workspace = Workspace(compiler.guarded)
-    for number, end in enumerate(ends(file, text, 24)):
+    for number, end in enumerate(ends(file, text, 14)):
         workspace.open(str(file), text[:end])
         analysis = workspace.analysis(str(file))
         assert analysis is not None
@@ -88,7 +88,7 @@ def test_opening_a_prefix(file: Path) -> None:
     """Without what was good before."""
     text = text_of(file)
     workspace = Workspace(compiler.guarded)
-    for end in ends(file, text, 6):
+    for end in ends(file, text, 4):
         workspace.close(str(file))
         workspace.open(str(file), text[:end])
         analysis = workspace.analysis(str(file))
@@ -108,7 +108,7 @@ def test_cutting_words_out_of_a_whole_program(file: Path) -> None:
     whole = workspace.analysis(str(file))
     assert whole is not None
     hints_before = sum(len(hints(c.facts)) for c in declarations(whole))
-    for token in tokens if SOAK else rng.sample(tokens, min(len(tokens), 8)):
+    for token in tokens if SOAK else rng.sample(tokens, min(len(tokens), 5)):
         workspace.open(str(file), text[: token.start] + text[token.end :])
         analysis = workspace.analysis(str(file))
         assert analysis is not None
