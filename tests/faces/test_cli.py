@@ -334,8 +334,8 @@ def test_a_mistake_in_axon_is_one_diagnostic(axon_cli: Cli, here: Path, monkeypa
     assert ran.out.startswith("error[AX0001]: Axon failed while checking")
     assert "ZeroDivisionError: of all \\x1b[31mthings" in ran.out
 
-    def endless(a: object, b: object) -> None:
-        endless(a, b)
+    def endless(*given: object) -> None:
+        endless(*given)
 
     monkeypatch.setattr(axon.checker, "check_module", endless)
     assert axon_cli("check", "good.axon").out.startswith("error[AX0002]")
