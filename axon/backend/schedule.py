@@ -205,10 +205,15 @@ THREE_CONSUMERS = 0.80  # of the cost of the scores: two can multiply or compute
 NO_TURNS, TURNS = 0.4e-6, 1.015  # without turns a tile costs so much more, with them a step costs more
 
 
+def holds(mapping: Mapping, problem: Problem) -> bool:
+    """Whether a mapping can serve sizes at all: of a stream one tile holds both products' widths."""
+    return not mapping.keys or (problem.columns <= mapping.columns and problem.depth <= mapping.depth)
+
+
 def _predict_stream(mapping: Mapping, problem: Problem, target: Target) -> float:
     """Seconds of a stream; one with a mask is taken to be triangular."""
-    if problem.columns > mapping.columns or problem.depth > mapping.depth:
-        return inf  # one tile must hold them
+    if not holds(mapping, problem):
+        return inf
     tiles = -(-problem.rows // mapping.rows)
     pieces = -(-problem.keys // mapping.keys)
     steps = float(pieces)

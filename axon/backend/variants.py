@@ -25,7 +25,7 @@ from typing import Any
 
 from axon.backend.pipeline import traits
 from axon.backend.prepare import Prepared, is_empty, problem_of
-from axon.backend.schedule import Mapping, predict, ranked
+from axon.backend.schedule import Mapping, holds, predict, ranked
 from axon.backend.target import Target
 from axon.backend.unsupported import Unsupported
 from axon.core import Program
@@ -68,7 +68,7 @@ class Choices:
         if not order:
             raise Unsupported("no mapping fits this kernel", ready.kernel.span)
         best = predict(order[0], ready.problem, self.target)
-        usable = [v for v in self.variants if v.serves(ready)]
+        usable = [v for v in self.variants if v.serves(ready) and holds(v.mapping, ready.problem)]
         found = min(usable, key=lambda v: self._time(v, ready), default=None)
         if exact:
             same = next((v for v in usable if v.mapping == order[0] and (v.boxed, v.paired) == (ready.boxed, ready.paired)), None)
@@ -76,7 +76,7 @@ class Choices:
         free = sum(v.why != ASKED for v in self.variants)
         if found is not None and (free >= LIMIT or self._time(found, ready) <= best * TOLERANCE):
             return found
-        if free < LIMIT - 1 or self.only is not None:
+        if free < LIMIT - 1 or self.only is not None or (free >= LIMIT and not usable):
             why = "the first sizes" if not self.variants else "sizes that the others serve less well"
             return self._add(Variant(order[0], ready.boxed, ready.paired, why))
         return self._add(Variant(self._covering(ready, sizes, order), _NOTHING, _NOTHING, "any size"))
@@ -91,6 +91,8 @@ class Choices:
         return variant
 
     def _ranked(self, ready: Prepared) -> list[Mapping]:
+        if self.only and not holds(self.only, ready.problem):
+            raise Unsupported(f"the mapping's tile does not hold these sizes: {self.only}", ready.kernel.span)
         order = (self.only,) if self.only else ranked(ready.problem, traits(ready.kernel), self.target)
         return [
             m for m in order if not any((m, *lies) in self.refused for lies in ((ready.boxed, ready.paired), (frozenset(),) * 2))
