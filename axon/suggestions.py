@@ -5,6 +5,7 @@ Each kind of error proposes changes, the likeliest first; two that pass are enou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import thread_time
@@ -14,6 +15,7 @@ from axon.source import SourceFile, Span
 
 SECONDS = 2.0  # of work on the suggestions of one file
 MAX_KEPT = 2  # suggestions with edits of one diagnostic
+_DECLARATION = re.compile(r"^(fun|val|sig|type|import)\b", re.MULTILINE)
 _ROWS = "name the indices"  # a statistic of rows is rarely applied to them only once
 _BOUNDS = ("AX0302", "AX0303")  # where a call may well be asked whether a range is empty
 TRIED = ("AX02", "AX03")  # the codes of types and sizes; a misspelt name is corrected in any case
@@ -53,11 +55,23 @@ def tried(
             attempt, changed = tried_
             fresh = _fresh(attempt, diagnostics)
             again = len(fresh) == 1 and _again(fresh[0], suggestion, changed, recheck, errors)
-            if (attempt.errors < errors and not fresh) or again:
+            bounds = diagnostic.code in _BOUNDS
+            helps = attempt.errors < errors and not fresh and (bounds or not _still_wrong(attempt, changed, suggestion))
+            if helps or again:
                 kept.append(replace(suggestion, checked=attempt.errors == 0))
         general = () if kept else tuple(s for s in diagnostic.suggestions if not s.edits)
         out.append(replace(diagnostic, suggestions=(*kept, *general)))
     return tuple(out)
+
+
+def _still_wrong(attempt: Attempt, changed: SourceFile, suggestion: Suggestion) -> bool:
+    """Whether the declaration that was changed has errors left: then the change may only have moved one out of sight."""
+    at = min((edit.span.start for edit in suggestion.edits if edit.span.start), default=0)  # an `import` goes to the top
+    starts = [m.start() for m in _DECLARATION.finditer(changed.text)]
+    begin = max((s for s in starts if s <= at), default=0)
+    end = min((s for s in starts if s > at), default=len(changed.text))
+    left = [d.span for d in attempt.found or () if d.severity == "error" and d.span is not None]
+    return any(span.file is changed and begin <= span.start < end for span in left)
 
 
 def _fresh(attempt: Attempt, before: Sequence[Diagnostic]) -> list[Diagnostic]:
