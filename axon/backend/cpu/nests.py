@@ -17,22 +17,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
+from axon.backend.cpu.best import split_best
+from axon.backend.cpu.collapse import collapsed
 from axon.backend.cpu.reducers import Reducer, Slots, reducer
 from axon.backend.cpu.scalars import Code, Held, Writer
 from axon.backend.plan import Nest, scalars
-from axon.backend.scalar_facts import all_axes, mapped, weight
-from axon.core import Axis, Compute, Index, Read, Scalar, Scan, Value
-from axon.core_walk import nodes, rewrite
+from axon.backend.scalar_facts import all_axes, weight
+from axon.core import Axis, Compute, Index, Read, Reduction, Scalar, Scan, Value
+from axon.core_walk import nodes
 from axon.element import Element
-from axon.names import Symbol, fresh
+from axon.names import Symbol
 from axon.shapes.dimension import Dim, Quotient, maximum
 
 LANES = 4096  # at most, of a block in a nest by lanes that keeps something for each: what it keeps stays in the cache
 FEW = 64  # lanes, the least that are worth a thread
 BLOCK = 8192  # lanes where nothing is kept
+JAM = 4  # reductions of a row that are computed at once
 COMPUTES = 8  # additions for each point, from which computing and not memory decides
 
 
@@ -103,80 +106,10 @@ class Function:
 
 def write(nest: Nest, values: dict[Symbol, Value], name: str, comments: Sequence[str] = ()) -> Function:
     """The function of a nest. `values` are all tensors that it names; `comments` head the text."""
-    nest, values = _collapsed(nest, values)
+    nest, values = collapsed(nest, values)
+    if not _by_lanes(nest):
+        nest = split_best(nest)
     return NestWriter(nest, values, name).write(comments)
-
-
-# ── merging rows ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _collapsed(nest: Nest, values: dict[Symbol, Value]) -> tuple[Nest, dict[Symbol, Value]]:
-    """Neighbouring row axes that every access takes together become one: a map over a whole tensor is one loop."""
-    position = 0
-    while position + 1 < len(nest.rows):
-        merged = _merge(nest, values, position)
-        if merged is None:
-            position += 1
-        else:
-            nest, values = merged
-    return nest, values
-
-
-def _merge(nest: Nest, values: dict[Symbol, Value], at: int) -> tuple[Nest, dict[Symbol, Value]] | None:
-    """The nest with row axes `at` and `at + 1` as one, if no access tells them apart."""
-    first, second = nest.rows[at : at + 2]
-    pair = {first.symbol, second.symbol}
-    places: dict[Symbol, int] = {out.symbol: at for step in nest.steps for out in step.outs}
-    for step in nest.steps:
-        if any(not axis.extent.variables.isdisjoint(pair) for axis in all_axes(step)):
-            return None
-        for node in (n for s in scalars(step) for n in nodes(s)):
-            if isinstance(node, Index) and not node.dim.variables.isdisjoint(pair):
-                return None
-            if not isinstance(node, Read):
-                continue
-            mentioned = [i for i, s in enumerate(node.subscripts) if isinstance(s, Dim) and not s.variables.isdisjoint(pair)]
-            if not mentioned:
-                if places.get(node.tensor, -1) >= 0:
-                    return None
-                places[node.tensor] = -1
-                continue
-            start = mentioned[0]
-            here = node.subscripts[start : start + 2]
-            if mentioned != [start, start + 1] or here != (Dim.of(first.symbol), Dim.of(second.symbol)):
-                return None
-            if values[node.tensor].shape[start : start + 2] != (first.extent, second.extent):
-                return None
-            if places.setdefault(node.tensor, start) != start:
-                return None
-    both = Axis(fresh(f"{first.symbol.name}{second.symbol.name}"), first.extent * second.extent)
-
-    def reshaped(value: Value) -> Value:
-        start = places.get(value.symbol, -1)
-        if start < 0:
-            return value
-        return replace(value, shape=(*value.shape[:start], both.extent, *value.shape[start + 2 :]))
-
-    def change(scalar: Scalar) -> Scalar:
-        def visit(node: Scalar) -> Scalar | None:
-            if not isinstance(node, Read):
-                return None
-            padding = None if node.padding is None else rewrite(node.padding, visit)
-            subscripts = [s if isinstance(s, Dim) else rewrite(s, visit) for s in node.subscripts]
-            start = places.get(node.tensor, -1)
-            if start >= 0:
-                subscripts[start : start + 2] = [Dim.of(both.symbol)]
-            return replace(node, subscripts=tuple(subscripts), padding=padding)
-
-        return rewrite(scalar, visit)
-
-    steps = []
-    for step in nest.steps:
-        changed = mapped(step, change)
-        axes = (*changed.axes[:at], both, *changed.axes[at + 2 :])
-        steps.append(replace(changed, axes=axes, outs=tuple(map(reshaped, changed.outs))))
-    rows = (*nest.rows[:at], both, *nest.rows[at + 2 :])
-    return replace(nest, rows=rows, steps=tuple(steps)), {symbol: reshaped(value) for symbol, value in values.items()}
 
 
 # ── rows or lanes ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -558,8 +491,10 @@ class NestWriter:
         assert reduction is not None
         vector, inner = self._vector(step)
         reduce = reducer(reduction.monoid, step.body)
-        slots = self._slots(reduce, vector, step.outs[0].symbol.name)
         rows = self.nest.rows
+        if vector is None and inner and self._jams(reduction, inner[-1]):
+            return self._jammed(step, reduce, inner)
+        slots = self._slots(reduce, vector, step.outs[0].symbol.name)
         scope = [*rows, *inner] if vector is None or vector is self.lane else [*rows, *inner, vector.axis]
         ragged = vector is not None and any(vector.axis.symbol in axis.extent.variables for axis in reduction.axes)
         failed = False
@@ -584,6 +519,48 @@ class NestWriter:
                 if after:
                     failed |= self._pointwise_body(after, later, scope)
         return failed
+
+    def _jams(self, reduction: Reduction, last: Axis) -> bool:
+        return reduction.where is None and all(last.symbol not in axis.extent.variables for axis in reduction.axes)
+
+    def _jammed(self, step: Compute, reduce: Reducer, inner: tuple[Axis, ...]) -> bool:
+        """A reduction for several indices of the last inner axis at once, which read what they share once; then for the rest."""
+        code, rows, last = self.code, self.nest.rows, inner[-1]
+        scope = [*rows, *inner]
+        failed = False
+        with self.loops(inner[:-1], rows) as fails:
+            failed |= fails
+            extent = code.let(f"max_int({self.size(last.extent)}, 0)", "extent_")
+            whole = code.let(f"{extent} - unsigned_remainder({extent}, {JAM})", "whole_")
+            for count, span in ((JAM, f"0, {whole}, {JAM}"), (1, f"{whole}, {extent}")):
+                name = self.unique(last.symbol.name)
+                with code.block(f"for {name} in range({span}):"):
+                    places = [name, *(code.let(f"{name} + {i}") for i in range(1, count))]
+                    failed |= self._together(step, reduce, last, places, scope)
+        return failed
+
+    def _together(self, step: Compute, reduce: Reducer, last: Axis, places: list[str], scope: list[Axis]) -> bool:
+        """The reductions for these indices of an axis, in one loop over what is reduced."""
+        assert step.reduction is not None
+        failed = False
+        slots = [self._slots(reduce, None, "") for _ in places]
+        writer = self.writer(scope)
+        for place, mine in zip(places, slots, strict=True):
+            self.names[last.symbol] = place
+            mine.set(writer, "", reduce.nothing(writer))
+        with self.loops(step.reduction.axes, scope) as fails:
+            inside = self.writer([*scope, *step.reduction.axes])
+            for place, mine in zip(places, slots, strict=True):
+                self.names[last.symbol] = place
+                self._combine(inside, reduce, mine, None, "")
+            failed |= fails | inside.fails
+        for place, mine in zip(places, slots, strict=True):
+            self.names[last.symbol] = place
+            after = self.writer(scope)
+            for out, value in zip(step.outs, reduce.finish(after, mine.names, step.reduction.asked), strict=True):
+                self.define(after, out, value, step.axes, False)
+            failed |= after.fails
+        return failed | writer.fails
 
     def _place_of(self, vector: _Vector | None) -> str:
         if vector is None:
