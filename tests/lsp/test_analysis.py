@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from programs import ACCEPTED, EXAMPLES, LIBRARY, REJECTED, SOAK, analysed, text_of
+from lsp_programs import ACCEPTED, EXAMPLES, LIBRARY, REJECTED, SOAK, analysed, text_of
 
 from axon import compiler
 from axon.diagnostics import Diagnostic

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from programs import ACCEPTED, EXAMPLES, LIBRARY, SOAK, analysed, cursor, text_of
+from lsp_programs import ACCEPTED, EXAMPLES, LIBRARY, SOAK, analysed, cursor, text_of
 
 from axon import typed as T
 from axon.editor.analysis import Analysis, Checked

@@ -10,7 +10,7 @@ import random
 from pathlib import Path
 
 import pytest
-from programs import ACCEPTED, EXAMPLES, LIBRARY, SOAK, text_of
+from lsp_programs import ACCEPTED, EXAMPLES, LIBRARY, SOAK, text_of
 
 from axon import compiler
 from axon.editor.analysis import Analysis

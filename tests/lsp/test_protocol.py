@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lsp_session import COMMAND
 from lsprotocol import types as lsp
-from server import COMMAND
 
 from axon.lsp.positions import Positions
 from axon.lsp.stdio import MAX_MESSAGE, read_message

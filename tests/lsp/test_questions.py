@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from programs import EXAMPLES, ROOT, analysed, cursor, text_of
+from lsp_programs import EXAMPLES, ROOT, analysed, cursor, text_of
 
 from axon.editor.analysis import Analysis
 from axon.editor.complete import complete
