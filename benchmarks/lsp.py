@@ -2,9 +2,10 @@
 
 python benchmarks/lsp.py [EDITS]       (`make bench` also keeps what it prints under benchmarks/results)
 
-A server is started as an editor starts it. Edits of several kinds are made at random places, one at a time, each undone by the next;
-the time runs from the moment an edit is written to the server until diagnostics for that version have been read. Where an edit
-changes a type that the rest of the file uses, those of the edited declaration come first. Processor time is the server's own, which other work on the machine hardly lengthens. The exit code is 1 when a target is missed.
+A server is started as an editor starts it. Edits of several kinds are made at random places, one at a time, each undone by the
+next; the time runs from the moment an edit is written to the server until diagnostics for that version have been read. Where an
+edit changes a type that the rest of the file uses, those of the edited declaration come first. Processor time is the server's own,
+which other work on the machine hardly lengthens. The exit code is 1 when a target is missed.
 """
 
 from __future__ import annotations

@@ -287,7 +287,7 @@ if TYPE_CHECKING:
     from axon.editor.workspace import EditorLoader
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _Item:
     """A declaration to put in scope; `current` if it is what stands in the file now, not what last stood there."""
 
@@ -295,7 +295,7 @@ class _Item:
     decl: S.Decl
     current: bool
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         return [name for name, _ in binds(self.decl)]
 

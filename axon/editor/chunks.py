@@ -43,7 +43,7 @@ class Chunk:
     problems: tuple[Diagnostic, ...]
     former: Chunk | None = field(default=None, repr=False)  # what stood here when it last had no syntax error, if this one has
 
-    @property
+    @cached_property
     def broken(self) -> bool:
         return any(d.severity == "error" for d in self.problems)
 
