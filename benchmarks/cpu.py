@@ -3,10 +3,11 @@
 python benchmarks/cpu.py                 every case
 python benchmarks/cpu.py softmax conv    those whose name contains one of the words
 
-A figure is the median over ROUNDS rounds; in each round every side computes once, in an order that rotates, so that other work on the
-machine falls on all alike. Every side is called once before, and its result compared with a reference in float64. All sides may use all
-processors. A ratio is the faster other side's time over Axon's: above 1, Axon is faster. CASES was written, with the wanted ratios, before
-the first table was taken; the exit code is 1 when a ratio is missed. Convolution has no wanted ratio: it is reported as it is.
+A figure is the median over ROUNDS rounds; in each round every side computes once, in a random order and after a pause, so that
+other work on the machine falls on all alike, and no side computes beside threads of another that still wait for work. Every side
+is called once before, and its result compared with a reference in float64. All sides may use all processors. A ratio is the
+faster other side's time over Axon's: above 1, Axon is faster. CASES was written, with the wanted ratios, before the first table
+was taken; the exit code is 1 when a ratio is missed. Convolution has no wanted ratio: it is reported as it is.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ except ImportError:
     torch = None
 
 ROUNDS = 15
+PAUSE = 0.02  # seconds
 SOURCE = """
 import nn
 
@@ -211,8 +213,10 @@ def measure(case: Case, module: axon.Module) -> tuple[float, dict[str, float]]:
         sides.append(("torch", lambda: compute(*tensors)))
     case.numpy(*arrays)
     times: dict[str, list[float]] = {name: [] for name, _ in sides}
-    for turn in range(ROUNDS):
-        for name, side in sides[turn % len(sides) :] + sides[: turn % len(sides)]:
+    for _ in range(ROUNDS):
+        for i in rng.permutation(len(sides)):
+            name, side = sides[i]
+            time.sleep(PAUSE)
             start = time.perf_counter()
             side()
             times[name].append(time.perf_counter() - start)
@@ -223,7 +227,7 @@ def main() -> int:
     words = sys.argv[1:]
     versions = f"axon {axon.__version__}, NumPy {np.__version__}" + (f", PyTorch {torch.__version__}" if torch else "")
     load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
-    print(f"{datetime.now(timezone.utc):%F %R} UTC, {platform.processor() or platform.machine()}, {os.cpu_count()} processors")
+    print(f"{datetime.now(UTC):%F %R} UTC, {platform.processor() or platform.machine()}, {os.cpu_count()} processors")
     print(f"{versions}, Python {platform.python_version()}; load before: {load}; medians of {ROUNDS}, milliseconds\n")
     head = f"{'case':32} {'first call':>10} {'axon':>8} {'numpy':>8} {'torch':>8} {'ratio':>6} {'wanted':>6}"
     print(head, "-" * len(head), sep="\n")
@@ -237,8 +241,8 @@ def main() -> int:
         missed += case.wanted is not None and ratio < case.wanted
         torch_time = f"{times['torch']:8.2f}" if "torch" in times else f"{'-':>8}"
         wanted = "" if case.wanted is None else f"{case.wanted:.2f}"
-        line = f"{case.name:32} {1e3 * first:10.0f} {times['axon']:8.2f} {times['numpy']:8.2f} {torch_time} {ratio:6.2f} {wanted:>6}"
-        print(line, flush=True)
+        own = f"{1e3 * first:10.0f} {times['axon']:8.2f} {times['numpy']:8.2f}"
+        print(f"{case.name:32} {own} {torch_time} {ratio:6.2f} {wanted:>6}", flush=True)
     print(f"\nload after: {', '.join(f'{x:.1f}' for x in os.getloadavg())}")
     return missed > 0
 

@@ -34,7 +34,7 @@ from axon.shapes.dimension import Atom, Dim, parts
 
 Array = Any
 Dims = Mapping[Symbol, int]
-BLOCK = 1 << 18  # elements of a window that are copied at a time
+BLOCK = 1 << 21  # elements of a window that are copied at a time: few products, which BLAS shares among threads each
 TAP = 4  # how many elements are copied in the time in which a product is added
 Make = Callable[[tuple[int, ...], Any], Array]  # an array of a shape and a dtype
 
