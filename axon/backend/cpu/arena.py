@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from axon.interpret.box import allocate
+
 LARGE = 1 << 16  # bytes, below which allocating costs little
 KEPT = 1 << 28  # bytes that stay between calls, of all programs together
 
 Array = Any
 
+_BYTE = np.dtype(np.uint8)
 _lock = Lock()
 _free: dict[int, list[Array]] = {}
 _kept = 0
@@ -57,4 +60,4 @@ def _take(size: int) -> Array:
         if found:
             _kept -= rounded
             return found.pop()
-    return np.empty(rounded, np.uint8)
+    return allocate((rounded,), _BYTE)

@@ -7,7 +7,7 @@ strides allow without a copy; then BLAS takes a matrix or a transposed one as it
 Note [Convolutions]
     If an operand is a window (a subscript such as `p + r` with `r` among the depth's axes and `p` of the result), merging its depth
     copies every element many times over. There are two ways to do that with less.
-      by blocks   The window is copied and multiplied for so many rows of the image at a time as fit into the processor's cache.
+      by blocks   The window is copied and multiplied for so many rows of the image at a time that the copy stays small.
       by taps     The contraction is done once for each tap, that is each value of those `r`, and the products are added up. For one
                   tap the window is the tensor moved by a number of elements, so rows and columns of an image stay one dimension:
                   the image's rows are kept at their full width, and what the extra columns hold is left out at the end.

@@ -25,6 +25,7 @@ from axon.backend.cpu.nests import BufferParameter, LanesParameter, SizeParamete
 from axon.backend.cpu.products import contract
 from axon.backend.plan import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, reads_of, writes_of
 from axon.core import Check, Compress, Index, Loop, Read, Sort, Value
+from axon.interpret.box import allocate
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
@@ -122,7 +123,7 @@ class Run:
         """What makes an array for a value: the arena, unless the caller gets it."""
         if value.symbol in self.executable.results:
             self.owned.add(value.symbol)
-            return np.empty
+            return allocate
         return self.arena.make
 
     def allocate(self, value: Value) -> Array:
