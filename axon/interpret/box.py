@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import inf, prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from axon.core import Axis, Bind, Scalar
 from axon.diagnostics import AxonError
-from axon.element import Element
 from axon.interpret.arithmetic import Array
 from axon.interpret.frame import Frame, Range, diagnostic, size_of
 from axon.names import Symbol
@@ -93,19 +92,25 @@ def points(bodies: tuple[Scalar, ...]) -> int:
     return max(2**12, POINTS * 8 // (8 + live))
 
 
-def allocate(sizes: tuple[int, ...], element: Element) -> Array:
-    """An array to fill. Raises MemoryError where the machine has not so much memory free: the system would end the process."""
-    size = prod(sizes) * element.dtype.itemsize
-    if size > _WORTH_ASKING and size > _free_memory():
+def allocate(sizes: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array to fill. Raises MemoryError where the machine has not so much memory left: the system would end the process."""
+    size = prod(sizes) * dtype.itemsize
+    if prod(n for n in sizes if n) > MAX_ELEMENTS or (size > _WORTH_ASKING and size > _free_memory()):
         raise MemoryError
-    return np.empty(sizes, element.dtype)
+    return np.empty(sizes, dtype)
 
 
 _WORTH_ASKING = 1 << 30
 
 
 def _free_memory() -> float:
-    """Bytes of memory that are free, as far as the system tells."""
+    """Bytes of memory that can be had, as far as the system tells; what it caches of files can, where it says how much that is."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as told:
+            known = dict(line.split(":") for line in told)
+        return int(known["MemAvailable"].split()[0]) * 1024
+    except (OSError, ValueError, KeyError):
+        pass
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

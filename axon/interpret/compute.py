@@ -23,7 +23,7 @@ Tensors = Mapping[Symbol, Array]
 def compute(op: Compute, dims: Dims, tensors: Tensors) -> list[Array]:
     """The operation's values."""
     box = box_of(op.axes, dims, op.span)
-    outs = [allocate(box.sizes, out.element) for out in op.outs]
+    outs = [allocate(box.sizes, out.element.dtype) for out in op.outs]
     if box.empty:
         return outs
     if op.reduction is not None:
@@ -134,7 +134,7 @@ def _fill(
 def scan(op: Scan, dims: Dims, tensors: Tensors) -> list[Array]:
     """The operation's values."""
     box = box_of(op.axes, dims, op.span)
-    outs = [allocate(box.sizes, out.element) for out in op.outs]
+    outs = [allocate(box.sizes, out.element.dtype) for out in op.outs]
     if box.empty:
         return outs
     domain = Box(box.symbols[:-1], box.sizes[:-1])
