@@ -68,7 +68,8 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.lower*", VOCABULARY | {"core", "typed", "builtins", "checker", "types.type", "types.unify", "shapes.*"}),
     (
         "axon.editor*",
-        VOCABULARY | {"syntax", "typed", "resolve", "builtins", "checker", "suggestions", "loader", "grammar.*", "types.*", *DIMENSIONS},
+        VOCABULARY
+        | {"syntax", "typed", "resolve", "builtins", "checker", "suggestions", "loader", "grammar.*", "types.*", *DIMENSIONS},
     ),
     ("axon.values", VOCABULARY | {"core", "libraries", "types.type", "lower*"}),
     ("axon.broken", VOCABULARY | {"shapes.contract", "shapes.dimension", "shapes.relation"}),
