@@ -96,7 +96,7 @@ def test_conversions_are_those_of_the_interpreter(source):
     agree(build.program(*results), values(source))
 
 
-@pytest.mark.parametrize("element", [*FLOAT, *INT], ids=lambda e: e.value)
+@pytest.mark.parametrize("element", [e for e in Element if e in FLOAT or e in INT], ids=lambda e: e.value)
 def test_arithmetic_is_that_of_the_interpreter(element):
     """Every operator on all pairs of a few values; results of narrow floats are rounded after each operation."""
     numbers = values(element)
@@ -115,7 +115,7 @@ def test_arithmetic_is_that_of_the_interpreter(element):
     agree(build.program(*results), numbers)
 
 
-@pytest.mark.parametrize("element", INT, ids=lambda e: e.value)
+@pytest.mark.parametrize("element", [e for e in Element if e in INT], ids=lambda e: e.value)
 @pytest.mark.parametrize("name", ["div", "mod", "pow"])
 def test_integer_division_and_powers(name, element):
     numbers = values(element)
