@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from axon.backend import barriers as b
+from axon.backend.barriers import BarrierProgram
+from axon.backend.flow import Instruction, flatten
 from axon.names import Symbol
 
 Place: TypeAlias = "tuple[int, Symbol, b.Side, int]"  # block, ring, side, stage of a barrier
@@ -37,6 +40,36 @@ class Flight:
         return Flight(known, self.reads, self.registers)
 
 
+@dataclass(frozen=True, slots=True)
+class Who:
+    """An agent's identity."""
+
+    block: int
+    role: int
+    instance: int
+    leader: bool
+    name: str
+    code: tuple[Instruction, ...]
+    peers: tuple[int, ...]  # the agents of its warpgroup, itself included
+
+
+def agents(program: BarrierProgram) -> Iterator[Who]:
+    """Each warpgroup is two, its first thread and the others; a role of one thread is one."""
+    number = 0
+    for block in range(program.cluster):
+        for at, role in enumerate(program.roles):
+            code = flatten(role.body)
+            for instance in range(role.instances):
+                name = f"{role.name} {instance}" if role.instances > 1 else role.name
+                name += f" of block {block}" if program.cluster > 1 else ""
+                leaders = (True,) if role.elected else (True, False)
+                peers = tuple(range(number, number + len(leaders)))
+                for leader in leaders:
+                    part = "" if role.elected else (", first thread" if leader else ", other threads")
+                    yield Who(block, at, instance, leader, name + part, code, peers)
+                number += len(leaders)
+
+
 @dataclass(slots=True)
 class Agent:
     at: int
@@ -48,6 +81,7 @@ class Agent:
     open: Flight | None  # products since the last commit
     fenced: bool  # a product fence since the last commit
     stores: tuple[int, ...]  # facts of stores not known to have read their buffer
+    holds: frozenset[Symbol] = frozenset()  # the register tiles, and corrections, that something has computed and nothing used up
 
     def copy(self) -> Agent:
         return replace(self, cursors=dict(self.cursors))
@@ -61,6 +95,7 @@ class State:
     decisions: list[bool]
     turns: dict[tuple[int, int], int] = field(default_factory=dict)  # agents that have arrived for a block's consumer's turn
     passed: dict[tuple[int, int], Facts] = field(default_factory=dict)  # what they knew
+    asked: list[Symbol | None] = field(default_factory=list)  # which loop each decision is about: over an axis, or over tiles
 
     def copy(self) -> State:
         return State(
@@ -70,6 +105,7 @@ class State:
             list(self.decisions),
             dict(self.turns),
             dict(self.passed),
+            list(self.asked),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from axon.backend import barriers as b
@@ -72,16 +73,40 @@ def check_layout(program: BarrierProgram) -> None:
     for role in program.roles:
         for op in operations(role.body):
             match op:
-                case b.Meet(barrier=barrier, threads=threads):
-                    own = 128
-                case b.Turn(first=barrier, threads=threads) | b.Pass(first=barrier, threads=threads):
-                    own = 256
-                case b.LastTurn(first=barrier, threads=threads):
-                    own = 256
+                case b.Product(accumulator=acc, left=left, right=right, over=over):
+                    first = left.tile if isinstance(left, b.Part) else left
+                    factors = ((first, (acc.axes[0], over)), (right.tile, (over, acc.axes[1])))
+                    if any(set(tile.axes) != set(axes) for tile, axes in factors):
+                        raise Found(Violation("content", f"`{acc.symbol.name}` is not a product of these tiles"))
+                case b.Release(ring=ring, back=back) if not 0 <= back <= ring.depth:
+                    raise Found(Violation("layout", f"a release of a stage {back} behind the cursor of a ring of {ring.depth}"))
+                case _:
+                    pass
+    _check_named(program)
+
+
+def _check_named(program: BarrierProgram) -> None:
+    """Named barriers: one for each consumer's threads to meet at, one for each consumer's turn, and none for two purposes."""
+    used: dict[str, int] = {}
+    consumers = program.mapping.consumers
+    for role in program.roles:
+        for op in operations(role.body):
+            match op:
+                case b.Meet(barrier=first, threads=threads):
+                    purpose, own = "meeting", 128
+                case b.Turn(first=first, threads=threads) | b.Pass(first=first, threads=threads):
+                    purpose, own = "turn", 256
+                case b.LastTurn(first=first, threads=threads):
+                    purpose, own = "turn", 256
                 case _:
                     continue
-            if threads != own or not 1 <= barrier <= program.target.named_barriers - consumers:
-                raise Found(Violation("count", f"named barrier {barrier} waits for {threads} threads of {own}"))
+            if threads != own or not 1 <= first <= program.target.named_barriers - consumers:
+                raise Found(Violation("count", f"named barrier {first} waits for {threads} threads of {own}"))
+            if used.setdefault(purpose, first) != first:
+                raise Found(Violation("count", f"a {purpose} at named barrier {first}, and another at {used[purpose]}"))
+    firsts = sorted(used.values())
+    if any(second - first < consumers for first, second in pairwise(firsts)):
+        raise Found(Violation("count", f"named barriers from {firsts[1]} have two purposes"))
 
 
 def _puts(body: tuple[Op, ...]) -> Iterator[list[Copy]]:

@@ -26,13 +26,12 @@ A warpgroup is two agents: its first thread, which alone arrives and stores, and
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
 from axon.backend import barriers as b
 from axon.backend import tile as t
 from axon.backend.barriers import BarrierProgram, Ring
-from axon.backend.flow import BeginSteps, Instruction, Jump, MoreSteps, NextStep, NextTile, Unless, flatten, saturation
-from axon.backend.happened import Agent, Barrier, Facts, Flight, Place, State, knowledge, learn
+from axon.backend.flow import BeginSteps, Instruction, Jump, MoreSteps, NextStep, NextTile, Unless, saturation
+from axon.backend.happened import Agent, Barrier, Facts, Flight, Place, State, Who, agents, knowledge, learn
 from axon.backend.proof import Found, Kind, Proof, Violation, check_layout
 from axon.names import Symbol
 
@@ -52,24 +51,13 @@ def verify(program: BarrierProgram) -> Proof | Violation:
         return found.violation
 
 
-@dataclass(frozen=True, slots=True)
-class _Who:
-    """An agent's identity."""
-
-    block: int
-    role: int
-    instance: int
-    leader: bool
-    name: str
-    code: tuple[Instruction, ...]
-    peers: tuple[int, ...]  # the agents of its warpgroup, itself included
-
-
 class _Explorer:
     def __init__(self, program: BarrierProgram) -> None:
         self.program = program
         self.facts: dict[tuple[object, ...], int] = {}
-        self.who = list(_agents(program))
+        self.who = list(agents(program))
+        operations = [op for role in program.roles for op in b.operations(role.body)]
+        self.corrections = {op.stream.product for op in operations if isinstance(op, t.Fold)}
         self.saturation = max(saturation(w.code) for w in self.who)
         self.waiters: dict[tuple[int, Symbol, b.Side], list[int]] = {}
         for number, who in enumerate(self.who):
@@ -127,8 +115,9 @@ class _Explorer:
         cursors = {ring.symbol: (0, 0, 0) for ring in program.rings}
         agents = [Agent(0, 0, (), dict(cursors), 0, (), None, False, ()) for _ in self.who]
         state = State(agents, barriers, {}, [])
-        for who in self.who:
+        for number, who in enumerate(self.who):
             state.turns[who.block, who.instance] = state.passed[who.block, who.instance] = 0
+            self.fact("taken", number)
         # Initialization is published before anyone starts: all know that nothing is pending anywhere.
         for place in barriers:
             for what in ("complete", "before"):
@@ -171,14 +160,14 @@ class _Explorer:
         base = {r.symbol: min(a.cursors[r.symbol][2] for a in state.agents) for r in self.program.rings}
         agents = tuple(
             (
-                (a.at, a.decided, a.steps, a.stores, tuple(f.reads for f in a.groups), a.open and a.open.reads, a.fenced),
+                (a.at, a.decided, a.steps, a.stores, tuple(f.reads for f in a.groups), a.open and a.open.reads, a.fenced, a.holds),
                 tuple((s, x[0], x[1], x[2] - base[s]) for s, x in a.cursors.items()),
             )
             for a in state.agents
         )
         barriers = tuple((x.parity, x.pending, x.bytes) for x in state.barriers.values())
         content = tuple(sorted(((repr(k), self.relative(v, base)) for k, v in state.content.items()), key=lambda kv: kv[0]))
-        return agents, barriers, content, tuple(state.decisions), tuple(state.turns.values())
+        return agents, barriers, content, tuple(state.decisions), tuple(state.asked), tuple(state.turns.values())
 
     def relative(self, value: object, base: dict[Symbol, int]) -> object:
         if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], Symbol):
@@ -203,7 +192,7 @@ class _Explorer:
         waiting = [n for n, a in enumerate(state.agents) if self.wants(state, n)]
         if not waiting:
             self.deadlock(state)
-        del state.decisions[:drop]
+        del state.decisions[:drop], state.asked[:drop]
         for agent in state.agents:
             agent.decided -= drop
         return True
@@ -280,22 +269,21 @@ class _Explorer:
             case NextTile(exit=exit_) | MoreSteps(exit=exit_):
                 if agent.decided == len(state.decisions):
                     return False
-                agent.decided += 1
-                agent.at = agent.at + 1 if state.decisions[agent.decided - 1] else exit_
+                agent.at = agent.at + 1 if self.decision(state, number, op) else exit_
                 return True
             case BeginSteps(axis=axis):
                 agent.steps = (*((a, n) for a, n in agent.steps if a != axis), (axis, 0))
             case NextStep(axis=axis, back=back):
                 if agent.decided == len(state.decisions):
                     return False
-                agent.decided += 1
+                again = self.decision(state, number, op)
                 done = min(dict(agent.steps)[axis] + 1, self.saturation)
                 agent.steps = (*((a, n) for a, n in agent.steps if a != axis), (axis, done))
-                if state.decisions[agent.decided - 1]:
+                if again:
                     agent.at = back
                     return True
             case Unless(axis=axis, count=count, exit=exit_):
-                if dict(agent.steps)[axis] < count:
+                if dict(agent.steps).get(axis, 0) < count:
                     agent.at = exit_
                     return True
             case b.Await(ring=ring, side=side, first=first):
@@ -344,7 +332,18 @@ class _Explorer:
             raise self.found("exit", "it leaves while other blocks may still reach into its block", number)
         return True
 
-    def together(self, state: State, who: _Who) -> bool:
+    def decision(self, state: State, number: int, op: NextTile | NextStep | MoreSteps) -> bool:
+        """Follow the next decision, which must be about the same loop for all."""
+        agent = state.agents[number]
+        about = None if isinstance(op, NextTile) else op.axis
+        if agent.decided == len(state.asked):
+            state.asked.append(about)
+        elif state.asked[agent.decided] != about:
+            raise self.found("exit", "it stands at another loop than the others", number)
+        agent.decided += 1
+        return state.decisions[agent.decided - 1]
+
+    def together(self, state: State, who: Who) -> bool:
         """Whether every agent of the warpgroup stands at the same place."""
         return len({state.agents[p].at for p in who.peers}) == 1
 
@@ -388,6 +387,8 @@ class _Explorer:
                     agent.stores = ()
             case b.Write():
                 self.write(state, number, op)
+            case b.Scatter(store=store):
+                self.finished(state, number, store)
             case b.AsyncFence():
                 for peer_fact, mask in list(self.facts.items()):
                     if peer_fact[0] == "wrote" and peer_fact[-1] == number and agent.knows & mask:
@@ -477,7 +478,7 @@ class _Explorer:
             state.content[block, ring.symbol, stage, piece] = (ring.symbol, passed)
             self.arrive(state, number, (block, ring.symbol, "full", stage), agent.knows | filled, -op.bytes, arrival=False)
 
-    def product(self, state: State, who: _Who, op: b.Product) -> None:
+    def product(self, state: State, who: Who, op: b.Product) -> None:
         known, reads = 0, 0
         for peer in who.peers:
             agent = state.agents[peer]
@@ -493,12 +494,20 @@ class _Explorer:
                 reads |= self.fact("read", who.block, ring.symbol, stage, who.role, who.instance)
             known |= agent.knows
         self.forget(state, reads)
+        summed = op.accumulator.symbol
         for peer in who.peers:
             agent = state.agents[peer]
+            if isinstance(op.left, t.Tile):
+                self.need(agent, peer, op.left.symbol, "a product takes")
+                owed = agent.holds & self.corrections
+                if owed and summed in agent.holds:
+                    raise self.found("content", "a product is added to a sum that was not corrected", peer)
+                agent.holds -= owed
+            agent.holds |= {summed}
             before = agent.open or Flight()
             agent.open = Flight(before.known | known & ~reads, (*before.reads, reads), before.registers | op.registers)
 
-    def commit(self, state: State, who: _Who) -> None:
+    def commit(self, state: State, who: Who) -> None:
         for peer in who.peers:
             agent = state.agents[peer]
             agent.groups = (*agent.groups, agent.open or Flight())
@@ -509,42 +518,70 @@ class _Explorer:
         """Registers are read and written: no product that runs may use them, and the next one needs a fence."""
         agent = state.agents[number]
         match op:
-            case b.Clear(accumulator=acc) | t.Rescale(accumulator=acc):
-                touched = {acc.symbol}
-            case t.Fold(scores=scores, weights=weights):
-                touched = {scores.symbol, weights.symbol}
+            case b.Clear(accumulator=acc):
+                touched, taken, made = {acc.symbol}, {acc.symbol}, set[Symbol]()
+            case t.Rescale(stream=stream, accumulator=acc):
+                touched, taken, made = {acc.symbol}, {stream.product}, set[Symbol]()
+                self.need(agent, number, stream.product, "sums are multiplied by")
+            case t.Fold(stream=stream, scores=scores, weights=weights):
+                touched, taken, made = {scores.symbol, weights.symbol}, {scores.symbol}, {weights.symbol, stream.product}
+                if weights.symbol in agent.holds:
+                    raise self.found("content", "weights are replaced before they are used", number)
+                self.need(agent, number, scores.symbol, "a fold takes")
             case t.Narrow(source=source, target=target):
-                touched = {source.symbol, target.symbol}
-            case _:
-                touched = set[Symbol]()
+                touched, taken, made = {source.symbol, target.symbol}, {source.symbol}, {target.symbol}
+                self.need(agent, number, source.symbol, "rounding takes")
+            case t.Reset() | t.Finish():
+                return
+        self.at_rest(agent, number, touched)
+        agent.holds = agent.holds - taken | made
+        agent.fenced = False
+
+    def need(self, agent: Agent, number: int, tile: Symbol, who: str) -> None:
+        """Registers must hold what an operation takes. A correction goes by the name of the product that it repairs."""
+        if tile not in agent.holds:
+            raise self.found("content", f"{who} `{tile.name}`, which registers do not hold yet, or no longer", number)
+
+    def at_rest(self, agent: Agent, number: int, touched: set[Symbol]) -> None:
         flights = (*agent.groups, agent.open) if agent.open else agent.groups
         if any(flight.registers & touched for flight in flights):
             raise self.found("registers", "registers are touched while a product that uses them may run", number)
-        if touched:
-            agent.fenced = False
+
+    def finished(self, state: State, number: int, store: t.Store) -> None:
+        """A result is computed from accumulators."""
+        agent = state.agents[number]
+        if agent.groups or agent.open:
+            raise self.found("read", "accumulators are read while products still write them", number)
+        self.need(agent, number, store.accumulator.symbol, "a store takes")
 
     # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def pass_turn(self, state: State, number: int) -> None:
-        """A part of a consumer arrives at the next consumer's turn."""
+        """A part of a consumer arrives at the next consumer's turn, which must have taken the turn passed to it before."""
         who = self.who[number]
         key = (who.block, (who.instance + 1) % self.program.roles[who.role].instances)
-        if state.turns[key] == len(who.peers):
-            raise self.found("turn", f"the turn of consumer {key[1]} is passed again before it was taken", number)
+        taken = self.fact("taken", number)
+        if not state.agents[number].knows & taken:
+            raise self.found("turn", f"the turn of consumer {key[1]} may be passed again before it was taken", number)
+        self.forget(state, taken)
         state.turns[key] += 1
         state.passed[key] |= state.agents[number].knows
 
-    def turn(self, state: State, who: _Who, op: b.Turn | b.LastTurn) -> bool:
+    def turn(self, state: State, who: Who, op: b.Turn | b.LastTurn) -> bool:
         """A consumer takes its turn, once it was passed; the last one of all is for the first consumer alone."""
         if not self.together(state, who):
             return False
         if isinstance(op, b.Turn) or who.instance == 0:
             key = (who.block, who.instance)
-            if state.turns[key] < len(who.peers):
+            before = (who.instance - 1) % self.program.roles[who.role].instances
+            passing = [n for n, w in enumerate(self.who) if (w.block, w.role, w.instance) == (who.block, who.role, before)]
+            if state.turns[key] < len(passing):
                 return False
             known = state.passed[key]
             for peer in who.peers:
                 known |= state.agents[peer].knows
+            for passed in passing:
+                known |= self.fact("taken", passed)
             state.turns[key] = state.passed[key] = 0
             for peer in who.peers:
                 state.agents[peer].knows = known
@@ -554,8 +591,7 @@ class _Explorer:
 
     def write(self, state: State, number: int, op: b.Write) -> None:
         agent, who = state.agents[number], self.who[number]
-        if agent.groups or agent.open:
-            raise self.found("read", "accumulators are read while products still write them", number)
+        self.finished(state, number, op.store)
         if not agent.knows & self.fact("sent", who.block, op.buffer.symbol, who.instance, op.slot):
             raise self.found("buffer", f"slot {op.slot} is written while a store may still read it", number)
         place = (who.block, op.buffer.symbol, who.instance, op.slot, number)
@@ -582,26 +618,6 @@ class _Explorer:
             raise self.found("buffer", f"slot {op.slot} is sent twice at once", number)
         self.forget(state, sent)
         agent.stores = (*agent.stores, sent)
-
-
-def _agents(program: BarrierProgram) -> list[_Who]:
-    out: list[_Who] = []
-    for block in range(program.cluster):
-        for number, role in enumerate(program.roles):
-            code = flatten(role.body)
-            for instance in range(role.instances):
-                label = (
-                    role.name
-                    + (f" {instance}" if role.instances > 1 else "")
-                    + (f" of block {block}" if program.cluster > 1 else "")
-                )
-                leaders = (True,) if role.elected else (True, False)
-                first = len(out)
-                peers = tuple(range(first, first + len(leaders)))
-                for leader in leaders:
-                    part = "" if role.elected else (", first thread" if leader else ", other threads")
-                    out.append(_Who(block, number, instance, leader, label + part, code, peers))
-    return out
 
 
 def _describe(op: Instruction) -> str:
