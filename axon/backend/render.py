@@ -27,6 +27,10 @@ class Names:
             self._names[symbol] = self.free(symbol.name)
         return self._names[symbol]
 
+    def same(self, symbol: Symbol, other: Symbol) -> None:
+        """Call a symbol as another is called."""
+        self._names[symbol] = self[other]
+
     def free(self, like: str) -> str:
         """A name nothing else has; taken from now on."""
         stem = re.sub(r"[^A-Za-z0-9_]", "", like)[:24].strip("_") or "x"
@@ -48,7 +52,7 @@ def scalar_text(scalar: Scalar, names: Names) -> str:
         case Const(value=value):
             return str(value)
         case Index(dim=dim):
-            return f"({dim_text(dim, names)})"
+            return dim_text(dim, names)
         case Local(symbol=symbol):
             return names[symbol]
         case Read(tensor=tensor, subscripts=subscripts):
@@ -73,4 +77,5 @@ def scalar_text(scalar: Scalar, names: Names) -> str:
 
 def _atom(scalar: Scalar, names: Names) -> str:
     text = scalar_text(scalar, names)
-    return text if isinstance(scalar, Const | Index | Local | Read) else f"({text})"
+    simple = isinstance(scalar, Const | Local | Read) or (isinstance(scalar, Index) and " " not in text)
+    return text if simple else f"({text})"

@@ -8,7 +8,6 @@ from axon.backend import barriers as b
 from axon.backend import tile as t
 from axon.backend.barriers import BarrierProgram, Coordinate, Op
 from axon.backend.render import Names
-from axon.backend.render import scalar_text as scalar
 
 
 def render(program: BarrierProgram) -> str:
@@ -20,7 +19,7 @@ def render(program: BarrierProgram) -> str:
     lines.append(f"tiles ({axes}) in groups of {order.group}" + (", rows in pairs" if order.paired else ""))
     for ring in program.rings:
         head = f"ring {names[ring.symbol]} of {ring.depth} stages of {ring.stage} bytes at {ring.data}, barriers at {ring.barriers}"
-        lines.append(f"{head}: full {ring.full} arrival + {ring.stage} bytes, empty {ring.empty} arrivals")
+        lines.append(f"{head}: full {_arrivals(ring.full)} + {ring.stage} bytes, empty {_arrivals(ring.empty)}")
         for field in ring.fields:
             tile = field.tile
             shape = ", ".join(f"{names[a]} {n}" for a, n in zip(tile.axes, tile.shape, strict=True))
@@ -28,6 +27,8 @@ def render(program: BarrierProgram) -> str:
     for buffer in program.buffers:
         size = f"{buffer.slots} slots of {buffer.slot} bytes"
         lines.append(f"buffer {names[buffer.symbol]} at {buffer.offset}: {size} for each consumer")
+    folds = [op.stream for role in program.roles for op in b.operations(role.body) if isinstance(op, t.Fold)]
+    lines += t.given(program.derived, program.bounds, folds[0] if folds else None, names)
     if program.fenced:
         lines.append("barriers are initialized and published to the cluster")
     for role in program.roles:
@@ -36,6 +37,10 @@ def render(program: BarrierProgram) -> str:
         lines.append(f"{role.name} × {role.instances} ({who}{registers}):")
         lines += _block(role.body, names, "  ")
     return "\n".join(lines) + "\n"
+
+
+def _arrivals(count: int) -> str:
+    return f"{count} arrival{'' if count == 1 else 's'}"
 
 
 def _block(body: tuple[Op, ...], names: Names, indent: str) -> list[str]:
@@ -75,7 +80,11 @@ def _text(op: Op, names: Names) -> str:
             return "commit products"
         case b.Retire(pending=pending):
             return f"retire all but {pending}" if pending else "retire all"
-        case t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
+        case t.Fold(scores=scores, weights=weights):
+            return f"{names[weights.symbol]} = fold {names[scores.symbol]}"
+        case t.Narrow(source=source, target=target):
+            return f"{names[target.symbol]} = cast {target.element.value} {names[source.symbol]}"
+        case t.Reset() | t.Rescale() | t.Finish():
             return t.statement_text(op, names)
         case b.Turn(first=first, threads=threads):
             return f"turn: {threads} threads at {first} + consumer"
@@ -90,7 +99,7 @@ def _text(op: Op, names: Names) -> str:
             return f"meet {threads} threads at {barrier} + consumer"
         case b.Write():
             columns = f"{op.column} to {op.column + op.width}"
-            value = scalar(op.store.expression, names)
+            value = t.stored_text(op.store, names)
             return f"{names[op.buffer.symbol]}.{op.slot} = {op.store.element.value} rows {op.block}, columns {columns}: {value}"
         case b.AsyncFence():
             return "fence writes for copies"
@@ -98,7 +107,7 @@ def _text(op: Op, names: Names) -> str:
             return f"store {names[op.buffer.symbol]}.{op.slot} → {names[op.descriptor.tensor]}[{_at(op.at, names)}]"
         case b.Scatter():
             columns = f"{op.column} to {op.column + op.width}"
-            return f"scatter {names[op.store.tensor]} rows {op.block}, columns {columns}: {scalar(op.store.expression, names)}"
+            return f"scatter {names[op.store.tensor]} rows {op.block}, columns {columns}: {t.stored_text(op.store, names)}"
         case b.Drain():
             return "drain stores"
         case b.Depart():

@@ -157,7 +157,8 @@ class _Split:
                     groups.setdefault(tuple(users), []).append(statement)
         for loads in groups.values():
             depth = self.mapping.stages if inside else 1
-            aref = Aref(fresh("ring"), depth, tuple(load.tile for load in loads), self.mapping.consumers)
+            name = f"{loads[0].tile.symbol.name}_ring" if len(loads) == 1 else "ring"
+            aref = Aref(fresh(name), depth, tuple(load.tile for load in loads), self.mapping.consumers)
             self.groups[aref] = tuple(loads)
             self.arefs |= {load.tile.symbol: aref for load in loads}
             self.loops[aref.symbol] = inside
@@ -249,9 +250,7 @@ class _Split:
         late = [s for s in body if isinstance(s, Multiply) and s.left.memory == "registers"]
         return late[0] if late and self.mapping.in_flight else None
 
-    def overlapped(
-        self, axis: t.TileAxis, body: tuple[Statement, ...], late: Multiply, held: list[Aref]
-    ) -> list[RoleStatement]:
+    def overlapped(self, axis: t.TileAxis, body: tuple[Statement, ...], late: Multiply, held: list[Aref]) -> list[RoleStatement]:
         """The loop turned by half a step: the late product of one piece runs beside the early product of the next, and beside the
         work on its result. The early half of the first piece is peeled off in front, the late half of the last behind."""
         (early,) = (s for s in body if isinstance(s, Multiply) and s != late)
@@ -352,10 +351,15 @@ def render(program: RoleProgram) -> str:
     grid = ", ".join(f"{names[a.symbol]} {a.step}" for a in source.axes)
     for aref in program.arefs:
         fields = ", ".join(t.tile_text(f, names) for f in aref.fields)
-        lines.append(f"aref {names[aref.symbol]} of {aref.depth} ({fields}): {aref.consumers} consumers")
+        lines.append(
+            f"aref {names[aref.symbol]} of {aref.depth} ({fields}): {aref.consumers} consumer{'' if aref.consumers == 1 else 's'}"
+        )
+    folds = [s.stream for s in _walk(program.consumer) if isinstance(s, t.Fold)]
+    lines += t.given(source.derived, source.bounds, folds[0] if folds else None, names)
     lines.append(f"producer: for ({grid}):")
     lines += _lines(program.producer, names, "  ")
-    lines.append(f"consumer of {program.mapping.consumers} over {names[source.rows.symbol]}: for ({grid}):")
+    each = f"each of {program.mapping.consumers} consumers" if program.mapping.consumers > 1 else "consumer"
+    lines.append(f"{each} over {names[source.rows.symbol]}: for ({grid}):")
     lines += _lines(program.consumer, names, "  ")
     return "\n".join(lines) + "\n"
 

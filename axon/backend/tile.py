@@ -20,10 +20,10 @@ from typing import Literal, TypeAlias
 from axon.backend.bounds import Bounds, bounds
 from axon.backend.contraction import Contraction
 from axon.backend.epilogue import Operand, bare
-from axon.backend.online import ONE
-from axon.backend.render import Names, scalar_text
+from axon.backend.online import ONE, local_symbols
+from axon.backend.render import Names, dim_text, scalar_text
 from axon.backend.schedule import Mapping
-from axon.backend.stream import Stream, Term
+from axon.backend.stream import Stream
 from axon.backend.unsupported import Unsupported
 from axon.core import Scalar, Value
 from axon.element import Element
@@ -187,9 +187,7 @@ def tile(kernel: Contraction | Stream, mapping: Mapping, tensors: tuple[Value, .
         return TileProgram(tensors, outer, rows, columns, body)
     keys = TileAxis(kernel.keys.symbol, kernel.keys.extent, mapping.keys)
     uniform = frozenset(a.symbol for a in kernel.outer)
-    limits = bounds(
-        kernel.condition, rows.symbol, keys.symbol, kernel.keys.extent, lambda read: set(bare(read) or ()) <= uniform
-    )
+    limits = bounds(kernel.condition, rows.symbol, keys.symbol, kernel.keys.extent, lambda read: set(bare(read) or ()) <= uniform)
     body = (*_streaming(kernel, depth, rows, columns, keys, accumulator), Finish(kernel), *stores)
     return TileProgram(tensors, outer, rows, columns, body, kernel.derived, (depth,), limits)
 
@@ -212,7 +210,7 @@ def _streaming(
     shape = ((rows.symbol, keys.symbol), (rows.step, keys.step))
     scores = Tile(fresh("scores"), Element.F32, *shape, "registers")
     weights = Tile(fresh("weights"), Element.F32, *shape, "registers")
-    narrow = Tile(fresh("narrow"), kernel.value.value.element, *shape, "registers")
+    narrow = Tile(fresh("rounded"), kernel.value.value.element, *shape, "registers")
     body: tuple[Statement, ...] = (
         _load(key, kernel.key),
         Clear(scores),
@@ -289,6 +287,8 @@ def render(program: TileProgram) -> str:
     """The program as text, deterministic."""
     names = Names()
     lines = [f"tile({', '.join(f'{names[a.symbol]} {a.step}' for a in program.axes)}):"]
+    folds = [s.stream for s in statements(program.body) if isinstance(s, Fold)]
+    lines += ["  " + line for line in given(program.derived, program.bounds, folds[0] if folds else None, names)]
 
     def walk(body: tuple[Statement, ...], indent: str) -> None:
         for statement in body:
@@ -308,14 +308,14 @@ def statement_text(statement: Statement, names: Names) -> str:
             return f"{tile_text(tile, names)} = load {names[tensor]}[{', '.join(names[a] for a in axes)}]"
         case Multiply(accumulator=acc, left=left, right=right, over=over):
             return f"{names[acc.symbol]} += {names[left.symbol]} · {names[right.symbol]} over {names[over]}"
-        case Store(tensor=tensor, axes=axes, expression=expression):
+        case Store(tensor=tensor, axes=axes):
             at = ", ".join(names[a] for a in axes)
-            return f"store {names[tensor]}[{at}] : {statement.element.value} = {scalar_text(expression, names)}"
+            return f"store {names[tensor]}[{at}] : {statement.element.value} = {stored_text(statement, names)}"
         case Reset(stream=stream):
             sums = [f"{names[symbol]} = 0" for symbol, _ in stream.totals]
             return ", ".join([*([f"{names[stream.peak]} = -inf"] if stream.peak else []), *sums]) or "no statistics"
-        case Fold(stream=stream, scores=scores, weights=weights):
-            return f"{tile_text(weights, names)} = fold {names[scores.symbol]}: {stream_text(stream, names)}"
+        case Fold(scores=scores, weights=weights):
+            return f"{tile_text(weights, names)} = fold {names[scores.symbol]}"
         case Narrow(source=source, target=target):
             return f"{tile_text(target, names)} = cast {target.element.value} {names[source.symbol]}"
         case Rescale(accumulator=acc):
@@ -326,21 +326,45 @@ def statement_text(statement: Statement, names: Names) -> str:
             return f"for {names[axis.symbol]} by {axis.step}{' from the last' if backwards else ''}:"
 
 
-def stream_text(stream: Stream, names: Names) -> str:
-    """What a fold does: T from a score, the peak, the totals and the weight from T."""
-    parts = [f"{names[stream.changed]} = {scalar_text(stream.change, names)}"]
+def given(derived: tuple[tuple[Symbol, Dim], ...], limits: Bounds | None, stream: Stream | None, names: Names) -> Iterator[str]:
+    """What statements mention without saying: indices that follow from a tile's, which pieces a mask leaves, what a fold does."""
+    for symbol, dim in derived:
+        yield f"{names[symbol]} = {dim_text(dim, names)}"
+    if stream is None:
+        return
+    if limits is not None and stream.condition is not None:
+        some, every = (" until ".join(scalar_text(end, names) for end in interval) for interval in (limits.some, limits.every))
+        rows, keys = f"{names[limits.first_row]} to {names[limits.last_row]}", names[stream.keys.symbol]
+        yield f"mask: rows {rows} need {keys} from {some}, and keep all from {every}"
+    yield "fold, for each row:"
+    yield f"  {names[stream.changed]} = {scalar_text(stream.change, names)}"
     if stream.peak:
-        parts.append(f"{names[stream.peak]} = max {names[stream.changed]}")
-    parts += [f"{names[symbol]} += {_term_text(stream, term, names)}" for symbol, term in stream.totals]
-    return "; ".join([*parts, f"weight {_term_text(stream, stream.weight, names)}"])
+        yield f"  {names[stream.peak]} = greatest {names[stream.changed]} so far"
+    terms = tuple(dict.fromkeys([stream.weight, *(term for _, term in stream.totals)]))
+    for number, term in enumerate(terms):
+        weight, bias, correction = (f"{name}{number + 1 if number else ''}" for name in ("weight", "bias", "correction"))
+        repaired = stream.peak is not None and term.scale is not None and stream.peak in local_symbols(term.bias)
+        value = "1" if term.factor == ONE else scalar_text(term.factor, names)
+        if term.scale is not None:
+            yield f"  {bias} = {scalar_text(term.bias, names)}"
+            scale = "" if term.scale == ONE else f"({scalar_text(term.scale, names)}) * "
+            power = f"exp ({scale}{names[stream.changed]} + {bias})"
+            value = power if term.factor == ONE else f"{power} * ({value})"
+        if stream.condition is not None and not stream.vanishing:
+            value = f"if {scalar_text(stream.condition, names)} then {value} else 0"
+        yield f"  {weight} = {value}"
+        if repaired or term == stream.weight:
+            yield f"  {correction} = " + (f"exp ({bias} - {bias} before)" if repaired else "1")
+        for symbol, summed in stream.totals:
+            if summed == term:
+                before = f"{names[symbol]} * {correction}" if repaired else names[symbol]
+                yield f"  {names[symbol]} = {before} + sum of {weight}"
 
 
-def _term_text(stream: Stream, term: Term, names: Names) -> str:
-    factor = "" if term.factor == ONE else scalar_text(term.factor, names)
-    if term.scale is None:
-        return factor or "1"
-    power = f"exp (({scalar_text(term.scale, names)}) * {names[stream.changed]} + {scalar_text(term.bias, names)})"
-    return power + (f" * ({factor})" if factor else "")
+def stored_text(store: Store, names: Names) -> str:
+    """The expression of a store, over the accumulator's name."""
+    names.same(store.product, store.accumulator.symbol)
+    return scalar_text(store.expression, names)
 
 
 def tile_text(tile: Tile, names: Names) -> str:

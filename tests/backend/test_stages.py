@@ -17,17 +17,19 @@ from axon.backend.schedule import Mapping, Problem, Traits, candidates, check, c
 from axon.backend.target import HOPPER
 from axon.backend.unsupported import Unsupported
 from axon.backend.verify import verify
+from axon.core import Program
 from axon.element import Element
+from tests.backend import streams
 from tests.backend.programs import Case, add, contraction, gelu
 
 GOLDENS = Path(__file__).parent / "goldens"
 SMALL = Mapping(64, 64, 64, stages=4, consumers=1, cluster=1)
 
 
-def made(case: Case, mapping: Mapping, *, boxed: bool = True, paired: bool = False) -> Stages:
-    (kernel,) = kernels(case.program)
+def made(case: Program, mapping: Mapping, *, boxed: bool = True, paired: bool = False) -> Stages:
+    (kernel,) = kernels(case)
     results = frozenset(r.value.symbol for r in kernel.results)
-    values = (*case.program.inputs, *(r.value for r in kernel.results))
+    values = (*case.inputs, *(r.value for r in kernel.results))
     everything = frozenset(v.symbol for v in values)
     return stages(kernel, mapping, HOPPER, values, results if boxed else frozenset(), everything if paired else frozenset())
 
@@ -37,9 +39,11 @@ def biased() -> Case:
 
 
 PROGRAMS = {
-    "product": (contraction("ik,kj->ij"), Mapping(slots=2)),
-    "bias_gelu": (biased(), replace(SMALL, stages=3)),
-    "heads": (contraction("bshd,bthd->bhst", result=Element.F32), replace(SMALL, stages=3, in_flight=0)),
+    "product": (contraction("ik,kj->ij").program, Mapping(slots=2)),
+    "bias_gelu": (biased().program, replace(SMALL, stages=3)),
+    "heads": (contraction("bshd,bthd->bhst", result=Element.F32).program, replace(SMALL, stages=3, in_flight=0)),
+    "causal": (streams.program("causal"), Mapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)),
+    "grouped": (streams.program("grouped"), Mapping(64, 64, 64, 2, in_flight=0, consumers=1, cluster=1, keys=32)),
 }
 
 
@@ -73,7 +77,7 @@ def test_a_mapping_that_does_not_fit_says_why() -> None:
         (Mapping(cluster=16), "at most 8 blocks"),
     ]:
         with pytest.raises(Unsupported, match=words):
-            made(contraction("ik,jk->ij"), mapping)
+            made(contraction("ik,jk->ij").program, mapping)
 
 
 @pytest.mark.parametrize("across", [(False, False), (True, True)])
@@ -92,7 +96,7 @@ def test_every_candidate_is_proved() -> None:
     case = contraction("ki,kj->ij")
     (kernel,) = kernels(case.program)
     for mapping in candidates(HOPPER, traits(kernel)):
-        answer = verify(made(case, mapping).barriers)
+        answer = verify(made(case.program, mapping).barriers)
         assert not hasattr(answer, "kind"), f"{mapping}: {answer}"
 
 
