@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RESULT := benchmarks/results/$(shell date +%F)
 
-.PHONY: vscode demo test lint soak bench clean
+.PHONY: vscode demo docs test lint soak bench clean
 
 demo: $(STAMP)
 	@$(BIN)/python examples/demo.py
@@ -15,7 +15,7 @@ test: $(STAMP) lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(STAMP)
-	$(BIN)/ruff check axon tests examples benchmarks
+	$(BIN)/ruff check axon tests examples benchmarks docs
 	$(BIN)/mypy
 
 # Counts that are too large for `make test`, in full; the dated result is committed.
@@ -30,6 +30,10 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/lsp.py | tee $(RESULT)-lsp.txt
 	$(BIN)/python benchmarks/shapes.py | tee $(RESULT)-shapes.txt
 
+# The documentation as a site: docs/_build/index.html. A warning is an error.
+docs: $(STAMP)
+	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
+
 # The environment is made once, and again when the dependencies change.
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
@@ -43,4 +47,4 @@ vscode:
 	cd editors/vscode && npm install --no-audit --no-fund && npm test --silent && npm run --silent package
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis

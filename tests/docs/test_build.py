@@ -1,0 +1,80 @@
+"""The documentation builds without a warning, and what it makes from the sources is complete."""
+
+from __future__ import annotations
+
+import html
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import axon
+from axon.codes import all_codes
+from axon.loader import library_modules, stdlib_root
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+
+import axon_pages  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built pages; a warning is an error."""
+    pytest.importorskip("sphinx")
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", str(out)]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return out
+
+
+def words(page: Path) -> str:
+    """What a reader sees of a page."""
+    return html.unescape(re.sub(r"<[^>]*>", "", page.read_text(encoding="utf-8")))
+
+
+def test_every_page_is_there(site: Path) -> None:
+    for page in [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "errors").glob("*.md")]:
+        assert (site / page.relative_to(ROOT / "docs")).with_suffix(".html").is_file(), page
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    for page in {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"}:
+        assert f"]({page})" in index, page
+
+
+@pytest.mark.parametrize("module", library_modules())
+def test_every_function_of_the_library(site: Path, module: str) -> None:
+    """Its heading, its inferred signature, what it is for, and its examples."""
+    page = words(site / "generated" / "library" / f"{module}.html")
+    loaded = axon.load(stdlib_root() / f"{module}.axon")
+    described = {entry.name: entry for entry in axon_pages.entries(module)[1]}
+    for name in loaded:
+        assert loaded[name].signature in page, name
+        assert described[name].words, f"{module}.{name} has no comment"
+        assert ">>>" in described[name].examples, f"{module}.{name} has no example"
+        for line in described[name].examples.splitlines():
+            assert line in page, (name, line)
+
+
+def test_every_code(site: Path) -> None:
+    page = words(site / "generated" / "errors.html")
+    links = (site / "generated" / "errors.html").read_text(encoding="utf-8")
+    for code, title in all_codes().items():
+        assert title.replace("`", "") in page, code
+        assert f'href="../errors/{code}.html"' in links, code
+
+
+def test_colours(site: Path) -> None:
+    """Axon's own lexer colours blocks of Axon."""
+    assert 'class="highlight-axon' in (site / "tutorial.html").read_text(encoding="utf-8")
+    assert re.search(r'<span class="kd?r?">fun</span>', (site / "tutorial.html").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", ["examples/heat.axon.md", "examples/models/README.md", "examples/digits/index.md"])
+def test_files_outside_have_pages(site: Path, page: str) -> None:
+    assert (site / "generated" / page).with_suffix(".html").is_file()
