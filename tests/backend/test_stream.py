@@ -14,6 +14,7 @@ from axon.backend.families import kernels
 from axon.backend.pipeline import stages, traits
 from axon.backend.proof import Proof
 from axon.backend.schedule import Mapping, Problem, check, choose, predict
+from axon.backend.show import show
 from axon.backend.simulate import simulate
 from axon.backend.stream import Stream
 from axon.backend.target import HOPPER
@@ -237,3 +238,13 @@ def test_a_kernel_has_no_branch_for_what_it_does_not_mask() -> None:
     forms = stages(kernel, ONE, HOPPER, (*made.inputs, *(r.value for r in kernel.results)), frozenset())
     assert "changed_0 = scores_0" in forms.source.text
     assert any(isinstance(n, Select) for n in nodes(kernel.change))
+
+
+def test_machine_code_without_a_gpu() -> None:
+    """A cubin whose matrix products run on tensor cores, fed by bulk copies, with registers moved between roles."""
+    made = program("causal")
+    known = {"b": 16, "h": 32, "s": 1024, "d": 64, "e": 64}
+    sizes = {symbol: known[symbol.name] for v in made.inputs for d in v.shape for symbol in d.variables}
+    sass = show(made, "sass", sizes)  # raises for spills, and for products that the compiler has serialized
+    for instruction in ("HGMMA", "UTMALDG", "USETMAXREG"):
+        assert instruction in sass
