@@ -52,6 +52,7 @@ class Annotations(Solver):
         self.expansions = 0  # of aliases, so far
         self.existentials = 0  # of those met, so far
         self.opened_names: list[Symbol] = []  # what annotations call sizes that are to be found
+        self.introduced: list[tuple[Symbol, Span]] = []  # the rigid sizes of the declarations being checked
 
     # ── introducing the variables that a declaration mentions ──────────────────────────────────────────────────────────
 
@@ -62,7 +63,9 @@ class Annotations(Solver):
             known = scope.value(name)
             if isinstance(known, ValueName) and known.is_dimension:
                 continue
-            self.bind_dimension(scope, name, span, rigid)
+            symbol = self.bind_dimension(scope, name, span, rigid)
+            if rigid:
+                self.introduced.append((symbol, span))
         for name in mentioned.rows:
             if scope.run(name) is None:
                 row = state.row(name)

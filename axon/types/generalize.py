@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from axon import typed as T
@@ -58,6 +58,7 @@ class _Mark:
     consequences: int
     closures: int
     opened: int
+    introduced: int
 
 
 class Generalization(Expressions):
@@ -76,7 +77,7 @@ class Generalization(Expressions):
         return _Mark(
             len(self.diagnostics), len(self.deferred), len(s.equals), len(s.stretches), len(s.ranges), len(s.uses),
             len(s.obligations), len(s.nonempty), len(s.flexible_dims), len(self.literals), len(s.flexible_elements),
-            self.consequences, len(self.closures), self.opened,
+            self.consequences, len(self.closures), self.opened, len(self.introduced),
         )  # fmt: skip
 
     def _generalize(
@@ -103,12 +104,13 @@ class Generalization(Expressions):
         ok = not broken and not self._failed(mark)
         if ok:
             ok = self._kept_inside(mark, t, span)
-        del self.closures[mark.closures :]
+        introduced = self.introduced[mark.introduced :]
+        del self.closures[mark.closures :], self.introduced[mark.introduced :]
         kept = tuple(SchemeFact(r, _why(reason), reason.span) for r, reason in outcome.contract)
         scheme = self._quantify(t, explicit, kept if ok else ())
         contract = self._contract(scheme)
         if ok:
-            ok = self._determined(scheme, contract, span)
+            ok = self._determined(scheme, contract, span) and self._anchored(scheme, introduced, body, span)
         if ok:
             found = tuple(SchemeFact(r, f"`{symbol.name}` is found by division: {{}}", None) for symbol, r in contract.needs())
             scheme = replace(scheme, facts=(*scheme.facts, *found))
@@ -373,17 +375,44 @@ class Generalization(Expressions):
             return True
         namer = Namer(self.state)
         shown = show_type(namer, scheme.type)
-        names = ", ".join(f"`{namer.dim(s)}`" for s in missing)
-        self.report(
-            Diagnostic(
-                "AX0306",
-                f"the size{'s' * (len(missing) > 1)} {names} cannot be found from the arguments",
-                (Label(span, "a call could not tell"),),
-                (f"the inferred type is {shown}",),
-                tuple(_as_parameters([namer.dim(s) for s in missing], span)),
-            )
-        )
+        label = Label(span, "a call could not tell")
+        self.report(_not_found([namer.dim(s) for s in missing], (label,), f"the inferred type is {shown}", span))
         return False
+
+    def _anchored(self, scheme: Scheme, introduced: list[tuple[Symbol, Span]], body: T.Expr, span: Span) -> bool:
+        """See that the body reads no size that an annotation names and nothing in the signature has: `m` of an alias that drops it."""
+        known = {*scheme.dims, *scheme.explicit, *self._bound(scheme.type)}
+        loose = {s: place for s, place in introduced if s not in known and self.state.levels[s] > self.state.level}
+        if not loose:
+            return True
+        read: set[Symbol] = set()
+        for part in _as_read(body):
+            read |= self.state.dimension(part).variables if isinstance(part, Dim) else set(self.state.parts(part, set()))
+        missing = [s for s in loose if s in read]
+        if missing:
+            label = Label(loose[missing[0]], "nothing that is passed has this size")
+            shown = show_type(Namer(self.state), scheme.type)
+            self.report(_not_found([s.name for s in missing], (label,), f"the inferred type is {shown}", span))
+        return not missing
+
+
+def _as_read(root: object) -> Iterator[Dim | Type]:
+    """The sizes and types in a typed expression."""
+    stack = [root]
+    while stack:
+        match stack.pop():
+            case T.Instance(dims=dims):
+                yield from dims.values()
+            case tuple() as items:
+                stack += items
+            case T.Node() | T.Val() | T.Fun() | T.At() | T.Slice() | T.Indices() as node:
+                stack += [getattr(node, f.name) for f in fields(node)]
+            case Dim() as dim:
+                yield dim
+            case Tensor() | Function() | TupleType() | RecordType() | Exists() | TypeVar() as t:
+                yield t
+            case _:
+                pass
 
 
 def _of_index(cause: Unbounded, found: Diagnostic, trail: Trail) -> dict[str, Any]:
@@ -398,11 +427,18 @@ def _of_index(cause: Unbounded, found: Diagnostic, trail: Trail) -> dict[str, An
     return {}
 
 
+def _not_found(names: list[str], labels: tuple[Label, ...], note: str, function: Span) -> Diagnostic:
+    """AX0306: sizes of a function that its arguments do not tell."""
+    listed = ", ".join(f"`{n}`" for n in names)
+    message = f"the size{'s' * (len(names) > 1)} {listed} cannot be found from the arguments"
+    return Diagnostic("AX0306", message, labels, (note,), tuple(_as_parameters(names, function)))
+
+
 def _as_parameters(names: list[str], function: Span) -> Iterable[Suggestion]:
     """Dimension parameters for sizes that no argument tells: one of them, else all."""
     given = re.match(r"\s*\{([^}]*)\}", function.file.text[function.end :])
     at = function.end + given.end(1) if given is not None else function.end
-    for chosen in [*((n,) for n in names), tuple(names)]:
+    for chosen in dict.fromkeys([*((n,) for n in names), tuple(names)]):
         listed = ", ".join(chosen)
         edit = Edit(Span(function.file, at, at), f", {listed}" if given is not None else f" {{{listed}}}")
         yield Suggestion(f"make {'it a dimension parameter' if len(chosen) == 1 else 'them parameters'}: `{{{listed}}}`", (edit,))
