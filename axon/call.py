@@ -6,6 +6,7 @@ What the Python API and `axon run` share. A Session is safe to use from several 
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,14 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from axon import compiler, libraries
 from axon.diagnostics import AxonError, Diagnostic, Label, ShapeError, Suggestion
+from axon.loader import SUFFIX, FileLoader
 from axon.nearest import nearest
-from axon.source import Span
+from axon.source import SourceFile, Span
 
 if TYPE_CHECKING:
     from axon import core
     from axon.backend.arrays import Quick
     from axon.backend.cpu.host import Host
     from axon.backend.runtime import Executable
+    from axon.backend.schedule_file import Schedule
     from axon.backend.variants import Variants
     from axon.checker import CheckedModule
     from axon.libraries import Library
@@ -63,6 +66,8 @@ class Session:
         self._quick: dict[tuple[Any, ...], Quick] = {}
         self._hosts: dict[int, Host] = {}
         self._callees: dict[str, Callee] = {}
+        self._schedule_file = _schedule_beside(checked.source.path)
+        self._schedules: dict[str, Schedule] | None = None
 
     def callee(self, name: str) -> Callee:
         """A declaration by name. Raises KeyError."""
@@ -103,7 +108,7 @@ class Session:
         if room is not None:
             room = [(path, _on_host(callee, path, x)) for path, x in room]
         with _in_call(callee):
-            results = self._compute(program, inputs, explicit, target)
+            results = self._compute(callee, program, inputs, explicit, target)
         if room is not None:
             values.fill(callee.name, room, results)
             return out
@@ -111,11 +116,13 @@ class Session:
             return values.assemble(program.result, [_given_back(callee, library, values.array(r)) for r in results])
         return values.assemble(program.result, list(map(values.number if numbers else values.array, results)))
 
-    def _compute(self, program: core.Program, inputs: list[Any], explicit: list[int], target: str | None) -> list[Any]:
+    def _compute(
+        self, callee: Callee, program: core.Program, inputs: list[Any], explicit: list[int], target: str | None
+    ) -> list[Any]:
         """The flat results on this machine's processor."""
         match target:
             case "simulate":
-                return compiler.simulate(program, inputs, explicit)
+                return compiler.simulate(program, inputs, explicit, self.schedule(callee))
             case "interpret":
                 return compiler.interpret(program, inputs, explicit)
             case _:
@@ -145,7 +152,7 @@ class Session:
         raw = [flat[i] for i in range(len(flat))]
         room = values.room(callee.name, program.result, out)
         with _in_call(callee):
-            call = compiler.prepare(self._executable(program), raw, matched, bound, room)
+            call = compiler.prepare(self._executable(callee, program), raw, matched, bound, room)
             results = compiler.launch(call, [value for _, value in raw], room)
         if out is None and not any(map(libraries.on_gpu, given)):
             return values.assemble(program.result, list(map(values.number if numbers else values.array, results)))
@@ -173,12 +180,24 @@ class Session:
         given = [values.stand_in(described(value)) for value in arguments(callee, args, kwargs)]
         program, _, bound = self._bound(callee, check_sizes(callee, sizes), given)
         with _in_call(callee):
-            compiler.warm(self._executable(program), bound)
+            compiler.warm(self._executable(callee, program), bound)
 
-    def _executable(self, program: core.Program) -> Executable:
+    def schedule(self, callee: Callee) -> Schedule | None:
+        """What a schedule file beside the module fixes of a function's mappings. Raises what is wrong with the file."""
+        if self._schedule_file is None:
+            return None
+        if isinstance(self._schedule_file, Diagnostic):
+            raise AxonError((self._schedule_file,))
+        if self._schedules is None:
+            functions = [name for name in self.checked.signatures if self.callee(name).is_function]
+            self._schedules = compiler.schedules(self._schedule_file, self.checked, functions)
+        return self._schedules.get(callee.name)
+
+    def _executable(self, callee: Callee, program: core.Program) -> Executable:
+        schedule = self.schedule(callee)
         with self._lock:
             if id(program) not in self._executables:  # specializations live as long as the session
-                self._executables[id(program)] = compiler.executable(program)
+                self._executables[id(program)] = compiler.executable(program, schedule)
             return self._executables[id(program)]
 
     def _bound(self, callee: Callee, explicit: list[int], given: list[Any]) -> tuple[core.Program, list[Any], dict[Symbol, int]]:
@@ -209,6 +228,15 @@ class Session:
                 types = tuple(map(values.argument_type, matched))
                 self._programs[key] = compiler.lower(self.checked, callee.name, types)
             return matched, self._programs[key]
+
+
+def _schedule_beside(path: str) -> SourceFile | Diagnostic | None:
+    """`model.schedule` beside `model.axon`, as it is now."""
+    stem, suffix = os.path.splitext(path)
+    file = f"{stem}.schedule"
+    if suffix != SUFFIX or not os.path.lexists(file):
+        return None
+    return FileLoader().read(file)
 
 
 def _callee(checked: CheckedModule, name: str) -> Callee:

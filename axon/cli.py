@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -208,7 +209,9 @@ def _explain(arguments: argparse.Namespace) -> int:
         if arguments.shapes:
             return _explain_shapes(path, name)
         session = Session(_checked(path))
-        print(listing.of_kernels(session, the_function(session, path, name), arguments.arguments, compiler.explain))
+        callee = the_function(session, path, name)
+        phase = partial(compiler.explain, schedule=session.schedule(callee), measure=arguments.measure)
+        print(listing.of_kernels(session, callee, arguments.arguments, phase))
         return 0
     text = listing.code_page(arguments.code)
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
@@ -341,6 +344,7 @@ def _parser() -> argparse.ArgumentParser:
     explain = add("explain", _explain, "explain a code such as AX0301, or how a function becomes GPU kernels")
     explain.add_argument("code", metavar="CODE|PATH[:NAME]")
     explain.add_argument("--shapes", action="store_true", help="how each dimension of a declaration was derived, and from where")
+    explain.add_argument("--measure", action="store_true", help="run the kernels on this machine's GPU too, and time them")
     add_call(explain)
 
     view = add("view", _view, "draw a function as one page of HTML: its source, operations, kernels and roles")

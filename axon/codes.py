@@ -40,6 +40,7 @@ BACKEND_CODES = {
     "AX0602": "no such stage",
     "AX0603": "no GPU kernel for this yet",
     "AX0604": "the GPU path lacks something on this machine",
+    "AX0605": "a schedule file is wrong",
     "AX0611": "a GPU kernel could not be built",
     "AX0612": "the GPU refused a call, or failed",
     "AX0613": "the GPU has no room",

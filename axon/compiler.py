@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from axon.backend.arrays import HostCall, Quick
     from axon.backend.cpu.host import Host
     from axon.backend.runtime import Executable
+    from axon.backend.schedule_file import Schedule
     from axon.backend.variants import Variants
     from axon.checker import CheckedModule
     from axon.grammar.entry import Entry
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from axon.names import Symbol
 
 RECURSION_LIMIT = 10_000  # programs of 400 levels need 4,000; more would risk the stack of C
-KERNEL_STAGES = ("plan", "cpu", "tile", "roles", "barriers", "kernel", "sass")
+HOST_STAGES = ("plan", "cpu")  # of the CPU backend
+KERNEL_STAGES = (*HOST_STAGES, "tile", "roles", "barriers", "kernel", "ptx", "sass")
 TEXT = "<text>"  # what messages call a program that comes from memory
 
 
@@ -119,20 +121,32 @@ def interpret(program: core.Program, inputs: Sequence[Any], explicit: Sequence[i
         return phase(program, inputs, explicit)
 
 
-def simulate(program: core.Program, inputs: Sequence[Any], explicit: Sequence[int]) -> list[Any]:
+def schedules(source: SourceFile, checked: CheckedModule, functions: Sequence[str]) -> dict[str, Schedule]:
+    """What a schedule file fixes of the mappings of a module's functions. Raises AX0605 for what is wrong in it."""
+    with _phase("reading a schedule"):
+        from axon.backend.schedule_file import parse as phase
+
+        return phase(source, checked.source.path, functions, checked.imports)
+
+
+def simulate(
+    program: core.Program, inputs: Sequence[Any], explicit: Sequence[int], schedule: Schedule | None = None
+) -> list[Any]:
     """The results of a core program's GPU kernels, proved and then run on the CPU, on arrays that satisfy its contract."""
     with _phase("simulating"):
+        from axon.backend.schedule_file import NOTHING
         from axon.backend.simulated import run as phase
 
-        return phase(program, inputs, explicit)
+        return phase(program, inputs, explicit, schedule=schedule or NOTHING)
 
 
-def executable(program: core.Program) -> Executable:
+def executable(program: core.Program, schedule: Schedule | None = None) -> Executable:
     """A core program's kernels on one device, to be built when they are first launched."""
     with _phase("making kernels"):
         from axon.backend.runtime import Executable
+        from axon.backend.schedule_file import NOTHING
 
-        return Executable(program)
+        return Executable(program, schedule=schedule or NOTHING)
 
 
 def prepare(
@@ -176,7 +190,7 @@ def variants(made: Sequence[tuple[core.Program, Executable | None]]) -> Variants
     return Variants.of(made)
 
 
-def emit(program: core.Program, stage: str, sizes: Mapping[Symbol, int] | None) -> str:
+def emit(program: core.Program, stage: str, sizes: Mapping[Symbol, int] | None, schedule: Schedule | None = None) -> str:
     """One of KERNEL_STAGES for each kernel of a core program, at these sizes; None stands for typical ones. Needs no GPU.
 
     The stages `plan` and `cpu` are the CPU backend's, and the same for all sizes.
@@ -185,15 +199,20 @@ def emit(program: core.Program, stage: str, sizes: Mapping[Symbol, int] | None) 
         from axon.backend.cpu import show as cpu
         from axon.backend.show import show as phase
 
-        return cpu.show(program, stage) if stage in cpu.STAGES else phase(program, stage, sizes)
+        return cpu.show(program, stage) if stage in HOST_STAGES else phase(program, stage, sizes, schedule)
 
 
-def explain(program: core.Program, sizes: Mapping[Symbol, int] | None) -> str:
-    """Why the kernels of a core program are mapped as they are, at these sizes; None stands for typical ones. Needs no GPU."""
+def explain(
+    program: core.Program, sizes: Mapping[Symbol, int] | None, schedule: Schedule | None = None, *, measure: bool = False
+) -> str:
+    """Why the kernels of a core program are mapped as they are, at these sizes; None stands for typical ones.
+
+    Needs a GPU only to measure how long they take.
+    """
     with _phase("making kernels"):
         from axon.backend.show import explain as phase
 
-        return phase(program, sizes)
+        return phase(program, sizes, schedule, measure=measure)
 
 
 def format_text(source: SourceFile) -> str:

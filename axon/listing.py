@@ -85,7 +85,8 @@ def _types(checked: CheckedModule, only: str | None, place: Callable[[Span], Spa
 def stage_of(session: Session, callee: Callee, stage: str, arguments: Sequence[str]) -> str:
     """A stage from `core` on, for the arguments given, else for general ones (of kernels, at typical sizes)."""
     if stage != "core":
-        return of_kernels(session, callee, arguments, lambda *example: compiler.emit(example[0], stage, example[1]))
+        schedule = None if stage in compiler.HOST_STAGES else session.schedule(callee)
+        return of_kernels(session, callee, arguments, lambda program, sizes: compiler.emit(program, stage, sizes, schedule))
     from axon.arguments import parse_arguments
     from axon.core_print import print_program
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import hashlib
+import inspect
 import keyword
 import linecache
 import os
@@ -34,7 +35,7 @@ from axon.backend.verify import verify
 from axon.backend.worker import Worker
 from axon.diagnostics import AxonError, Diagnostic
 
-__all__ = ["BuildError", "Kernel", "RegistersExhausted", "build", "build_all", "compile_source", "function", "link"]
+__all__ = ["BuildError", "Kernel", "RegistersExhausted", "build", "build_all", "compile_source", "function", "link", "ptx"]
 
 
 class BuildError(AxonError):
@@ -164,7 +165,7 @@ def link(text: str, kinds: Sequence[str], threads: int, target: Target) -> tuple
     """The cubin of a kernel's source whose parameters are of these kinds, and the linker's log."""
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
-    code = _ltoir(text, kinds, threads, target)
+    code = bytes(_library(text, kinds, threads, target, lto=True).get_ltoir(cc=target.compute_capability))
     # Without the linker's own cache: what it finds there comes without the log that `_checked` reads.
     options = LinkerOptions(arch=target.name, link_time_optimization=True, ptxas_options=["-v"], no_cache=True)
     linker = Linker(ObjectCode.from_ltoir(code), options=options)
@@ -195,23 +196,36 @@ def function(text: str) -> Any:
     return space["kernel"]
 
 
-def _ltoir(text: str, parameters: Sequence[str], threads: int, target: Target) -> bytes:
+def ptx(emitted: Emitted, target: Target) -> str:
+    """A kernel's PTX, to be read: libNVVM's text for the same module whose LTO-IR becomes the machine code. Parameters have the
+    names that they have in the source."""
+    toolchain()
+    library = _library(emitted.text, _kinds(emitted), emitted.threads, target, lto=False)
+    text = str(library.get_asm_str(cc=target.compute_capability)).replace(library._entry_name, "kernel")
+    names = inspect.signature(function(emitted.text)).parameters
+    for number, name in reversed(list(enumerate(names))):
+        text = text.replace(f"kernel_param_{number}", name)
+    return f"{text}\n"
+
+
+def _library(text: str, parameters: Sequence[str], threads: int, target: Target, *, lto: bool) -> Any:
+    """A kernel's source as numba-cuda's code library, its module ready for libNVVM."""
     # numba-cuda's public `compile` cannot pass a struct by value. TMA descriptors must be: so the kernel's own module is edited,
     # its pointers to descriptors made `byval`, before it goes to libNVVM.
     from llvmlite import ir
     from numba.cuda import cgutils, compiler, types
 
-    from axon.backend import ptx
+    from axon.backend.ptx import tensor_map
 
     kinds = {"PointerParameter": types.int64, "StrideParameter": types.int64, "SizeParameter": types.int32}
-    signature = tuple(ptx.tensor_map if kind == "MapParameter" else kinds[kind] for kind in parameters)
+    signature = tuple(tensor_map if kind == "MapParameter" else kinds[kind] for kind in parameters)
     library, _ = compiler._compile_pyfunc_with_fixup(
         function(text),
         signature,
         device=False,
         abi="numba",
         cc=target.compute_capability,
-        lto=True,
+        lto=lto,
         launch_bounds=(threads, 1),
         opt=True,
     )
@@ -224,7 +238,7 @@ def _ltoir(text: str, parameters: Sequence[str], threads: int, target: Target) -
         annotations.add(module.add_metadata((kernel, word, module.add_metadata(maps))))
     library._llvm_strs = None
     library._llvm_strs = [_by_value(lines, library._entry_name) for lines in library.llvm_strs]
-    return bytes(library.get_ltoir(cc=target.compute_capability))
+    return library
 
 
 def _by_value(text: str, entry: str) -> str:

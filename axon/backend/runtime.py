@@ -25,6 +25,7 @@ from axon.backend.pipeline import Stages, stages
 from axon.backend.pipeline import tensors as tensors_of
 from axon.backend.prepare import Prepared, blocks, is_empty, prepare
 from axon.backend.schedule import Mapping
+from axon.backend.schedule_file import NOTHING, Schedule
 from axon.backend.target import HOPPER, Target
 from axon.backend.variants import Choices, Variant
 from axon.core import Program, Value
@@ -60,13 +61,23 @@ class Bound:
 class Executable:
     """A core program's kernels on one target. What is planned, built and loaded is kept. Safe to use from several threads."""
 
-    def __init__(self, program: Program, target: Target = HOPPER, mapping: Mapping | None = None, *, exact: bool = False) -> None:
+    def __init__(
+        self,
+        program: Program,
+        target: Target = HOPPER,
+        mapping: Mapping | None = None,
+        *,
+        exact: bool = False,
+        schedule: Schedule = NOTHING,
+    ) -> None:
         """Raises `Unsupported` for a program with an operation outside the families.
 
-        A given mapping holds for every kernel. With `exact`, every size gets its best mapping, and variants have no limit.
+        A given mapping holds for every kernel; a schedule fixes values of some, AX0605 if there is no such kernel. With `exact`, every
+        size gets its best mapping, and variants have no limit.
         """
         self.program, self.target, self.mapping, self.exact = program, target, mapping, exact
         self.kernels = kernels(program)
+        self.fixed = schedule.of(len(self.kernels))
         stored = (r.value for k in self.kernels for r in k.results)
         self.values: tuple[Value, ...] = tuple(dict.fromkeys([*program.inputs, *stored]))
         self._lock = RLock()
@@ -118,7 +129,7 @@ class Executable:
             return {n: self._planned(n, ready[n], picked[n]) for n in numbers}
 
     def _choices_of(self, number: int, ready: Prepared) -> Choices:
-        return self._choices.setdefault((number, ready.kernel), Choices(self.target, self.mapping))
+        return self._choices.setdefault((number, ready.kernel), Choices(self.target, self.mapping, self.fixed[number]))
 
     def _build(self, wanted: MappingOf[int, tuple[Prepared, Variant]]) -> dict[int, RegistersExhausted]:
         """Build what is not there yet; what does not fit its registers comes back."""

@@ -6,12 +6,13 @@ given sizes, `choose` takes the cheapest. `check` words what is wrong with a map
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from math import inf
-from typing import Literal
+from typing import Any, Literal
 
 from axon.backend.target import Target
 from axon.element import Element
@@ -159,39 +160,66 @@ TILES = (  # rows, columns, depth, consumers
 )  # fmt: skip
 CLUSTERS: tuple[tuple[int, Literal["rows", "columns"]], ...] = ((2, "rows"), (2, "columns"), (4, "columns"), (1, "rows"))
 MOST_STAGES = 12
-
-
-@lru_cache(maxsize=64)
-def candidates(target: Target, traits: Traits) -> tuple[Mapping, ...]:
-    """The mappings worth pricing: every tile and cluster with the deepest ring that fits, two store buffers if there is room."""
-    return tuple(_candidates(target, traits))
-
-
-def _candidates(target: Target, traits: Traits) -> Iterator[Mapping]:
-    if traits.stream:
-        yield from _stream_candidates(target, traits)
-        return
-    for (rows, columns, depth, consumers), (cluster, over) in product(TILES, CLUSTERS):
-        base = Mapping(rows, columns, depth, 2, 1, consumers, cluster, over)
-        rings = (replace(base, stages=stages, slots=slots) for stages in range(MOST_STAGES, 2, -1) for slots in (2, 1))
-        legal = next((m for m in rings if not check(m, target, traits)), None)
-        if legal:
-            yield legal
-
-
 STREAM_TILES = (  # rows, keys, consumers
     (192, 128, 3), (128, 192, 2), (128, 176, 2), (128, 128, 2), (128, 96, 2), (128, 80, 2), (128, 64, 2), (64, 128, 1), (64, 64, 1),
 )  # fmt: skip
 WIDTHS = (64, 128, 192, 256)  # of the two products, where one tile holds all
 
+Given = tuple[tuple[str, int | str], ...]  # fields of a mapping that someone fixed, with their values
 
-def _stream_candidates(target: Target, traits: Traits) -> Iterator[Mapping]:
-    for columns, depth, (rows, keys, consumers), turns in product(WIDTHS, WIDTHS, STREAM_TILES, (False, True)):
-        base = Mapping(rows, columns, depth, 2, 1, consumers, 1, keys=keys, turns=turns)
-        rings = (replace(base, slots=slots) for slots in (2, 1))
-        legal = next((m for m in rings if not check(m, target, traits)), None)
+
+@lru_cache(maxsize=256)
+def candidates(target: Target, traits: Traits, given: Given = ()) -> tuple[Mapping, ...]:
+    """The mappings worth pricing: every tile and cluster with the deepest ring that fits, two store buffers if there is room.
+
+    With the values given, which may ask for a ring that is not worth pricing otherwise.
+    """
+    for shallow in (False, True) if given else (False,):
+        rings = _rings(target, traits, given, shallow)
+        legal = dict.fromkeys(m for m in (next((m for m in ring if not check(m, target, traits)), None) for ring in rings) if m)
         if legal:
-            yield legal
+            return tuple(legal)
+    return ()
+
+
+def attempts(target: Target, traits: Traits, given: Given) -> Iterator[Mapping]:
+    """What `candidates` looks at, legal or not."""
+    for rings in _rings(target, traits, given, shallow=True):
+        yield from rings
+
+
+def _rings(target: Target, traits: Traits, given: Given, shallow: bool) -> Iterator[list[Mapping]]:
+    """For each tile and cluster the rings that it may have, the best first; `shallow` ones too."""
+    fixed: dict[str, Any] = dict(given)
+    waiting = fixed.get("in_flight", 1)
+    if traits.stream:
+        stages: Iterable[int] = (max(2, waiting + 1),)
+    else:
+        stages = range(max(MOST_STAGES, waiting + 1), waiting if shallow else max(2, waiting), -1)
+    for base in _bases(traits):
+        for sized in _sized(base, fixed, target):
+            rings = (replace(sized, stages=n, slots=slots) for n in stages for slots in (2, 1))
+            yield list(dict.fromkeys(replace(ring, **fixed) for ring in rings))
+
+
+def _bases(traits: Traits) -> Iterator[Mapping]:
+    if traits.stream:
+        for columns, depth, (rows, keys, consumers), turns in product(WIDTHS, WIDTHS, STREAM_TILES, (False, True)):
+            yield Mapping(rows, columns, depth, 2, 1, consumers, 1, keys=keys, turns=turns)
+    else:
+        for (rows, columns, depth, consumers), (cluster, over) in product(TILES, CLUSTERS):
+            yield Mapping(rows, columns, depth, 2, 1, consumers, cluster, over)
+
+
+def _sized(base: Mapping, fixed: MappingOf[str, Any], target: Target) -> list[Mapping]:
+    """A mapping with its rows made to fit consumers that are fixed, and the other way round."""
+    if "consumers" in fixed and "rows" not in fixed:
+        unit = target.product_rows * max(1, fixed["consumers"])
+        return [replace(base, rows=rows) for rows in range(unit, target.box_extent + 1, unit)] or [base]
+    if "rows" in fixed and "consumers" not in fixed:
+        shared = [c for c in REGISTER_BUDGETS if fixed["rows"] % (target.product_rows * c) == 0]
+        return [replace(base, consumers=max(shared))] if shared else [base]
+    return [base]
 
 
 # Fitted to 110 times of attention, full and causal, head dimensions 64 and 128, on one H200.
@@ -282,10 +310,14 @@ def _slower(a: float, b: float, sharpness: int) -> float:
     return float((a**sharpness + b**sharpness) ** (1 / sharpness))
 
 
-def ranked(problem: Problem, traits: Traits, target: Target) -> tuple[Mapping, ...]:
-    """The legal mappings by predicted time, the best first; among equals in the order of `candidates`."""
-    times = {m: predict(m, problem, target) for m in candidates(target, traits)}
-    return tuple(sorted((m for m, seconds in times.items() if seconds < inf), key=times.__getitem__))
+def ranked(problem: Problem, traits: Traits, target: Target, given: Given = ()) -> tuple[Mapping, ...]:
+    """The legal mappings, with the values given, by predicted time, the best first; among equals in the order of `candidates`.
+
+    What nobody would choose (a cluster larger than the tiles that there are) is among them only if nothing else is left.
+    """
+    times = {m: predict(m, problem, target) for m in candidates(target, traits, given)}
+    finite = sorted((m for m, seconds in times.items() if seconds < inf), key=times.__getitem__)
+    return tuple(finite or (m for m in times if holds(m, problem)))
 
 
 def choose(problem: Problem, traits: Traits, target: Target) -> Mapping:

@@ -12,7 +12,8 @@ from axon.backend.memory import contiguous
 from axon.backend.pipeline import stages, traits
 from axon.backend.prepare import is_empty, prepare
 from axon.backend.proof import Violation
-from axon.backend.schedule import Mapping, choose
+from axon.backend.schedule import Mapping
+from axon.backend.schedule_file import NOTHING, Schedule
 from axon.backend.simulate import SimulationError, simulate
 from axon.backend.target import HOPPER, Target
 from axon.backend.verify import verify
@@ -26,18 +27,19 @@ def run(
     *,
     seed: int = 0,
     mapping: Mapping | None = None,
+    schedule: Schedule = NOTHING,
     target: Target = HOPPER,
 ) -> list[Any]:
     """The results on NumPy arrays that satisfy the contract, in the interleaving that `seed` picks.
 
-    Results are fresh arrays. Raises `Unsupported` for what has no kernel, and `SimulationError` for a program that is not proved or
-    goes wrong.
+    Results are fresh arrays. Raises `Unsupported` for what has no kernel, AX0605 for a schedule that does not fit, and
+    `SimulationError` for a program that is not proved or goes wrong.
     """
     sizes = program.contract.bind(explicit, [a.shape for a in arrays])
     held = {v.symbol: np.ascontiguousarray(a) for v, a in zip(program.inputs, arrays, strict=True)}
     todo = kernels(program)
     values = (*program.inputs, *(r.value for k in todo for r in k.results))
-    for kernel in todo:
+    for kernel, fixed in zip(todo, schedule.of(len(todo)), strict=True):
         for result in kernel.results:
             shape = tuple(d.evaluate(sizes) for d in result.value.shape)
             held[result.value.symbol] = np.zeros(shape, result.value.element.dtype)
@@ -46,7 +48,7 @@ def run(
         # What a GPU refuses is refused here too, for tensors that lie as its allocator would put them.
         lying = {v.symbol: contiguous(0, held[v.symbol].shape, v.element) for v in values if v.symbol in held}
         ready = prepare(kernel, lying, sizes)
-        picked = mapping or choose(ready.problem, traits(ready.kernel), target)
+        picked = mapping or fixed.ranked(ready.problem, traits(ready.kernel), target, kernel.span)[0]
         made = stages(ready.kernel, picked, target, values, ready.boxed, ready.paired).barriers
         answer = verify(made)
         if isinstance(answer, Violation):

@@ -25,7 +25,7 @@ from axon.backend.memory import contiguous
 from axon.backend.pipeline import stages, traits
 from axon.backend.prepare import blocks, is_empty, prepare
 from axon.backend.schedule import Mapping as Chosen
-from axon.backend.schedule import choose
+from axon.backend.schedule_file import NOTHING, Schedule
 from axon.backend.simulate import _Agent, _Cluster
 from axon.backend.target import HOPPER, Target
 from axon.backend.tile import Store
@@ -74,7 +74,9 @@ class Timeline:
     stages: int
 
 
-def timelines(program: Program, sizes: Mapping[Symbol, int], seconds: float, target: Target = HOPPER) -> tuple[Timeline, ...]:
+def timelines(
+    program: Program, sizes: Mapping[Symbol, int], seconds: float, schedule: Schedule = NOTHING, target: Target = HOPPER
+) -> tuple[Timeline, ...]:
     """For each GPU kernel of a program, at these sizes, what its first block does in its first seconds; for empty results nothing.
 
     Raises `Unsupported` for what has no kernel.
@@ -82,13 +84,13 @@ def timelines(program: Program, sizes: Mapping[Symbol, int], seconds: float, tar
     todo = kernels(program)
     values = (*program.inputs, *(result.value for kernel in todo for result in kernel.results))
     out = []
-    for kernel in todo:
+    for kernel, fixed in zip(todo, schedule.of(len(todo)), strict=True):
         if is_empty(kernel, sizes):
             continue
         shapes = {v.symbol: tuple(d.evaluate(sizes) for d in v.shape) for v in values}
         lying = {v.symbol: contiguous(0, shapes[v.symbol], v.element) for v in values}
         ready = prepare(kernel, lying, sizes)
-        mapping = choose(ready.problem, traits(ready.kernel), target)
+        mapping = fixed.ranked(ready.problem, traits(ready.kernel), target, kernel.span)[0]
         made = stages(ready.kernel, mapping, target, values, ready.boxed, ready.paired).barriers
         held = {v.symbol: _stand_in(v.element, shapes[v.symbol]) for v in values}
         clusters = max(1, blocks(mapping, ready.problem, target) // mapping.cluster)

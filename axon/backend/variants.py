@@ -25,7 +25,8 @@ from typing import Any
 
 from axon.backend.pipeline import traits
 from axon.backend.prepare import Prepared, is_empty, problem_of
-from axon.backend.schedule import Mapping, holds, predict, ranked
+from axon.backend.schedule import Mapping, holds, predict
+from axon.backend.schedule_file import FREE, Fixed
 from axon.backend.target import Target
 from axon.backend.unsupported import Unsupported
 from axon.core import Program
@@ -54,8 +55,8 @@ class Variant:
 class Choices:
     """The variants of one kernel, as its operands lie."""
 
-    def __init__(self, target: Target, only: Mapping | None = None) -> None:
-        self.target, self.only = target, only
+    def __init__(self, target: Target, only: Mapping | None = None, fixed: Fixed = FREE) -> None:
+        self.target, self.only, self.fixed = target, only, fixed
         self.variants: list[Variant] = []
         self.refused: set[tuple[Mapping, frozenset[Symbol], frozenset[Symbol]]] = set()
 
@@ -66,7 +67,7 @@ class Choices:
         """
         order = self._ranked(ready)
         if not order:
-            raise Unsupported("no mapping fits this kernel", ready.kernel.span)
+            raise self.fixed.unfit() if self.fixed.values else Unsupported("no mapping fits this kernel", ready.kernel.span)
         best = predict(order[0], ready.problem, self.target)
         usable = [v for v in self.variants if v.serves(ready) and holds(v.mapping, ready.problem)]
         found = min(usable, key=lambda v: self._time(v, ready), default=None)
@@ -93,7 +94,8 @@ class Choices:
     def _ranked(self, ready: Prepared) -> list[Mapping]:
         if self.only and not holds(self.only, ready.problem):
             raise Unsupported(f"the mapping's tile does not hold these sizes: {self.only}", ready.kernel.span)
-        order = (self.only,) if self.only else ranked(ready.problem, traits(ready.kernel), self.target)
+        fits = self.fixed.ranked
+        order = (self.only,) if self.only else fits(ready.problem, traits(ready.kernel), self.target, ready.kernel.span)
         return [
             m for m in order if not any((m, *lies) in self.refused for lies in ((ready.boxed, ready.paired), (frozenset(),) * 2))
         ]
@@ -142,6 +144,7 @@ class Made:
     mapping: Mapping
     why: str
     registers: int
+    asked: bool  # by a warmup
 
 
 class Variants(tuple[Made, ...]):
@@ -159,7 +162,10 @@ class Variants(tuple[Made, ...]):
                 continue
             kernels += len(executable.kernels)
             text = ", ".join(f"{v.element.value}[{', '.join(map(str, v.shape))}]" for v in program.inputs)
-            rows += [Made(text, number, v.mapping, v.why, registers) for number, v, registers in executable.made()]
+            for number, variant, registers in executable.made():
+                fixed = executable.fixed[number]
+                why = f"{variant.why}, with {fixed}" if fixed.values else variant.why
+                rows.append(Made(text, number, variant.mapping, why, registers, variant.why == ASKED))
         variants = Variants(rows)
         variants.limit = LIMIT * kernels
         return variants
@@ -167,7 +173,7 @@ class Variants(tuple[Made, ...]):
     def __str__(self) -> str:
         if not self:
             return "no GPU kernels made yet"
-        own = sum(row.why != ASKED for row in self)
+        own = sum(not row.asked for row in self)
         lines = [f"{own} of at most {self.limit} variants made" + (f", and {len(self) - own} asked for" if len(self) > own else "")]
         lines += [
             f"  ({r.specialization}) kernel {r.kernel + 1}: {r.mapping} · {r.registers} registers · for {r.why}" for r in self

@@ -18,6 +18,7 @@ from axon.view.graph import Graph, graph, kernels
 from axon.view.source import Piece, pieces
 
 if TYPE_CHECKING:
+    from axon.backend.schedule_file import Schedule
     from axon.backend.timeline import Timeline
     from axon.call import Callee, Session
     from axon.core import Program
@@ -47,6 +48,7 @@ def _fill(session: Session, callee: Callee, program: Program, shown: Graph, size
     source = session.checked.source
     words = Words(lambda dim: dim.render(lambda symbol: shown.names.get(symbol, symbol.name)), _numbers(sizes))
     text, hovers = pieces(source.path, source.text)
+    schedule = session.schedule(callee) if shown.streams else None
     start, end = _declared_at(session, callee)
     parts = {
         "title": f"{escape(callee.name)} · {escape(source.path)}",
@@ -57,7 +59,7 @@ def _fill(session: Session, callee: Callee, program: Program, shown: Graph, size
         "graph": draw_graph(shown, words),
         "whose": shown.whose,
         "kernels": _table(shown, words),
-        "pipelines": _pipelines(program, shown, sizes),
+        "pipelines": _pipelines(program, shown, sizes, schedule),
         "tips": json.dumps([_tip(found) for found in hovers]).replace("<", "\\u003c"),
     }
     template = files("axon.view").joinpath("page.html").read_text(encoding="utf-8")
@@ -158,15 +160,16 @@ def _short(ratio: float) -> str:
     return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
 
 
-def _pipelines(program: Program, shown: Graph, sizes: Sizes | None) -> str:
+def _pipelines(program: Program, shown: Graph, sizes: Sizes | None, schedule: Schedule | None) -> str:
     """The specialized kernels' roles over time."""
     if not shown.streams:
         return ""
+    from axon.backend.schedule_file import NOTHING
     from axon.backend.timeline import timelines
 
     variables = {s for v in program.inputs for d in v.shape for s in d.variables} | set(program.explicit)
     at = {s: (sizes or {}).get(s, TYPICAL) for s in variables}
-    found = timelines(program, at, SECONDS)
+    found = timelines(program, at, SECONDS, schedule or NOTHING)
     if not found:
         return ""
     slots = range(min(SLOTS, max(timeline.stages for timeline in found)))

@@ -31,6 +31,8 @@ PRODUCT = "fun f (a : bf16[m, k]) (b : bf16[k, n]) = a @ b"
         ("roles", "retire all but 1"),
         ("barriers", "arrive ring.full, expect 49152 bytes"),
         ("kernel", "def kernel(a_map, b_map"),
+        ("ptx", ".visible .entry kernel(\n\t.param .align 64 .b8 a_map[128],"),
+        ("ptx", "wgmma.mma_async.sync.aligned"),
     ],
 )
 def test_stages_of_a_source_program(stage: str, words: str) -> None:
@@ -44,9 +46,11 @@ def test_explain_names_the_choice_and_what_it_was_preferred_to() -> None:
     assert k is not None
     lines = explain(core, {m: 16, k: 14336}).splitlines()
     assert lines[0] == "contraction over (i, j, k) = 16 × 4096 × 14336"
-    assert "chosen" in lines[1]
-    assert "tile 64×64×128" in lines[1]
-    assert len(lines) > 4
+    assert "registers" in lines[1]
+    assert "bytes of shared memory" in lines[1]
+    assert lines[2].startswith("  chosen")
+    assert "tile 64×64×128" in lines[2]
+    assert len(lines) > 5
 
 
 def test_what_has_no_kernel_says_so() -> None:
