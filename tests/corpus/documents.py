@@ -97,13 +97,14 @@ class Reader:
     namespace: dict[str, Any] = field(default_factory=dict)
     shown: str = ""  # what `axon check` prints of the last program with an error
     programs: int = 0
+    notebook: Any = None
 
     def run(self, block: Block) -> None:
         if "shown" in block.marks:
             assert block.marks == ("shown",)
             return
         files = [mark for mark in block.marks if FILE.fullmatch(mark)]
-        unknown = set(block.marks) - {"error"} - NEEDS - set(files)
+        unknown = set(block.marks) - {"error", "ipython"} - NEEDS - set(files)
         assert not unknown, f"no such mark: {unknown}"
         assert block.language in RUN, f"a block of {block.language or 'no language'} is marked `shown`, or not at all"
         RUN[block.language](self, block, files[0] if files else None)
@@ -114,7 +115,7 @@ class Reader:
         name = file or f"program{self.programs}.axon"
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text(block.text, encoding="utf-8")
-        status, printed = _axon(["check", name])
+        status, printed = _axon(["check", name], notes=False)
         if "error" in block.marks:
             assert printed.count("error[") == 1, f"one mistake gives one error\n{printed}"
             self.shown = printed
@@ -134,6 +135,9 @@ class Reader:
         assert block.text == self.shown
 
     def python(self, block: Block, file: str | None) -> None:
+        if "ipython" in block.marks:
+            self.cell(block)
+            return
         code = compile(block.text, block.place, "exec")
         if "error" not in block.marks:
             exec(code, self.namespace)
@@ -144,17 +148,30 @@ class Reader:
             return
         raise AssertionError("it raises no AxonError")
 
+    def cell(self, block: Block) -> None:
+        """A notebook's cell: all of a page are one notebook."""
+        from IPython.core.interactiveshell import InteractiveShell
+
+        if self.notebook is None:
+            self.notebook = InteractiveShell()
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            ran = self.notebook.run_cell(block.text)
+        assert ran.success, out.getvalue()
+
     def session(self, block: Block, file: str | None) -> None:
         test = doctest.DocTestParser().get_doctest(block.text, self.namespace, block.place, block.page, block.line)
         test.globs = self.namespace  # a copy was made of it
         complaints: list[str] = []
         doctest.DocTestRunner(verbose=False).run(test, out=complaints.append, clear_globs=False)
-        assert test.examples and not complaints, "".join(complaints)
+        assert test.examples
+        assert not complaints, "".join(complaints)
 
     def console(self, block: Block, file: str | None) -> None:
         """Every `$ command` succeeds (fails, if that is marked), and prints what stands below it."""
         first, *commands = re.split(r"^\$ ", block.text, flags=re.MULTILINE)
-        assert not first and commands, "a session begins with `$ `"
+        assert not first, "a session begins with `$ `"
+        assert commands
         failing = "error" in block.marks
         for command in commands:
             line, _, expected = command.partition("\n")
@@ -178,9 +195,7 @@ class Reader:
                     assert status == 0, printed
                 case ["make", *targets]:
                     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-                    assert all(
-                        re.search(rf"^{re.escape(target)}:", makefile, re.MULTILINE) for target in targets if "=" not in target
-                    )
+                    assert all(re.search(rf"^{re.escape(t)}:", makefile, re.MULTILINE) for t in targets if "=" not in t)
                 case [*_, "pip", "install", what] if found := re.fullmatch(r"axon\[(.+)\]", what):
                     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
                     assert set(found[1].split(",")) <= project["optional-dependencies"].keys(), what
@@ -206,12 +221,12 @@ RUN: dict[str, Callable[[Reader, Block, str | None], None]] = {
 }
 
 
-def _axon(arguments: Sequence[str]) -> tuple[int, str]:
-    """The exit status of `axon ARGUMENTS`, and what it prints."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+def _axon(arguments: Sequence[str], notes: bool = True) -> tuple[int, str]:
+    """The exit status of `axon ARGUMENTS`, and what a terminal then shows, or without `notes` standard output alone."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out if notes else io.StringIO()):
         status = main(list(arguments))
-    assert "Traceback" not in out.getvalue() + err.getvalue()
+    assert "Traceback" not in out.getvalue()
     return status, out.getvalue()
 
 

@@ -41,12 +41,6 @@ def test_every_page_is_there(site: Path) -> None:
         assert (site / page.relative_to(ROOT / "docs")).with_suffix(".html").is_file(), page
 
 
-def test_every_page_is_in_the_index() -> None:
-    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    for page in {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"}:
-        assert f"]({page})" in index, page
-
-
 @pytest.mark.parametrize("module", library_modules())
 def test_every_function_of_the_library(site: Path, module: str) -> None:
     """Its heading, its inferred signature, what it is for, and its examples."""
