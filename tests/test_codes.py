@@ -17,7 +17,7 @@ ERRORS = Path(__file__).parents[1] / "docs" / "errors"
 # Codes that no program by itself can show: internal ones, and those of files and of the command line.
 WITHOUT_EXAMPLE = {
     *("AX0001", "AX0002", "AX0003", "AX0106", "AX0107", "AX0108", "AX0109"),
-    *("AX0408", "AX0409", "AX0410", "AX0411", "AX0507", "AX0508", "AX0509", "AX0510", "AX0602", "AX0604"),
+    *("AX0408", "AX0409", "AX0410", "AX0411", "AX0507", "AX0508", "AX0509", "AX0510", "AX0602", "AX0604", "AX0605"),
     *("AX0611", "AX0612", "AX0613"),
 }
 

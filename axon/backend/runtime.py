@@ -72,8 +72,8 @@ class Executable:
     ) -> None:
         """Raises `Unsupported` for a program with an operation outside the families.
 
-        A given mapping holds for every kernel; a schedule fixes values of some, AX0605 if there is no such kernel. With `exact`, every
-        size gets its best mapping, and variants have no limit.
+        A given mapping holds for every kernel; a schedule fixes values of some (AX0605 for one that is not there). With
+        `exact`, every size gets its best mapping, and variants have no limit.
         """
         self.program, self.target, self.mapping, self.exact = program, target, mapping, exact
         self.kernels = kernels(program)

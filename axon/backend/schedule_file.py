@@ -15,16 +15,18 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
+from itertools import product
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from axon.backend.schedule import Given, Mapping, Problem, Traits, attempts, candidates, check, holds, ranked
-from axon.backend.target import Target
+from axon.backend.target import HOPPER, Target
 from axon.backend.unsupported import Unsupported
 from axon.diagnostics import AxonError, Diagnostic, Edit, Label, Suggestion
+from axon.element import Element
 from axon.nearest import nearest
 from axon.source import SourceFile, Span
 
@@ -38,6 +40,7 @@ class Fixed:
 
     values: Given = ()
     places: tuple[Span, ...] = ()  # of `values`, each with its name; none if nobody wrote them
+    whose: str = "any kernel"
 
     def __str__(self) -> str:
         said = ", ".join(f"{name} = {_toml(value)}" for name, value in self.values)
@@ -53,39 +56,52 @@ class Fixed:
             return found
         if not self.values:
             raise Unsupported("no mapping fits this kernel", span)
-        raise AxonError((self._forbidden(problem, traits, target),))
+        guilty = self._fewest(lambda given: any(holds(m, problem) for m in candidates(target, traits, given)))
+        # Of the mappings that were tried, the one against which there is least to say.
+        tried = attempts(target, traits, guilty)
+        least = min(tried, key=lambda m: (len(check(m, target, traits)), not holds(m, problem)))
+        needs = f"one tile of a stream must hold all {problem.columns} columns, and {problem.depth} of depth"
+        raise self._wrong(guilty, check(least, target, traits) or (f"{needs}: this is {least}",))
 
     def unfit(self) -> AxonError:
         """For values with which every mapping proved too much for the registers, which only the compiler can tell."""
-        return AxonError((self._wrong(list(self.values), ["it does not fit its registers"]),))
+        return self._wrong(self.values, ("it does not fit its registers",))
 
-    def _forbidden(self, problem: Problem, traits: Traits, target: Target) -> Diagnostic:
-        """Which of the values cannot be together, as few as possible, and why."""
+    def possible(self, target: Target) -> None:
+        """Raises AX0605 for values that no mapping of any kernel has."""
+        if not self.values:
+            return
+        guilty = self._fewest(lambda given: any(candidates(target, traits, given) for traits in _ALL_TRAITS))
+        tried = [(check(m, target, traits), m) for traits in _ALL_TRAITS for m in attempts(target, traits, guilty)]
+        words = min((words for words, _ in tried), key=len)
+        if words:
+            raise self._wrong(guilty, words)
 
-        def fits(given: Given) -> bool:
-            return any(holds(m, problem) for m in candidates(target, traits, given))
-
-        guilty = list(self.values)
+    def _fewest(self, fits: Callable[[Given], bool]) -> Given:
+        """As few of the values as do not fit together."""
+        guilty = self.values
         for item in self.values:
-            fewer = [other for other in guilty if other != item]
-            if not fits(tuple(fewer)):
+            fewer = tuple(other for other in guilty if other != item)
+            if not fits(fewer):
                 guilty = fewer
-        # Of the mappings that were tried, the one against which there is least to say.
-        tried = [(check(m, target, traits), m) for m in attempts(target, traits, tuple(guilty))]
-        words, nearest_one = min(tried, key=lambda entry: (len(entry[0]), not holds(entry[1], problem)))
-        if not words:
-            extents = f"{problem.columns} columns and a depth of {problem.depth}"
-            words = (f"one tile of a stream must hold {extents}, and this has {nearest_one.columns} and {nearest_one.depth}",)
-        return self._wrong(guilty, list(words))
+        return guilty
 
-    def _wrong(self, guilty: list[tuple[str, int | str]], words: list[str]) -> Diagnostic:
+    def _wrong(self, guilty: Given, words: tuple[str, ...]) -> AxonError:
         said = " and ".join(f"{name} = {_toml(value)}" for name, value in guilty)
         places = dict(zip((name for name, _ in self.values), self.places, strict=False))
         labels = [Label(places[name]) for name, _ in guilty if name in places]
         if labels:
             labels[0] = Label(labels[0].span, words[0])
         notes = words[1:] if labels else words
-        return Diagnostic("AX0605", f"no mapping of this kernel has {said}", tuple(labels), tuple(notes))
+        return AxonError((Diagnostic("AX0605", f"no mapping of {self.whose} has {said}", tuple(labels), notes),))
+
+
+# Every kind of kernel: which of its factors are stored across the reduced index, of contractions and of streams.
+_ALL_TRAITS = tuple(
+    Traits(Element.BF16, (Element.BF16,), left, right, stream, value)
+    for left, right, stream, value in product((False, True), repeat=4)
+    if stream or not value
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +110,20 @@ class Schedule:
 
     everywhere: Fixed = Fixed()
     kernels: tuple[tuple[int, Span, Fixed], ...] = ()
+    name: str = ""  # the function's
 
     def of(self, count: int) -> tuple[Fixed, ...]:
         """What is fixed for each of a program's kernels. Raises AX0605 for the number of a kernel that does not exist."""
         wrong = [
-            _error(f"there is no kernel {number}", Label(place, f"the function has {count or 'no'} kernel{'s' * (count != 1)}"))
+            _error(f"`{self.name}` has no kernel {number}", Label(place, f"it has {count or 'none'} for these arguments"))
             for number, place, _ in self.kernels
             if number > count
         ]
         if wrong:
             raise AxonError(tuple(wrong))
         own = {number: fixed for number, _, fixed in self.kernels}
-        return tuple(_over(self.everywhere, own.get(number)) for number in range(1, count + 1))
+        whose = [f"kernel {number} of `{self.name}`" if count > 1 else f"`{self.name}`" for number in range(1, count + 1)]
+        return tuple(replace(_over(self.everywhere, own.get(n)), whose=name) for n, name in enumerate(whose, 1))
 
 
 NOTHING = Schedule()
@@ -116,7 +134,7 @@ def pinned(mapping: Mapping, number: int) -> Schedule:
     """The schedule that gives one kernel, counted from 0, this mapping, and leaves the others alone."""
     values = tuple((field.name, getattr(mapping, field.name)) for field in fields(Mapping))
     place = SourceFile("", "").span()
-    return Schedule(kernels=((number + 1, place, Fixed(values)),))
+    return Schedule(kernels=((number + 1, place, Fixed(values)),), name="the program")
 
 
 def _over(general: Fixed, special: Fixed | None) -> Fixed:
@@ -128,17 +146,33 @@ def _over(general: Fixed, special: Fixed | None) -> Fixed:
     return Fixed((*(general.values[n] for n in kept), *special.values), (*places, *special.places))
 
 
+def _check_possible(schedule: Schedule, target: Target) -> list[Diagnostic]:
+    """What is wrong with the values that each kernel would get, each thing once."""
+    alone = [schedule.everywhere, *(_over(schedule.everywhere, fixed) for _, _, fixed in schedule.kernels)]
+    wrong: dict[Diagnostic, None] = {}
+    for fixed in alone:
+        try:
+            fixed.possible(target)
+        except AxonError as error:
+            wrong |= dict.fromkeys(error.diagnostics)
+    return list(wrong)
+
+
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def parse(source: SourceFile, module: str, functions: Iterable[str], imports: Iterable[str] = ()) -> dict[str, Schedule]:
-    """The schedules of a module's functions. Raises AX0605 with everything that is wrong in the file itself."""
+def parse(
+    source: SourceFile, module: str, functions: Iterable[str], imports: Iterable[str] = (), target: Target = HOPPER
+) -> dict[str, Schedule]:
+    """The schedules of a module's functions. Raises AX0605 with everything that is wrong whatever the kernels are."""
     try:
         tree = tomllib.loads(source.text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         raise AxonError((_syntax_error(source, error),)) from None
     reader = _Reader(source, module, tuple(functions), frozenset(imports))
     schedules = {name: reader.function(name, entry) for name, entry in tree.items()}
+    if not reader.wrong:
+        reader.wrong = [wrong for schedule in schedules.values() for wrong in _check_possible(schedule, target)]
     if reader.wrong:
         raise AxonError(tuple(sorted(reader.wrong, key=lambda d: d.labels[0].span.start)))
     return schedules
@@ -195,7 +229,7 @@ class _Reader:
                     continue
                 kernels.append((int(inner[:9]), self._place(path).key, self._fixed(path, values)))
         own = {k: v for k, v in entry.items() if not isinstance(v, dict) or k in kinds()}
-        return Schedule(self._fixed((name,), own), tuple(kernels))
+        return Schedule(self._fixed((name,), own), tuple(kernels), name)
 
     def _unknown_function(self, name: str, entry: Any, place: Span) -> None:
         if name in kinds() and not isinstance(entry, dict):
