@@ -1,4 +1,4 @@
-"""`axon explain --measure` on a real GPU; a schedule changes the kernel and not the result. Skipped where there is no Hopper GPU."""
+"""`axon explain --measure` on a real GPU; a schedule changes the kernel, not the result. Skipped where there is no Hopper GPU."""
 
 from __future__ import annotations
 
