@@ -1,10 +1,14 @@
 """Contractions through BLAS against einsum: which axis is where, strides, windows, padding, and what is copied."""
 
+import threading
+
 import numpy as np
 import pytest
 
+from threadpoolctl import threadpool_info
+
 import axon
-from axon.backend.cpu import products
+from axon.backend.cpu import blas, products, threads
 
 rng = np.random.default_rng(0)
 
@@ -28,6 +32,8 @@ PRODUCTS = {
     "j,jk->k": "for k => sum j => a[j] * b[j, k]",
     "bij,bj->bi": "for b2 i => sum j => a[b2, i, j] * b[b2, j]",
     "ijkl,kl->ij": "for i j => sum k l => a[i, j, k, l] * b[k, l]",
+    "ijk,kl->jil": "for j i l => sum k => a[i, j, k] * b[k, l]",
+    "bsij,bstj->bist": "for b2 i s t => sum j => a[b2, s, i, j] * b[b2, s, t, j]",
 }
 
 
@@ -49,18 +55,97 @@ def test_products(formula):
         assert (function(*empty, target="cpu") == 0).all()
 
 
-@pytest.mark.parametrize("formula", ["ij,jk->ik", "ij,kj->ik", "ji,jk->ik", "bij,bjk->bik", "bshd,bthd->bhst", "ijk,jkl->il"])
-def test_blas_reads_operands_where_they_lie(formula, monkeypatch):
+IN_PLACE = ["ij,jk->ik", "ij,kj->ik", "ji,jk->ik", "bij,bjk->bik", "bshd,bthd->bhst", "bhst,bthd->bshd", "ijk,jkl->il"]
+
+
+@pytest.mark.parametrize("formula", IN_PLACE)
+def test_blas_reads_operands_and_writes_results_where_they_lie(formula, monkeypatch):
     copies = []
-    monkeypatch.setattr(products.np, "ascontiguousarray", lambda x: copies.append(x.shape) or x.copy())
+    monkeypatch.setattr(products._scratch, "array", lambda slot, shape, dtype: copies.append(slot) or np.empty(shape, dtype))
     a, b = fitting(formula)
     axon.compile(f"fun f a b = {PRODUCTS[formula]}").f(a, b, target="cpu")
     assert not copies
 
 
+@pytest.mark.parametrize("formula", [f for f in PRODUCTS if f[0] == "b"])
+def test_threads_share_a_batch_in_pieces_and_in_strips(formula, monkeypatch):
+    monkeypatch.setattr(threads, "WORTH_SHARING", 1)
+    monkeypatch.setattr(products, "STRIP", 2)
+    function = axon.compile(f"fun f a b = {PRODUCTS[formula]}").f
+    a, b = fitting(formula)
+    for count in (1, 2, 3, 5, 64):
+        monkeypatch.setenv("AXON_THREADS", str(count))
+        np.testing.assert_allclose(function(a, b, target="cpu"), np.einsum(formula, a, b), rtol=1e-5, atol=1e-5)
+
+
+def blas_threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+def test_a_batch_is_computed_by_one_blas_thread_for_each_of_ours(monkeypatch):
+    monkeypatch.setattr(threads, "WORTH_SHARING", 1)
+    monkeypatch.setenv("AXON_THREADS", "2")
+    seen, multiply = [], products._multiply
+    monkeypatch.setattr(products, "_multiply", lambda *arguments: seen.append(blas_threads()) or multiply(*arguments))
+    before = blas_threads()
+    axon.compile(f"fun f a b = {PRODUCTS['bij,bjk->bik']}").f(f32(8, 32, 32), f32(8, 32, 32), target="cpu")
+    assert len(seen) == 8
+    assert all(count == 1 for counts in seen for count in counts)
+    assert blas_threads() == before
+    seen.clear()
+    axon.compile(f"fun f a b = {PRODUCTS['ij,jk->ik']}").f(f32(32, 32), f32(32, 32), target="cpu")
+    assert seen == [[min(2, count) for count in before]]
+
+
+def test_limits_of_several_kernels_are_put_back_after_the_last():
+    before = blas_threads()
+    first, second = blas.at_most(1), blas.at_most(1)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert set(blas_threads()) <= {1}
+    second.__exit__(None, None, None)
+    assert blas_threads() == before
+
+
+def test_what_a_piece_raises_on_another_thread_is_raised(monkeypatch):
+    monkeypatch.setattr(threads, "WORTH_SHARING", 1)
+    monkeypatch.setenv("AXON_THREADS", "2")
+    function, (a, b) = axon.compile(f"fun f a b = {PRODUCTS['bij,bjk->bik']}").f, (f32(8, 4, 4), f32(8, 4, 4))
+    caller, multiply = threading.get_ident(), products._multiply
+
+    def fail(*arguments):
+        if threading.get_ident() != caller:
+            failed.set()
+            raise MemoryError("of the other thread")
+        failed.wait(10)
+        multiply(*arguments)
+
+    failed = threading.Event()
+    monkeypatch.setattr(products, "_multiply", fail)
+    with pytest.raises(axon.AxonError, match="too large for this machine"):
+        function(a, b, target="cpu")
+    monkeypatch.setattr(products, "_multiply", multiply)
+    np.testing.assert_allclose(function(a, b, target="cpu"), a @ b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("error")
+def test_infinities_do_not_warn():
+    function = axon.compile(f"fun f a b = {PRODUCTS['ij,jk->ik']}").f
+    a, b = np.full((3, 3), np.inf, np.float32), np.array([[1, 0, -1]] * 3, np.float32)
+    with np.errstate(invalid="ignore"):
+        wanted = np.stack([[np.inf, np.nan, -np.inf]] * 3)
+    np.testing.assert_array_equal(function(a, b, target="cpu"), wanted)
+    batch = axon.compile(f"fun f a b = {PRODUCTS['bij,bjk->bik']}").f
+    np.testing.assert_array_equal(batch(np.stack([a] * 64), np.stack([b] * 64), target="cpu"), np.stack([wanted] * 64))
+    narrow = axon.compile("fun f (a : f16[n, k]) (b : f16[k, m]) = a @ b").f
+    assert np.isinf(narrow(np.full((2, 2), 6e4, np.float16), np.full((2, 2), 6e4, np.float16), target="cpu")).all()
+
+
 CONVOLUTIONS = {
     "plain": ("for n o p q => sum c r s => x[n, c, p + r, q + s] * k[o, c, r, s]", 1, 1, 0),
     "strided": ("for n o p q => sum c r s => x[n, c, 2 * p + r, 2 * q + s] * k[o, c, r, s]", 2, 1, 0),
+    "flipped": ("for n o p q => sum for c, i < r, j < s => x[n, c, p + i, q + j] * k[o, c, r - 1 - i, s - 1 - j]", 1, 1, 0),
     "dilated": ("for n o p q => sum c r s => x[n, c, p + 2 * r, q + 2 * s] * k[o, c, r, s]", 1, 2, 0),
     "padded": ("for n o, p < h, q < w => sum c r s => x[n, c, p + r - 1, q + s - 1 | 0.0] * k[o, c, r, s]", 1, 1, 1),
 }
@@ -86,9 +171,12 @@ def test_convolutions(kind, way, monkeypatch):
     body, *geometry = CONVOLUTIONS[kind]
     monkeypatch.setattr(products, "TAP", 0 if way == "taps" else 10**9)
     monkeypatch.setattr(products, "BLOCK", 30 if way == "small blocks" else 1 << 18)
+    monkeypatch.setattr(threads, "WORTH_SHARING", 1)
+    monkeypatch.setenv("AXON_THREADS", "3")
     function = axon.compile(f"fun f (x : f32[n, c, h, w]) (k : f32[o, c, r, s]) = {body}").f
     for x, k in ((f32(2, 3, 9, 8), f32(4, 3, 3, 3)), (f32(1, 2, 7, 7), f32(1, 2, 3, 3)), (f32(3, 1, 5, 9), f32(2, 1, 3, 3))):
-        np.testing.assert_allclose(function(x, k, target="cpu"), convolved(x, k, *geometry), rtol=1e-4, atol=1e-4)
+        wanted = convolved(x, k[:, :, ::-1, ::-1] if kind == "flipped" else k, *geometry)
+        np.testing.assert_allclose(function(x, k, target="cpu"), wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_convolutions_of_one_dimension_and_of_batches_of_kernels():

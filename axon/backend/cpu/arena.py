@@ -6,7 +6,7 @@ Results are never made here; the caller owns those.
 from __future__ import annotations
 
 from math import prod
-from threading import Lock
+from threading import Lock, local
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from axon.interpret.box import allocate
 
 LARGE = 1 << 16  # bytes, below which allocating costs little
 KEPT = 1 << 28  # bytes that stay between calls, of all programs together
+SCRATCH = 1 << 24  # bytes that a thread keeps for one purpose
 
 Array = Any
 
@@ -61,3 +62,20 @@ def _take(size: int) -> Array:
             _kept -= rounded
             return found.pop()
     return allocate((rounded,), _BYTE)
+
+
+class Scratch(local):
+    """Memory of one thread for what lives no longer than a piece of a kernel: one array for each slot, used by every kernel."""
+
+    def __init__(self) -> None:
+        self.slots: dict[str, Array] = {}
+
+    def array(self, slot: str, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An array to fill, until the slot is asked for again."""
+        size = prod(shape) * dtype.itemsize
+        memory = self.slots.get(slot)
+        if memory is None or memory.size < size:
+            memory = allocate((size,), _BYTE)
+            if size <= SCRATCH:
+                self.slots[slot] = memory
+        return memory[:size].view(dtype).reshape(shape)

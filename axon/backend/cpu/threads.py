@@ -55,7 +55,10 @@ _pool = _Pool()
 
 
 def share(work: Work, items: int, cost: int) -> int:
-    """Do the work for items 0 to items - 1 on as many threads as it is worth; 1 if any piece says to stop."""
+    """Do the work for items 0 to items - 1 on as many threads as it is worth; 1 if any piece says to stop.
+
+    What a piece raises on another thread is raised here.
+    """
     threads = min(available(), items, max(1, cost // WORTH_SHARING))
     if threads <= 1:
         return work(0, 0, items)
@@ -63,6 +66,7 @@ def share(work: Work, items: int, cost: int) -> int:
     bounds = [items * i // pieces for i in range(pieces + 1)]
     numbers = count()  # taking the next one is atomic
     stopped: list[int] = []
+    raised: list[BaseException] = []
 
     def take(thread: int) -> None:
         while not stopped and (piece := next(numbers)) < pieces:
@@ -74,13 +78,23 @@ def share(work: Work, items: int, cost: int) -> int:
     def help_out(thread: int) -> None:
         try:
             take(thread)
+        except BaseException as error:
+            raised.append(error)
+            stopped.append(1)
         finally:
             done[thread - 1].set()
 
     tasks = _pool.want(threads - 1)
     for thread in range(1, threads):
         tasks.put(partial(help_out, thread))
-    take(0)
-    for event in done:
-        event.wait()
+    try:
+        take(0)
+    except BaseException:
+        stopped.append(1)
+        raise
+    finally:
+        for event in done:
+            event.wait()
+    if raised:
+        raise raised[0]
     return 1 if stopped else 0

@@ -1,0 +1,161 @@
+"""Operands of a contraction as strided views of their tensors, and when dimensions become one without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from axon.backend.cpu.arena import Scratch
+from axon.backend.plan import Operand
+from axon.core import Const
+from axon.names import Symbol
+from axon.shapes.dimension import Atom, Dim, parts
+
+Array = Any
+Dims = Mapping[Symbol, int]
+Piece = Mapping[Symbol, slice]  # which part of some axes; all of the others
+ALL = slice(None)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A tensor over axes: memory, where it starts, and how far apart neighbours along each axis are, in bytes.
+
+    `shared` are the axes that stand in a subscript together with others.
+    """
+
+    array: Array
+    strides: Mapping[Symbol, int]
+    sizes: Mapping[Symbol, int]
+    shared: frozenset[Symbol] = frozenset()
+
+    def over(self, axes: Sequence[Symbol]) -> Array:
+        """The tensor as an array of these dimensions; an axis that it does not have is one of size 1."""
+        shape = [self.sizes[s] if s in self.strides else 1 for s in axes]
+        return as_strided(self.array, shape, [self.strides.get(s, 0) for s in axes])
+
+    def cut(self, array: Array, axes: Sequence[Symbol], piece: Piece) -> Array:
+        """The piece of an array whose first dimensions are these axes."""
+        return array[tuple(piece.get(s, ALL) if s in self.strides else ALL for s in axes)]
+
+
+def view_of(operand: Operand, tensor: Array, dims: Dims, sizes: Mapping[Symbol, int]) -> View:
+    affine = [_affine(s, operand.axes, dims) for s in operand.read.subscripts if isinstance(s, Dim)]
+    if isinstance(operand.read.padding, Const):
+        ranges = [_range(offset, terms, sizes) for offset, terms in affine]
+        if any(low < 0 or high >= size for (low, high), size in zip(ranges, tensor.shape, strict=True)):
+            tensor = _window(tensor, ranges, operand.read.padding)
+            affine = [(offset - low, terms) for (offset, terms), (low, _) in zip(affine, ranges, strict=True)]
+    held = operand.element.accumulator.dtype
+    if tensor.dtype != held:
+        tensor = tensor.astype(held)
+    start, strides = 0, dict.fromkeys(operand.axes, 0)
+    shared: frozenset[Symbol] = frozenset()
+    for (offset, terms), stride in zip(affine, tensor.strides, strict=True):
+        start += offset * stride
+        for symbol, coefficient in terms.items():
+            strides[symbol] += coefficient * stride
+        if len(terms) > 1:
+            shared |= frozenset(terms)
+    index = tuple(slice(offset, offset + 1) for offset, _ in affine)
+    return View(tensor[index] if index else tensor, strides, sizes, shared)
+
+
+def _affine(dim: Dim, axes: frozenset[Symbol], dims: Dims) -> tuple[int, dict[Symbol, int]]:
+    """A subscript as a constant and its coefficients over the axes."""
+    constant, terms = 0, dict[Symbol, int]()
+    for monomial, coefficient in dim.mapping.items():
+        axis = None
+        for atom in monomial:
+            if isinstance(atom, Symbol) and atom in axes:
+                axis = atom
+            else:
+                coefficient *= _evaluated(atom, dims)
+        if axis is None:
+            constant += coefficient
+        else:
+            terms[axis] = terms.get(axis, 0) + coefficient
+    return constant, terms
+
+
+def _evaluated(atom: Atom, dims: Dims) -> int:
+    if isinstance(atom, Symbol):
+        return dims[atom]
+    values = [part.evaluate(dims) for part in parts(atom)]
+    return values[0] // values[1] if type(atom).__name__ == "Quotient" else min(values)
+
+
+def _range(offset: int, terms: Mapping[Symbol, int], sizes: Mapping[Symbol, int]) -> tuple[int, int]:
+    """The least and the greatest index."""
+    ends = [(min(0, c * (sizes[s] - 1)), max(0, c * (sizes[s] - 1))) for s, c in terms.items()]
+    return offset + sum(low for low, _ in ends), offset + sum(high for _, high in ends)
+
+
+def _window(tensor: Array, ranges: list[tuple[int, int]], padding: Const) -> Array:
+    """What the ranges show of a tensor, with padding around it."""
+    value = np.array(padding.value).astype(tensor.dtype)
+    window = np.full([high - low + 1 for low, high in ranges], value)
+    into, out_of = [], []
+    for (low, high), size in zip(ranges, tensor.shape, strict=True):
+        first, last = max(low, 0), min(high + 1, size)
+        if first >= last:
+            return window
+        into.append(slice(first - low, last - low))
+        out_of.append(slice(first, last))
+    window[tuple(into)] = tensor[tuple(out_of)]
+    return window
+
+
+def ordered(left: View, right: View, depth: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
+    """The depth's axes in an order in which they become one dimension without a copy, of both operands if there is one."""
+    by = [tuple(sorted(depth, key=lambda s: -view.strides[s])) for view in (right, left)]
+    return max((depth, *by), key=lambda order: sum(_merges(view, order) for view in (left, right)))
+
+
+def merge(left: View, right: View, depth: tuple[Symbol, ...]) -> bool:
+    """Whether the depth's axes become one dimension of both operands without a copy."""
+    order = ordered(left, right, depth)
+    return _merges(left, order) and _merges(right, order)
+
+
+def _merges(view: View, axes: Sequence[Symbol]) -> bool:
+    return _run_together([view.sizes[s] for s in axes], [view.strides[s] for s in axes])
+
+
+def _run_together(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether dimensions become one without a copy."""
+    large = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size > 1]
+    return all(outer == inner * size for (_, outer), (size, inner) in pairwise(large))
+
+
+def matrix(array: Array, lead: int, over: int, slot: str, scratch: Scratch) -> Array:
+    """Dimensions after the first `lead` as two, of which the first `over` become one: as BLAS reads them, copied if need be."""
+    shape = (*array.shape[:lead], prod(array.shape[lead : lead + over]), prod(array.shape[lead + over :]))
+    if mergeable(array, lead, over):
+        joined = array.reshape(shape)
+        if is_matrix(joined):
+            return joined
+    copy = scratch.array(slot, array.shape, array.dtype)
+    np.copyto(copy, array)
+    return copy.reshape(shape)
+
+
+def mergeable(array: Array, lead: int, over: int) -> bool:
+    """Whether `matrix` may do without a copy, as far as dimensions go."""
+    split = lead + over
+    return all(_run_together(array.shape[part], array.strides[part]) for part in (slice(lead, split), slice(split, None)))
+
+
+def is_matrix(x: Array) -> bool:
+    """Whether the last two dimensions are laid out as a matrix or a transposed one, which BLAS takes in place."""
+    (rows, columns), (over, along) = x.shape[-2:], x.strides[-2:]
+    item = x.itemsize
+    if (columns == 1 or along == item) and (rows == 1 or over >= columns * item):
+        return True
+    return bool((rows == 1 or over == item) and (columns == 1 or along >= rows * item))
