@@ -13,7 +13,7 @@ import argparse
 import statistics
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from math import exp, log
 from multiprocessing import get_context
@@ -91,6 +91,7 @@ ABLATIONS = {
     "as the cost model picks it": None,
     "the 256×128 tile, cluster 2": BASE,
     "the 128×256 tile, cluster 2": Mapping(slots=2),
+    "specialization off": replace(BASE, specialized=False),
     "one consumer (64×256)": Mapping(64, 256, stages=5, consumers=1, slots=2),
     "two consumers of 64×64": Mapping(128, 128, stages=6, slots=2),
     "one tile per block": Mapping(256, 128, cluster_over="columns", persistent=False, slots=2),

@@ -90,11 +90,15 @@ class Coordinate:
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """Wait at the cursor's stage for parity `first` in the cursor's first round, and the other in every second one."""
+    """Wait at the cursor's stage for parity `first` in the cursor's first round, and the other in every second one.
+
+    Or at the stage so far `ahead` of the cursor, as `Expect` and `Copy`.
+    """
 
     ring: Ring
     side: Side
     first: int
+    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,7 @@ class Expect:
 
     ring: Ring
     bytes: int
+    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,7 @@ class Copy:
     by_rank: int
     bytes: int
     multicast: bool
+    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,11 +328,29 @@ class AfterSteps:
     body: tuple[Op, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class IfPiece:
+    """The body if the axis has a piece `number`: counted from the `current` one, or, in front of the loop, from the first."""
+
+    axis: TileAxis
+    number: int
+    current: bool
+    body: tuple[Op, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """The body, by the first thread of the role's first instance alone."""
+
+    body: tuple[Op, ...]
+
+
 Op: TypeAlias = (
     "Await | Expect | Copy | Advance | Release | Clear | ProductFence | Product | Commit | Retire | Reset | Fold | Narrow | Rescale"
     " | Finish | Turn | Pass | LastTurn | Reclaim | Meet | Write | AsyncFence | Send | Scatter | Drain | Depart | Tiles | Last"
-    " | Steps | AfterSteps"
+    " | Steps | AfterSteps | IfPiece | Alone"
 )
+Nested = Tiles | Steps | AfterSteps | IfPiece | Alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,5 +421,5 @@ def operations(body: tuple[Op, ...]) -> Iterator[Op]:
     """Every operation, loops before their bodies."""
     for op in body:
         yield op
-        if isinstance(op, Tiles | Steps | AfterSteps):
+        if isinstance(op, Nested):
             yield from operations(op.body)

@@ -81,6 +81,7 @@ _RESERVED = frozenset({  # the emitter's own names, and Python's
     "inside_0", "inside_1", "start_0", "start_1", "count", "warp", "stage", "phase", "left", "right", "product", "stride",
     "level", "first_row", "last_row", "following", "some_from", "some_to", "all_from", "all_to", "first_piece", "last_piece",
     "every_from", "every_to", "old_0", "old_1", "peak_0", "peak_1", "bias_0", "bias_1", "scale_0", "scale_1", "before",
+    "filled", "filled_phase",
     "ptx_tiles", "not", "and", "or", "if", "else", "while", "for", "in", "is", "def", "return", "None", "True", "False",
 })  # fmt: skip
 _LOADS = {Element.BF16: "load_bf16", Element.F16: "load_f16", Element.F32: "load_f32", Element.I32: "load_i32"}
@@ -106,6 +107,7 @@ class Emitter:
         self.functions: list[str] = []
         self.results: dict[Symbol, _Result] = {}
         self.parameters: dict[Parameter, str] = {}
+        self.filling: b.Ring | None = None  # the ring at whose stage `filled` one thread works alone
         self.stream = StreamEmitter(self)
 
     def run(self) -> Emitted:
@@ -264,12 +266,16 @@ class Emitter:
         return self.program.bounds is not None and self.current.elected and ring.depth & (ring.depth - 1) == 0
 
     def stage(self, ring: Ring) -> str:
+        if ring == self.filling:
+            return "filled"
         if ring.depth == 1:
             return "0"
         name = self.names[ring.symbol]
         return f"({name}_passed & {ring.depth - 1})" if self.counted(ring) else f"{name}_stage"
 
     def phase(self, ring: Ring) -> str:
+        if ring == self.filling:
+            return "filled_phase"
         name = self.names[ring.symbol]
         return f"({name}_passed >> {ring.depth.bit_length() - 1} & 1)" if self.counted(ring) else f"{name}_phase"
 
@@ -376,8 +382,26 @@ class Emitter:
                 inside = self.piece(axis.symbol) if self.in_steps(axis, op) else "steps"
                 self.line(f"if {inside} >= {count}:")
                 self.indented(self.block(body))
+            case b.IfPiece(axis=axis, number=number, current=current, body=body):
+                self.line(f"if {self.piece(axis.symbol)} + {number} < steps:" if current else f"if steps > {number}:")
+                self.indented(self.block(body))
+            case b.Alone(body=body):
+                self.line("if consumer == 0 and lane == 0:")
+                self.indented(self.alone(body))
             case _:
                 assert_never(op)
+
+    def alone(self, body: tuple[Op, ...]) -> Iterator[None]:
+        ((ring, ahead),) = {(o.ring, o.ahead) for o in b.operations(body) if isinstance(o, b.Await | b.Expect | b.Copy)}
+        if ahead:
+            self.line(f"filled = {self.stage(ring)} + {ahead}")
+            self.line(f"filled_phase = {self.phase(ring)}")
+            self.line(f"if filled >= {ring.depth}:")
+            self.line(f"    filled -= {ring.depth}")
+            self.line("    filled_phase ^= 1")
+            self.filling = ring
+        yield from self.block(body)
+        self.filling = None
 
     def in_steps(self, axis: TileAxis, op: b.AfterSteps) -> bool:
         loops = (o for o in b.operations(self.current.body) if isinstance(o, b.Steps) and o.axis == axis)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from axon.backend.barriers import AfterSteps, Last, Op, Steps, Tiles
+from axon.backend.barriers import AfterSteps, Alone, IfPiece, Last, Op, Steps, Tiles
 from axon.names import Symbol
 
 
@@ -51,15 +51,28 @@ class Unless:
 
 
 @dataclass(frozen=True, slots=True)
+class UnlessPiece:
+    """Go to `exit` unless the axis has a piece `number`, counted from the `current` one or from the first."""
+
+    axis: Symbol
+    number: int
+    current: bool
+    exit: int
+
+
+@dataclass(frozen=True, slots=True)
 class Jump:
     to: int
 
 
-Instruction: TypeAlias = "Op | NextTile | BeginSteps | NextStep | MoreSteps | Unless | Jump"
+Instruction: TypeAlias = "Op | NextTile | BeginSteps | NextStep | MoreSteps | Unless | UnlessPiece | Jump"
 
 
-def flatten(body: tuple[Op, ...]) -> tuple[Instruction, ...]:
-    """The body's operations in order, with its loops and conditions as jumps to positions."""
+def flatten(body: tuple[Op, ...], *, alone: bool) -> tuple[Instruction, ...]:
+    """The body's operations in order, with its loops and conditions as jumps to positions.
+
+    They are those of the one that does what is done `alone`, or of any other, at the same positions.
+    """
     out: list[Instruction] = []
 
     def block(ops: tuple[Op, ...]) -> None:
@@ -86,6 +99,14 @@ def flatten(body: tuple[Op, ...]) -> tuple[Instruction, ...]:
                     out.append(Jump(at))
                     block(inner)
                     out[at] = Unless(axis.symbol, count, len(out))
+                case IfPiece(axis=axis, number=number, current=current, body=inner):
+                    out.append(Jump(at))
+                    block(inner)
+                    out[at] = UnlessPiece(axis.symbol, number, current, len(out))
+                case Alone(body=inner):
+                    block(inner)
+                    if not alone:
+                        out[at:] = [Jump(len(out))] * (len(out) - at)
                 case _:
                     out.append(op)
 

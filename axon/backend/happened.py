@@ -58,7 +58,6 @@ def agents(program: BarrierProgram) -> Iterator[Who]:
     number = 0
     for block in range(program.cluster):
         for at, role in enumerate(program.roles):
-            code = flatten(role.body)
             for instance in range(role.instances):
                 name = f"{role.name} {instance}" if role.instances > 1 else role.name
                 name += f" of block {block}" if program.cluster > 1 else ""
@@ -66,6 +65,7 @@ def agents(program: BarrierProgram) -> Iterator[Who]:
                 peers = tuple(range(number, number + len(leaders)))
                 for leader in leaders:
                     part = "" if role.elected else (", first thread" if leader else ", other threads")
+                    code = flatten(role.body, alone=leader and instance == 0)
                     yield Who(block, at, instance, leader, name + part, code, peers)
                 number += len(leaders)
 

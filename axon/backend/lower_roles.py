@@ -46,15 +46,19 @@ class _Lowering:
             self.buffer = Buffer(fresh("buffer"), data, BUFFER_BYTES, slots)
             data += mapping.consumers * slots * BUFFER_BYTES
         budget = register_budget(mapping)
-        producer = (b.Tiles(tuple(self._producer(program.producer))), b.Depart())
         drain = (b.Drain(),) if stores else ()
         tiles = b.Tiles(tuple(self._consumer(program.consumer, None)))
         first, last = self._turns() if mapping.turns else ((), ())
         consumer = (*first, tiles, *last, *drain, b.Depart())
-        roles = (
-            Role("producer", 1, True, budget[0] if budget else None, producer),
-            Role("consumer", mapping.consumers, False, budget[1] if budget else None, consumer),
-        )
+        roles: tuple[Role, ...]
+        if mapping.specialized:
+            producer = (b.Tiles(tuple(self._producer(program.producer))), b.Depart())
+            roles = (
+                Role("producer", 1, True, budget[0] if budget else None, producer),
+                Role("consumer", mapping.consumers, False, budget[1] if budget else None, consumer),
+            )
+        else:
+            roles = (Role("worker", mapping.consumers, False, None, consumer),)
         paired = source.bounds is not None and source.bounds.uneven
         order = Order(source.outer, source.rows, source.columns, mapping.group, mapping.cluster, mapping.cluster_over, paired)
         buffers = (self.buffer,) if self.buffer else ()
@@ -107,18 +111,23 @@ class _Lowering:
                     out.append(b.Steps(axis, tuple(self._producer(inner)), backwards, peeled))
                 case r.Last(axis=axis):
                     out.append(b.Last(axis))
-                case r.Put(aref=aref, loads=loads, before=before):
-                    ring = self.rings[aref.symbol]
-                    # The ring starts empty: the phase before the first counts as complete, and has parity 1.
-                    out += [b.Await(ring, "empty", 1), b.Expect(ring, ring.stage)]
-                    for number, load in enumerate(loads):
-                        out += self._copies(ring, number, load, before)
-                    out.append(b.Advance(ring))
+                case r.Put(aref=aref):
+                    out += [*self._put(statement, inside=True), b.Advance(self.rings[aref.symbol])]
                 case _:
                     raise AssertionError(f"{statement} in a producer")
         return out
 
-    def _copies(self, ring: Ring, number: int, load: Load, before: bool) -> list[Op]:
+    def _put(self, put: r.Put, *, inside: bool) -> list[Op]:
+        """Wait for an empty stage and fill it. `inside` the loop pieces count from the current one, and else from the first."""
+        ring = self.rings[put.aref.symbol]
+        # The ring starts empty: the phase before the first counts as complete, and has parity 1.
+        out: list[Op] = [b.Await(ring, "empty", 1, put.ahead), b.Expect(ring, ring.stage, put.ahead)]
+        piece = -1 if put.before else put.ahead  # loops that ask for the piece before run backwards
+        for number, load in enumerate(put.loads):
+            out += self._copies(ring, number, load, piece, put.ahead, inside)
+        return out
+
+    def _copies(self, ring: Ring, number: int, load: Load, piece: int, ahead: int, inside: bool) -> list[Op]:
         """One copy for each panel; a tile that the cluster shares is filled in equal parts, one by each block, for all blocks."""
         field = ring.fields[number]
         tile, mapping = field.tile, self.program.mapping
@@ -140,13 +149,16 @@ class _Lowering:
             at = []
             for axis in load.axes:
                 offset = panel * field.width if axis == inner else 0
-                if before and axis == self.steps.symbol:  # loops run backwards: the piece before is the next one up
-                    offset += self.steps.step
+                step = 0 if axis in self.whole else steps.get(axis, 1)
+                if axis == self.steps.symbol:
+                    offset += abs(piece) * step
+                    step = step if inside else 0
                 rank = share if parts > 1 and axis == split_axis else 0
-                at.append(Coordinate(axis, 0 if axis in self.whole else steps.get(axis, 1), offset, rank))
+                at.append(Coordinate(axis, step, offset, rank))
             size = rows * self.target.swizzle
             offset = field.offset + panel * field.panel
-            out.append(Copy(ring, Descriptor(load.tensor, box, load.order), tuple(at), number, offset, by_rank, size, parts > 1))
+            descriptor = Descriptor(load.tensor, box, load.order)
+            out.append(Copy(ring, descriptor, tuple(at), number, offset, by_rank, size, parts > 1, ahead))
         return out
 
     # ── the consumers ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -198,8 +210,9 @@ class _Lowering:
                     out.append(statement)
                 case Store():
                     out += self._store(statement)
-                case r.Put():
-                    raise AssertionError("a put in a consumer")
+                case r.Put(ahead=ahead):
+                    put = tuple(self._put(statement, inside=loop is not None))
+                    out.append(b.Alone((b.IfPiece(self.steps, ahead, loop is not None, put),) if ahead else put))
                 case _:
                     assert_never(statement)
         return out

@@ -110,12 +110,20 @@ def _check_named(program: BarrierProgram) -> None:
 
 
 def _puts(body: tuple[Op, ...]) -> Iterator[list[Copy]]:
-    """The copies that fill one stage of a ring together: those up to the cursor's advance."""
+    """The copies that fill one stage of a ring together: those up to the cursor's advance, or those that one thread does alone."""
     filled: dict[Symbol, list[Copy]] = {}
-    for op in operations(body):
-        match op:
-            case Copy(ring=ring):
-                filled.setdefault(ring.symbol, []).append(op)
-            case Advance(ring=ring) if ring.symbol in filled:
-                yield filled.pop(ring.symbol)
+
+    def walk(body: tuple[Op, ...]) -> Iterator[list[Copy]]:
+        for op in body:
+            match op:
+                case Copy(ring=ring):
+                    filled.setdefault(ring.symbol, []).append(op)
+                case Advance(ring=ring) if ring.symbol in filled:
+                    yield filled.pop(ring.symbol)
+                case b.Alone(body=inner):
+                    yield from _puts(inner)
+                case _ if isinstance(op, b.Nested):
+                    yield from walk(op.body)
+
+    yield from walk(body)
     yield from filled.values()

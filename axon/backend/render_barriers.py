@@ -47,22 +47,23 @@ def _block(body: tuple[Op, ...], names: Names, indent: str) -> list[str]:
     out = []
     for op in body:
         out.append(indent + _text(op, names))
-        if isinstance(op, b.Tiles | b.Steps | b.AfterSteps):
+        if isinstance(op, b.Nested):
             out += _block(op.body, names, indent + "  ")
     return out
 
 
 def _text(op: Op, names: Names) -> str:
     match op:
-        case b.Await(ring=ring, side=side, first=first):
-            return f"wait {names[ring.symbol]}.{side} parity {first}"
-        case b.Expect(ring=ring, bytes=size):
-            return f"arrive {names[ring.symbol]}.full, expect {size} bytes"
+        case b.Await(ring=ring, side=side, first=first, ahead=ahead):
+            return f"wait {names[ring.symbol]}.{side} parity {first}" + _ahead(ahead)
+        case b.Expect(ring=ring, bytes=size, ahead=ahead):
+            return f"arrive {names[ring.symbol]}.full, expect {size} bytes" + _ahead(ahead)
         case b.Copy():
             to = f"{names[op.ring.symbol]} + {op.offset}" + (f" + {op.by_rank} rank" if op.by_rank else "")
             box = "×".join(map(str, op.descriptor.box))
             where = " of every block" if op.multicast else ""
-            return f"copy {names[op.descriptor.tensor]}[{_at(op.at, names)}] box {box} → {to}{where} ({op.bytes} bytes)"
+            source = f"{names[op.descriptor.tensor]}[{_at(op.at, names)}] box {box}"
+            return f"copy {source} → {to}{where} ({op.bytes} bytes)" + _ahead(op.ahead)
         case b.Advance(ring=ring):
             return f"advance {names[ring.symbol]}"
         case b.Release(ring=ring, back=back, cluster=cluster):
@@ -121,8 +122,16 @@ def _text(op: Op, names: Names) -> str:
             return f"for {names[axis.symbol]} by {axis.step}{which}:"
         case b.AfterSteps(axis=axis, count=count):
             return f"if {count} steps of {names[axis.symbol]} are complete:"
+        case b.IfPiece(axis=axis, number=number, current=current):
+            return f"if {names[axis.symbol]} has a piece {number} " + ("after this one:" if current else "after the first:")
+        case b.Alone():
+            return "the first thread alone:"
         case _:
             assert_never(op)
+
+
+def _ahead(ahead: int) -> str:
+    return f", {ahead} ahead" if ahead else ""
 
 
 def _at(at: tuple[Coordinate, ...], names: Names) -> str:

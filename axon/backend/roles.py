@@ -20,6 +20,9 @@ The split is Tawa's: backward slices from the side effects. What a store needs t
 slice crosses into shared memory it meets the loads, which are the producer's. Loads that stand together and feed the same
 statements share one aref. With P products in flight, the piece that product k read is consumed only after product k + P has been
 issued and the wait that leaves P in flight has passed.
+
+A mapping that is not specialized leaves the two together: the consumers' first thread puts the piece D - 1 - P steps ahead, and in
+front of the loop those that the first steps get.
 """
 
 from __future__ import annotations
@@ -47,11 +50,15 @@ class Aref:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Wait until the stage is empty, then fill its fields: with this piece of the loop's axis, or the one before it."""
+    """Wait until the stage is empty, then fill its fields: with this piece of the loop's axis, or the one before it.
+
+    In a consumer one thread does so, for the piece that comes so many steps `ahead`; in front of the loop, after the first.
+    """
 
     aref: Aref
     loads: tuple[Load, ...]
     before: bool = False
+    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +126,10 @@ class RoleFor:
 
 @dataclass(frozen=True, slots=True)
 class RoleProgram:
-    """`producer` runs in one thread, `consumer` in each of `mapping.consumers` warpgroups, on its share of the rows of a tile."""
+    """`producer` runs in one thread, `consumer` in each of `mapping.consumers` warpgroups, on its share of the rows of a tile.
+
+    If the mapping is not specialized, there is no producer.
+    """
 
     source: TileProgram
     mapping: Mapping
@@ -144,7 +154,8 @@ class _Split:
 
     def run(self) -> RoleProgram:
         body = self.program.body
-        return RoleProgram(self.program, self.mapping, tuple(self.groups), self.produce(body), self.consume(body))
+        producer = self.produce(body) if self.mapping.specialized else ()
+        return RoleProgram(self.program, self.mapping, tuple(self.groups), producer, self.consume(body))
 
     def find(self, body: tuple[Statement, ...], *, inside: bool) -> None:
         """Loads that stand together and feed the same products share one aref; outside loops its ring has one stage."""
@@ -220,6 +231,9 @@ class _Split:
                         held = []
                         continue
                     within = self.consume(inner)
+                    if not self.mapping.specialized:
+                        first, within = self.ahead(within)
+                        out += first
                     if within:
                         out.append(RoleFor(axis, within, backwards))
                         out += _drain(within, self.flying(inner))
@@ -228,6 +242,17 @@ class _Split:
                 case _:
                     assert_never(statement)
         return tuple(out)
+
+    def ahead(self, body: tuple[RoleStatement, ...]) -> tuple[list[RoleStatement], tuple[RoleStatement, ...]]:
+        """What a loop's body gets, put by itself: what stands in front of the loop, and the body with its puts.
+
+        A step puts while its own product runs, into the stage that the step before has given back.
+        """
+        steps = self.mapping.stages - 1 - self.mapping.in_flight
+        arefs = [s.aref for s in body if isinstance(s, Get)]
+        first: list[RoleStatement] = [Put(a, self.groups[a], ahead=n) for n in range(steps) for a in arefs]
+        at = 1 + max(n for n, s in enumerate(body) if isinstance(s, Start))
+        return first, (*body[:at], *(Put(a, self.groups[a], ahead=steps) for a in arefs), *body[at:])
 
     def flying(self, body: tuple[Statement, ...]) -> int:
         """How many products of a loop may run when its step is over: none if the step itself needs their result."""
@@ -308,10 +333,12 @@ def _drain(body: tuple[RoleStatement, ...], in_flight: int) -> list[RoleStatemen
 
 def verify(program: RoleProgram) -> None:
     """Raises AssertionError unless arefs are put and got in step, and every stage is given back after what reads it retired."""
-    puts = [s for s in _walk(program.producer) if isinstance(s, Put)]
+    puts = [s for s in _walk(program.producer or program.consumer) if isinstance(s, Put)]
     gets = [s for s in _walk(program.consumer) if isinstance(s, Get)]
     for aref in program.arefs:
-        assert sum(p.aref == aref for p in puts) == sum(g.aref == aref for g in gets) > 0, "an aref is not put as it is got"
+        filled, borrowed = sum(p.aref == aref for p in puts), sum(g.aref == aref for g in gets)
+        assert 0 < borrowed <= filled, "an aref is not put as it is got"
+        assert borrowed == filled or not program.producer, "an aref is not put as it is got"
     for put in puts:
         assert tuple(load.tile for load in put.loads) == put.aref.fields, "a put that does not fill its aref"
     _borrows(program.consumer, {tile.symbol: aref for aref in program.arefs for tile in aref.fields}, [], set())
@@ -356,25 +383,29 @@ def render(program: RoleProgram) -> str:
         )
     folds = [s.stream for s in _walk(program.consumer) if isinstance(s, t.Fold)]
     lines += t.given(source.derived, source.bounds, folds[0] if folds else None, names)
-    lines.append(f"producer: for ({grid}):")
-    lines += _lines(program.producer, names, "  ")
+    if program.producer:
+        lines.append(f"producer: for ({grid}):")
+        lines += _lines(program.producer, names, "  ")
     each = f"each of {program.mapping.consumers} consumers" if program.mapping.consumers > 1 else "consumer"
     lines.append(f"{each} over {names[source.rows.symbol]}: for ({grid}):")
-    lines += _lines(program.consumer, names, "  ")
+    lines += _lines(program.consumer, names, "  ", alone=not program.producer)
     return "\n".join(lines) + "\n"
 
 
-def _lines(body: tuple[RoleStatement, ...], names: Names, indent: str) -> list[str]:
+def _lines(body: tuple[RoleStatement, ...], names: Names, indent: str, *, alone: bool = False, inside: bool = False) -> list[str]:
     out = []
     for statement in body:
         match statement:
             case Clear() | Store() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
                 text = t.statement_text(statement, names)
-            case Put(aref=aref, loads=loads, before=before):
+            case Put(aref=aref, loads=loads, before=before, ahead=ahead):
                 fills = ", ".join(
                     f"{names[x.tile.symbol]} = {names[x.tensor]}[{', '.join(names[a] for a in x.axes)}]" for x in loads
                 )
                 text = f"put {names[aref.symbol]} ← {fills}" + (" of the piece before" if before else "")
+                if alone:
+                    which = f"the piece {ahead} steps ahead" if inside else f"piece {ahead}"
+                    text = f"one thread: {text} of {which}" + (", if there is one" if ahead else "")
             case Turn():
                 text = "turn"
             case Pass():
@@ -396,5 +427,5 @@ def _lines(body: tuple[RoleStatement, ...], names: Names, indent: str) -> list[s
                 assert_never(statement)
         out.append(indent + text)
         if isinstance(statement, RoleFor):
-            out += _lines(statement.body, names, indent + "  ")
+            out += _lines(statement.body, names, indent + "  ", alone=alone, inside=True)
     return out

@@ -43,6 +43,7 @@ class Mapping:
     persistent: bool = True  # one block per multiprocessor walks many tiles
     slots: int = 1  # buffers per consumer between its registers and a store
     keys: int = 0  # of a stream: the extent of a tile along the streamed axis; 0 for a contraction
+    specialized: bool = True  # a producer of its own asks for copies; if not, the consumers' first thread does so beside its work
     turns: bool = False  # consumers issue their products one after the other, so that one computes while another multiplies
 
     def __str__(self) -> str:
@@ -51,7 +52,8 @@ class Mapping:
         ring = f"stages {self.stages} · in flight {self.in_flight}"
         cluster = f"cluster {self.cluster} over {self.cluster_over}" if self.cluster > 1 else "no cluster"
         walk = "persistent" if self.persistent else "one tile per block"
-        return f"{tile} · {ring} · {cluster} · groups of {self.group} · {walk}"
+        roles = "" if self.specialized else " · not specialized"
+        return f"{tile} · {ring} · {cluster} · groups of {self.group} · {walk}{roles}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,8 @@ class Problem:
 
 
 def register_budget(mapping: Mapping) -> tuple[int, int] | None:
-    """Registers per thread of (producer, consumer)."""
-    return REGISTER_BUDGETS[mapping.consumers]
+    """Registers per thread of (producer, consumer), if they differ."""
+    return REGISTER_BUDGETS[mapping.consumers] if mapping.specialized else None
 
 
 def panel(element: Element, target: Target) -> int:
@@ -125,7 +127,8 @@ def check(mapping: Mapping, target: Target, traits: Traits) -> tuple[str, ...]:
     step = width if traits.right_across or traits.stream else max(granule, 16)
     budget = register_budget(mapping)
     spare = STREAM_SPARE if traits.stream else SPARE_REGISTERS
-    registers = budget[1] if budget else target.max_registers
+    threads = target.warpgroup * (mapping.consumers + mapping.specialized)
+    registers = budget[1] if budget else min(target.max_registers, target.registers_per_multiprocessor // threads)
     used = shared_bytes(mapping, traits)
     rules = [
         (mapping.rows % (target.product_rows * mapping.consumers) == 0,
@@ -135,6 +138,9 @@ def check(mapping: Mapping, target: Target, traits: Traits) -> tuple[str, ...]:
         (mapping.columns % step == 0, f"columns must be a multiple of {step}"),
         (mapping.depth % width == 0, f"depth must be a multiple of {width}"),
         (0 <= mapping.in_flight < mapping.stages, "fewer products can be in flight than the ring has stages"),
+        (mapping.specialized or not traits.stream, "a stream needs a producer of its own: it must be specialized"),
+        (mapping.specialized or mapping.in_flight + 2 <= mapping.stages,
+         "without a producer of its own the ring needs two stages more than there are products in flight"),
         (mapping.stages * 16 <= BARRIER_BYTES, f"there can be at most {BARRIER_BYTES // 16} stages"),
         (mapping.cluster <= target.max_cluster, f"a cluster has at most {target.max_cluster} blocks"),
         (mapping.cluster == 1 or shared % (mapping.cluster * unit) == 0,

@@ -20,7 +20,7 @@ from axon.backend import barriers as b
 from axon.backend import tile as t
 from axon.backend.barriers import BarrierProgram, Coordinate, Ring
 from axon.backend.bounds import Bounds
-from axon.backend.flow import BeginSteps, Instruction, Jump, MoreSteps, NextStep, NextTile, Unless, flatten
+from axon.backend.flow import BeginSteps, Instruction, Jump, MoreSteps, NextStep, NextTile, Unless, UnlessPiece, flatten
 from axon.backend.stream import Stream
 from axon.backend.tile import Store, Tile
 from axon.core import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
@@ -117,7 +117,8 @@ class _Cluster:
         for block in range(program.cluster):
             for role in program.roles:
                 for instance in range(role.instances):
-                    agent = _Agent(block, instance, flatten(role.body), f"{role.name} {instance} of block {block}")
+                    code = flatten(role.body, alone=instance == 0)
+                    agent = _Agent(block, instance, code, f"{role.name} {instance} of block {block}")
                     agent.cursors = {r.symbol: [0, 0] for r in program.rings}
                     agent.blocks = program.order.rows.step // (64 * program.mapping.consumers)
                     self.agents.append(agent)
@@ -179,12 +180,15 @@ class _Cluster:
                     if not self.turns.get(key):
                         return False
                     self.turns[key] -= 1
+            case UnlessPiece(axis=axis, number=number, current=current, exit=exit_):
+                agent.at = agent.at + 1 if number + (agent.pieces[axis] if current else 0) < self.steps else exit_
+                return True
             case Unless(axis=axis, count=count, exit=exit_):
                 if agent.pieces[axis] < count:
                     agent.at = exit_
                     return True
             case b.Await(ring=ring, side=side, first=first):
-                stage, wraps = agent.cursors[ring.symbol]
+                stage, wraps = self.ahead(agent, op)
                 if self.barriers[agent.block, ring.symbol, side, stage].parity != first ^ wraps:
                     return False
             case b.Retire(pending=pending):
@@ -273,14 +277,15 @@ class _Cluster:
         return start, stop, -(-every // step), min(until, self.size(self.program.steps.extent)) // step
 
     def place(self, agent: _Agent, c: Coordinate) -> int:
-        return c.step * agent.pieces[c.axis] + c.offset + c.by_rank * agent.block + c.by_consumer * agent.instance
+        piece = c.step * agent.pieces[c.axis] if c.step else 0
+        return piece + c.offset + c.by_rank * agent.block + c.by_consumer * agent.instance
 
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def act(self, agent: _Agent, op: Instruction) -> None:
         match op:
             case b.Expect(ring=ring, bytes=size):
-                self.barriers[agent.block, ring.symbol, "full", agent.cursors[ring.symbol][0]].arrive(size, 1)
+                self.barriers[agent.block, ring.symbol, "full", self.ahead(agent, op)[0]].arrive(size, 1)
             case b.Copy():
                 self.copy(agent, op)
             case b.Advance(ring=ring):
@@ -323,9 +328,15 @@ class _Cluster:
                 box = [64 if a == order.rows.symbol else op.width if a == order.columns.symbol else 1 for a in op.store.axes]
                 self.put(op.store.tensor, at, box, op.store.axes, values)
 
+    def ahead(self, agent: _Agent, op: b.Await | b.Expect | b.Copy) -> tuple[int, int]:
+        """The stage that an operation is about, and how often the cursor will have wrapped there mod 2."""
+        stage, wraps = agent.cursors[op.ring.symbol]
+        rounds, stage = divmod(stage + op.ahead, op.ring.depth)
+        return stage, (wraps + rounds) % 2
+
     def copy(self, agent: _Agent, op: b.Copy) -> None:
         start = [self.place(agent, c) for c in op.at]
-        stage = agent.cursors[op.ring.symbol][0]
+        stage, _ = self.ahead(agent, op)
         offset = (op.offset + op.by_rank * agent.block) // 2
         values = _box(self.tensors[op.descriptor.tensor].transpose(op.descriptor.order), start, op.descriptor.box).reshape(-1)
         for block in range(self.program.cluster) if op.multicast else (agent.block,):

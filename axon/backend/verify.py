@@ -30,7 +30,7 @@ from collections import deque
 from axon.backend import barriers as b
 from axon.backend import tile as t
 from axon.backend.barriers import BarrierProgram, Ring
-from axon.backend.flow import BeginSteps, Instruction, Jump, MoreSteps, NextStep, NextTile, Unless, saturation
+from axon.backend.flow import BeginSteps, Instruction, Jump, MoreSteps, NextStep, NextTile, Unless, UnlessPiece, saturation
 from axon.backend.happened import Agent, Barrier, Facts, Flight, Place, State, Who, agents, knowledge, learn
 from axon.backend.proof import Found, Kind, Proof, Violation, check_layout
 from axon.names import Symbol
@@ -200,11 +200,15 @@ class _Explorer:
     def wants(self, state: State, number: int) -> bool:
         """Whether an agent stands at a loop decision that nobody has made."""
         agent, who = state.agents[number], self.who[number]
-        return (
-            agent.at < len(who.code)
-            and isinstance(who.code[agent.at], NextTile | NextStep | MoreSteps)
-            and agent.decided == len(state.decisions)
-        )
+        if agent.at == len(who.code):
+            return False
+        match who.code[agent.at]:
+            case NextTile() | NextStep() | MoreSteps():
+                return agent.decided == len(state.decisions)
+            case UnlessPiece() as op:
+                return self.foreseen(state, number, op) is None
+            case _:
+                return False
 
     def deadlock(self, state: State) -> None:
         for place, barrier in state.barriers.items():
@@ -282,12 +286,18 @@ class _Explorer:
                 if again:
                     agent.at = back
                     return True
+            case UnlessPiece(exit=exit_):
+                there = self.foreseen(state, number, op)
+                if there is None:
+                    return False
+                agent.at = agent.at + 1 if there else exit_
+                return True
             case Unless(axis=axis, count=count, exit=exit_):
                 if dict(agent.steps).get(axis, 0) < count:
                     agent.at = exit_
                     return True
-            case b.Await(ring=ring, side=side, first=first):
-                if not self.await_(state, number, ring, side, first):
+            case b.Await():
+                if not self.await_(state, number, op):
                     return False
             case b.Product() | b.Commit() | b.ProductFence():
                 if not self.together(state, who):
@@ -333,15 +343,28 @@ class _Explorer:
         return True
 
     def decision(self, state: State, number: int, op: NextTile | NextStep | MoreSteps) -> bool:
-        """Follow the next decision, which must be about the same loop for all."""
+        """Follow the next decision."""
         agent = state.agents[number]
-        about = None if isinstance(op, NextTile) else op.axis
-        if agent.decided == len(state.asked):
-            state.asked.append(about)
-        elif state.asked[agent.decided] != about:
-            raise self.found("exit", "it stands at another loop than the others", number)
         agent.decided += 1
-        return state.decisions[agent.decided - 1]
+        return self.decided(state, number, agent.decided - 1, None if isinstance(op, NextTile) else op.axis)
+
+    def decided(self, state: State, number: int, at: int, about: Symbol | None) -> bool:
+        """A decision, which must be about the same loop for all."""
+        if at == len(state.asked):
+            state.asked.append(about)
+        elif state.asked[at] != about:
+            raise self.found("exit", "it stands at another loop than the others", number)
+        return state.decisions[at]
+
+    def foreseen(self, state: State, number: int, op: UnlessPiece) -> bool | None:
+        """Whether there is a piece: so many steps more are decided on. None while that is open."""
+        first = state.agents[number].decided
+        for at in range(first, first + op.number):
+            if at == len(state.decisions):
+                return None
+            if not self.decided(state, number, at, op.axis):
+                return False
+        return True
 
     def together(self, state: State, who: Who) -> bool:
         """Whether every agent of the warpgroup stands at the same place."""
@@ -352,7 +375,7 @@ class _Explorer:
         agent, who = state.agents[number], self.who[number]
         match op:
             case b.Expect(ring=ring, bytes=size):
-                stage = agent.cursors[ring.symbol][0]
+                stage, _, _ = _ahead(agent, op)
                 self.arrive(state, number, (who.block, ring.symbol, "full", stage), agent.knows, size)
             case b.Copy():
                 self.copy(state, number, op)
@@ -399,15 +422,15 @@ class _Explorer:
 
     # ── barriers ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def await_(self, state: State, number: int, ring: Ring, side: b.Side, first: int) -> bool:
+    def await_(self, state: State, number: int, op: b.Await) -> bool:
         agent, who = state.agents[number], self.who[number]
-        stage, wraps, _ = agent.cursors[ring.symbol]
-        place: Place = (who.block, ring.symbol, side, stage)
+        stage, wraps, _ = _ahead(agent, op)
+        place: Place = (who.block, op.ring.symbol, op.side, stage)
         barrier = state.barriers[place]
-        if barrier.parity != first ^ wraps:
+        if barrier.parity != op.first ^ wraps:
             return False
         if not agent.knows & self.fact("before", *place):
-            raise self.found("phase", f"the wait for `{side}` of stage {stage} may pass one round early", number)
+            raise self.found("phase", f"the wait for `{op.side}` of stage {stage} may pass one round early", number)
         agent.knows |= barrier.released
         waited = self.fact("waited", *place, number)
         self.forget(state, waited)
@@ -465,7 +488,7 @@ class _Explorer:
     def copy(self, state: State, number: int, op: b.Copy) -> None:
         agent, who = state.agents[number], self.who[number]
         ring = op.ring
-        stage, _, passed = agent.cursors[ring.symbol]
+        stage, _, passed = _ahead(agent, op)
         piece = (op.offset, who.block if op.multicast else -1)
         for block in range(self.program.cluster) if op.multicast else (who.block,):
             for role, instance in self.readers(ring):
@@ -618,6 +641,13 @@ class _Explorer:
             raise self.found("buffer", f"slot {op.slot} is sent twice at once", number)
         self.forget(state, sent)
         agent.stores = (*agent.stores, sent)
+
+
+def _ahead(agent: Agent, op: b.Await | b.Expect | b.Copy) -> tuple[int, int, int]:
+    """The stage that an operation is about, how often the cursor will have wrapped there mod 2, and passed pieces."""
+    stage, wraps, passed = agent.cursors[op.ring.symbol]
+    rounds, stage = divmod(stage + op.ahead, op.ring.depth)
+    return stage, (wraps + rounds) % 2, passed + op.ahead
 
 
 def _describe(op: Instruction) -> str:

@@ -12,7 +12,7 @@ from axon.backend.proof import Violation
 from axon.backend.verify import verify
 
 Change = Callable[[Op], tuple[Op, ...]]
-Loop = b.Tiles | b.Steps | b.AfterSteps
+Loop = b.Nested
 
 
 def mutate(program: BarrierProgram, wanted: int, change: Change) -> BarrierProgram:

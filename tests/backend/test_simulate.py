@@ -19,6 +19,12 @@ from tests.backend.test_verify import drop, mutate, sites
 
 TWO = Mapping(128, 128, 64, stages=3, cluster=2, slots=2)
 ONE = Mapping(64, 64, 64, stages=2, consumers=1, cluster=1)
+TOGETHER = [
+    replace(TWO, specialized=False),
+    replace(TWO, stages=4, in_flight=2, cluster=1, specialized=False),
+    replace(ONE, in_flight=0, specialized=False),
+    Mapping(192, 64, 64, stages=6, consumers=3, cluster=1, specialized=False),
+]
 
 
 def run(
@@ -41,6 +47,15 @@ def test_every_layout(axes: str, mapping: Mapping) -> None:
     case = contraction(axes)
     got, arrays = run(case, {"i": 200, "j": 136, "k": 152}, mapping)
     assert error(got, expected(case, arrays)) < 3e-3
+
+
+@pytest.mark.parametrize("axes", ["ik,jk->ij", "ki,kj->ij"])
+@pytest.mark.parametrize("mapping", TOGETHER, ids=str)
+def test_one_role_that_loads_and_multiplies(axes: str, mapping: Mapping) -> None:
+    case = contraction(axes)
+    for seed, depth in enumerate((1, 64, 65, 152, 400)):  # fewer pieces than are put ahead, and more
+        got, arrays = run(case, {"i": 200, "j": 136, "k": depth}, mapping, seed=seed)
+        assert error(got, expected(case, arrays)) < 3e-3
 
 
 @pytest.mark.parametrize("seed", range(6))

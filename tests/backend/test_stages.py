@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from axon.backend import render_barriers, roles, tile
+from axon.backend import build, render_barriers, roles, tile
 from axon.backend.families import kernels
 from axon.backend.memory import Tensor, contiguous
 from axon.backend.pipeline import Stages, stages, traits
@@ -26,10 +26,11 @@ GOLDENS = Path(__file__).parent / "goldens"
 SMALL = Mapping(64, 64, 64, stages=4, consumers=1, cluster=1)
 
 
-def made(case: Program, mapping: Mapping, *, boxed: bool = True, paired: bool = False) -> Stages:
-    (kernel,) = kernels(case)
+def made(case: Case | Program, mapping: Mapping, *, boxed: bool = True, paired: bool = False) -> Stages:
+    program = case.program if isinstance(case, Case) else case
+    (kernel,) = kernels(program)
     results = frozenset(r.value.symbol for r in kernel.results)
-    values = (*case.inputs, *(r.value for r in kernel.results))
+    values = (*program.inputs, *(r.value for r in kernel.results))
     everything = frozenset(v.symbol for v in values)
     return stages(kernel, mapping, HOPPER, values, results if boxed else frozenset(), everything if paired else frozenset())
 
@@ -39,9 +40,10 @@ def biased() -> Case:
 
 
 PROGRAMS = {
-    "product": (contraction("ik,kj->ij").program, Mapping(slots=2)),
-    "bias_gelu": (biased().program, replace(SMALL, stages=3)),
-    "heads": (contraction("bshd,bthd->bhst", result=Element.F32).program, replace(SMALL, stages=3, in_flight=0)),
+    "product": (contraction("ik,kj->ij"), Mapping(slots=2)),
+    "bias_gelu": (biased(), replace(SMALL, stages=3)),
+    "heads": (contraction("bshd,bthd->bhst", result=Element.F32), replace(SMALL, stages=3, in_flight=0)),
+    "together": (contraction("ki,jk->ij"), replace(SMALL, specialized=False)),
     "causal": (streams.program("causal"), Mapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)),
     "grouped": (streams.program("grouped"), Mapping(64, 64, 64, 2, in_flight=0, consumers=1, cluster=1, keys=32)),
 }
@@ -75,9 +77,10 @@ def test_a_mapping_that_does_not_fit_says_why() -> None:
         (Mapping(consumers=5), "consumers"),
         (Mapping(stages=0), "at least 1"),
         (Mapping(cluster=16), "at most 8 blocks"),
+        (Mapping(in_flight=3, specialized=False), "two stages more"),
     ]:
         with pytest.raises(Unsupported, match=words):
-            made(contraction("ik,jk->ij").program, mapping)
+            made(contraction("ik,jk->ij"), mapping)
 
 
 @pytest.mark.parametrize("across", [(False, False), (True, True)])
@@ -96,8 +99,14 @@ def test_every_candidate_is_proved() -> None:
     case = contraction("ki,kj->ij")
     (kernel,) = kernels(case.program)
     for mapping in candidates(HOPPER, traits(kernel)):
-        answer = verify(made(case.program, mapping).barriers)
+        answer = verify(made(case, mapping).barriers)
         assert not hasattr(answer, "kind"), f"{mapping}: {answer}"
+
+
+def test_one_role_becomes_machine_code() -> None:
+    """The matrix products stay asynchronous beside the copies that the same warps ask for, and nothing spills."""
+    kernel = build.build(made(contraction("ik,kj->ij"), replace(SMALL, specialized=False)), HOPPER)
+    assert not kernel.spilled
 
 
 def test_operands_that_copies_cannot_read_are_refused() -> None:

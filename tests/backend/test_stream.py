@@ -224,7 +224,7 @@ def test_a_head_that_is_too_wide_for_one_tile_has_no_mapping() -> None:
     [
         ({"cluster": 2}, "do not share"), ({"rows": 256}, "rows for each consumer"), ({"keys": 40}, "keys must be a multiple"),
         ({"keys": 0}, "keys are for streams"), ({"columns": 256, "keys": 256}, "registers"), 
-        ({"consumers": 1, "rows": 64}, "no turns"),
+        ({"consumers": 1, "rows": 64}, "no turns"), ({"specialized": False}, "a producer of its own"),
     ],
 )  # fmt: skip
 def test_mappings_that_do_not_fit_are_told_why(change: dict[str, int], words: str) -> None:

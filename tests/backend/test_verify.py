@@ -19,6 +19,7 @@ from tests.backend.mutants import Change, body_of, drop, mutate, refused, sites,
 from tests.backend.programs import Case, contraction
 
 SMALL = Mapping(128, 128, 64, stages=3, cluster=2, slots=2)
+TOGETHER = replace(SMALL, stages=4, specialized=False)
 MAPPINGS = {
     "as found best": Mapping(),
     "no cluster": Mapping(cluster=1),
@@ -30,6 +31,10 @@ MAPPINGS = {
     "a cluster of four": Mapping(128, 256, cluster=4),
     "eight stages": Mapping(64, 64, stages=8, consumers=1, cluster=1),
     "two slots": SMALL,
+    "one role": TOGETHER,
+    "one role, one warpgroup": Mapping(64, 64, 64, stages=2, in_flight=0, consumers=1, cluster=1, specialized=False),
+    "one role, five pieces ahead": Mapping(128, 64, 64, stages=6, in_flight=0, specialized=False),
+    "one role, two in flight": Mapping(192, 128, stages=4, in_flight=2, consumers=3, cluster=1, specialized=False),
 }
 
 
@@ -102,11 +107,15 @@ OPERATION_MUTANTS: list[tuple[str, type, Change, set[str]]] = [
 ]
 
 
+@pytest.mark.parametrize("mapping", [SMALL, TOGETHER], ids=["specialized", "one role"])
 @pytest.mark.parametrize(("name", "kind", "change", "allowed"), OPERATION_MUTANTS, ids=[m[0] for m in OPERATION_MUTANTS])
-def test_a_changed_operation_is_refused(name: str, kind: type, change: Change, allowed: set[str]) -> None:
-    program = lowered(contraction("ik,jk->ij"), SMALL)
+def test_a_changed_operation_is_refused(name: str, kind: type, change: Change, allowed: set[str], mapping: Mapping) -> None:
+    program = lowered(contraction("ik,jk->ij"), mapping)
     places = list(sites(program, kind))
     assert places
+    if kind is b.Tiles and not mapping.specialized:
+        assert isinstance(verify(mutate(program, places[0][0], change)), Proof)  # a kernel of one tile: nobody else goes on
+        return
     for number, op in places:
         refused(mutate(program, number, change), allowed, f"{name}: {op} at {number}")
 
@@ -150,3 +159,38 @@ def test_unpublished_barriers_and_shared_memory_with_two_owners_are_refused() ->
     overlapping = verify(replace(program, buffers=(replace(buffer, offset=buffer.offset - 1024),)))
     assert isinstance(overlapping, Violation)
     assert overlapping.kind == "layout"
+
+
+ALONE_MUTANTS: list[tuple[str, type, Change, set[str]]] = [
+    ("all do what is for one", b.Alone, body_of, {"bytes", "count", "phase", "overwrite", "deadlock"}),
+    ("nobody does what is for one", b.Alone, drop, {"deadlock", "exit", "content", "read"}),
+    (
+        "a piece is put, whether there is one or not",
+        b.IfPiece,
+        body_of,
+        {"deadlock", "phase", "exit", "count", "overwrite", "content"},
+    ),
+    ("a piece too few is put", b.IfPiece, with_field("number", lambda n: n + 1), {"deadlock", "exit", "content"}),
+    (
+        "a piece too many is put",
+        b.IfPiece,
+        with_field("number", lambda n: n - 1),
+        {"deadlock", "phase", "exit", "overwrite", "content"},
+    ),
+    *(
+        (f"{name} {more} ahead", kind, with_field("ahead", lambda n, by=by: n + by), kinds)  # type: ignore[misc]
+        for name, kind, kinds in (
+            ("a wait", b.Await, {"deadlock", "phase", "overwrite", "read", "exit"}),
+            ("an announcement", b.Expect, {"deadlock", "phase", "bytes", "count", "exit"}),
+            ("a copy", b.Copy, {"deadlock", "phase", "bytes", "overwrite", "content", "layout", "exit"}),
+        )
+        for more, by in (("one more", 1), ("one less", -1))
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "change", "allowed"), ALONE_MUTANTS, ids=[m[0] for m in ALONE_MUTANTS])
+def test_a_change_to_what_one_thread_does_is_refused(name: str, kind: type, change: Change, allowed: set[str]) -> None:
+    program = lowered(contraction("ik,jk->ij"), TOGETHER)
+    for number, op in sites(program, kind):
+        refused(mutate(program, number, change), allowed, f"{name}: {op} at {number}")
