@@ -42,7 +42,7 @@ from axon.shapes.dimension import Dim
 
 Array = Any
 _scratch = Scratch()
-BLOCK = 1 << 17  # elements of a window that are copied at a time: with what BLAS packs of them, they stay in a core's cache
+BLOCK = 1 << 18  # elements of a window that are copied at a time: about a core's cache; less costs more products
 STRIP = 128  # rows of a product that repay packing its other operand
 TAP = 4  # how many elements are copied in the time in which a product is added
 MULTIPLIED = 4  # products that BLAS computes in the time of an addition elsewhere
