@@ -127,7 +127,7 @@ class Reader:
         if stated := STATED.findall(block.text):
             module = axon.load(name)
             for text, declared in stated:
-                assert module[declared].signature == " ".join(text.split())
+                assert module[declared].signature == (said := " ".join(text.split())), f"{said} is {module[declared].signature}"
 
     def rendered(self, block: Block, file: str | None) -> None:
         """What the program with an error before it prints."""
