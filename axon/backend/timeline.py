@@ -185,11 +185,10 @@ class _Timed(_Cluster):
                 return
         self.wake()
 
-    @staticmethod
-    def stage(agent: _Agent, op: Instruction) -> int | None:
+    def stage(self, agent: _Agent, op: Instruction) -> int | None:
         match op:
-            case b.Copy(ring=ring) | b.Await(ring=ring) | b.Expect(ring=ring):
-                return agent.cursors[ring.symbol][0]
+            case b.Copy() | b.Await() | b.Expect():
+                return self.ahead(agent, op)[0]
             case b.Product():
                 return agent.cursors[op.right.ring.symbol][0]
             case _:
@@ -265,7 +264,7 @@ class _Timed(_Cluster):
     # Numbers are left out: what happens when does not depend on them, the bounds of masks apart.
 
     def copy(self, agent: _Agent, op: b.Copy) -> None:
-        stage = agent.cursors[op.ring.symbol][0]
+        stage, _ = self.ahead(agent, op)
         for block in range(self.program.cluster) if op.multicast else (agent.block,):
             barrier = self.barriers[block, op.ring.symbol, "full", stage]
             self.copies.append(lambda barrier=barrier: barrier.arrive(-op.bytes, 0))  # type: ignore[misc]
