@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
+from axon.call import Session, schedule_beside
 from axon.diagnostics import AxonError, Diagnostic
 from axon.loader import SUFFIX, FileLoader
 
@@ -39,13 +40,17 @@ def check_files(paths: Sequence[str]) -> Report:
     files = files_of(paths)
     read = set(files)
     for file in files:
-        diagnostics: Iterable[Diagnostic]
+        diagnostics: tuple[Diagnostic, ...] = ()
         try:
             checked = compiler.check(loader, file)
             diagnostics = checked.diagnostics
             read |= _imported(checked)
+            schedule = schedule_beside(file)
+            if schedule and checked.ok:
+                read.add(schedule)
+                Session(checked).schedules()
         except AxonError as error:
-            diagnostics = error.diagnostics
+            diagnostics = (*diagnostics, *error.diagnostics)
         for diagnostic in diagnostics:
             span = diagnostic.span
             place = (span.file.path, span.start, span.end) if span else (file,)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 TARGETS = ("cpu", "cuda", "simulate", "interpret")
 MAX_SIZE = 2**31 - 1
+SCHEDULE = "AX0605"  # names its function itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Session:
         self._quick: dict[tuple[Any, ...], Quick] = {}
         self._hosts: dict[int, Host] = {}
         self._callees: dict[str, Callee] = {}
-        self._schedule_file = _schedule_beside(checked.source.path)
+        self._schedule_file = _read_schedule(checked.source.path)
         self._schedules: dict[str, Schedule] | None = None
 
     def callee(self, name: str) -> Callee:
@@ -184,14 +185,17 @@ class Session:
 
     def schedule(self, callee: Callee) -> Schedule | None:
         """What a schedule file beside the module fixes of a function's mappings. Raises what is wrong with the file."""
-        if self._schedule_file is None:
-            return None
-        if isinstance(self._schedule_file, Diagnostic):
-            raise AxonError((self._schedule_file,))
+        return self.schedules().get(callee.name)
+
+    def schedules(self) -> dict[str, Schedule]:
+        """What the schedule file fixes, by function; nothing if there is no file."""
         if self._schedules is None:
+            if isinstance(self._schedule_file, Diagnostic):
+                raise AxonError((self._schedule_file,))
             functions = [name for name in self.checked.signatures if self.callee(name).is_function]
-            self._schedules = compiler.schedules(self._schedule_file, self.checked, functions)
-        return self._schedules.get(callee.name)
+            file = self._schedule_file
+            self._schedules = compiler.schedules(file, self.checked, functions) if file else {}
+        return self._schedules
 
     def _executable(self, callee: Callee, program: core.Program) -> Executable:
         schedule = self.schedule(callee)
@@ -230,13 +234,16 @@ class Session:
             return matched, self._programs[key]
 
 
-def _schedule_beside(path: str) -> SourceFile | Diagnostic | None:
-    """`model.schedule` beside `model.axon`, as it is now."""
+def schedule_beside(path: str) -> str | None:
+    """`model.schedule` beside `model.axon`, if there is such a file."""
     stem, suffix = os.path.splitext(path)
     file = f"{stem}.schedule"
-    if suffix != SUFFIX or not os.path.lexists(file):
-        return None
-    return FileLoader().read(file)
+    return file if suffix == SUFFIX and os.path.lexists(file) else None
+
+
+def _read_schedule(path: str) -> SourceFile | Diagnostic | None:
+    file = schedule_beside(path)
+    return FileLoader().read(file) if file else None
 
 
 def _callee(checked: CheckedModule, name: str) -> Callee:
@@ -358,7 +365,8 @@ def _in_call(callee: Callee) -> Iterator[None]:
     except AxonError as error:
         labels = (Label(callee.span),) if callee.span else ()
         named = [
-            replace(d, message=f"{d.message}, in a call of `{callee.name}`", labels=d.labels or labels) for d in error.diagnostics
+            d if d.code == SCHEDULE else replace(d, message=f"{d.message}, in a call of `{callee.name}`", labels=d.labels or labels)
+            for d in error.diagnostics
         ]
         raise (ShapeError if isinstance(error, ShapeError) else AxonError)(tuple(named)) from None
 
