@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RESULT := benchmarks/results/$(shell date +%F)
 
-.PHONY: vscode demo docs test lint soak bench clean
+.PHONY: fuzz vscode demo docs test lint soak bench clean
 
 demo: $(STAMP)
 	@$(BIN)/python examples/demo.py
@@ -23,6 +23,13 @@ soak: $(STAMP)
 	@mkdir -p benchmarks/results
 	AXON_SOAK=1 $(BIN)/python -m pytest -n 2 --dist worksteal --durations=20 > $(RESULT)-soak.txt 2>&1; \
 	  status=$$?; tail -n 25 $(RESULT)-soak.txt; exit $$status
+	$(MAKE) fuzz
+
+# Coverage-guided fuzzing of the parser and the checker, for an hour or for SECONDS; needs Python 3.11 to 3.13 on Linux.
+SECONDS ?= 3600
+fuzz: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,fuzz]'
+	$(BIN)/python tests/fuzz/fuzz_check.py --seconds $(SECONDS)
 
 bench: $(STAMP)
 	@mkdir -p benchmarks/results

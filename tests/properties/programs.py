@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from declared import ASIDE, Aside
 from hypothesis import strategies as st
 from indexed import INDEXED, Indexed
 from maker import Declared
@@ -39,7 +40,7 @@ def programs() -> st.SearchStrategy[Program]:
     return st.composite(lambda draw: Programs(draw).program())()
 
 
-class Programs(Indexed, Whole):
+class Programs(Indexed, Whole, Aside):
     def program(self) -> Program:
         scope = self.scope
         dims = [named(DIMENSIONS[n], scope.pick(SIZES)) for n in range(scope.pick((1, 2, 3)))]
@@ -144,4 +145,4 @@ class Programs(Indexed, Whole):
         return self.data("ids", Element.I32, (length,), ranked=annotated, high=over.value), annotated
 
 
-PRODUCTIONS = (*INDEXED, *WHOLE)
+PRODUCTIONS = (*INDEXED, *WHOLE, *ASIDE)

@@ -1,0 +1,45 @@
+"""What must hold of every text: it is checked in time, and what comes of it is diagnostics that can be printed."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+
+from axon import compiler
+from axon.checker import CheckedModule
+from axon.diagnostics import AxonError
+from axon.loader import FileLoader
+from axon.render import render
+from axon.source import SourceFile
+
+PATIENCE = 5.0  # seconds of this process's time
+LIBRARY = ("image", "linalg", "nn", "stats", "tensor")
+
+
+class Hang(Exception):
+    """A text that takes too long."""
+
+
+@cache
+def library() -> dict[SourceFile, CheckedModule]:
+    """The standard library, checked once."""
+    checked = compiler.check_text("".join(f"import {name}\n" for name in LIBRARY))
+    assert checked.ok
+    return {m.source: m for m in checked.imports.values()}
+
+
+def check(text: str, patience: float = PATIENCE) -> None:
+    """Raises what a bug raises, and Hang."""
+    known = library()
+    began = time.process_time()
+    try:
+        found = compiler.check(FileLoader({compiler.TEXT: text}), compiler.TEXT, known).diagnostics
+    except AxonError as error:
+        found = error.diagnostics
+    for diagnostic in found:
+        if diagnostic.code == "AX0001":  # what a traceback becomes, unless AXON_DEBUG keeps it
+            raise AssertionError(render(diagnostic))
+        assert render(diagnostic)
+    took = time.process_time() - began
+    if took > patience:
+        raise Hang(f"{took:.1f} s")

@@ -1,0 +1,19 @@
+"""Where a program that falsifies a property is written, so that it can be run and looked at: a small .axon file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+PLACE = Path(__file__).parents[2] / ".hypothesis" / "falsified"
+
+
+def falsified(test: str, text: str, arguments: Sequence[Any], explicit: Sequence[int] = ()) -> Path:
+    """The file of the smallest failure of a test: hypothesis shrinks, so the last one written is the smallest."""
+    PLACE.mkdir(parents=True, exist_ok=True)
+    path = PLACE / f"{test}.axon"
+    given = [f"{{{', '.join(map(str, explicit))}}}"] if explicit else []
+    shown = "\n   ".join([*given, *(f"{a.dtype}{list(a.shape)} {a.tolist()}" for a in arguments)])
+    path.write_text(f"(* arguments of main:\n   {shown} *)\n{text}")
+    return path
