@@ -25,11 +25,11 @@ soak: $(STAMP)
 	  status=$$?; tail -n 25 $(RESULT)-soak.txt; exit $$status
 	$(MAKE) fuzz
 
-# Coverage-guided fuzzing of the parser and the checker, for an hour or for SECONDS; needs Python 3.11 to 3.13 on Linux.
-SECONDS ?= 3600
+# Coverage-guided fuzzing of the parser and the checker, for an hour, or `make fuzz FUZZ=60`; needs Python 3.11 to 3.13 on Linux.
+FUZZ ?= 3600
 fuzz: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,fuzz]'
-	$(BIN)/python tests/fuzz/fuzz_check.py --seconds $(SECONDS)
+	$(BIN)/python tests/fuzz/fuzz_check.py --seconds $(FUZZ)
 
 bench: $(STAMP)
 	@mkdir -p benchmarks/results

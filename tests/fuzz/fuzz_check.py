@@ -2,8 +2,9 @@
 
     python tests/fuzz/fuzz_check.py --seconds 600 [--work DIR]
 
-Texts are mutated by tokens (see `mutate`) or by bytes; those that find new branches of Axon's code are kept. A crash, a hang or a
-traceback ends the run with exit status 1; the shortest text that still shows it is written to DIR/found.axon. Needs `pip install axon[fuzz]`.
+Texts are mutated by tokens (see `mutate`) or by bytes; those that find new branches of Axon's code are kept. A crash, a hang or
+a traceback ends the run with exit status 1; the shortest text that still shows it is written to DIR/found.axon. Needs
+`pip install axon[fuzz]`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _SCORES = (
     "{}", "30.0 * tanh ({} / 30.0)", "if j <= i then {} else -inf", "if i - j < 9 andalso j <= i then {} else -inf",
     "{} + slope[h] * cast f32 (j - i)", "{} + bias[i, j]",
 )  # fmt: skip
-_SIZES = (1, 2, 7, 8, 33, 64, 65, 72)
+_SIZES = (1, 2, 7, 8, 33, 65)
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ def contractions(draw: st.DrawFn) -> Kernel:
     """A product of two tensors in any layout, with batch dimensions or without, and something done to each element of it."""
     element = draw(st.sampled_from((Element.BF16, Element.F16)))
     batch = draw(st.sampled_from(("", "b")))
-    left = draw(st.permutations([*batch, "i", "k"]))
-    right = draw(st.permutations([*batch, "j", "k"]))
+    left = draw(st.permutations([*batch, "i", "k"]).filter(lambda axes: axes[-1] != "b"))  # no kernel copies such rows
+    right = draw(st.permutations([*batch, "j", "k"]).filter(lambda axes: axes[-1] != "b"))
     sizes = {c: draw(st.sampled_from((1, 2, 3))) if c == "b" else draw(st.sampled_from(_SIZES)) for c in "bijk"}
     # The last dimension of a factor is copied by the hardware in pieces of 16 bytes.
     for last in (left[-1], right[-1]):
@@ -66,7 +66,7 @@ def contractions(draw: st.DrawFn) -> Kernel:
 def streams(draw: st.DrawFn) -> Kernel:
     """Attention with some change of its scores."""
     element = draw(st.sampled_from((Element.BF16, Element.F16)))
-    b, h, s = draw(st.sampled_from((1, 2))), draw(st.sampled_from((1, 2))), draw(st.sampled_from((1, 8, 40, 64, 130)))
+    b, h, s = draw(st.sampled_from((1, 2))), draw(st.sampled_from((1, 2))), draw(st.sampled_from((1, 8, 40, 66)))
     d, e = 64, draw(st.sampled_from((64, 128)))
     change = draw(st.sampled_from(_SCORES))
     one = element.value

@@ -17,7 +17,7 @@ from axon.call import Session
 from axon.diagnostics import AxonError
 
 EXAMPLES = 2_000 if os.environ.get("AXON_SOAK") else 40
-SIMULATED = 400 if os.environ.get("AXON_SOAK") else 8
+SIMULATED = 400 if os.environ.get("AXON_SOAK") else 5
 QUIET = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=False)
 
 
