@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import axon
 from axon.backend.schedule import Mapping
 from axon.element import Element
 from tests.backend.programs import (
@@ -154,17 +155,13 @@ SOURCES = {
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_from_source(name: str) -> None:
-    from axon import compiler
-    from axon.backend.arrays import call
-
     text, shapes, meaning = SOURCES[name]
-    program = compiler.lower(compiler.check_text(text), "f", None)
+    module = axon.compile(text)
     sizes = {"m": 264, "n": 392, "k": 208, "b": 3, "h": 5}
     element = torch.float16 if "f16[" in text and "bf16" not in text else torch.bfloat16
     arrays = [torch.randn(*(sizes[c] for c in s), device="cuda", dtype=element) for s in shapes.split(",")]
     want = meaning(*(x.double() for x in arrays))
-    results = call(Executable(program), arrays)
-    again = call(Executable(program), arrays)
+    results, again = (x if isinstance(x, tuple) else (x,) for x in (module.f(*arrays), module.f(*arrays)))
     for got, twice, right in zip(results, again, want if isinstance(want, tuple) else (want,), strict=True):
         assert got.dtype == element
         assert torch.equal(got, twice)
@@ -172,14 +169,10 @@ def test_from_source(name: str) -> None:
 
 
 def test_transposed_and_sliced_views() -> None:
-    from axon import compiler
-    from axon.backend.arrays import call
-
-    program = compiler.lower(compiler.check_text("fun f (a : bf16[m, k]) (b : bf16[k, n]) = a @ b"), "f", None)
-    executable = Executable(program)
+    module = axon.compile("fun f (a : bf16[m, k]) (b : bf16[k, n]) = a @ b")
     a = torch.randn(200, 400, device="cuda", dtype=torch.bfloat16)[:, 8:136]
     b = torch.randn(264, 128, device="cuda", dtype=torch.bfloat16).t()
-    (got,) = call(executable, [a, b])
+    got = module.f(a, b)
     want = a.double() @ b.double()
     assert ((got.double() - want).norm() / want.norm()).item() < 3e-3
 
@@ -193,6 +186,8 @@ def test_transposed_and_sliced_views() -> None:
         Mapping(persistent=False),
         Mapping(256, 128, cluster_over="columns"),
         Mapping(192, 64, stages=4, consumers=3, cluster=1),
+        Mapping(specialized=False),
+        Mapping(64, 128, cluster=1, consumers=1, specialized=False),
         Mapping(64, 32, 128, stages=6, consumers=1, cluster=4, cluster_over="columns"),
         Mapping(128, 96, stages=6, cluster=2, cluster_over="columns", slots=2),
     ],
