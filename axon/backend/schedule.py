@@ -19,7 +19,8 @@ from axon.element import Element
 
 # Registers per thread of (producer, consumer), by the number of consumer warpgroups; None keeps what the launch gave. Together
 # they fit the file of one multiprocessor.
-REGISTER_BUDGETS: dict[int, tuple[int, int] | None] = {1: None, 2: (40, 232), 3: (32, 160)}
+REGISTER_BUDGETS: dict[int, tuple[int, int] | None] = {1: None, 2: (40, 232), 3: (40, 152)}
+STREAM_BUDGETS = {3: (32, 160)}  # a stream's consumers hold more
 STREAM_SPARE = 24  # likewise, of a stream
 SPARE_REGISTERS = 40  # what a consumer needs beside its accumulators
 
@@ -85,7 +86,10 @@ class Problem:
 
 def register_budget(mapping: Mapping) -> tuple[int, int] | None:
     """Registers per thread of (producer, consumer), if they differ."""
-    return REGISTER_BUDGETS[mapping.consumers] if mapping.specialized else None
+    if not mapping.specialized:
+        return None
+    budget = REGISTER_BUDGETS[mapping.consumers]
+    return STREAM_BUDGETS.get(mapping.consumers, budget) if mapping.keys else budget
 
 
 def panel(element: Element, target: Target) -> int:
