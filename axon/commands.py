@@ -88,7 +88,7 @@ def _type(module: Interactive, source: SourceFile, start: int) -> str:
 def _shapes(module: Interactive, source: SourceFile, start: int) -> str:
     name = _rest(source, start)
     _needs(":shapes", name)
-    listing.require_name(module.session.checked, "the prompt", name)
+    listing.require_name(module.session.checked, None, name)
     return module.shapes(name)
 
 

@@ -1,43 +1,25 @@
-"""What can stand where someone is typing in a prompt or a notebook."""
+"""What can stand where someone is typing in a prompt or a notebook: what an editor would offer there, and commands."""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from threading import Lock
 
-from axon import builtins
+from axon import compiler
 from axon.commands import COMMANDS, is_command
-from axon.element import Element
+from axon.diagnostics import AxonError
+from axon.editor.complete import Item, complete
+from axon.editor.mend import partial
+from axon.editor.workspace import Workspace
 from axon.interactive import Interactive
 from axon.listing import STAGES
-from axon.loader import SUFFIX, library_modules
+from axon.loader import SUFFIX
+from axon.source import SourceFile
 
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*$")
-_DOTTED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\.([A-Za-z0-9_]*)$")
-_KEYWORDS = (
-    *(
-        "val",
-        "fun",
-        "type",
-        "sig",
-        "import",
-        "let",
-        "in",
-        "end",
-        "fn",
-        "if",
-        "then",
-        "else",
-        "for",
-        "where",
-        "loop",
-        "unfold",
-        "cast",
-    ),
-    *("andalso", "orelse", "not"),
-)
+_TYPED = "typed__"  # the function around an expression, whose parameters are the data
+_ASKING = (".", "[", "'", "import")  # what is completed before a name has begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +31,20 @@ class Completion:
     about: str
 
 
-def completions(module: Interactive, before: str) -> list[Completion]:
-    """For the text before the cursor, by name."""
-    command, space, rest = before.lstrip().partition(" ")
-    if is_command(before) and not space:
-        return _starting(command, [(name, c.help) for name, c in COMMANDS.items()], len(before) - len(command))
-    if is_command(before):
+@dataclass
+class Completer:
+    """Completes texts; what it has checked once is not checked again for the next."""
+
+    _workspace: Workspace = field(default_factory=lambda: Workspace(compiler.guarded))
+    _lock: Lock = field(default_factory=Lock)  # a prompt completes in threads
+
+    def __call__(self, module: Interactive, before: str) -> list[Completion]:
+        """For the text before the cursor, the likeliest first."""
+        command, space, rest = before.lstrip().partition(" ")
+        if not is_command(before):
+            return self._names(module, before, len(before))
+        if not space:
+            return _starting(command, [(name, c.help) for name, c in COMMANDS.items()], len(before) - len(command))
         takes = next((c.takes for name, c in COMMANDS.items() if name.startswith(command.rstrip("!"))), "")
         if takes == "file":
             return _files(rest.lstrip(), len(before))
@@ -62,58 +52,44 @@ def completions(module: Interactive, before: str) -> list[Completion]:
             return _starting(rest, [(s, "stage") for s in STAGES], len(before) - len(rest))
         if takes == "command":
             return _starting(rest, [(name, c.help) for name, c in COMMANDS.items()], len(before) - len(rest))
-    if dotted := _DOTTED.search(before):
-        return _starting(dotted[2], _members(module, dotted[1]), dotted.start(2))
-    word = _WORD.search(before)
-    if word is None:
-        return []
-    if re.search(r"\bimport\s+\w*$", before):
-        return _starting(word[0], [(name, "module") for name in _modules()], word.start())
-    return _starting(word[0], _names(module, before), word.start())
+        return self._names(module, rest.partition(" ")[2] if takes == "stage" else rest, len(before))
+
+    def _names(self, module: Interactive, before: str, cursor: int) -> list[Completion]:
+        word = partial(before)
+        if not word and not before.rstrip(" ").endswith(_ASKING):
+            return []
+        path = os.path.abspath(module.session.assembly.path)
+        text = f"{module.text}\n{_in_module(module, before)}"
+        try:
+            with self._lock:
+                self._workspace.open(path, text + "\n")
+                analysis = self._workspace.analysis(path)
+                found = complete(self._workspace, analysis, len(text)) if analysis is not None else []
+        except AxonError:  # more than can be looked at while somebody waits
+            return []
+        fits = (item for item in found if item.label.startswith(word) and item.label != _TYPED)
+        return [Completion(cursor - len(word), i.label, _about(i)) for i in sorted(fits, key=lambda i: (i.rank, i.label))]
+
+
+def _in_module(module: Interactive, before: str) -> str:
+    """What is typed as the last declaration of a module: expressions in a function that takes the data."""
+    from axon.show_value import type_of
+
+    parts = compiler.entries(SourceFile("<input>", before))
+    if not parts or compiler.entry(parts[-1]).kind != "expression":
+        return before
+    declared = [p.text for p in parts[:-1] if compiler.entry(p).kind != "expression"]
+    parameters = " ".join(f"({name} : {type_of(value)})" for name, value in module.data.items()) or "()"
+    return "\n".join([*declared, f"fun {_TYPED} {parameters} =", "  " + parts[-1].text.replace("\n", "\n  ")])
+
+
+def _about(item: Item) -> str:
+    return item.detail or ("keyword" if item.kind is None else item.kind.value)
 
 
 def _starting(prefix: str, names: Iterable[tuple[str, str]], start: int) -> list[Completion]:
     found = {name: about for name, about in names if name.startswith(prefix)}
     return [Completion(start, name, found[name]) for name in sorted(found)]
-
-
-def _names(module: Interactive, before: str) -> Iterator[tuple[str, str]]:
-    from axon.show_value import type_of
-
-    for name in _KEYWORDS:
-        yield name, "keyword"
-    for name in (*builtins.NAMES, *builtins.REDUCTIONS, "reduce", "scan"):
-        yield name, "builtin"
-    for element in Element:
-        yield element.value, "element type"
-    for name in module.modules:
-        yield name, "module"
-    for name in set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*(?=\W)", before)):  # parameters and names in the text itself
-        yield name, "here"
-    for name, signature in module.signatures.items():
-        yield name, signature
-    for name, value in module.data.items():
-        yield name, type_of(value)
-
-
-def _members(module: Interactive, base: str) -> Iterator[tuple[str, str]]:
-    """Of a module, its declarations; of a record among the data, its fields."""
-    from axon.show_value import type_of
-
-    if base in module.modules:
-        yield from module.modules[base].signatures.items()
-    value = module.data.get(base)
-    if isinstance(value, dict):
-        for name, item in value.items():
-            yield name, type_of(item)
-
-
-def _modules() -> list[str]:
-    try:
-        beside = [name.removesuffix(SUFFIX) for name in os.listdir(".") if name.endswith(SUFFIX)]
-    except OSError:
-        beside = []
-    return [*beside, *library_modules()]
 
 
 def _files(path: str, cursor: int) -> list[Completion]:

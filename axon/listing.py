@@ -29,13 +29,14 @@ def require_stage(stage: str) -> None:
         raise AxonError((Diagnostic("AX0602", f"there is no stage `{stage}`", notes=(note,), suggestions=help),))
 
 
-def require_name(checked: CheckedModule, place: str, name: str) -> None:
-    """Raises AxonError unless a module, which messages call `place`, declares a name."""
+def require_name(checked: CheckedModule, place: str | None, name: str) -> None:
+    """Raises AxonError unless a module, which messages call `place`, declares a name; without a place it is that of a prompt."""
     if name not in checked.signatures:
         near = nearest(name, checked.signatures)
         help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
         note = "it has " + (", ".join(f"`{n}`" for n in checked.signatures) or "no declarations")
-        raise AxonError((Diagnostic("AX0507", f"`{place}` declares no `{name}`", notes=(note,), suggestions=help),))
+        message = f"nothing declares `{name}`" if place is None else f"`{place}` declares no `{name}`"
+        raise AxonError((Diagnostic("AX0507", message, notes=(note,), suggestions=help),))
 
 
 def the_function(session: Session, place: str, name: str | None) -> Callee:

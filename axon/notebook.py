@@ -7,8 +7,9 @@
     %axon f x + 1.0           the value of an expression, which may use Python's arrays and numbers
     %axon :type f             the prompt's commands
 
-Cells share one interactive module, as the prompt's inputs do: a new declaration of a name replaces the old one, also for those
-that use it. What is wrong is shown as HTML, or as text where there is no HTML, and ends the run of the notebook there.
+Tab completes both. Cells share one interactive module, as the prompt's inputs do: a new declaration of a name replaces the old
+one, also for those that use it. What is wrong is shown as HTML, or as text where there is no HTML, and ends the run of the
+notebook there.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 from IPython.display import display
 
 from axon import commands, compiler, html, render
+from axon.completion import Completer
 from axon.diagnostics import AxonError, Diagnostic
 from axon.interactive import Defined, Evaluated, Interactive
 from axon.loader import FileLoader
@@ -47,13 +50,19 @@ class CellFailed(Exception):
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """What `%load_ext axon` calls."""
-    shell.register_magics(AxonMagics(shell))
+    magics = AxonMagics(shell)
+    shell.register_magics(magics)
+    if shell.Completer is not None:
+        shell.Completer.custom_matchers.append(magics.names)
     shell.set_custom_exc((AxonError,), _show_error)  # type: ignore[no-untyped-call]
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
     """What `%unload_ext axon` calls."""
     shell.set_custom_exc((), None)  # type: ignore[no-untyped-call]
+    if shell.Completer is not None:
+        matchers = shell.Completer.custom_matchers
+        matchers[:] = [m for m in matchers if not isinstance(getattr(m, "__self__", None), AxonMagics)]
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("axon", None)
 
@@ -66,6 +75,7 @@ class AxonMagics(Magics):
         super().__init__(shell)
         self._shell = shell
         self.module = Interactive()
+        self._completions = Completer()
         self._given: dict[str, Any] = {}  # what was put into Python's name space
         self._footprints: dict[str, frozenset[str]] = {}  # of the values among them
 
@@ -81,6 +91,16 @@ class AxonMagics(Magics):
         except AxonError as error:
             _show(error.diagnostics)
             raise CellFailed(error.diagnostics) from None
+
+    @context_matcher()  # type: ignore[untyped-decorator]
+    def names(self, context: CompletionContext) -> SimpleMatcherResult:
+        """What can stand where someone is typing Axon; in cells and commands nothing else is offered."""
+        before = _typed(context)
+        found = self._completions(self.module, before) if before is not None else []
+        fragment = before[found[0].start :] if before is not None and found else ""
+        items = [SimpleCompletion(text=c.text, type=c.about) for c in found]
+        alone = before is not None and (context.full_text.startswith("%%") or commands.is_command(before))
+        return SimpleMatcherResult(completions=items, matched_fragment=fragment, suppress=alone, ordered=True)
 
     def _source(self, text: str) -> SourceFile:
         number = len(self._shell.user_ns.get("In", ())) - 1  # the cell that runs; `execution_count` may be the next one
@@ -171,6 +191,16 @@ class AxonMagics(Magics):
             elif name in new or self._footprints.get(name) != self.module.footprint(name):
                 space[name] = self._given[name] = session.call(callee, ())
                 self._footprints[name] = self.module.footprint(name)
+
+
+def _typed(context: CompletionContext) -> str | None:
+    """The Axon before the cursor; None where something else is being typed."""
+    *above, _ = context.full_text.split("\n")[: context.cursor_line + 1]
+    before = context.line_with_cursor[: context.cursor_position]
+    if above and above[0].split()[:1] == ["%%axon"]:
+        return "\n".join([*above[1:], before])
+    head, magic, rest = before.partition("%axon ")
+    return rest.lstrip() if magic and not head.strip() else None
 
 
 def _python(value: Any) -> Any:

@@ -36,7 +36,7 @@ from pygments.formatters import TerminalFormatter
 from pygments.styles import get_style_by_name
 
 from axon import commands, compiler
-from axon.completion import completions
+from axon.completion import Completer as Completions
 from axon.diagnostics import AxonError
 from axon.interactive import Interactive
 from axon.lexer import AxonLexer
@@ -130,10 +130,11 @@ class _Colours(Lexer):
 class _Names(Completer):
     def __init__(self, module: Callable[[], Interactive]) -> None:
         self.module = module
+        self._completions = Completions()
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completed]:
         before = document.text_before_cursor
-        for found in completions(self.module(), before):
+        for found in self._completions(self.module(), before):
             yield Completed(found.text, start_position=found.start - len(before), display_meta=found.about[:60])
 
 

@@ -27,6 +27,7 @@ FACES = {
         "listing",
         "interactive",
         "commands",
+        "completion",
         "repl",
         "notebook",
         "importer",

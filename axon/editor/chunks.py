@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 
 from axon import syntax as S
 from axon.diagnostics import Diagnostic
@@ -206,11 +207,24 @@ def succeed(old: list[Chunk], new: list[Chunk]) -> list[Chunk]:
     gone, come = old[a : len(old) - b], new[a : len(new) - b]
     paired = dict(zip(map(id, come), gone, strict=True)) if len(gone) == len(come) else {}
     heads = {c.head: c for c in reversed(gone) if c.head}
+    staying = {c.head for c in new}
     out = list(new)
     for at, chunk in enumerate(come, a):
         if chunk.broken and chunk.former is None:
             was = heads.get(chunk.head) or paired.get(id(chunk)) or (gone[0] if gone and at == a else None)
-            former = was if was is None or not was.broken else was.former
+            former = _whole(gone, was, staying) if was is not None else None
             if former is not None:
                 out[at] = Chunk(chunk.text, chunk.source, chunk.decls, chunk.problems, former)
     return out
+
+
+def _whole(gone: list[Chunk], was: Chunk, staying: set[str]) -> Chunk | None:
+    """What stood at a chunk when it last parsed, with the declarations after it that are now part of its text: who deletes the
+    keyword of one has joined it to the one before."""
+    at = next(n for n, c in enumerate(gone) if c is was)
+    swallowed = list(takewhile(lambda c: not c.broken and c.head not in staying, gone[at + 1 :]))
+    former = was.former if was.broken else was
+    if former is None or not swallowed:
+        return former
+    joined = _parsed(was.source.path, "\n\n".join(c.text for c in (former, *swallowed)))
+    return former if joined.broken else joined

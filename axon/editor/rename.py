@@ -11,6 +11,7 @@ from axon import syntax as S
 from axon.checker import declared_names
 from axon.editor.analysis import Analysis
 from axon.editor.chunks import Chunk, read
+from axon.editor.fields import Fields, field_references, fields_at, undecided
 from axon.editor.names import ELEMENTS, Binding, Free, Kind, Occurrence, names_of
 from axon.editor.places import Definition, of_module, references, resolve, spot
 from axon.editor.workspace import Workspace
@@ -21,7 +22,6 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FIXED = {
     Kind.BUILTIN: "belongs to the language", Kind.ELEMENT: "belongs to the language",
     Kind.MODULE: "is the name of a file: rename the file",
-    Kind.FIELD: "is a field: records are the same type wherever they have the same fields, so it belongs to no one place",
 }  # fmt: skip
 
 
@@ -51,6 +51,8 @@ def renamed_at(analysis: Analysis, offset: int) -> tuple[Definition, Occurrence]
         raise Refused(f"`{found.name}` {_FIXED.get(found.kind, 'has no name')}")
     if found.analysis is not None and found.analysis.path.startswith(str(stdlib_root().resolve())):
         raise Refused(f"`{found.name}` belongs to the standard library")
+    if found.kind is Kind.FIELD and not fields_at(analysis, offset):
+        raise Refused(f"nothing says what record `{found.name}` is a field of")
     return found, at.occurrence
 
 
@@ -62,6 +64,8 @@ def rename(workspace: Workspace, analysis: Analysis, offset: int, new: str) -> l
     if new == found.name:
         return []
     assert found.analysis is not None
+    if found.kind is Kind.FIELD:
+        return _field(workspace, analysis, fields_at(analysis, offset), found.name, new)
     free = isinstance(found.target, Free)
     if free and (of_module(found.analysis, Free(new, found.kind is Kind.TYPE)) or new in found.analysis.imports):
         raise Refused(f"the module has a `{new}` already")
@@ -78,6 +82,23 @@ def rename(workspace: Workspace, analysis: Analysis, offset: int, new: str) -> l
     changes = list({(c.analysis.path, c.start): c for c in changes}.values())
     for module in {c.analysis.path: c.analysis for c in changes}.values():
         _require_same_meaning(module, [c for c in changes if c.analysis is module], found, new)
+    return changes
+
+
+def _field(workspace: Workspace, analysis: Analysis, fields: Fields, old: str, new: str) -> list[Change]:
+    """The changes that rename a field of all records with these fields."""
+    if new in fields:
+        raise Refused(f"the record has a field `{new}` already")
+    if undecided(workspace, analysis, old):
+        raise Refused(f"nothing says what record `{old}` is a field of in a declaration with errors")
+    changes = []
+    for module, occurrence in field_references(workspace, analysis, fields, old):
+        place = module.place(occurrence.span)
+        if place is None:
+            raise Refused("a declaration that mentions it does not parse at the moment")
+        changes.append(Change(module, *place, new))
+    changes = list({(c.analysis.path, c.start): c for c in changes}.values())
+    _require_same_errors(workspace, changes)
     return changes
 
 
@@ -106,12 +127,29 @@ def _in_doctests(analysis: Analysis, old: str, new: str) -> list[Change]:
 # ── the check ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _require_same_meaning(analysis: Analysis, changes: list[Change], found: Definition, new: str) -> None:
-    """Raises Refused if some name stands for something else once the changes are made."""
+def _require_same_errors(workspace: Workspace, changes: list[Change]) -> None:
+    """Raises Refused if the checker says something else after the changes: the library may take such records too."""
+    trial = Workspace(workspace.guard)
+    changed = {c.analysis.path: c.analysis for c in changes}
+    for path, module in workspace.analyses.items():
+        if path in changed or workspace.loader.is_held(path):
+            trial.open(path, _after(module, [c for c in changes if c.analysis is module]))
+    for path, module in changed.items():
+        after = trial.analysis(path)
+        if after is None or [d.code for d in after.diagnostics()] != [d.code for d in module.diagnostics()]:
+            raise Refused("the records go to a module in which the field keeps its name")
+
+
+def _after(analysis: Analysis, changes: list[Change]) -> str:
     text = analysis.text
     for change in sorted(changes, key=lambda c: -c.start):
         text = text[: change.start] + change.text + text[change.end :]
-    after = read(analysis.path, text, analysis.chunks).chunks
+    return text
+
+
+def _require_same_meaning(analysis: Analysis, changes: list[Change], found: Definition, new: str) -> None:
+    """Raises Refused if some name stands for something else once the changes are made."""
+    after = read(analysis.path, _after(analysis, changes), analysis.chunks).chunks
     before = analysis.chunks
     if len(after) != len(before) or any(a.broken and not b.broken for a, b in zip(after, before, strict=True)):
         raise Refused(f"with `{new}` the file would no longer parse")

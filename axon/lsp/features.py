@@ -11,11 +11,11 @@ from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 
 from axon import compiler
-from axon import typed as T
 from axon.diagnostics import AxonError
 from axon.editor import tokens
 from axon.editor.analysis import Analysis
 from axon.editor.complete import Item, complete
+from axon.editor.fields import field_references, fields_at
 from axon.editor.hints import Hint, hints
 from axon.editor.hover import documentation, hover
 from axon.editor.names import Free, Kind
@@ -26,7 +26,6 @@ from axon.editor.signatures import signature_help
 from axon.lsp.convert import ITEM_KINDS, SYMBOL_KINDS, uri_of
 from axon.lsp.server import Server
 from axon.source import SourceFile
-from axon.types.type import RecordType
 
 _LEGEND = lsp.SemanticTokensLegend(list(tokens.TYPES), list(tokens.MODIFIERS))
 _T = TypeVar("_T")
@@ -106,7 +105,7 @@ def _definition(server: Server, params: lsp.DefinitionParams) -> list[lsp.Locati
     if at is None or found is None:
         return None
     if found.kind is Kind.FIELD:
-        places = field_places(at[0], _fields_around(at[0], at[1]), found.name)
+        places = field_places(at[0], fields_at(*at), found.name)
         return [x for module, span in places if (x := server.converter.location(module, span))] or None
     if found.kind is Kind.MODULE and found.analysis is not None:
         return [lsp.Location(uri_of(found.analysis.path), lsp.Range(lsp.Position(0, 0), lsp.Position(0, 0)))]
@@ -116,26 +115,16 @@ def _definition(server: Server, params: lsp.DefinitionParams) -> list[lsp.Locati
     return [place] if place is not None else None
 
 
-def _fields_around(analysis: Analysis, offset: int) -> frozenset[str]:
-    """The fields of the record that a field at an offset is taken from, as far as that is known."""
-    at = spot(analysis, offset)
-    if at is None or at.part is None or at.part.facts is None or at.occurrence is None:
-        return frozenset()
-    facts = at.part.facts
-    for node in facts.nodes.values():
-        if isinstance(node, T.Field) and node.span.file is at.file and node.span.end == at.occurrence.span.end:
-            record = facts.state.prune(node.record.type)
-            if isinstance(record, RecordType):
-                return frozenset(name for name, _ in record.fields)
-    return frozenset()
-
-
 def _references(server: Server, params: lsp.ReferenceParams) -> list[lsp.Location] | None:
     at = _at(server, params)
     found = definition(*at) if at is not None else None
-    if found is None:
+    if at is None or found is None:
         return None
-    places = references(server.axon, _in_module(found, at[0] if at else None))
+    fields = fields_at(*at) if found.kind is Kind.FIELD else frozenset()
+    if fields:
+        places = field_references(server.axon, at[0], fields, found.name)
+    else:
+        places = references(server.axon, _in_module(found, at[0]))
     wanted = [(a, o) for a, o in places if params.context.include_declaration or not o.defines]
     return [x for analysis, o in wanted if (x := server.converter.location(analysis, o.span))]
 

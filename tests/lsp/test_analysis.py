@@ -32,7 +32,7 @@ def signatures(analysis: Analysis) -> dict[str, str]:
     return {n: signature(c.state, s) for c in analysis.current() for n, s in c.schemes.items()}
 
 
-SAMPLE = [*EXAMPLES[:4], *LIBRARY[:2], *ACCEPTED[:: 1 if SOAK else 8], *REJECTED[:: 1 if SOAK else 7]]
+SAMPLE = [*EXAMPLES[:2], *LIBRARY[:1], *ACCEPTED[:: 1 if SOAK else 16], *REJECTED[:: 1 if SOAK else 16]]
 
 
 @pytest.mark.parametrize("file", SAMPLE, ids=lambda f: f.stem)
@@ -119,6 +119,27 @@ def test_a_typo_has_no_consequences() -> None:
     assert checks <= 1
 
 
+def test_a_keyword_that_goes_takes_no_declaration_with_it() -> None:
+    """Without its `type`, a declaration is part of the one before it; its name stays known."""
+    text = "import nn\n\ntype step[n] = { x : f32[n] }\n\n" + "".join(f"fun f{n} (p : step[n]) = p.x\n" for n in range(9))
+    workspace = Workspace()
+    analysis = analysed(text, workspace=workspace)
+    before = signatures(analysis)
+    for typo in ("step", "ty step", " type step"):
+        broken = text.replace("type step", typo)
+        workspace.open("<buffer>", broken)
+        workspace.analysis("<buffer>")
+        assert len(analysis.diagnostics()) <= 1, broken
+        assert signatures(analysis) == before
+        workspace.open("<buffer>", text)
+        workspace.analysis("<buffer>")
+        assert not analysis.diagnostics()
+    whole = text.replace("type step[n] = { x : f32[n] }", "")  # what is deleted altogether is gone
+    workspace.open("<buffer>", whole)
+    workspace.analysis("<buffer>")
+    assert len(analysis.diagnostics()) == 9
+
+
 def test_an_import_that_is_being_typed_keeps_its_module() -> None:
     workspace = Workspace()
     analysed("import nn\nfun f x = nn.relu x\n", workspace=workspace)
@@ -149,7 +170,7 @@ def test_modules_that_import_each_other(tmp_path: Path) -> None:
     assert "AX0403" in [d.code for d in analysis.diagnostics()]
 
 
-@pytest.mark.parametrize("seed", range(20 if SOAK else 4))
+@pytest.mark.parametrize("seed", range(20 if SOAK else 2))
 def test_edits_in_any_order_end_where_a_fresh_check_begins(seed: int) -> None:
     """Lines are dropped, doubled, swapped, and put back; at the end, nothing is left of the way there."""
     rng = random.Random(seed)
@@ -157,7 +178,7 @@ def test_edits_in_any_order_end_where_a_fresh_check_begins(seed: int) -> None:
     original = text_of(file)
     workspace = Workspace()
     analysed(original, str(file), workspace)
-    for _ in range(12):
+    for _ in range(12 if SOAK else 6):
         lines = original.splitlines(keepends=True)
         for _ in range(rng.randint(1, 3)):
             a, b = rng.randrange(len(lines)), rng.randrange(len(lines))

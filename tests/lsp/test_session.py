@@ -123,6 +123,16 @@ async def test_rename(editor: Session) -> None:
         await editor.client.text_document_rename_async(lsp.RenameParams(file.identifier, at, "let"))
 
 
+async def test_a_field_is_known_by_its_record(editor: Session) -> None:
+    text = "type t = { w : f32, b : f32 }\nfun f (p : t) = p.w + p.b\nfun g (q : { w : f32 }) = q.w\n"
+    file = await editor.open(text)
+    at = file.position("w : ")
+    found = await editor.client.text_document_references_async(lsp.ReferenceParams(lsp.ReferenceContext(True), file.identifier, at))
+    assert [place.range.start.line for place in found or ()] == [0, 1]
+    edit = await editor.client.text_document_rename_async(lsp.RenameParams(file.identifier, at, "weight"))
+    assert file.applied(edit) == text.replace("{ w : f32, b", "{ weight : f32, b").replace("p.w", "p.weight")
+
+
 async def test_completion(editor: Session) -> None:
     file = await editor.open(NET + "fun more x = nn.")
     at = lsp.Position(9, len("fun more x = nn."))

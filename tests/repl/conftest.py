@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +26,13 @@ class Screen:
         known.pop("NO_COLOR", None)
         command = [sys.executable, "-m", "axon", "repl", *arguments]
         self.process = pexpect.spawn(
-            command[0], command[1:], env=known, cwd=str(folder), dimensions=(ROWS, COLUMNS), timeout=PATIENCE
+            command[0],
+            command[1:],
+            env=known,
+            cwd=str(folder),
+            dimensions=(ROWS, COLUMNS),
+            timeout=PATIENCE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell starts background jobs deaf to it
         )
         self.screen = pyte.HistoryScreen(COLUMNS, ROWS, history=1_000)
         self.screen.write_process_input = self.process.send  # answers where the cursor is

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from axon import commands, repl
-from axon.completion import completions
+from axon.completion import Completer
 from axon.diagnostics import AxonError
 from axon.interactive import Defined, Interactive
 from axon.source import SourceFile
@@ -124,28 +124,46 @@ def test_what_is_no_command(module: Interactive) -> None:
 # ── completion ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_completion(module: Interactive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("den", ["dense"]),
+        ("nn.soft", ["softmax", "softplus"]),
+        ("p.", ["bias", "weight"]),  # of data
+        ("p.w", ["weight"]),
+        ("fun f parameter = par", ["parameter"]),
+        ("fun f (q : linear[d, k]) = q.", ["b", "w"]),  # of a parameter's type
+        ("fun f (q : linear[rows, columns]) (x : f32[ro", ["rows"]),
+        ("fun f x = for row col => x[ro", ["row", "round"]),
+        ("for row => p.weight[ro", ["row", "round"]),
+        ("type mine = { left : f32, right : f32 }\n({ left = 1.0, right = p.weight[0] }).le", ["left"]),
+        ("let val inner = 2 in\ninn", ["inner"]),
+        ("import he", ["here"]),
+        (":sh", [":shapes"]),
+        (":load ", ["folder/", "here.axon"]),
+        (":emit bar", ["barriers"]),
+        (":emit core nn.soft", ["softmax", "softplus"]),
+        (":type den", ["dense"]),
+        (":type p.", ["bias", "weight"]),
+        (":help :ti", [":time"]),
+        ("1 + ", []),
+        ("", []),
+        (")", []),
+        ("(* den", []),
+        ("😀 den", ["dense"]),
+    ],
+)
+def test_completion(before: str, expected: list[str], module: Interactive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("here.axon").write_text("")
     Path("folder").mkdir()
-    module.define(SourceFile("<input 2>", "import nn"))
-    module.bind("p", {"weight": 1.0, "bias": 2})
+    module.define(SourceFile("<input 2>", "import nn\ntype linear[d, k] = { w : f32[d, k], b : f32[k] }"))
+    module.bind("p", {"weight": [1.0, 2.0], "bias": 2})
+    assert [c.text for c in Completer()(module, before)] == expected
 
-    def texts(before: str) -> list[str]:
-        return [c.text for c in completions(module, before)]
 
-    assert texts("den") == ["dense"]
-    assert texts("nn.soft") == ["softmax", "softplus"]
-    assert texts("p.w") == ["weight"]
-    assert texts("fun f parameter = par") == ["parameter"]
-    assert texts("import he") == ["here"]
-    assert texts(":sh") == [":shapes"]
-    assert texts(":load ") == ["folder/", "here.axon"]
-    assert texts(":emit bar") == ["barriers"]
-    assert texts(":type den") == ["dense"]
-    assert texts(":help :ti") == [":time"]
-    assert texts("1 + ") == []
-    (found,) = completions(module, "1 + den")
+def test_completion_says_types(module: Interactive) -> None:
+    (found,) = Completer()(module, "1 + den")
     assert (found.start, found.about) == (4, "f32[n, d] -> f32[d, k] -> f32[n, k]")
 
 

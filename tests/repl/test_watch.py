@@ -70,7 +70,12 @@ def test_a_directory_in_which_files_appear(
 def test_as_a_command(tmp_path: Path) -> None:
     (tmp_path / "a.axon").write_text("val a = 1\n")
     process = subprocess.Popen(
-        [sys.executable, "-m", "axon", "watch", "a.axon"], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "axon", "watch", "a.axon"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell starts background jobs deaf to it
     )
     assert process.stderr is not None
     assert "no errors" in process.stderr.readline()
