@@ -24,10 +24,10 @@ def _cache(tmp_path_factory):
 @pytest.fixture
 def small(monkeypatch):
     """Blocks of a few lanes, pieces of a few rows, and all threads for whatever there is: many boundaries in small programs."""
-    from axon.backend.cpu import nests, products, threads
+    from axon.backend.cpu import function, nests, products, threads
 
     monkeypatch.setattr(nests, "LANES", 2)
     monkeypatch.setattr(nests, "BLOCK", 3)
-    monkeypatch.setattr(nests, "FEW", 1)
+    monkeypatch.setattr(function, "FEW", 1)
     monkeypatch.setattr(threads, "WORTH_SHARING", 1)
     monkeypatch.setattr(products, "BLOCK", 4)

@@ -23,7 +23,7 @@ from threading import Lock
 from typing import Any
 
 from axon.backend import cache
-from axon.backend.cpu.nests import BufferParameter, Function, LanesParameter, SizeParameter, TensorParameter
+from axon.backend.cpu.function import BufferParameter, Function, LanesParameter, SizeParameter, TensorParameter
 from axon.element import Element
 
 _FORMAT = 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from axon.backend.cpu import build, loops, nests, scatters
-from axon.backend.cpu.nests import Function, TensorParameter
+from axon.backend.cpu.function import Function, TensorParameter
 from axon.backend.fuse import Policy, fuse
 from axon.backend.plan import Kernels, Nest, Plan, Repeat, as_program, operations, values_in
 from axon.core import Program, Value

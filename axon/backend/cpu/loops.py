@@ -15,7 +15,15 @@ from itertools import count
 from typing import assert_never
 
 from axon.backend.cpu import nests, scatters
-from axon.backend.cpu.nests import BufferParameter, Function, LanesParameter, Parameter, SizeParameter, TensorParameter, at_least_0
+from axon.backend.cpu.function import (
+    BufferParameter,
+    Function,
+    LanesParameter,
+    Parameter,
+    SizeParameter,
+    TensorParameter,
+    at_least_0,
+)
 from axon.backend.cpu.scalars import Code, Held, Writer
 from axon.backend.plan import Contraction, Kernel, Nest, Repeat, Whole, kernels_in, values_of
 from axon.core import Compute, Index, Read, Value

@@ -4,169 +4,47 @@
 
 The function takes pointers to contiguous tensors, sizes, and a range of work items, so that threads share a kernel by calling it on
 ranges of their own. It returns 0, or 1 where the program must stop.
-
-Note [Rows and lanes]
-    In a nest *by rows* an item is a row: its scalars are variables, its buffers belong to the thread, and what is vectorized is
-    each step's innermost loop. In a nest *by lanes* the last row axis is cut into blocks, an item is a block, and every innermost
-    loop runs over its lanes: what was a variable of the row has a place for every lane. The sum of a column goes by lanes, the
-    sum of a row by rows. A step by rows whose result has further axes may likewise keep its accumulators along the last of them.
-    The choice counts the accesses that do not lie side by side (`_strides`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
 
+from axon.backend.cpu import lanes
 from axon.backend.cpu.best import split_best
 from axon.backend.cpu.collapse import collapsed
+from axon.backend.cpu.function import (
+    BufferParameter,
+    Function,
+    LanesParameter,
+    Parameter,
+    SizeParameter,
+    TensorParameter,
+    at_least_0,
+)
 from axon.backend.cpu.reducers import Reducer, Slots, reducer
 from axon.backend.cpu.scalars import Code, Held, Writer
 from axon.backend.plan import Nest, scalars
 from axon.backend.scalar_facts import all_axes, weight
-from axon.core import Axis, Compute, Index, Read, Reduction, Scalar, Scan, Value
+from axon.core import Axis, Compute, Read, Reduction, Scan, Value
 from axon.core_walk import nodes
 from axon.element import Element
 from axon.names import Symbol
-from axon.shapes.dimension import Dim, Quotient, maximum
+from axon.shapes.dimension import Dim
 
 LANES = 4096  # at most, of a block in a nest by lanes that keeps something for each: what it keeps stays in the cache
-FEW = 64  # lanes, the least that are worth a thread
 BLOCK = 8192  # lanes where nothing is kept
 JAM = 4  # reductions of a row that are computed at once
-COMPUTES = 8  # additions for each point, from which computing and not memory decides
-
-
-@dataclass(frozen=True, slots=True)
-class TensorParameter:
-    """A pointer to the first element of a contiguous tensor."""
-
-    name: str
-    tensor: Symbol
-
-
-@dataclass(frozen=True, slots=True)
-class BufferParameter:
-    """A pointer to memory of the calling thread alone, for so many elements."""
-
-    name: str
-    element: Element
-    size: Dim
-
-
-@dataclass(frozen=True, slots=True)
-class SizeParameter:
-    """The value of a dimension, as i64."""
-
-    name: str
-    size: Dim
-
-
-@dataclass(frozen=True, slots=True)
-class LanesParameter:
-    """How many lanes a block has, as i64; the host chooses."""
-
-    name: str
-
-
-Parameter: TypeAlias = "TensorParameter | BufferParameter | SizeParameter | LanesParameter"
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """`rows` is how many rows there are, `lane` what a block of lanes is cut from, of at most `most` lanes; `cost` is about how
-    many additions all of it takes, and `points` at how many points."""
-
-    name: str
-    text: str
-    parameters: tuple[Parameter, ...]
-    rows: Dim
-    lane: Dim | None
-    most: int
-    cost: Dim
-    points: Dim
-    how: str  # in words, for the printed plan
-
-    def pieces(self, dims: Mapping[Symbol, int], threads: int, cost: int) -> tuple[int, int]:
-        """How many items of work there are, and how many lanes make a block: fewer where all threads have something to compute."""
-        rows = self.rows.evaluate(dims)
-        if self.lane is None or rows <= 0:
-            return rows, 0
-        extent, lanes = self.lane.evaluate(dims), self.most
-        if extent <= 0:
-            return 0, 0
-        blocks = -(-extent // lanes)
-        if rows * blocks < threads and cost >= COMPUTES * self.points.evaluate(dims):
-            lanes = min(lanes, max(FEW, -(-extent // (2 * threads))))
-            blocks = -(-extent // lanes)
-        return rows * blocks, lanes
 
 
 def write(nest: Nest, values: dict[Symbol, Value], name: str, comments: Sequence[str] = ()) -> Function:
     """The function of a nest. `values` are all tensors that it names; `comments` head the text."""
     nest, values = collapsed(nest, values)
-    if not _by_lanes(nest):
+    if not lanes.by_lanes(nest):
         nest = split_best(nest)
     return NestWriter(nest, values, name).write(comments)
-
-
-# ── rows or lanes ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _strides(step: Compute | Scan, axis: Axis, made: frozenset[Symbol]) -> int:
-    """How many accesses of a step do not lie side by side along an axis; those of the nest's own values aside."""
-    count = 0
-    for node in (n for s in scalars(step) for n in nodes(s)):
-        if isinstance(node, Read) and node.tensor not in made:
-            count += not side_by_side(node.subscripts, axis.symbol)
-    if axis in step.axes:
-        count += step.axes[-1] != axis
-    return count
-
-
-def side_by_side(subscripts: tuple[Dim | Scalar, ...], axis: Symbol) -> bool:
-    """Whether neighbours along an axis are neighbours in memory, or the same element."""
-    if any(not isinstance(s, Dim) and any(axis in n.dim.variables for n in nodes(s) if isinstance(n, Index)) for s in subscripts):
-        return False
-    using = [i for i, s in enumerate(subscripts) if isinstance(s, Dim) and axis in s.variables]
-    if not using:
-        return True
-    last = subscripts[-1]
-    split = last.linear_in(axis) if using == [len(subscripts) - 1] and isinstance(last, Dim) else None
-    return split is not None and split[0].constant == 1
-
-
-def _inner(step: Compute | Scan, rows: int) -> tuple[Axis, ...]:
-    return step.axes[rows:]
-
-
-def _reduced(step: Compute | Scan) -> tuple[Axis, ...]:
-    return step.reduction.axes if isinstance(step, Compute) and step.reduction else ()
-
-
-def _by_lanes(nest: Nest) -> bool:
-    """Whether a nest goes by lanes. See Note [Rows and lanes]."""
-    if not nest.rows:
-        return False
-    made = frozenset(out.symbol for step in nest.steps for out in step.outs)
-    looping = [step for step in nest.steps if _inner(step, len(nest.rows)) or _reduced(step)]
-    if not looping:
-        return True
-    lanes = rows = 0
-    for step in looping:
-        lanes += _strides(step, nest.rows[-1], made)
-        innermost = (_reduced(step) or step.axes)[-1]
-        choices = [innermost, *([step.axes[-1]] if _inner(step, len(nest.rows)) else [])]
-        rows += min(_strides(step, axis, made) for axis in choices)
-        constant = [axis.extent.constant for axis in _reduced(step)]
-        if constant and all(c is not None and c <= 16 for c in constant):
-            rows += 1  # too short a loop to be worth vectorizing
-    return lanes < rows
-
-
-# ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +71,7 @@ class NestWriter:
         self.taken: set[str] = set()
         self.pointers: dict[Symbol, str] = {}
         self.held: dict[Symbol, Held] = {}
-        self.choose(_by_lanes(nest))
+        self.choose(lanes.by_lanes(nest))
         self.lane: _Vector | None = None
         self.lane_count = 0
         self.step = ""
@@ -316,8 +194,8 @@ class NestWriter:
         """Steps that share a loop over lanes: pointwise ones without further axes, after what they follow."""
         groups: list[list[Compute | Scan]] = []
         for step in self.nest.steps:
-            alone = isinstance(step, Scan) or bool(_inner(step, len(self.nest.rows))) or bool(_reduced(step))
-            follows = bool(groups) and not isinstance(groups[-1][0], Scan) and not _inner(groups[-1][0], len(self.nest.rows))
+            alone = isinstance(step, Scan) or bool(lanes.inner(step, len(self.nest.rows))) or bool(lanes.reduced(step))
+            follows = bool(groups) and not isinstance(groups[-1][0], Scan) and not lanes.inner(groups[-1][0], len(self.nest.rows))
             if alone or not follows:
                 groups.append([step])
             else:
@@ -325,7 +203,7 @@ class NestWriter:
         return groups
 
     def keeps_lanes(self) -> bool:
-        return len(self._groups()) > 1 or any(_reduced(s) or isinstance(s, Scan) for s in self.nest.steps)
+        return len(self._groups()) > 1 or any(lanes.reduced(s) or isinstance(s, Scan) for s in self.nest.steps)
 
     def steps(self) -> None:
         if self.lanes:
@@ -354,7 +232,7 @@ class NestWriter:
         failed = False
         if isinstance(step, Scan):
             failed = self._scan(step)
-        elif _reduced(step):
+        elif lanes.reduced(step):
             failed = self._reduction(step, group[1:], later)
         else:
             failed = self._pointwise(group, later)
@@ -402,7 +280,7 @@ class NestWriter:
 
     def _pointwise(self, group: list[Compute | Scan], later: frozenset[Symbol]) -> bool:
         """Pointwise steps over the same axes, in one loop."""
-        inner = _inner(group[0], len(self.nest.rows))
+        inner = lanes.inner(group[0], len(self.nest.rows))
         scope = [*self.nest.rows, *inner]
         with self.loops(inner, self.nest.rows) as failed, self.lane_loop(self.lane):
             fails = self._pointwise_body(group, later, scope)
@@ -464,7 +342,7 @@ class NestWriter:
 
     def _vector(self, step: Compute | Scan) -> tuple[_Vector | None, tuple[Axis, ...]]:
         """The axis along which a step's accumulators lie, and its inner axes outside that."""
-        inner = _inner(step, len(self.nest.rows))
+        inner = lanes.inner(step, len(self.nest.rows))
         if self.lane is not None:
             return self.lane, inner
         if isinstance(step, Scan):
@@ -472,9 +350,9 @@ class NestWriter:
         if not inner:
             return None, ()
         made = frozenset(out.symbol for s in self.nest.steps for out in s.outs)
-        deep = (_reduced(step) or step.axes)[-1]
-        alone = all(inner[-1].symbol not in axis.extent.variables for axis in _reduced(step))
-        if not alone or _strides(step, inner[-1], made) >= _strides(step, deep, made):
+        deep = (lanes.reduced(step) or step.axes)[-1]
+        alone = all(inner[-1].symbol not in axis.extent.variables for axis in lanes.reduced(step))
+        if not alone or lanes.strides(step, inner[-1], made) >= lanes.strides(step, deep, made):
             return None, inner
         return _Vector(inner[-1], "0", self.size(inner[-1].extent), "", ""), inner[:-1]
 
@@ -634,12 +512,6 @@ class NestWriter:
             everywhere = everywhere + points
             total = total + points * (1 + sum(weight(s, symbols) for s in scalars(step)))
         return total, everywhere
-
-
-def at_least_0(extent: Dim) -> Dim:
-    """An extent as a count: sizes are at least 0, but n - 5 may be less."""
-    positive = all(c > 0 for c in extent.mapping.values()) and all(isinstance(a, Symbol | Quotient) for a in extent.atoms)
-    return extent if positive else maximum(extent, 0)
 
 
 _RESERVED = frozenset(("first", "last", "item", "bad", "range", "inf", "nan", "f32", "f64", "i32", "i64", "i8", "u8"))

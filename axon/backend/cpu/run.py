@@ -21,7 +21,7 @@ import numpy as np
 from axon.backend.cpu import build, threads
 from axon.backend.cpu.arena import Arena
 from axon.backend.cpu.executable import Compiled, Executable, NativeLoop
-from axon.backend.cpu.nests import BufferParameter, LanesParameter, SizeParameter, TensorParameter
+from axon.backend.cpu.function import BufferParameter, LanesParameter, SizeParameter, TensorParameter
 from axon.backend.cpu.products import contract
 from axon.backend.plan import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, reads_of, writes_of
 from axon.core import Check, Compress, Index, Loop, Read, Sort, Value

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from axon.backend.cpu.nests import Function, NestWriter, at_least_0, side_by_side
+from axon.backend.cpu.function import Function, at_least_0
+from axon.backend.cpu.lanes import side_by_side
+from axon.backend.cpu.nests import NestWriter
 from axon.backend.cpu.reducers import Slots, reducer
 from axon.backend.plan import Nest, scalars
 from axon.backend.scalar_facts import Scatter, scatter, varies
