@@ -207,7 +207,7 @@ def succeed(old: list[Chunk], new: list[Chunk]) -> list[Chunk]:
     gone, come = old[a : len(old) - b], new[a : len(new) - b]
     paired = dict(zip(map(id, come), gone, strict=True)) if len(gone) == len(come) else {}
     heads = {c.head: c for c in reversed(gone) if c.head}
-    staying = {c.head for c in new}
+    staying = {c.head for c in come}
     out = list(new)
     for at, chunk in enumerate(come, a):
         if chunk.broken and chunk.former is None:
