@@ -11,6 +11,11 @@ Note [Worst case]
     An obligation that cannot be proved as it stands is put into the contract without its indices: each is replaced by the end of
     its range that is worst for the relation. Where an index cannot be eliminated so, or data guard the access, nothing is claimed
     here: lowering proves what it can again, and compares the others with their sizes at run time.
+
+Note [Divisibility]
+    What is worst for `x / b < n / b`, x = n - 1, gives `n / b - (n - 1) / b >= 1`. Such a difference is 1 where b divides n, and 0
+    elsewhere, so that this says just `n % b = 0`; and so does every `c * (n / b - (n - 1) / b) >= d` with 0 < d <= c. Likewise for
+    remainders: `0 >= a % b` is a % b = 0, and `a % b >= b - 1` is (a + 1) % b = 0.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from dataclasses import dataclass, field, replace
 
 from axon.names import Symbol
 from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Range, Reason, Side, Stretch, Use
-from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
+from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Minimum, Quotient, maximum, minimum
 from axon.shapes.prove import Answer, Facts, prove, reduced, unsatisfiable
 from axon.shapes.relation import Relation
 from axon.shapes.solve import Equation, Solution, normal, simplify, solve
@@ -266,16 +271,39 @@ class _Settler:
         for symbol, extent in reversed(list(ranges.items())):
             if symbol not in dim.variables:
                 continue
-            split = dim.linear_in(symbol)
-            if split is None:
-                return None
-            c, rest = split
-            rising = self._sign(c)
+            rising = self._rising(dim, symbol)
             if rising is None:
                 return None
-            end = self._end(symbol, extent, ranges, context, high=rising == upper)
-            dim = rest + c * end
+            dim = dim.substitute({symbol: self._end(symbol, extent, ranges, context, high=rising == upper)})
         return dim
+
+    def _rising(self, dim: Dim, symbol: Symbol) -> bool | None:
+        """Whether a size never falls (True) or never rises (False) as a variable grows; None if neither is seen."""
+        found: set[bool | None] = set()
+        split = dim.linear_in(symbol)
+        if split is not None:
+            return self._sign(split[0])
+        for m, c in dim.mapping.items():
+            inside = [a for a in m if symbol in Dim({(a,): 1}).variables]
+            if not inside:
+                continue
+            rest = list(m)
+            rest.remove(inside[0])
+            factor, grows = self._sign(Dim({tuple(rest): c})), self._atom_rising(inside[0], symbol)
+            found.add(None if len(inside) > 1 or factor is None or grows is None else factor == grows)
+        return found.pop() if len(found) == 1 else None
+
+    def _atom_rising(self, atom: Atom, symbol: Symbol) -> bool | None:
+        match atom:
+            case Symbol():
+                return True
+            case Quotient(dividend, divisor):
+                defined = self.facts.assume(Relation(divisor, "<>", _ZERO))
+                known = symbol not in divisor.variables and self._proved(Relation(divisor, ">=", _ONE), defined)
+                return self._rising(dividend, symbol) if known else None
+            case Minimum(items):
+                found = {self._rising(item, symbol) for item in items if symbol in item.variables}
+                return found.pop() if len(found) == 1 else None
 
     def _sign(self, c: Dim) -> bool | None:
         """Whether a coefficient is at least 0 (True) or at most 0 (False)."""
@@ -481,7 +509,7 @@ class _Settler:
     def _contract(self) -> None:
         """Simplify the facts, with the user's own in front, and see that sizes exist that satisfy them."""
         stated = [(self._relation(r), reason) for r, reason in self.p.assumed if not r.variables & self.p.data]
-        everything = [*stated, *(x for r, reason in self.out.contract for x in _unfloored(r, reason))]
+        everything = [*stated, *(x for r, reason in self.out.contract for x in inequalities(r, reason))]
         reasons: dict[Relation, Reason] = {}
         for relation, reason in everything:
             for found in normal(relation):
@@ -503,19 +531,35 @@ def _guarded(use: Use, r: Range) -> bool:
     return use.context.conditions > r.context.conditions
 
 
-def _unfloored(relation: Relation, reason: Reason) -> list[tuple[Relation, Reason]]:
-    """`q / s + c >= 0` without the division: `q >= -c * s`, with `s >= 1`."""
+def inequalities(relation: Relation, reason: Reason) -> list[tuple[Relation, Reason]]:
+    """Inequalities without division, where s >= 1: `q / s + c >= 0` is `q >= -c * s`, `q / s < c` is `q < c * s`."""
     if relation.op in ("=", "<>"):
         return [(relation, reason)]
     slack = relation.slack
     for q in slack.quotients:
-        rest = slack - q.dividend // q.divisor
-        if not rest.quotients:
-            found = [(Relation(q.dividend, ">=", -rest * q.divisor), reason)]
-            if q.divisor.constant is None:
-                found.append((Relation(q.divisor, ">=", _ONE), reason))
-            return found
+        positive = [(Relation(q.divisor, ">=", _ONE), reason)] if q.divisor.constant is None else []
+        if (divides := _divides(slack, q)) is not None:
+            return [(divides, reason), *positive]
+        whole = q.dividend // q.divisor
+        if not (rest := slack - whole).quotients:
+            return [(Relation(q.dividend, ">=", -rest * q.divisor), reason), *positive]
+        if not (rest := slack + whole).quotients:
+            return [(Relation(q.dividend, "<", (rest + 1) * q.divisor), reason), *positive]
     return [(relation, reason)]
+
+
+def _divides(slack: Dim, q: Quotient) -> Relation | None:
+    """What `slack >= 0` says of q = a / b if it is a divisibility. See Note [Divisibility]."""
+    a, b = q.dividend, q.divisor
+    whole = a // b
+    if slack == b * whole - a:
+        return Relation(a % b, "=", _ZERO)
+    if slack == a - b * whole - b + 1:
+        return Relation((a + 1) % b, "=", _ZERO)
+    split = slack.split(q)
+    c = split and split[0].constant
+    rest = (slack - c * (whole - (a - 1) // b)).constant if c else None
+    return Relation(a % b, "=", _ZERO) if c and rest is not None and -c <= rest < 0 else None
 
 
 def _divisibility(relation: Relation) -> bool:

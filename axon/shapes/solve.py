@@ -569,7 +569,7 @@ def _independent(relations: list[Relation]) -> list[Relation]:
 
 
 def _unfolded(relation: Relation) -> list[Relation]:
-    """`n = min n m` as n <= m; and, of divisors that cancel out of the slack, that they are not 0."""
+    """`n = min n m` as n <= m, `n * m >= 1` as n >= 1 and m >= 1; and divisors that cancel out of the slack are not 0."""
     slack = relation.slack
     lost = (relation.left.quotients | relation.right.quotients) - slack.quotients
     found = [Relation(q.divisor, "<>", _ZERO) for q in sorted(lost, key=atom_key) if q.divisor.constant is None]
@@ -579,6 +579,13 @@ def _unfolded(relation: Relation) -> list[Relation]:
                 least = [item for item in atom.items if slack in (p := item - Dim({(atom,): 1}), -p)]
                 if least:
                     return found + [Relation(least[0], "<=", item) for item in atom.items if item != least[0]]
+    elif relation.op != "<>":
+        product = slack + 1
+        for v in sorted(product.variables, key=lambda v: v.id):
+            split = product.split(v)
+            if split is not None and not split[1].mapping and split[0].constant is None:
+                factors = [Relation(factor, ">=", Dim.of(1)) for factor in (Dim.of(v), split[0])]
+                return found + [r for factor in factors for r in _unfolded(factor)]
     return [*found, relation]
 
 

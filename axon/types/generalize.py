@@ -380,7 +380,7 @@ class Generalization(Expressions):
         return False
 
     def _anchored(self, scheme: Scheme, introduced: list[tuple[Symbol, Span]], body: T.Expr, span: Span) -> bool:
-        """See that the body reads no size that an annotation names and nothing in the signature has: `m` of an alias that drops it."""
+        """See that the body reads no size that annotations name and the signature lacks: `m` of an alias that drops it."""
         known = {*scheme.dims, *scheme.explicit, *self._bound(scheme.type)}
         loose = {s: place for s, place in introduced if s not in known and self.state.levels[s] > self.state.level}
         if not loose:
