@@ -121,7 +121,9 @@ def test_a_typo_has_no_consequences() -> None:
 
 def test_a_keyword_that_goes_takes_no_declaration_with_it() -> None:
     """Without its `type`, a declaration is part of the one before it; its name stays known."""
-    text = "import nn\n\ntype step[n] = { x : f32[n] }\n\nfun step x = x\n\n" + "".join(f"fun f{n} (p : step[n]) = p.x\n" for n in range(9))
+    text = "import nn\n\ntype step[n] = { x : f32[n] }\n\nfun step x = x\n\n" + "".join(
+        f"fun f{n} (p : step[n]) = p.x\n" for n in range(9)
+    )
     workspace = Workspace()
     analysis = analysed(text, workspace=workspace)
     before = signatures(analysis)
