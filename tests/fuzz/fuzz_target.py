@@ -7,7 +7,7 @@ from functools import cache
 
 from axon import compiler
 from axon.checker import CheckedModule
-from axon.diagnostics import AxonError
+from axon.diagnostics import AxonError, Diagnostic
 from axon.loader import FileLoader
 from axon.render import render
 from axon.source import SourceFile
@@ -20,10 +20,23 @@ class Hang(Exception):
     """A text that takes too long."""
 
 
+class _Loader(FileLoader):
+    """One loader for all texts: it gives the library's files as the same objects every time, by which modules are known."""
+
+    text = ""
+
+    def read(self, path: str) -> SourceFile | Diagnostic:
+        return SourceFile(compiler.TEXT, self.text) if path == compiler.TEXT else super().read(path)
+
+
+_loader = _Loader()
+
+
 @cache
 def library() -> dict[SourceFile, CheckedModule]:
     """The standard library, checked once."""
-    checked = compiler.check_text("".join(f"import {name}\n" for name in LIBRARY))
+    _loader.text = "".join(f"import {name}\n" for name in LIBRARY)
+    checked = compiler.check(_loader, compiler.TEXT)
     assert checked.ok
     return {m.source: m for m in checked.imports.values()}
 
@@ -31,9 +44,10 @@ def library() -> dict[SourceFile, CheckedModule]:
 def check(text: str, patience: float = PATIENCE) -> None:
     """Raises what a bug raises, and Hang."""
     known = library()
+    _loader.text = text
     began = time.process_time()
     try:
-        found = compiler.check(FileLoader({compiler.TEXT: text}), compiler.TEXT, known).diagnostics
+        found = compiler.check(_loader, compiler.TEXT, known).diagnostics
     except AxonError as error:
         found = error.diagnostics
     for diagnostic in found:
