@@ -23,7 +23,8 @@ from axon.source import SourceFile
 if TYPE_CHECKING:
     from axon import core, syntax
     from axon.backend.arrays import Call as GpuCall
-    from axon.backend.arrays import HostCall, Quick
+    from axon.backend.arrays import HostCall
+    from axon.backend.arrays import Quick
     from axon.backend.cpu.host import Host
     from axon.backend.runtime import Executable
     from axon.backend.schedule_file import Schedule
@@ -156,8 +157,11 @@ def prepare(
     sizes: Mapping[Symbol, int],
     room: Sequence[tuple[str, Any]] | None,
 ) -> GpuCall | HostCall:
-    """A call of a program on a GPU, with kernels built and loaded. `given` are the arguments with their paths, as the caller has them;
-    `matched` are NumPy arrays of their element types and shapes, which hold the values of those that lie on the host."""
+    """A call of a program on a GPU, with kernels built and loaded.
+
+    `given` are the arguments with their paths, as the caller has them; `matched` are NumPy arrays of their element types and
+    shapes, which hold the values of those that lie on the host.
+    """
     with _phase("making kernels"):
         from axon.backend.arrays import prepare as phase
 
@@ -172,7 +176,7 @@ def launch(call: GpuCall | HostCall, inputs: Sequence[Any], room: Sequence[tuple
 
 def quick(names: Sequence[str]) -> Quick:
     """Room for the calls of a function with these parameters, to be found again by what their arguments are."""
-    from axon.backend.arrays import HostCall, Quick
+    from axon.backend.arrays import Quick
 
     return Quick(tuple(names))
 

@@ -252,7 +252,7 @@ class _Indices:
                         like = next(iter(sorted(subscript.variables & self.axes, key=lambda s: s.id)), None)
                         axes.append(self.by_dim.setdefault(subscript, fresh(like.name if like else "index")))
                 else:
-                    if len(set(axes)) == len(axes):
+                    if len(set(axes)) == len(axes) and tensor in values:
                         return Operand(values[tensor], tuple(axes), tuple(range(len(axes))))
         raise Unsupported(f"{what} are not one tensor read at indices", span)
 

@@ -84,7 +84,7 @@ def test_unknown_attributes(m: axon.Module) -> None:
     with pytest.raises(KeyError):
         _ = m["doubel"]
     assert not hasattr(m, "__array__")
-    assert not hasattr(m, "_repr_html_")
+    assert not hasattr(m, "_repr_svg_")
     copy.copy(m)
 
 
