@@ -23,8 +23,7 @@ from axon.source import SourceFile
 if TYPE_CHECKING:
     from axon import core, syntax
     from axon.backend.arrays import Call as GpuCall
-    from axon.backend.arrays import HostCall
-    from axon.backend.arrays import Quick
+    from axon.backend.arrays import HostCall, Quick
     from axon.backend.cpu.host import Host
     from axon.backend.runtime import Executable
     from axon.backend.schedule_file import Schedule
