@@ -14,7 +14,7 @@ _FINITE = {Element.F8E4M3: 448.0, Element.F8E5M2: 57344.0}
 
 def beside(n: Node, k: int, i: list[str]) -> str:
     """A scale or a zero point, of the whole, of each slice along an axis, or of each block."""
-    if n.rank(k) == 0 or (n.inputs[k].size == 1 and n.rank(k) <= 1 and n.rank() != 1):
+    if n.rank(k) == 0 or (n.inputs[k].size == 1 and n.rank(k) <= 1):
         return at(n.x(k), ["0"] * n.rank(k))
     axis = n.axis(1)
     if n.rank(k) == 1:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axon import compiler
-from axon.completion import completions
+from axon.completion import Completer
 from axon.diagnostics import AxonError
 from axon.interactive import Interactive
 from axon.source import SourceFile
@@ -43,6 +43,7 @@ WORDS = [
     "🙂",
 ]
 DEEP = 20 if os.environ.get("AXON_SOAK") else 1
+COMPLETE = Completer()
 
 
 def entered(text: str) -> None:
@@ -55,7 +56,7 @@ def entered(text: str) -> None:
             assert all(d.code != "AX0001" for d in error.diagnostics), str(error)
             assert str(error)
     assert "kept" in module.signatures or "kept" in text
-    completions(module, text)
+    COMPLETE(module, text)
 
 
 @settings(max_examples=60 * DEEP, deadline=None)

@@ -38,7 +38,7 @@ class View:
     def over(self, axes: Sequence[Symbol]) -> Array:
         """The tensor as an array of these dimensions; an axis that it does not have is one of size 1."""
         shape = [self.sizes[s] if s in self.strides else 1 for s in axes]
-        return as_strided(self.array, shape, [self.strides.get(s, 0) for s in axes])
+        return strided(self.array, shape, [self.strides.get(s, 0) for s in axes])
 
     def cut(self, array: Array, axes: Sequence[Symbol], piece: Piece) -> Array:
         """The piece of an array whose first dimensions are these axes."""
@@ -159,3 +159,8 @@ def is_matrix(x: Array) -> bool:
     if (columns == 1 or along == item) and (rows == 1 or over >= columns * item):
         return True
     return bool((rows == 1 or over == item) and (columns == 1 or along >= rows * item))
+
+
+def strided(array: Array, shape: Sequence[int], strides: Sequence[int]) -> Array:
+    """A view with these extents and steps in bytes, as whole numbers meanwhile: NumPy cannot describe 8-bit floats to `as_strided`."""
+    return as_strided(array.view(f"u{array.dtype.itemsize}"), shape, strides).view(array.dtype)
