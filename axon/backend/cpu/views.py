@@ -162,5 +162,5 @@ def is_matrix(x: Array) -> bool:
 
 
 def strided(array: Array, shape: Sequence[int], strides: Sequence[int]) -> Array:
-    """A view with these extents and steps in bytes. NumPy cannot describe 8-bit floats to `as_strided`: they go as whole numbers."""
+    """A view with these extents and steps in bytes. NumPy cannot describe 8-bit floats to `as_strided`: they go as integers."""
     return as_strided(array.view(f"u{array.dtype.itemsize}"), shape, strides).view(array.dtype)
