@@ -11,6 +11,7 @@ import pytest
 from axon import compiler
 from axon.backend.bounds import bounds
 from axon.backend.families import kernels
+from axon.backend.needs import Missing
 from axon.backend.pipeline import stages, traits
 from axon.backend.proof import Proof
 from axon.backend.schedule import Mapping, Problem, check, choose, predict
@@ -245,6 +246,10 @@ def test_machine_code_without_a_gpu() -> None:
     made = program("causal")
     known = {"b": 16, "h": 32, "s": 1024, "d": 64, "e": 64}
     sizes = {symbol: known[symbol.name] for v in made.inputs for d in v.shape for symbol in d.variables}
-    sass = show(made, "sass", sizes)  # raises for spills, and for products that the compiler has serialized
+    show(made, "kernel", sizes)  # builds: raises for spills, and for products that the compiler has serialized
+    try:
+        sass = show(made, "sass", sizes)
+    except Missing as missing:  # the disassembler is no part of the tools that build
+        pytest.skip(str(missing))
     for instruction in ("HGMMA", "UTMALDG", "USETMAXREG"):
         assert instruction in sass
