@@ -150,29 +150,37 @@ def linear(scalar: Scalar, varies: Varies) -> Linear:
 # ── masks ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def lifted(scalar: Scalar, varies: Varies, unit: float) -> tuple[Scalar | None, Scalar]:
+def lifted(scalar: Scalar, varies: Varies, unit: float, indices: frozenset[Symbol]) -> tuple[Scalar | None, Scalar]:
     """An expression as `if condition then inner else unit`, the condition None if there is none. `unit` is -inf or 0.
 
     A positive factor and, for -inf, an added finite value that does not vary leave the unit as it is, so masks move out of them.
+    `indices` are the variables of dimensions that are no sizes.
     """
+
+    def lift(scalar: Scalar) -> tuple[Scalar | None, Scalar]:
+        return lifted(scalar, varies, unit, indices)
+
+    def keeps(factor: Scalar) -> bool:
+        return not varies(factor) and (unit == 0 or positive(factor, indices))
+
     match scalar:
         case Select(condition=condition, then=then, otherwise=Const(value=value)) if value == unit:
-            inner, x = lifted(then, varies, unit)
+            inner, x = lift(then)
             return both(condition, inner), x
         case Select(condition=condition, then=Const(value=value), otherwise=otherwise) if value == unit:
-            inner, x = lifted(otherwise, varies, unit)
+            inner, x = lift(otherwise)
             return both(Unary("not", condition), inner), x
-        case Binary(op="mul" | "div" as op, left=left, right=right) if not varies(right) and (unit == 0 or positive(right)):
-            condition_, x = lifted(left, varies, unit)
+        case Binary(op="mul" | "div" as op, left=left, right=right) if keeps(right):
+            condition_, x = lift(left)
             return condition_, Binary(op, x, right)
-        case Binary(op="mul", left=left, right=right) if not varies(left) and (unit == 0 or positive(left)):
-            condition_, x = lifted(right, varies, unit)
+        case Binary(op="mul", left=left, right=right) if keeps(left):
+            condition_, x = lift(right)
             return condition_, Binary("mul", left, x)
         case Binary(op="add" | "sub" as op, left=left, right=right) if unit == -inf and not varies(right):
-            condition_, x = lifted(left, varies, unit)
+            condition_, x = lift(left)
             return condition_, Binary(op, x, right)
         case Binary(op="add", left=left, right=right) if unit == -inf and not varies(left):
-            condition_, x = lifted(right, varies, unit)
+            condition_, x = lift(right)
             return condition_, Binary("add", left, x)
         case _:
             return None, scalar
@@ -185,19 +193,20 @@ def both(a: Scalar | None, b: Scalar | None) -> Scalar | None:
     return Binary("and", a, b)
 
 
-def positive(scalar: Scalar) -> bool:
-    """Whether a float expression is certainly above 0 (or not a number). Sizes are: what has none is not computed."""
+def positive(scalar: Scalar, indices: frozenset[Symbol]) -> bool:
+    """Whether a float expression is certainly above 0 (or not a number). Sizes are: what has none is not computed. Indices, which
+    begin at 0, are not, nor is an exponential, which underflows."""
     match scalar:
         case Const(value=value):
             return value > 0
-        case Unary(op="exp" | "rsqrt"):
-            return True
-        case Unary(op="sqrt", operand=operand) | Convert(operand=operand):
-            return positive(operand)
+        case Unary(op="sqrt" | "rsqrt", operand=operand):
+            return positive(operand, indices)
+        case Convert(operand=operand, element=element):
+            return (element.is_float or element_of(operand).is_integer) and positive(operand, indices)
         case Index(dim=dim):
-            return dim.symbol is not None or (dim.constant or 0) > 0
-        case Binary(op="mul" | "div" | "add", left=left, right=right):
-            return positive(left) and positive(right)
+            return (dim.constant or 0) > 0 or (dim.symbol is not None and dim.symbol not in indices)
+        case Binary(op="mul" | "div" | "add", left=left, right=right) if element_of(scalar).is_float:
+            return positive(left, indices) and positive(right, indices)
         case _:
             return False
 

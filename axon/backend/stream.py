@@ -145,7 +145,7 @@ def stream(
     for operand in (query, key, value):
         if operand.value.element not in PRODUCT_ELEMENTS or operand.value.element != query.value.element:
             raise Unsupported("the matrix instructions here take bf16 or f16, the same for all three operands", span)
-    made = _Pass(inliner, keys, scale, span).run(product(rest))
+    made = _Pass(inliner, op.axes, keys, scale, span).run(product(rest))
     total = fresh("product")
     result = Result(op.outs[0], tuple(a.symbol for a in op.axes), times(Local(total, Element.F32), made.norm))
     kernel = Stream(
@@ -284,8 +284,9 @@ def _scores(
 class _Pass:
     """Brings the weights and the row statistics into terms over one running peak."""
 
-    def __init__(self, inliner: _Inliner, keys: Axis, scale: Scalar, span: Span | None) -> None:
+    def __init__(self, inliner: _Inliner, axes: tuple[Axis, ...], keys: Axis, scale: Scalar, span: Span | None) -> None:
         self.inliner, self.span = inliner, span
+        self.indices = frozenset(a.symbol for a in (*axes, keys))
         self.score = Local(inliner.symbol, Element.F32)
         self.scores = {inliner.symbol: times(self.score, scale)}
         self.changed = Local(fresh("changed"), Element.F32)
@@ -328,7 +329,7 @@ class _Pass:
 
     def vanishes(self, term: Term) -> bool:
         """Whether a term is 0 where the changed score is -inf."""
-        return term.scale is not None and positive(term.scale) and self.changed.symbol not in local_symbols(term.factor)
+        return term.scale is not None and positive(term.scale, self.indices) and self.changed.symbol not in local_symbols(term.factor)
 
     def final(self, name: str, value: Scalar) -> Local:
         symbol = fresh(name)
@@ -345,13 +346,13 @@ class _Pass:
             raise Unsupported("two maxima of one row have no single running peak", self.span)
         if local_symbols(body) & set(self.known):
             raise Unsupported("a maximum that depends on another statistic of its row cannot run along", self.span)
-        self.masked, inner = lifted(body, self.varies, -inf)
+        self.masked, inner = lifted(body, self.varies, -inf, self.indices)
         form = linear(inner, self.varies)
         varying = form.varying()
         if varying is None:
             raise Unsupported("a maximum over what does not vary", self.span)
         (scale, atom), *more = form.terms
-        if more or not positive(scale):
+        if more or not positive(scale, self.indices):
             scale, atom = ONE, varying
         self.body, self.peak, self.unscaled = body, fresh("peak"), (scale, form.rest)
         self.change = atom if self.masked is None else Select(self.masked, atom, Const(-inf, Element.F32))
@@ -377,7 +378,7 @@ class _Pass:
 
     def term(self, body: Scalar) -> tuple[Term, Scalar | None, Scalar]:
         """A sum's body as a term, where that is not 0, and what does not vary and so waits for the end of the pass."""
-        where, body = lifted(self.folded(body), self.varies, 0.0)
+        where, body = lifted(self.folded(body), self.varies, 0.0, self.indices)
         where = None if where is None else self.over_changed(where)
         fixed, exponents, others = [], [], []
         for factor in factors(body):

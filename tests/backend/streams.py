@@ -74,6 +74,11 @@ fun plain (q : bf16[b, h, s, d]) (k : bf16[b, h, s, d]) (v : bf16[b, h, s, e]) =
 fun bias (bias : f32[h, s, t]) (q : bf16[b, h, s, d]) (k : bf16[b, h, t, d]) (v : bf16[b, h, t, e]) =
   let val x = scores q k in apply (for b h i j => x[b, h, i, j] + bias[h, i, j]) v end
 
+fun ranked (q : bf16[b, h, s, d]) (k : bf16[b, h, s, d]) (v : bf16[b, h, s, e]) =
+  let val x = scores q k
+      val masked = for b h i j => if j <= i then x[b, h, i, j] else -inf
+  in apply (for b h i j => masked[b, h, i, j] * cast f32 i) v end
+
 fun layout (q : bf16[b, s, h, d]) (k : bf16[b, s, h, d]) (v : bf16[b, s, h, e]) =
   let val p = softmax (for b h i j =>
         if j <= i then (sum c => cast f32 q[b, i, h, c] * cast f32 k[b, j, h, c]) / sqrt (cast f32 d) else -inf)

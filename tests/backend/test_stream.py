@@ -87,6 +87,11 @@ def test_a_row_that_a_mask_empties_is_not_a_number_as_in_the_definition() -> Non
 # ── the algebra ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_a_mask_times_an_index_is_not_a_number_in_the_first_row() -> None:
+    # -inf * 0: a mask leaves a product only if the other factor is above 0, and an index begins at 0.
+    assert simulated("ranked", ONE, SIZES | {"t": 200}) < 0.02
+
+
 def test_what_scales_scores_leaves_the_maximum() -> None:
     kernel = the_stream("full")
     assert kernel.change == Local(kernel.score, Element.F32)  # not multiplied by 1 / sqrt d element by element
