@@ -9,8 +9,9 @@ say nothing more. Suggestions that change the source are tried on it before they
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from axon import builtins
 from axon import syntax as S
@@ -75,6 +76,28 @@ def check_module(loader: Loader, path: str, known: Mapping[SourceFile, CheckedMo
 
 def _unreadable(path: str, problem: Diagnostic) -> CheckedModule:
     return CheckedModule(SourceFile(path, ""), (problem,), {}, {}, {}, {}, State(), {})
+
+
+class _Written(Mapping[str, str]):
+    """Texts by name, each written when it is first asked for: of most modules, few are."""
+
+    def __init__(self, writers: Mapping[str, Callable[[], str]]) -> None:
+        self._writers = writers
+        self._texts: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._texts:
+            self._texts[name] = self._writers[name]()
+        return self._texts[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._writers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._writers)
+
+    def __len__(self) -> int:
+        return len(self._writers)
 
 
 class Session:
@@ -191,7 +214,7 @@ class Session:
     def _finish(
         self, source: SourceFile, checker: Declarations, scope: Scope, decls: tuple[T.Decl, ...], imports: dict[str, CheckedModule]
     ) -> CheckedModule:
-        signatures: dict[str, str] = {}
+        signatures: dict[str, Callable[[], str]] = {}
         declarations: dict[str, T.Decl] = {}
         schemes: dict[str, Scheme] = {}
         symbols: dict[str, Symbol] = {}
@@ -210,15 +233,16 @@ class Session:
             if isinstance(entity, ValueName) and entity.symbol in by_symbol:
                 scheme = replace(entity.scheme, type=checker.state.zonk(entity.scheme.type))
                 values[name] = replace(entity, scheme=scheme)
-                signatures[name] = signature(checker.state, scheme, _TYPE_VARIABLE.findall(_text(by_symbol[entity.symbol])))
+                mentioned = _TYPE_VARIABLE.findall(_text(by_symbol[entity.symbol]))
+                signatures[name] = partial(signature, checker.state, scheme, mentioned)
                 declarations[name] = by_symbol[entity.symbol]
                 schemes[name] = scheme
                 symbols[name] = entity.symbol
         exports = Module(source.path, values, dict(scope.aliases))
         ordered = tuple(sorted(checker.diagnostics, key=lambda d: d.span.start if d.span is not None else -1))
         return CheckedModule(
-            source, ordered, signatures, declarations, schemes, symbols, checker.state, imports, tuple(checker.inner), exports,
-            lambda decl: checker.trail((), (decl,)),
+            source, ordered, _Written(signatures), declarations, schemes, symbols, checker.state, imports, tuple(checker.inner),
+            exports, lambda decl: checker.trail((), (decl,)),
         )  # fmt: skip
 
 

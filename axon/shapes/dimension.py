@@ -137,7 +137,10 @@ class Dim:
             found: set[Symbol] = set()
             for monomial in self._terms:
                 for atom in monomial:
-                    found.update(variables_of(atom))
+                    if isinstance(atom, Symbol):
+                        found.add(atom)
+                    else:
+                        found.update(variables_of(atom))
             self._variables = frozenset(found)
         return self._variables
 
@@ -322,15 +325,19 @@ class Dim:
     def rewrite(self, image: Callable[[Atom], Dim]) -> Dim:
         """Each atom replaced by its image."""
         images: dict[Atom, Dim] = {}
-        total = Dim({})
+        total: Dim | None = None
         for monomial, coefficient in self._terms.items():
-            product = Dim({(): coefficient})
+            product: Dim | None = None
             for atom in monomial:
                 if atom not in images:
                     images[atom] = image(atom)
-                product = product * images[atom]
-            total = total + product
-        return total
+                product = images[atom] if product is None else product * images[atom]
+            product = Dim.of(1) if product is None else product
+            if total is None:
+                total = product if coefficient == 1 else product * coefficient
+            else:
+                total = total.plus(product, coefficient)
+        return Dim({}) if total is None else total
 
     def evaluate(self, values: Mapping[Symbol, int]) -> int:
         """Its value. ZeroDivisionError where a divisor is 0, KeyError for a variable without a value."""

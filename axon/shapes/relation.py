@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import gcd
 
 from axon.names import Symbol
@@ -21,6 +21,7 @@ class Relation:
     left: Dim
     op: str
     right: Dim
+    _slack: Dim | None = field(default=None, init=False, compare=False, repr=False)  # once it was asked for
 
     @property
     def negated(self) -> Relation:
@@ -57,9 +58,12 @@ class Relation:
     @property
     def slack(self) -> Dim:
         """The Dim p for which this says p = 0, p <> 0 or, of an inequality, p >= 0."""
+        if self._slack is None:
+            object.__setattr__(self, "_slack", self._difference())
+        return self._slack  # type: ignore[return-value]
+
+    def _difference(self) -> Dim:
         match self.op:
-            case "=" | "<>":
-                return self.left - self.right
             case "<":
                 return self.right - self.left - 1
             case "<=":

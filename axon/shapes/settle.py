@@ -28,7 +28,7 @@ from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Range, R
 from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Minimum, Quotient, maximum, minimum
 from axon.shapes.prove import Answer, Facts, prove, reduced, unsatisfiable
 from axon.shapes.relation import Relation
-from axon.shapes.solve import Equation, Solution, normal, simplify, solve
+from axon.shapes.solve import Equation, Solution, independent, normal, solve
 
 _ZERO, _ONE = Dim.of(0), Dim.of(1)
 
@@ -144,7 +144,8 @@ class _Settler:
             return self.out
         self._conclude()
         self._prove_obligations()
-        self._contract()
+        if not self.out.troubles:  # a declaration with errors has no contract
+            self._contract()
         return self.out
 
     def _blame_size(self) -> None:
@@ -514,7 +515,7 @@ class _Settler:
         for relation, reason in everything:
             for found in normal(relation):
                 reasons.setdefault(found, reason)
-        kept = simplify([r for r, _ in everything], Facts())
+        kept = independent(reasons, Facts())
         self.out.contract = [(r, reasons[r] if r in reasons else self._reason(r, everything)) for r in kept]
         if kept and unsatisfiable(Facts().assume(*kept)):
             self.out.troubles.append(Hopeless(tuple(self.out.contract)))

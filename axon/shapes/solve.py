@@ -205,10 +205,12 @@ class _Solver:
         if judge_degenerate:
             self._judge_forced()
 
-    def learn(self, relation: Relation) -> None:
-        """One more equation, of which only what can be substituted is used."""
-        self._queue.append(_Open(relation.left, relation.right, _Trace(None)))
+    def learn(self, relation: Relation) -> bool:
+        """One more equation, of which only what can be substituted is used. False if the others substituted make it true."""
+        equation = self._resolved(_Open(relation.left, relation.right, _Trace(None)))
+        self._queue.append(equation)
         self._eliminate_units()
+        return bool(equation.slack.mapping)
 
     def reduced(self, dim: Dim) -> Dim:
         """The Dim by what has been substituted."""
@@ -532,9 +534,14 @@ def simplify(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, ...
 
     A quotient's divisor is known not to be 0 where it occurs, so `d % h = 0` makes `h >= 1` superfluous.
     """
-    kept = list({_canonical(r, facts): None for given in relations for r in _unfolded(given)})
+    return independent({_canonical(r, facts): None for given in relations for r in _unfolded(given)}, facts)
+
+
+def independent(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, ...]:
+    """As `simplify`, of relations as `normal` gives them, each once."""
+    kept = list(relations)
     if len(kept) > _MAX_SIMPLIFIED:  # nobody writes so many; they must not cost too much
-        return tuple(sorted(_independent(kept), key=_complexity))
+        return tuple(sorted(_without_repetition(kept), key=_complexity))
     kept = sorted((r for r in _joined(kept) if not _superfluous(r, facts)), key=_complexity)
     for i, relation in enumerate(kept):  # b * a = b * c is a = c beside b >= 1
         if relation.left.variables and any(all(v in m for m in relation.left.mapping) for v in relation.left.variables):
@@ -554,18 +561,12 @@ def normal(relation: Relation) -> tuple[Relation, ...]:
     return tuple(_canonical(r, Facts()) for r in _unfolded(relation))
 
 
-def _independent(relations: list[Relation]) -> list[Relation]:
+def _without_repetition(relations: list[Relation]) -> list[Relation]:
     """Those that are not trivial, without equations that the ones before them make true."""
     relations = [r for r in relations if r.trivial is not True]
     variables = sorted({v for r in relations for v in r.variables}, key=lambda v: v.id)
-    known, found = _Solver((), variables, Facts()), []
-    for relation in relations:
-        if relation.op == "=":
-            if not known.reduced(relation.slack).mapping:
-                continue
-            known.learn(relation)
-        found.append(relation)
-    return found
+    known = _Solver((), variables, Facts())
+    return [r for r in relations if r.op != "=" or known.learn(r)]
 
 
 def _unfolded(relation: Relation) -> list[Relation]:
