@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import re
 from itertools import pairwise
-from time import process_time
 
 import pytest
+from clock import within
 from generate import assignments, holds, parse, relation, sets, tree
 
 from axon.names import fresh
@@ -238,13 +238,9 @@ def test_thousands_of_variables() -> None:
     flexible = [s for v in sizes if (s := v.symbol) is not None]
     chain = [Equation(a, b, i) for i, (a, b) in enumerate(pairwise(sizes))]
     for system in (chain[::-1], random.Random(0).sample(chain, len(chain))):
-        start = process_time()
-        solution = solve(system, flexible, Facts())
+        solution = within(2, lambda system=system: solve(system, flexible, Facts()))
         assert set(solution.substitution.values()) == {sizes[0]}
-        assert process_time() - start < 2
-    start = process_time()
-    assert len(solve(chain[:2_000], (), Facts()).residual) == 2_000
-    assert process_time() - start < 2
+    assert len(within(2, lambda: solve(chain[:2_000], (), Facts())).residual) == 2_000
 
 
 def test_chains_of_facts_longer_than_the_prover_looks() -> None:
