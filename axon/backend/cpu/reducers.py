@@ -107,7 +107,7 @@ class _Named:
     def _factor(self, writer: Writer, scalar: Scalar) -> str:
         """A factor of a sum's product, itself multiplied without rounding."""
         if is_narrow(self.element) and isinstance(scalar, Binary) and scalar.op == "mul":
-            return writer.let(f"{self._factor(writer, scalar.left)} * {self._factor(writer, scalar.right)}")
+            return writer.let(writer.arithmetic("mul", self._factor(writer, scalar.left), self._factor(writer, scalar.right)))
         return writer.value(scalar)
 
     def combine(self, writer: Writer, state: State, values: State, where: str) -> State:

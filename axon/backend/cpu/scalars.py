@@ -195,6 +195,10 @@ class Writer:
         """An f32 result of arithmetic on a narrow element type, rounded to it; others as they are."""
         return self.let(f"round_{element.value}({self.let(text)})") if is_narrow(element) else self.let(text)
 
+    def arithmetic(self, op: str, x: str, y: str) -> str:
+        """A sum, a difference or a product where Python's operators have the right meaning."""
+        return f"{x} {_ARITHMETIC[op]} {y}"
+
     def unary(self, op: str, operand: str, element: Element) -> str:
         if op == "not":
             return self.let(f"negation({operand})")
@@ -208,7 +212,7 @@ class Writer:
         element = element_of(left)
         if op == "pow" and element.is_float and isinstance(right, Const) and right.value == 2:
             base = self.value(left)
-            return self.rounded(f"{base} * {base}", element)
+            return self.rounded(self.arithmetic("mul", base, base), element)
         return self.binary(op, self.value(left), self.value(right), element, never=_never_fails(op, right))
 
     def binary(self, op: str, x: str, y: str, element: Element, *, never: bool = False) -> str:
@@ -218,8 +222,8 @@ class Writer:
         if op in ("max", "min"):
             return self.let(f"{op}_{kind}({x}, {y})")
         if op in _ARITHMETIC:
-            text = f"{x} {_ARITHMETIC[op]} {y}" if element in _PLAIN or element.is_float else f"{op}({x}, {y})"
-            return self.rounded(text, element)
+            plain = element in _PLAIN or element.is_float
+            return self.rounded(self.arithmetic(op, x, y) if plain else f"{op}({x}, {y})", element)
         if element.is_float:
             name = {"div": "divide", "mod": "float_remainder", "pow": "power"}[op]
             return self.rounded(f"{name}({x}, {y})", element)
