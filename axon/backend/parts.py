@@ -1,0 +1,595 @@
+"""Core to the parts in which a GPU runs it: straight sub-programs, which become kernels, and what the host does between them.
+
+    parts    a program -> its Parts
+
+A *straight* program has Compute and Scan operations alone: its kernels are launched in one go, and every size is known before. The
+other operations need the host, or kernels of their own: a loop is stepped, `sort` and `compress` are algorithms, the size that a
+`compress` defines and a trip count that comes from data are read back, a check compares sizes.
+
+Note [Where an operation goes]
+    Loops, sorts and compresses stay in order. A check goes up to where its dimensions are known: to the front, or behind the
+    `compress` that defines one. Every straight operation goes to the earliest place at which what it reads is there and no check
+    that stood before it follows; a pointwise one goes down again to its readers if they are in one place, where it may be fused
+    with them. So there are few parts, and what does not depend on a size that is read back is on its way before the host waits.
+
+    A check that went up past an operation that may fail would say another error than core does; who runs the parts then asks the
+    interpreter which one comes first (`Straight.fails` says where that may happen).
+
+What comes out has the tensors' own Symbols. In a loop's body the counter is a dimension only: reads of it as a tensor are replaced.
+
+Rules (held by `verify_parts`):
+* what a part reads is an input, stands around the block, or is made by a part before it, and so are the dimensions it mentions;
+* a straight part is a program of core by itself, of Compute and Scan alone, whose explicit dimensions are all that it mentions;
+* a trip count is a dimension, or an integer tensor of rank 0; what a block gives is there at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias, assert_never
+
+from axon.backend.plan import scalars
+from axon.backend.scalar_facts import mapped, may_fail
+from axon.core import (
+    Axis,
+    Binary,
+    Block,
+    Check,
+    Compress,
+    Compute,
+    Const,
+    Index,
+    Leaf,
+    Loop,
+    Op,
+    Param,
+    Program,
+    Read,
+    Scalar,
+    Scan,
+    Sort,
+    TupleOf,
+    Value,
+    element_of,
+)
+from axon.core_print import names_in, print_op
+from axon.core_verify import CoreInvalid, verify
+from axon.core_walk import nodes, rewrite
+from axon.element import Element
+from axon.names import Symbol, fresh
+from axon.shapes.contract import Contract, ContractFact, ParameterShape
+from axon.shapes.dimension import Dim
+from axon.shapes.relation import Relation
+
+
+@dataclass(frozen=True, slots=True)
+class Straight:
+    """Compute and Scan operations as a program: its inputs are what it reads, its results what others need of it, its explicit
+    dimensions all that it mentions."""
+
+    program: Program
+
+    @property
+    def fails(self) -> bool:
+        """Whether it can stop the program while it runs."""
+        return any(map(fails, self.program.block.ops))
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        made = {out.symbol: out for op in self.program.block.ops if isinstance(op, Compute | Scan) for out in op.outs}
+        return tuple(made[symbol] for symbol in self.program.block.results)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A loop or an unfold. Its trip count is a dimension, or a tensor of rank 0, which must be read back."""
+
+    op: Loop
+    trip: Dim | Symbol
+    body: Body
+
+
+Part: TypeAlias = "Straight | Repeat | Sort | Compress | Check"
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Parts in order, and what they give: symbols of what they make, or of what stands around them."""
+
+    parts: tuple[Part, ...]
+    results: tuple[Symbol, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A program in parts. `program` is what was split, for its inputs, contract and structure; `body` replaces its block."""
+
+    program: Program
+    body: Body
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """The checks in front of everything else."""
+        count = next((n for n, part in enumerate(self.body.parts) if not isinstance(part, Check)), len(self.body.parts))
+        return tuple(part for part in self.body.parts[:count] if isinstance(part, Check))
+
+    @property
+    def straight(self) -> Program | None:
+        """The whole program without the checks in front, if it is straight then."""
+        rest = self.body.parts[len(self.checks) :]
+        if len(rest) != 1 or not isinstance(rest[0], Straight):
+            return None
+        ops = tuple(op for op in self.program.block.ops if not isinstance(op, Check))
+        return replace(self.program, block=replace(self.program.block, ops=ops))
+
+
+def parts(program: Program) -> Parts:
+    """The parts of a program, in order."""
+    facts = program.contract.facts
+    values = {value.symbol: value for value in program.inputs}
+    return Parts(program, _block(program.block, _Around(program, values, facts)))
+
+
+def fails(op: Op) -> bool:
+    """Whether an operation can stop the program while it runs."""
+    match op:
+        case Compute() | Scan():
+            return any(map(may_fail, scalars(op))) or (isinstance(op, Compute) and _wants_something(op))
+        case Loop(body=body, trip=trip):
+            return may_fail(trip) or any(map(fails, body.ops))
+        case Sort() | Compress():
+            return False
+        case Check():
+            return True
+        case _:
+            assert_never(op)
+
+
+def _wants_something(op: Compute) -> bool:
+    """Whether it reduces to an extreme that nothing has."""
+    if op.reduction is None:
+        return False
+    kind = op.reduction.monoid.kind
+    return kind in ("argmax", "argmin") or (kind in ("max", "min") and not op.outs[0].element.is_float)
+
+
+# ── splitting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What stands before a block: tensors, and facts that hold of dimensions."""
+
+    program: Program
+    values: Mapping[Symbol, Value]
+    facts: tuple[ContractFact, ...]
+
+
+def _block(block: Block, around: _Around) -> Body:
+    """See Note [Where an operation goes]. Place k is before the k-th operation that is not straight, the last one after all."""
+    ops = _needed(list(_counted(block.ops)), block.results)
+    special = _ordered([op for op in ops if not isinstance(op, Compute | Scan)])
+    position = {id(op): number for number, op in enumerate(special)}
+    makers: dict[Symbol, int] = {}  # the first place at which a tensor, or the dimension of a compress, is there
+    place: dict[int, int] = {}  # of straight operations, by their number
+    barrier = 0
+    for number, op in enumerate(ops):
+        if isinstance(op, Compute | Scan):
+            at = place[number] = max([barrier, *(makers[s] for s in _needs(op) if s in makers)])
+        else:
+            at = position[id(op)] + 1
+            if isinstance(op, Check):
+                barrier = max(barrier, at)
+            if isinstance(op, Compress):
+                makers[op.size] = at
+        makers.update((value.symbol, at) for value in outs(op))
+    _lower(ops, place, {id(op): position[id(op)] for op in special}, frozenset(block.results))
+    needed: list[set[Symbol]] = [set() for _ in range(len(special) + 2)]  # what is read from each place on, that one included
+    needed[-1] = set(block.results)
+    for at in range(len(special), -1, -1):
+        mine = {s for n, op in enumerate(ops) if place.get(n) == at for s in _needs(op)}
+        needed[at] = needed[at + 1] | mine | (_needs(special[at]) if at < len(special) else set())
+    values, facts = dict(around.values), around.facts
+    made: list[Part] = []
+    for at in range(len(special) + 1):
+        mine_here = [op for n, op in enumerate(ops) if place.get(n) == at and isinstance(op, Compute | Scan)]
+        later = needed[at + 1] | (_needs(special[at]) if at < len(special) else set())
+        if mine_here:
+            made.append(_straight(mine_here, later, replace(around, values=values, facts=facts)))
+            values.update((out.symbol, out) for op in mine_here for out in op.outs)
+        if at == len(special):
+            break
+        op = special[at]
+        match op:
+            case Loop():
+                made.append(_repeat(op, replace(around, values=values, facts=facts)))
+            case Sort() | Compress() | Check():
+                made.append(op)
+                if isinstance(op, Check):
+                    facts += (ContractFact(Relation(op.left, op.relation, op.right), op.message, op.span),)
+                if isinstance(op, Compress):
+                    (extent,) = values[op.mask].shape
+                    facts += (ContractFact(Relation(Dim.of(op.size), "<=", extent), "a part of what there is", op.span),)
+            case _:
+                assert_never(op)
+        values.update((value.symbol, value) for value in outs(op))
+    return Body(tuple(made), block.results)
+
+
+def _counted(ops: Sequence[Op]) -> Iterator[Op]:
+    """The operations with trip counts of loops as dimensions where they follow from these, else as tensors of their own."""
+    scalars: dict[Symbol, Scalar] = {}
+    for op in ops:
+        if isinstance(op, Loop):
+            size = _as_size(op.trip, scalars)
+            if size is not None:
+                op = replace(op, trip=Index(size))
+            elif not (isinstance(op.trip, Read) and not op.trip.subscripts):
+                count = Value(fresh("count"), element_of(op.trip), ())
+                yield Compute((count,), (), None, (op.trip,), op.span)
+                op = replace(op, trip=Read(count.symbol, (), count.element))
+        elif isinstance(op, Compute) and not op.axes and op.reduction is None:
+            scalars.update((out.symbol, body) for out, body in zip(op.outs, op.body, strict=True))
+        yield op
+
+
+_ARITHMETIC: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+}
+
+
+def _as_size(scalar: Scalar, scalars: Mapping[Symbol, Scalar]) -> Dim | None:
+    """An integer that follows from sizes, as a dimension, whose value modulo 2³² it is. `scalars` are tensors of rank 0."""
+    match scalar:
+        case Const(value=value) if element_of(scalar) is Element.I32:
+            return Dim.of(int(value))
+        case Index(dim=dim, element=Element.I32):
+            return dim
+        case Read(tensor=tensor, subscripts=(), element=Element.I32) if tensor in scalars:
+            return _as_size(scalars[tensor], scalars)
+        case Binary(op=op, left=left, right=right) if op in _ARITHMETIC:
+            sides = _as_size(left, scalars), _as_size(right, scalars)
+            return None if sides[0] is None or sides[1] is None else _ARITHMETIC[op](sides[0], sides[1])
+        case _:
+            return None
+
+
+def _needed(ops: Sequence[Op], results: Sequence[Symbol]) -> list[Op]:
+    """Without straight operations and sorts that nobody needs; what may fail is needed."""
+    wanted, kept = set(results), list[Op]()
+    for op in reversed(ops):
+        if not isinstance(op, Compute | Scan | Sort) or fails(op) or any(value.symbol in wanted for value in outs(op)):
+            wanted |= tensors(op)
+            kept.append(op)
+    return kept[::-1]
+
+
+_Special: TypeAlias = "Loop | Sort | Compress | Check"
+
+
+def _ordered(ops: Sequence[Op]) -> list[_Special]:
+    """Operations that are not straight, in order, with checks where their dimensions are known."""
+    found: list[_Special] = []
+    for op in ops:
+        assert not isinstance(op, Compute | Scan)
+        at = len(found)
+        if isinstance(op, Check):
+            mentioned = op.left.variables | op.right.variables
+            while at and not (isinstance(found[at - 1], Check) or _defines(found[at - 1], mentioned)):
+                at -= 1
+        found.insert(at, op)
+    return found
+
+
+def _defines(op: _Special, dims: frozenset[Symbol]) -> bool:
+    return isinstance(op, Compress) and op.size in dims
+
+
+def _lower(ops: Sequence[Op], place: dict[int, int], positions: Mapping[int, int], results: frozenset[Symbol]) -> None:
+    """Put pointwise operations where their readers are, if these are straight and in one place."""
+    readers: dict[Symbol, set[int]] = {}  # places; -1 for what is no straight operation
+    for number in reversed(range(len(ops))):
+        op = ops[number]
+        if isinstance(op, Compute) and op.reduction is None and number in place:
+            at = {where for out in op.outs for where in readers.get(out.symbol, ())}
+            if len(at) == 1 and -1 not in at and not any(out.symbol in results for out in op.outs):
+                (place[number],) = at
+        for symbol in _needs(op):
+            readers.setdefault(symbol, set()).add(place[number] if id(op) not in positions else -1)
+
+
+def _straight(ops: Sequence[Compute | Scan], later: set[Symbol], around: _Around) -> Straight:
+    """The operations of one place as a program."""
+    own = {out.symbol: out for op in ops for out in op.outs}
+    read = dict.fromkeys(s for op in ops for s in sorted(_needs(op), key=lambda s: s.id) if s in around.values and s not in own)
+    inputs = tuple(around.values[symbol] for symbol in read)
+    shaped = frozenset(symbol for value in inputs for dim in value.shape for symbol in dim.variables)
+    dims = shaped.union(*map(dimensions, ops))
+    explicit = tuple(sorted(dims, key=lambda symbol: symbol.id))
+    facts = tuple(fact for fact in around.facts if fact.relation.variables <= dims)
+    shapes = tuple(ParameterShape(value.symbol.name, value.shape) for value in inputs)
+    results = tuple(symbol for symbol in own if symbol in later)
+    leaves = tuple(Leaf(number) for number in range(len(results)))
+    return Straight(
+        Program(
+            around.program.name,
+            explicit,
+            tuple(Param(value.symbol.name, Leaf(number)) for number, value in enumerate(inputs)),
+            inputs,
+            Contract(explicit, shapes, facts),
+            Block(tuple(ops), results),
+            leaves[0] if len(leaves) == 1 else TupleOf(leaves),
+        )
+    )
+
+
+def _repeat(op: Loop, around: _Around) -> Repeat:
+    trip = op.trip.dim if isinstance(op.trip, Index) else op.trip.tensor if isinstance(op.trip, Read) else None
+    assert trip is not None, "a trip count that is computed is a tensor of its own"
+    op = replace(op, body=_without_counter(op.body, op.counter))
+    values = {**around.values, **{state.symbol: state for state in op.states}}
+    facts = around.facts
+    if isinstance(trip, Dim):
+        facts += (ContractFact(Relation(Dim.of(op.counter), "<", trip), "a step of a loop", op.span),)
+    return Repeat(op, trip, _block(op.body, replace(around, values=values, facts=facts)))
+
+
+def _without_counter(block: Block, counter: Symbol) -> Block:
+    """A loop's body in which the counter is a dimension alone."""
+    copy = Value(fresh(counter.name), Element.I32, ())
+    here = Index(Dim.of(counter))
+
+    def visit(node: Scalar) -> Scalar | None:
+        match node:
+            case Read(tensor=tensor) if tensor == counter:
+                return here
+            case Read(subscripts=subscripts, padding=padding):
+                inside = tuple(s if isinstance(s, Dim) else _as_dim(rewrite(s, visit)) for s in subscripts)
+                return replace(node, subscripts=inside, padding=None if padding is None else rewrite(padding, visit))
+            case _:
+                return None
+
+    def change(scalar: Scalar) -> Scalar:
+        return rewrite(scalar, visit)
+
+    def inside(block: Block) -> Block:
+        ops: list[Op] = []
+        for op in block.ops:
+            match op:
+                case Compute() | Scan():
+                    ops.append(mapped(op, change))
+                case Loop(initial=initial, trip=trip, body=body):
+                    initial = tuple(copy.symbol if s == counter else s for s in initial)
+                    ops.append(replace(op, initial=initial, trip=change(trip), body=inside(body)))
+                case Sort() | Compress() | Check():
+                    ops.append(op)
+                case _:
+                    assert_never(op)
+        return Block(tuple(ops), tuple(copy.symbol if s == counter else s for s in block.results))
+
+    made = inside(block)
+    if copy.symbol in frozenset(made.results).union(*map(tensors, made.ops)):
+        return replace(made, ops=(Compute((copy,), (), None, (here,)), *made.ops))
+    return made
+
+
+def _as_dim(scalar: Scalar) -> Dim | Scalar:
+    return scalar.dim if isinstance(scalar, Index) else scalar
+
+
+# ── what operations name ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def outs(op: Op) -> tuple[Value, ...]:
+    """The tensors that an operation makes."""
+    match op:
+        case Compute() | Scan() | Loop():
+            return op.outs
+        case Sort(values=values, indices=indices):
+            return values, indices
+        case Compress(out=out):
+            return (out,)
+        case Check():
+            return ()
+        case _:
+            assert_never(op)
+
+
+def tensors(op: Op) -> frozenset[Symbol]:
+    """The tensors that an operation names; of a loop with its own states, and what its body makes."""
+    match op:
+        case Compute() | Scan():
+            return frozenset(n.tensor for s in scalars(op) for n in nodes(s) if isinstance(n, Read))
+        case Loop(initial=initial, trip=trip, body=body):
+            count = (n.tensor for n in nodes(trip) if isinstance(n, Read))
+            return frozenset((*initial, *count, *body.results)).union(*map(tensors, body.ops))
+        case Sort(input=input):
+            return frozenset((input,))
+        case Compress(mask=mask):
+            return frozenset((mask,))
+        case Check():
+            return frozenset()
+        case _:
+            assert_never(op)
+
+
+def dimensions(op: Op) -> frozenset[Symbol]:
+    """The dimensions that an operation mentions; of a loop those of its body too, with what these define."""
+    match op:
+        case Compute() | Scan():
+            found = {v for out in op.outs for d in out.shape for v in d.variables}
+            found |= {v for axis in _axes(op) for v in axis.extent.variables}
+            for node in (n for s in scalars(op) for n in nodes(s)):
+                found |= _dims(node)
+            return frozenset(found) - {axis.symbol for axis in _axes(op)}
+        case Loop(trip=trip, body=body, counter=counter):
+            own = frozenset(v for out in (*op.outs, *op.states) for d in out.shape for v in d.variables)
+            return own.union(*map(_dims, nodes(trip)), *map(dimensions, body.ops)) - {counter}
+        case Sort(values=values):
+            return frozenset(v for d in values.shape for v in d.variables)
+        case Compress():
+            return frozenset()
+        case Check(left=left, right=right):
+            return left.variables | right.variables
+        case _:
+            assert_never(op)
+
+
+def _dims(node: Scalar) -> frozenset[Symbol]:
+    match node:
+        case Index(dim=dim):
+            return dim.variables
+        case Read(subscripts=subscripts):
+            return frozenset(v for s in subscripts if isinstance(s, Dim) for v in s.variables)
+        case _:
+            return frozenset()
+
+
+def _axes(op: Compute | Scan) -> tuple[Axis, ...]:
+    return (*op.axes, *op.reduction.axes) if isinstance(op, Compute) and op.reduction is not None else op.axes
+
+
+def _needs(op: Op) -> frozenset[Symbol]:
+    return tensors(op) | dimensions(op)
+
+
+# ── what the parts mean ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def as_program(split: Parts) -> Program:
+    """A program with the operations of the parts in their order. The interpreter runs it: what the parts mean."""
+    return replace(split.program, block=_as_block(split.body))
+
+
+def _as_block(body: Body) -> Block:
+    ops: list[Op] = []
+    for part in body.parts:
+        match part:
+            case Straight(program=program):
+                ops.extend(program.block.ops)
+            case Repeat(op=op, body=inner):
+                ops.append(replace(op, body=_as_block(inner)))
+            case Sort() | Compress() | Check():
+                ops.append(part)
+            case _:
+                assert_never(part)
+    return Block(tuple(ops), body.results)
+
+
+def straights(body: Body) -> Iterator[Straight]:
+    """Every straight part, those inside loops where their loop stands."""
+    for part in body.parts:
+        if isinstance(part, Straight):
+            yield part
+        elif isinstance(part, Repeat):
+            yield from straights(part.body)
+
+
+# ── the printer ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_NOTES: dict[type, str] = {
+    Sort: "sort, by kernels of its own",
+    Compress: "compress, by kernels of its own; the host waits for the size",
+    Check: "check, by the host",
+}
+
+
+def print_parts(split: Parts) -> str:
+    """The parts as text: what each is, who runs it, and its operations as core."""
+    whole = as_program(split)
+    names = names_in(whole)
+    count = len(split.body.parts)
+    lines = [f"{split.program.name}: {count} part{'' if count == 1 else 's'} on a GPU"]
+
+    def visit(body: Body, indent: str, number: str) -> None:
+        for position, part in enumerate(body.parts, start=1):
+            lines.append(f"{indent}{number}{position}. {title(part, names)}")
+            below = indent + "     "
+            match part:
+                case Straight(program=program):
+                    lines.append(f"{indent}   gives {', '.join(names[s] for s in program.block.results)}")
+                    lines.extend(below + line for op in program.block.ops for line in print_op(whole, op).splitlines())
+                case Repeat(op=op, body=inner):
+                    lines.append(below + print_op(whole, op).splitlines()[0])
+                    visit(inner, below, f"{number}{position}.")
+                case Sort() | Compress() | Check():
+                    lines.extend(below + line for line in print_op(whole, part).splitlines())
+                case _:
+                    assert_never(part)
+
+    visit(split.body, "  ", "")
+    return "\n".join(lines) + "\n"
+
+
+def title(part: Part, names: Mapping[Symbol, str]) -> str:
+    """What a part is, in words."""
+    match part:
+        case Straight():
+            return "straight"
+        case Repeat(op=op, trip=trip):
+            steps = trip.render(lambda s: names.get(s, s.name)) if isinstance(trip, Dim) else f"{names.get(trip, trip.name)}[]"
+            waits = "" if isinstance(trip, Dim) else "; the host waits for the number of steps"
+            return f"{'unfold' if op.stacked else 'loop'} of {steps} steps, by the host{waits}"
+        case Sort() | Compress() | Check():
+            return _NOTES[type(part)]
+        case _:
+            assert_never(part)
+
+
+# ── the verifier ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class PartsInvalid(Exception):
+    """Parts break a rule of their form: a defect of the pass that made them."""
+
+
+def verify_parts(split: Parts) -> None:
+    """Check the rules in the module's docstring; PartsInvalid names the one that is broken."""
+    program = split.program
+    dims = set(program.explicit) | {s for value in program.inputs for d in value.shape for s in d.variables}
+    try:
+        verify(as_program(split))
+    except CoreInvalid as error:
+        raise PartsInvalid(f"the parts are no program of core: {error}") from None
+    _verify(split.body, {value.symbol: value for value in program.inputs}, dims)
+
+
+def _verify(body: Body, values: dict[Symbol, Value], dims: set[Symbol]) -> None:
+    values, dims = dict(values), set(dims)
+    for part in body.parts:
+        match part:
+            case Straight(program=program):
+                _require(all(isinstance(op, Compute | Scan) for op in program.block.ops), "a straight part is not straight")
+                _require(all(values.get(v.symbol) == v for v in program.inputs), "a straight part reads what is not there")
+                _require(set(program.explicit) <= dims, "a straight part mentions a dimension that is not known")
+                try:
+                    verify(program)
+                except CoreInvalid as error:
+                    raise PartsInvalid(f"a straight part is no program of core: {error}") from None
+                values.update((value.symbol, value) for value in part.results)
+            case Repeat(op=op, trip=trip, body=inner):
+                _require(set(op.initial) <= values.keys(), "a loop begins with what is not there")
+                if isinstance(trip, Dim):
+                    _require(trip.variables <= dims, "a trip count mentions a dimension that is not known")
+                else:
+                    _require(trip in values and not values[trip].shape, "a trip count is no scalar that is there")
+                _verify(inner, values | {state.symbol: state for state in op.states}, dims | {op.counter})
+                _require(len(inner.results) == len(op.states), "a step does not give every state")
+            case Sort() | Compress():
+                _require(tensors(part) <= values.keys(), "an operation reads what is not there")
+                dims |= {part.size} if isinstance(part, Compress) else set()
+            case Check():
+                _require(dimensions(part) <= dims, "a check mentions a dimension that is not known")
+            case _:
+                assert_never(part)
+        if not isinstance(part, Straight):
+            values.update((value.symbol, value) for value in outs(part.op if isinstance(part, Repeat) else part))
+    _require(set(body.results) <= values.keys(), "a result is not there")
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise PartsInvalid(message)

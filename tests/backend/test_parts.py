@@ -1,0 +1,150 @@
+"""Programs in parts: what they mean is what was split, straight parts are few, and what is broken is named."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import axon
+from axon import compiler
+from axon.backend.parts import Body, Parts, PartsInvalid, Repeat, Straight, as_program, parts, print_parts, straights, verify_parts
+from axon.core import Check, Compress, Sort
+from axon.core_verify import CoreInvalid
+from axon.diagnostics import AxonError
+from axon.interpret import run
+from axon.names import fresh
+from axon.shapes.dimension import Dim
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+from core_random import Generator
+
+ROOT = Path(__file__).parents[2]
+
+
+def split(source, name="f"):
+    made = parts(compiler.lower(axon.compile(source)._session.checked, name, None))
+    verify_parts(made)
+    return made
+
+
+def kinds(body):
+    return [type(part).__name__ for part in body.parts]
+
+
+def outcome(program, inputs):
+    try:
+        return [(x.dtype, x.shape, x.tobytes()) for x in run(program, inputs)]
+    except AxonError as error:
+        return error.diagnostics
+    except CoreInvalid:  # the generator reads outside a tensor
+        return None
+
+
+def test_parts_mean_what_was_split():
+    seen = set()
+    for seed in range(150):
+        program, inputs = Generator(Random(seed)).program()
+        made = parts(program)
+        verify_parts(made)
+        assert outcome(program, inputs) == outcome(as_program(made), inputs), print_parts(made)
+        seen |= {type(part) for part in made.body.parts}
+    assert seen >= {Straight, Repeat, Sort}
+
+
+@pytest.mark.parametrize("folder", ["stdlib", "tests/corpus/accepted"])
+def test_parts_of_whole_libraries(folder):
+    straight = parted = 0
+    for file in sorted((ROOT / folder).glob("*.axon")):
+        checked = axon.load(file)._session.checked
+        for name in checked.signatures:
+            try:
+                program = compiler.lower(checked, name, None)
+            except AxonError:  # no general variant
+                continue
+            made = parts(program)
+            verify_parts(made)
+            straight, parted = straight + (made.straight is not None), parted + (made.straight is None)
+            if made.straight is None:
+                assert any(not isinstance(part, Straight | Check) for part in made.body.parts)
+                # No two straight parts stand beside one another.
+                assert not any(a == b == "Straight" for a, b in zip(kinds(made.body), kinds(made.body)[1:], strict=False))
+    assert straight > 5 * parted > 0
+
+
+def test_a_straight_program_keeps_its_results():
+    made = split("fun f {m} (x : f32[n]) = (exp x, x as f32[m])", "f")
+    assert made.straight is not None
+    assert made.straight.block.results == made.program.block.results
+    assert made.checks
+
+
+def test_what_does_not_wait_comes_first():
+    """A part for what the mask needs and one for what is selected, whatever the order in the source."""
+    made = split("""fun f (x : f32[n]) =
+      let val (ix : i32[k]) = nonzero (for i => x[i] > 0.0)
+          val total = sum i => x[i]
+      in (for i => exp x[ix[i]], total) end""")
+    assert kinds(made.body) == ["Straight", "Compress", "Straight"]
+    first, _, last = made.body.parts
+    assert len(first.results) == 2  # the mask, and the total, which is computed while the host waits for the size
+    assert {s.name for s in last.program.explicit} >= {"k"}
+
+
+def test_pointwise_operations_go_to_their_readers():
+    made = split("""fun f (x : f32[n]) (w : f32[n, n]) =
+      let val y = for i => x[i] + 1.0
+          val z = loop (s = x) for t < 3 => w @@ s
+      in for i => y[i] * z[i] end""".replace("w @@ s", "for i => sum j => w[i, j] * s[j]"))
+    first, loop, last = made.body.parts
+    assert isinstance(loop, Repeat)
+    assert len(last.program.block.ops) >= 2
+    assert all(value.symbol in loop.op.initial for value in first.results)
+
+
+def test_a_counter_is_a_dimension():
+    made = split("fun f (x : f32[n]) = loop (s = x, last = 0) for t < n => (for i => s[i] + x[t] * cast _ t, t)")
+    (loop,) = (part for part in made.body.parts if isinstance(part, Repeat))
+    for part in straights(loop.body):
+        assert loop.op.counter not in {value.symbol for value in part.program.inputs}
+        assert loop.op.counter in part.program.explicit
+
+
+def test_trip_counts():
+    made = split("fun f (x : f32[n]) (k : i32) = loop (s = x) for t < k * k => for i => s[i] + 1.0")
+    (loop,) = (part for part in made.body.parts if isinstance(part, Repeat))
+    assert not isinstance(loop.trip, Dim)
+    assert "the host waits for the number of steps" in print_parts(made)
+    made = split("fun f {k} (x : f32[n]) = loop (s = x) for t < k + n => for i => s[i] + 1.0")
+    (loop,) = (part for part in made.body.parts if isinstance(part, Repeat))
+    assert isinstance(loop.trip, Dim)
+
+
+def test_printed():
+    made = split("""fun f (x : f32[n]) =
+      let val y = sort x
+          val (ix : i32[k]) = nonzero (for i => y[i] > 0.0)
+      in unfold (s = y) for t < n => for i => s[i] + cast _ t end""")
+    text = print_parts(made)
+    assert text.splitlines()[0] == f"f: {len(made.body.parts)} parts on a GPU"
+    assert "sort, by kernels of its own" in text
+    assert "compress, by kernels of its own; the host waits for the size" in text
+    assert "unfold of n steps, by the host" in text
+
+
+def test_broken_parts_are_named():
+    made = split("fun f (x : f32[n]) = loop (s = x) for t < n => for i => s[i] + x[t]")
+    first, loop = made.body.parts
+
+    def broken(body, word):
+        with pytest.raises(PartsInvalid, match=word):
+            verify_parts(Parts(made.program, body))
+
+    results = made.body.results
+    broken(Body((loop, first), results), "no program of core")
+    broken(Body((first, loop), (fresh("nothing"),)), "no program of core")
+    outside = replace(first, program=replace(first.program, explicit=(*first.program.explicit, fresh("m"))))
+    broken(Body((outside, loop), results), "a dimension that is not known")
+    broken(Body((first, replace(loop, trip=Dim.of(fresh("m")))), results), "a trip count")
+    broken(Body((replace(first, program=made.program), loop), results), "no program of core|not straight")
