@@ -60,7 +60,16 @@ class Hug:
     doc: Doc
 
 
-Doc: TypeAlias = "str | tuple[Doc, ...] | Line | Fresh | Nest | Group | Hug | Comment"
+@dataclass(frozen=True, slots=True)
+class Headed:
+    """A head and the `Hug` or `Group` that follows it. The head is a group, and below a broken one the body begins a line.
+    A `Hug` that begins with a head begins where it stands only if the whole head fits there."""
+
+    head: Doc
+    body: Doc
+
+
+Doc: TypeAlias = "str | tuple[Doc, ...] | Line | Fresh | Nest | Group | Hug | Headed | Comment"
 
 LINE = Line()
 
@@ -118,12 +127,29 @@ def layout(doc: Doc, width: int) -> str:
                     work += [(indent, here, node.doc), (indent, here, " ")]
                 else:
                     work += [(indent + 2, next_line, node.doc), (indent + 2, False, LINE)]
+            case Headed():
+                work.append((indent, flat, node.body))
+                whole = flat or _fits(node.head, width - column, work)
+                if not whole:
+                    work[-1] = (indent, False, _below(node.body))
+                work.append((indent, whole, node.head))
             case Comment():
                 text = _moved(node.text, column - node.column)
                 pieces.append(text)
                 column = len(text) - text.rfind("\n") - 1 if "\n" in text else column + len(text)
                 pending = node.ends_line
     return "\n".join(line.rstrip() for line in "".join(pieces).split("\n")).rstrip("\n")
+
+
+def _below(body: Doc) -> Doc:
+    """A body on the next line."""
+    match body:
+        case Hug(doc):
+            return Nest(2, (LINE, doc))
+        case Group(doc):
+            return doc
+        case _:
+            return body
 
 
 def _break(pieces: list[str], indent: int) -> int:
@@ -180,6 +206,8 @@ def _fits(doc: Doc, room: int, after: list[tuple[int, bool, Doc]], first_line: b
                 return not inside
             case Nest() | Group():
                 work.append((flat, node.doc))
+            case Headed():
+                work += [(flat, node.body), (flat or first_line, node.head)]
             case Hug():
                 if not flat:
                     return not inside

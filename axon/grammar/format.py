@@ -8,14 +8,14 @@ does so again. Up to one empty line is kept before declarations and comments.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import assert_never
 
 from axon import syntax as s
 from axon.diagnostics import AxonError
 from axon.grammar import printer
-from axon.grammar.doc import LINE, Comment, Doc, Fresh, Group, Hug, Line, Nest, layout
+from axon.grammar.doc import LINE, Comment, Doc, Fresh, Group, Headed, Hug, Line, Nest, layout
 from axon.grammar.lexer import Token, Tokens, tokenize
 from axon.grammar.parse import parse
 from axon.grammar.table import load
@@ -123,8 +123,9 @@ class _Weaver:
             case Nest():
                 return Nest(doc.indent, self.weave(doc.doc))
             case Group():
-                hoisted = self._take_leading() if _begins_with_token(doc) else ()
-                return (*hoisted, Group(self.weave(doc.doc)))
+                return self._hoisting(doc, lambda: Group(self.weave(doc.doc)))
+            case Headed():
+                return self._hoisting(doc, lambda: Headed(self.weave(doc.head), self.weave(doc.body)))
             case Fresh():
                 return (Fresh(self.around[self.at].blank_before), *self._take_leading())
             case Hug():
@@ -141,8 +142,13 @@ class _Weaver:
         self.at += 1
         return (*around.leading, around.text or printed, *around.trailing)
 
+    def _hoisting(self, group: Doc, weave: Callable[[], Doc]) -> Doc:
+        """A group behind the comments before its first token: inside they would break it."""
+        hoisted = self._take_leading() if _begins_with_token(group) else ()
+        return (*hoisted, weave()) if hoisted else weave()
+
     def _take_leading(self) -> tuple[Doc, ...]:
-        """The comments before the next token, to be printed ahead of a group that begins with it: inside they would break it."""
+        """The comments before the next token."""
         leading = tuple(self.around[self.at].leading)
         self.around[self.at].leading.clear()
         return leading
@@ -164,6 +170,8 @@ def _printed_tokens(doc: Doc) -> list[str]:
                 work += reversed(parts)
             case Nest(doc=inner) | Group(doc=inner) | Hug(doc=inner):
                 work.append(inner)
+            case Headed(head=head, body=body):
+                work += [body, head]
     return printed
 
 
@@ -177,6 +185,8 @@ def _begins_with_token(doc: Doc) -> bool:
                 doc = parts[0]
             case Nest() | Group():
                 doc = doc.doc
+            case Headed():
+                doc = doc.head
             case _:
                 return False
     return not doc.isspace()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from axon import syntax as s
-from axon.grammar.doc import LINE, Doc, Fresh, Group, Hug, Line, Nest, join
+from axon.grammar.doc import LINE, Doc, Fresh, Group, Headed, Hug, Line, Nest, join
 
 # How tightly expressions bind, as in axon.lark. An expression is put in parentheses where something tighter is needed.
 ANY, PIPE, COMPARE, ADD, MULTIPLY, NEGATE, POWER, APPLY, CALL, POSTFIX = 0, 1, 6, 7, 8, 9, 10, 11, 12, 13
@@ -33,12 +33,12 @@ def program(node: s.Program) -> Doc:
 def declaration(node: s.Decl) -> Doc:
     match node:
         case s.Val():
-            return (Group(("val ", pattern(node.pattern), " =")), _body(node.value))
+            return Headed(("val ", pattern(node.pattern), " ="), _body(node.value))
         case s.Fun():
             head: list[Doc] = [LINE, join(LINE, [param(p) for p in node.params])]
             if node.result is not None:
                 head.append((" : ", type_(node.result)))
-            return (Group(("fun ", node.name.text, Nest(4, (*head, _facts(node.where))), " =")), _body(node.body))
+            return Headed(("fun ", node.name.text, Nest(4, (*head, _facts(node.where))), " ="), _body(node.body))
         case s.TypeDecl():
             params = brackets("[", [_type_arg(p) for p in node.params], "]") if node.params else ()
             return (Group(("type ", node.name.text, params, " =")), Hug(type_(node.type)))
@@ -164,12 +164,18 @@ def dim(node: s.Dim, level: int = 0) -> Doc:
 # ── binders and subscripts ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _form(head: Doc, body: s.Expr) -> Doc:
+    """An open form. A head too long for a line is indented deeper than the body is."""
+    return Headed((Nest(4, head), " =>"), _body(body))
+
+
 def _groups(groups: tuple[s.BinderGroup, ...]) -> Doc:
-    return Nest(2, join((",", LINE), [_group(g) for g in groups]))
+    """Broken between the groups, each of which stays on one line as long as it can."""
+    return join((",", LINE), [Group(_group(g)) for g in groups])
 
 
 def _group(node: s.BinderGroup) -> Doc:
-    binders = join(LINE, [_binder(b) for b in node.binders])
+    binders = Nest(2, join(LINE, [_binder(b) for b in node.binders]))
     match node.bound:
         case None:
             return binders
@@ -336,14 +342,14 @@ def _let(node: s.Let) -> Doc:
 def _open(node: s.Fn | s.If | s.For | s.Reduce | s.Loop) -> Doc:
     match node:
         case s.Fn():
-            return (Group(("fn ", join(LINE, [_atomic_pattern(p) for p in node.params]), " =>")), _body(node.body))
+            return _form(("fn ", join(LINE, [_atomic_pattern(p) for p in node.params])), node.body)
         case s.For():
-            return (Group(("for ", _groups(node.groups), " =>")), _body(node.body))
+            return _form(("for ", _groups(node.groups)), node.body)
         case s.Reduce():
             return _reduction(node)
         case s.Loop():
             states = brackets("(", [(pattern(p), " = ", expr(e)) for p, e in node.states], ")")
-            return (Group((f"{node.kind} ", states, LINE, "for ", _groups(node.groups), " =>")), _body(node.body))
+            return _form((f"{node.kind} ", states, LINE, "for ", _groups(node.groups)), node.body)
         case s.If():
             return _choice(node)
         case _:
@@ -358,8 +364,8 @@ def _reduction(node: s.Reduce) -> Doc:
         head.append("for ")
     head.append(_groups(node.groups))
     if node.where is not None:
-        head.append(Nest(2, (LINE, "where ", expr(node.where, PIPE, last=False))))
-    return (Group((*head, " =>")), _body(node.body))
+        head += [LINE, "where ", expr(node.where, PIPE, last=False)]
+    return _form(tuple(head), node.body)
 
 
 def _choice(node: s.If) -> Doc:

@@ -144,6 +144,47 @@ def test_files(path: Path) -> None:
         ("val x = ((y (* deep *))) (* out *)", "val x = y (* deep *) (* out *)"),
         ("(* only *)", "(* only *)"),
         ("val x = f\n (* own line *)\n y", "val x =\n  f\n    (* own line *)\n    y"),
+        (
+            "fun f x = for n (g, o), p < (l + 2 * padding - 1) / stride + 1 =>"
+            " sum c i => x[n, (g, c), p * stride + i - padding | 0]",
+            "fun f x = for n (g, o), p < (l + 2 * padding - 1) / stride + 1 =>\n"
+            "  sum c i => x[n, (g, c), p * stride + i - padding | 0]",
+        ),
+        (
+            "fun pool x = for n c, row < (height + 2 * padding - window) / stride + 1,"
+            " column < (width + 2 * padding - window) / stride + 1 => max for r < window, s < window => x[n, c, row * stride + r - padding, column * stride + s - padding | -inf]",
+            "fun pool x =\n"
+            "  for n c,\n"
+            "      row < (height + 2 * padding - window) / stride + 1,\n"
+            "      column < (width + 2 * padding - window) / stride + 1 =>\n"
+            "    max for r < window, s < window =>\n"
+            "      x[n, c, row * stride + r - padding, column * stride + s - padding | -inf]",
+        ),
+        (
+            "val y = 1 + sum for a < c, i < dilation * (r - 1) / stride + 1"
+            " where ((p + padding) % stride + i * stride) % dilation = 0 => x[a, i]",
+            "val y =\n"
+            "  1\n"
+            "    + sum for a < c,\n"
+            "        i < dilation * (r - 1) / stride + 1\n"
+            "        where ((p + padding) % stride + i * stride) % dilation = 0 =>\n"
+            "      x[a, i]",
+        ),
+        (
+            "fun step (parameters : cell[hidden, input]) (inputs : f32[batch, input]) (state : f32[batch, hidden]) = inputs",
+            "fun step\n"
+            "    (parameters : cell[hidden, input])\n"
+            "    (inputs : f32[batch, input])\n"
+            "    (state : f32[batch, hidden]) =\n"
+            "  inputs",
+        ),
+        (
+            "val x = loop (first = zeros, second = ones) for step < 10 * number_of_steps_of_the_outer_loop_of_this_file => (a, b)",
+            "val x =\n"
+            "  loop (first = zeros, second = ones)\n"
+            "      for step < 10 * number_of_steps_of_the_outer_loop_of_this_file =>\n"
+            "    (a, b)",
+        ),
     ],
 )
 def test_format(messy: str, tidy: str) -> None:
