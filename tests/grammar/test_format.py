@@ -152,7 +152,8 @@ def test_files(path: Path) -> None:
         ),
         (
             "fun pool x = for n c, row < (height + 2 * padding - window) / stride + 1,"
-            " column < (width + 2 * padding - window) / stride + 1 => max for r < window, s < window => x[n, c, row * stride + r - padding, column * stride + s - padding | -inf]",
+            " column < (width + 2 * padding - window) / stride + 1 => max for r < window, s < window =>"
+            " x[n, c, row * stride + r - padding, column * stride + s - padding | -inf]",
             "fun pool x =\n"
             "  for n c,\n"
             "      row < (height + 2 * padding - window) / stride + 1,\n"
