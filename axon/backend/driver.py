@@ -128,6 +128,8 @@ _REPEATED: dict[str, tuple[str, int]] = {  # attribute: the driver's name, and h
     "fill32": ("cuMemsetD32Async", 4),
     "capture_status": ("cuStreamIsCapturing", 2),  # stream, int*
     "set_context": ("cuCtxSetCurrent", 1),
+    "copy": ("cuMemcpyAsync", 4),  # to, from, bytes, stream
+    "wait_for": ("cuStreamSynchronize", 1),
     "add_node": ("cuGraphAddKernelNode_v2", 5),  # node*, graph, nodes*, count, NodeParameters*
 }
 
@@ -144,6 +146,8 @@ class Driver:
     fill32: Callable[..., int]
     capture_status: Callable[..., int]
     set_context: Callable[..., int]
+    copy: Callable[..., int]
+    wait_for: Callable[..., int]
     add_node: Callable[..., int]
 
     def __init__(self) -> None:
@@ -265,6 +269,20 @@ class Driver:
 
     def free(self, pointer: int) -> None:
         self.ask("cuMemFree", pointer)
+
+    def pinned(self, size: int) -> int:
+        """Host memory that every GPU sees at the same address; it is never given back."""
+        flags = self.bindings.CU_MEMHOSTALLOC_PORTABLE | self.bindings.CU_MEMHOSTALLOC_DEVICEMAP
+        return int(self.ask("cuMemHostAlloc", size, flags))
+
+    def wait(self) -> None:
+        """Until all work in the current context is done."""
+        self.ask("cuCtxSynchronize")
+
+    def move(self, to: int, source: int, size: int, stream: int) -> None:
+        """Copy on a stream, between any two places in memory."""
+        if size:
+            self.check("cuMemcpyAsync", self.copy(to, source, size, stream))
 
     def upload(self, pointer: int, address: int, size: int) -> None:
         if size:

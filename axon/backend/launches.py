@@ -1,7 +1,7 @@
 """Launches of one call, again and again: arguments lie in memory ready for the driver, and only addresses that change are written.
 
-A call's addresses are a list: of its arguments, of its results, of the memory between its kernels, and last the stream. `Launch`
-says where each of them goes. A TMA descriptor is 128 bytes among the arguments, passed by value; the driver puts another address
+A call's addresses are a list: of its arguments, of its results, of the memory between its kernels, of the word in which a kernel notes
+that the program must stop, and last the stream. `Launch` says where each of them goes. A TMA descriptor is 128 bytes among the arguments, passed by value; the driver puts another address
 into it.
 
 Note [Replays]
@@ -14,12 +14,14 @@ Note [Replays]
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 from axon.backend.driver import Driver, LaunchConfig, NodeParameters
+from axon.names import Symbol
+from axon.shapes.dimension import Dim
 
 _INVALID_CONTEXT = 201  # of a thread that never used the GPU
 
@@ -36,7 +38,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One kernel, ready but for addresses."""
+    """One kernel, ready but for addresses. `sized` are the arguments that are dimensions, which a loop's counter may be part of."""
 
     function: int
     blocks: int
@@ -44,6 +46,7 @@ class Launch:
     shared: int
     arguments: tuple[bytes, ...]
     slots: tuple[Slot, ...]
+    sized: tuple[tuple[int, Dim], ...] = ()
 
 
 class Arguments:
@@ -62,6 +65,7 @@ class Arguments:
         self.at: list[int] = [-1] * count  # no address is this
         self.places: list[list[tuple[int, int]]] = [[] for _ in range(count)]  # a word and an offset, for each address
         self.descriptors: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+        self.sizes: dict[Dim, list[tuple[int, int]]] = {}  # where each dimension stands, and its bytes
         self.calls: list[tuple[int, int, int]] = []  # config, function, arguments
         self.used: list[set[int]] = [set() for _ in range(count)]  # launches that mention each address
         here = -(-start // 64) * 64
@@ -75,6 +79,8 @@ class Arguments:
                 ctypes.memmove(here, value, len(value))
                 values.append(here)
                 here += -(-len(value) // 64) * 64
+            for argument, dim in launch.sized:
+                self.sizes.setdefault(dim, []).append((values[argument], len(launch.arguments[argument])))
             for slot in launch.slots:
                 kind = self.descriptors if slot.descriptor else self.places
                 place = values[slot.argument] if slot.descriptor else (values[slot.argument] - first) // 8
@@ -102,6 +108,14 @@ class Arguments:
         self.at = addresses
         return changed
 
+    def resize(self, changing: frozenset[Symbol], sizes: Mapping[Symbol, int]) -> None:
+        """Write the dimensions that mention what changes."""
+        for dim, places in self.sizes.items():
+            if not changing.isdisjoint(dim.variables):
+                value = dim.evaluate(sizes)
+                for place, size in places:
+                    (ctypes.c_int32 if size == 4 else ctypes.c_int64).from_address(place).value = value
+
 
 class Launches:
     """The kernels of one call, launched one by one. Safe to use from several threads: each has arguments of its own meanwhile."""
@@ -110,13 +124,18 @@ class Launches:
         self.driver, self.launches, self.count, self.context = driver, launches, count, context
         self.free: list[Arguments] = []
 
-    def __call__(self, addresses: list[int]) -> None:
+    def __call__(
+        self, addresses: list[int], changing: frozenset[Symbol] = frozenset(), sizes: Mapping[Symbol, int] | None = None
+    ) -> None:
+        """Launch at these addresses; dimensions that mention what is `changing` are computed from `sizes`, the others stay."""
         try:
             arguments = self.free.pop()
         except IndexError:
             arguments = Arguments(self.driver, self.launches, self.count)
         if addresses != arguments.at:
             arguments.point(addresses)
+        if sizes is not None:
+            arguments.resize(changing, sizes)
         launch = self.driver.launch
         for call in arguments.calls:
             status = launch(*call, None)

@@ -10,7 +10,7 @@ import pytest
 import axon
 from axon import compiler
 from axon.backend.parts import Body, Parts, PartsInvalid, Repeat, Straight, as_program, parts, print_parts, straights, verify_parts
-from axon.core import Check, Compress, Sort
+from axon.core import Check, Sort
 from axon.core_verify import CoreInvalid
 from axon.diagnostics import AxonError
 from axon.interpret import run

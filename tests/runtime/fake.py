@@ -36,6 +36,7 @@ class FakeDriver:
         self.held: dict[int, Any] = {}
         self.contexts: list[int] = []
         self.dropped = 0
+        self.waited = 0
 
     def check(self, call: str, status: int) -> None:
         if status == 2:
@@ -154,6 +155,19 @@ class FakeDriver:
         ctypes.memmove(pointer, address, size)
 
     download = upload
+
+    def pinned(self, size: int) -> int:
+        return self.allocate(size)
+
+    def wait(self) -> None:
+        self.waited += 1
+
+    def wait_for(self, stream: int) -> int:
+        self.waited += 1
+        return 0
+
+    def move(self, to: int, source: int, size: int, stream: int) -> None:
+        ctypes.memmove(to, source, size)
 
     def _fill(self, at: int, bits: int, size: int) -> int:
         ctypes.memmove(at, bits.to_bytes(size, "little"), size)
