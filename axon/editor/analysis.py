@@ -76,6 +76,15 @@ class Checked:
         return Facts(self)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Apart:
+    """A declaration that is not in the file, what stood around it, and what a check found."""
+
+    decl: S.Decl
+    around: list[tuple[dict[str, str], dict[str, str]]]
+    checked: Checked | None
+
+
 class Analysis:
     """A module that is being edited, or is imported by one that is. `run` brings everything up to date with `text`."""
 
@@ -96,6 +105,8 @@ class Analysis:
         self.runs = 0
         self.guard: Guard = _unguarded
         self.complete = False  # whether the last run came to its end
+        self.finished: CheckedModule | None = None  # what it came to; None once something is edited
+        self.apart: _Apart | None = None  # the last declaration that was checked apart
         self.checks = 0  # how many declarations were checked so far: what a test of incrementality counts
         self.begins: dict[SourceFile, int] = {}  # where the source of each chunk begins
         self.formers: dict[SourceFile, Chunk] = {}  # chunks that do not parse, by the source that they last had when they did
@@ -166,7 +177,16 @@ class Analysis:
     # ── a run ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def check_apart(self, decl: S.Decl, source: SourceFile) -> Checked | None:
-        """Check a declaration that is not in the file, against what the file declares; None if that fails."""
+        """Check a declaration that is not in the file, against what the file declares; None if that fails.
+
+        The last answer is kept: who types the letters of one name asks for the same again.
+        """
+        around = [(dict(a.versions), dict(a.aliases)) for a in (self, *self.imports.values())]
+        if self.apart is None or self.apart.decl is not decl or self.apart.around != around:
+            self.apart = _Apart(decl, around, self._check_apart(decl, source))
+        return self.apart.checked
+
+    def _check_apart(self, decl: S.Decl, source: SourceFile) -> Checked | None:
         checker = Declarations()
         checker._builtins = self.builtins
         scope = self.scope.child()
@@ -185,6 +205,7 @@ class Analysis:
     def edit(self, text: str) -> None:
         self.text = text
         self.complete = False
+        self.finished = None
 
     def run(self, session: AnalysisSession) -> Iterator[None]:
         """Check what is not up to date, yielding after each declaration that was checked. May be given up at any time."""
@@ -208,10 +229,25 @@ class Analysis:
                 return
         self.complete = True
 
+    def finish(self, source: SourceFile) -> CheckedModule:
+        """What a complete run has come to, as modules that import this one see it."""
+        self.finished = CheckedModule(source, tuple(self.diagnostics()), {}, {}, {}, {}, State(), {}, (), self.exports)
+        return self.finished
+
+    @property
+    def lasting(self) -> CheckedModule | None:
+        """What the last run came to, if only an edit of this text can change it: it was complete, and nothing is imported."""
+        alone = self.complete and not any(isinstance(d, S.Import) for c in self.chunks for d in (*c.decls, *_former_decls(c)))
+        return self.finished if alone else None
+
     @property
     def source(self) -> SourceFile:
         """The whole file, as a message about it names it."""
         return SourceFile(self.path, self.text)
+
+
+def _former_decls(chunk: Chunk) -> tuple[S.Decl, ...]:
+    return chunk.former.decls if chunk.former is not None else ()
 
 
 @contextmanager
@@ -275,12 +311,13 @@ class AnalysisSession(Session):
             analysis = self.analyses[source.path] = Analysis(source.path, source.text)
         elif analysis.text != source.text:
             analysis.edit(source.text)
+        elif (lasting := analysis.lasting) is not None:
+            self.fresh[source.path] = lasting
+            return
         self.open.append(source)
         yield from analysis.run(self)
         self.open.pop()
-        self.fresh[source.path] = CheckedModule(
-            source, tuple(analysis.diagnostics()), {}, {}, {}, {}, State(), {}, (), analysis.exports
-        )
+        self.fresh[source.path] = analysis.finish(source)
 
 
 if TYPE_CHECKING:
@@ -355,7 +392,7 @@ class _Run:
                     items.setdefault(chunk, []).append(_Item(chunk, decl, True))
         unheard = Declarations()
         for chunk in self.a.chunks:
-            for decl in chunk.former.decls if chunk.former is not None else ():
+            for decl in _former_decls(chunk):
                 if isinstance(decl, S.Import):
                     if decl.name.text not in self.scope.values:
                         self._import(decl)
@@ -366,10 +403,10 @@ class _Run:
         return [item for chunk in self.a.chunks for item in items.get(chunk, ())]
 
     def _import(self, decl: S.Import) -> None:
-        self.session.import_(self.sink, self.scope, decl, {})
-        found = self.session.loader.find(decl.name)
-        if isinstance(found, SourceFile) and isinstance(self.scope.values.get(decl.name.text), ModuleName):
-            self.a.imports[decl.name.text] = self.session.analyses[found.path]
+        found: dict[str, CheckedModule] = {}
+        self.session.import_(self.sink, self.scope, decl, found)
+        for name, module in found.items():
+            self.a.imports[name] = self.session.analyses[module.source.path]
 
     def _expected_sigs(self) -> list[S.Sig]:
         unread = {c.head for c in self.a.chunks if c.broken}

@@ -27,6 +27,7 @@ from axon.source import SourceFile
 _MARK = re.compile(r"^(?:fun|val|type|sig|import)\b|\(\*|\*\)", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _HEAD = re.compile(r"(?:fun|val|type|sig|import)\s+\(?\s*([A-Za-z_]\w*)")
+_TOKEN = re.compile(r"\s+(?:\w+|\S)")
 _BRACKET = re.compile(r"\b(?:let|end)\b|[()\[\]{}]")
 _OPENING = {"let", "(", "[", "{"}
 _MAX_MENDED = 20  # comments without an end that are cut short, in one file
@@ -35,7 +36,7 @@ _MAX_MENDED = 20  # comments without an end that are cut short, in one file
 @dataclass(frozen=True, eq=False)
 class Chunk:
     """One piece of a file, without the space after it. `decls` are those without syntax errors: usually one, none where the piece
-    is not a declaration yet. The source of a broken chunk goes on to the keyword after it, which its errors may mention.
+    is not a declaration yet. The source of a broken chunk goes on into what follows, whose keyword its errors may mention.
     """
 
     text: str
@@ -138,22 +139,23 @@ def read(path: str, text: str, known: list[Chunk]) -> Pieces:
         piece = text[start:end].rstrip()
         same = by_text.get(piece)
         if not same:
-            broken = piece + text[start + len(piece) : _after_keyword(text, end)]
+            keyword, after = _keyword(text, end)
+            broken = text[start:after]
             same = by_text.get(broken)
-            chunks.append(same.pop() if same else _parsed(path, piece, broken))
+            chunks.append(same.pop() if same else _parsed(path, piece, broken, keyword - start))
         else:
             chunks.append(same.pop())
     return _glued(path, text, Pieces(chunks, starts), by_text)
 
 
-def _parsed(path: str, text: str, longer: str = "") -> Chunk:
-    """A piece; if it is wrong, as what it looks like with the keyword after it."""
+def _parsed(path: str, text: str, longer: str = "", keyword: int = 0) -> Chunk:
+    """A piece; if it is wrong, as what it looks like with what follows, of which errors may mention what is before `keyword`."""
     source = SourceFile(path, text)
     program, problems = parse(source)
     if len(longer) > len(text) and any(d.severity == "error" for d in problems):
         source = SourceFile(path, longer)
         again, found = parse(source)
-        found = tuple(d for d in found if d.span is None or d.span.start < len(text))
+        found = tuple(d for d in found if d.span is None or d.span.start < keyword)
         if any(d.severity == "error" for d in found):
             return Chunk(text, source, tuple(d for d in again.decls if d.span.end <= len(text)), found)
         source = SourceFile(path, text)
@@ -161,10 +163,14 @@ def _parsed(path: str, text: str, longer: str = "") -> Chunk:
     return Chunk(text, source, program.decls, problems)
 
 
-def _after_keyword(text: str, at: int) -> int:
-    """The end of the keyword that begins the declaration of a piece."""
+def _keyword(text: str, at: int) -> tuple[int, int]:
+    """Where the keyword ends that begins the declaration of a piece, and the word after it; for errors may be found at the keyword,
+    and what is wrong about a text that ends is found at its last word. At the end of the text, where the keyword begins."""
     found = next((m for m in _MARK.finditer(text, at) if m[0][0] not in "(*"), None)
-    return found.end() if found is not None else at
+    if found is None:
+        return at, at
+    following = _TOKEN.match(text, found.end())
+    return (found.end(), following.end()) if following is not None else (found.start(), found.end())
 
 
 def _glued(path: str, text: str, pieces: Pieces, known: Mapping[str, list[Chunk]]) -> Pieces:
@@ -211,9 +217,10 @@ def succeed(old: list[Chunk], new: list[Chunk]) -> list[Chunk]:
     out = list(new)
     for at, chunk in enumerate(come, a):
         if chunk.broken and chunk.former is None:
-            was = heads.get(chunk.head) or paired.get(id(chunk)) or (gone[0] if gone and at == a else None)
+            here = paired.get(id(chunk)) or (gone[0] if gone and at == a else None)
+            was = heads.get(chunk.head) or (here if here is not None and here.head not in staying else None)
             former = _whole(gone, was, staying) if was is not None else None
-            if former is not None:
+            if former is not None and former.decls:
                 out[at] = Chunk(chunk.text, chunk.source, chunk.decls, chunk.problems, former)
     return out
 

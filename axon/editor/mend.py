@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from axon import syntax as S
 from axon.grammar.build import Builder
@@ -42,7 +43,11 @@ def partial(before: str) -> str:
 def mend(path: str, before: str) -> Mended | None:
     """The declaration whose text so far is `before`; None if that has an error other than its end."""
     at = len(before) - len(partial(before))
-    text = before[:at] + HOLE
+    return _mended(path, before[:at] + HOLE, at)
+
+
+@lru_cache(maxsize=16)  # several questions are asked at one place, and at each letter of a name
+def _mended(path: str, text: str, at: int) -> Mended | None:
     source = SourceFile(path, text)
     table = load()
     tokens = list(tokenize(source, table).tokens[:-1])

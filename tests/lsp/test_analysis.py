@@ -111,12 +111,31 @@ def test_a_typo_has_no_consequences() -> None:
     workspace = Workspace()
     analysed(CHAIN, workspace=workspace)
     analysis, _ = edited(workspace, "fun a x = x + 1.0", "fun a x = x + (1.0")
-    assert [d.code for d in analysis.diagnostics()] == ["AX0102"]
+    (diagnostic,) = analysis.diagnostics()
+    assert diagnostic.message == "this `(` is never closed: expected `)` before `fun`"
     analysis, _ = edited(workspace, "fun a x = x + (1.0", "fun a x = y")
     assert [d.code for d in analysis.diagnostics()] == ["AX0401"]
     analysis, checks = edited(workspace, "fun a x = y", "fun a x = x + 1.0")
     assert not analysis.diagnostics()
     assert checks <= 1
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "(* c *)\n\n",
+        "(* c *)\n\nfun g y = f y\n",
+        "(* c *)\n\nfun f x = x\n\nfun g y = f y\n",
+        "fun g y = f y\n\nfun h x = x\n",
+        "",
+    ],
+)
+def test_half_a_function_is_one_error(before: str) -> None:
+    """Its name is known, whatever stood in its place; and the words are those of the command line."""
+    workspace = Workspace()
+    analysed(before, workspace=workspace)
+    analysis = analysed("(* c *)\n\nfun f x =\n\nfun g y = f y\n", workspace=workspace)
+    assert [d.message for d in analysis.diagnostics()] == ["expected an expression after `=`, found `fun`"]
 
 
 def test_a_keyword_that_goes_takes_no_declaration_with_it() -> None:

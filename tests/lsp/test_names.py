@@ -6,14 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
-from lsp_programs import ACCEPTED, EXAMPLES, LIBRARY, SOAK, analysed, cursor, text_of
+from lsp_programs import ACCEPTED, EXAMPLES, LIBRARY, SOAK, analysed, cursor, informed, text_of
 
 from axon import typed as T
 from axon.editor.analysis import Analysis, Checked
 from axon.editor.names import Binding, Kind
 from axon.editor.places import declarations, definition, references
 from axon.editor.rename import Refused, rename
-from axon.editor.workspace import Workspace
 from axon.names import Symbol
 from axon.source import Span
 from axon.types.show import signature
@@ -70,7 +69,7 @@ def test_every_name_is_found(file: Path) -> None:
 def renamed(text: str, new: str, path: str = "<buffer>") -> str:
     """A text in which the name at ▮ is renamed."""
     text, at = cursor(text)
-    workspace = Workspace()
+    workspace = informed()
     analysis = analysed(text, path, workspace)
     for change in sorted(rename(workspace, analysis, at, new), key=lambda c: -c.start):
         text = text[: change.start] + change.text + text[change.end :]
@@ -151,7 +150,7 @@ def test_rename_is_refused(before: str, new: str, why: str) -> None:
 def test_renaming_any_binding_keeps_the_types(file: Path) -> None:
     """Whatever is bound inside a declaration can be renamed; the types stay, up to the name and the order of terms."""
     text = text_of(file)
-    workspace = Workspace()
+    workspace = informed()
     analysis = analysed(text, str(file), workspace)
     before, codes = skeletons(analysis), [d.code for d in analysis.diagnostics()]
     bindings = [(analysis.place(b.span), b) for c in declarations(analysis) for b in c.facts.names.bindings]
@@ -180,7 +179,7 @@ def test_references_cross_modules(tmp_path: Path) -> None:
     (tmp_path / "base.axon").write_text("fun twice x = x + x\nval one = twice 0.5\n")
     (tmp_path / "user.axon").write_text("import base\nfun four x = base.twice (base.twice x)\n")
     (tmp_path / "other.axon").write_text("fun twice x = x\nfun f x = twice x\n")
-    workspace = Workspace()
+    workspace = informed()
     text = (tmp_path / "base.axon").read_text()
     analysis = analysed(text, str(tmp_path / "base.axon"), workspace)
     found = definition(analysis, text.index("twice"))

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from lsp_programs import EXAMPLES, ROOT, analysed, cursor, text_of
+from lsp_programs import EXAMPLES, ROOT, analysed, cursor, informed, text_of
 
 from axon.editor.analysis import Analysis
 from axon.editor.complete import complete
@@ -41,7 +41,7 @@ def with_hints(text: str, analysis: Analysis | None = None) -> str:
 
 def labels(marked: str, workspace: Workspace | None = None, path: str = "<buffer>") -> list[str]:
     text, at = cursor(marked)
-    workspace = workspace or Workspace()
+    workspace = workspace or informed()
     return [item.label for item in complete(workspace, analysed(text, path, workspace), at)]
 
 
@@ -82,7 +82,7 @@ def test_nothing_to_say(marked: str) -> None:
 
 
 def test_hover_outlives_a_typo() -> None:
-    workspace = Workspace()
+    workspace = informed()
     analysed("fun f (x : f32[n]) = x + 1.0\nfun g x = f x\n", workspace=workspace)
     text = "fun f (x : f32[n]) = (x + 1.0\nfun g x = f x\n"
     analysis = analysed(text, workspace=workspace)
@@ -196,7 +196,7 @@ def test_completion(marked: str, has: list[str], lacks: list[str]) -> None:
 
 def test_completion_says_types() -> None:
     text, at = cursor("fun f (x : f32[n, m]) = let val y = sum i => x[i, 0] in ▮")
-    workspace = Workspace()
+    workspace = informed()
     items = {i.label: i.detail for i in complete(workspace, analysed(text, workspace=workspace), at)}
     assert items["x"] == "f32[n, m]"
     assert items["y"] == "f32"
