@@ -1,17 +1,20 @@
 """One mistake gives one error: of everything that went wrong in a declaration, what the rest only follows from.
 
-What a product of sizes that disagree is used for is not looked at; an access whose index has no agreed range is not blamed for
+What a product of sizes that disagree is used for is not looked at, also by the names of values; the same conflict at several calls
+of one function is one mistake in that function; an access whose index has no agreed range is not blamed for
 leaving its tensor; of several accesses that leave a tensor by one index, the one that reaches furthest speaks for all; and indices
 that only their sum bounds are one question.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from axon.names import Symbol
 from axon.shapes.constraint import Equal, Range
+from axon.shapes.dimension import Dim, divided
 from axon.shapes.settle import Clash, Problem, Refuted, Trouble, Unknown
 from axon.source import Span
 
@@ -23,25 +26,40 @@ class Unbounded:
     ranges: tuple[Range, ...]
 
 
+_MAX_COMPARED = 100  # conflicts with which each is compared
+
 Cause: TypeAlias = "Trouble | Unbounded"
 
 
-def causes(troubles: list[Trouble], problem: Problem, access: Callable[[Span], Span | None]) -> list[Cause]:
-    """The troubles that stand for the others, in their order. `access` gives the access that an index at a place belongs to."""
+def causes(
+    troubles: list[Trouble],
+    problem: Problem,
+    access: Callable[[Span], Span | None],
+    behind: Callable[[Span], tuple[Span, ...]] = lambda _: (),
+) -> list[Cause]:
+    """The troubles that stand for the others, in their order.
+
+    `access` gives the access that an index at a place belongs to, `behind` the values that an expression is computed from.
+    """
     clashes = [t for t in troubles if isinstance(t, Clash)]
     broken = [t.obligation.reason.span for t in troubles if isinstance(t, Refuted) and t.obligation.subject]
     blamed: set[object] = set()
     out: list[Cause] = []
     unknown = [t.range for t in troubles if isinstance(t, Unknown) and not t.candidates]
+    flexible = set(problem.flexible)
     for trouble in troubles:
         match trouble:
             case Clash():
                 keys = _keys(trouble, access)
                 at_call = any(side.span in broken for side in primary(trouble).reason.sides)
-                if at_call or not blamed.isdisjoint(keys) or any(_follows(trouble, c) for c in clashes if c is not trouble):
+                sources = [value for side in primary(trouble).reason.sides for value in behind(side.span)] if clashes[1:] else []
+                others = [c for c in clashes[:_MAX_COMPARED] if c is not trouble]
+                follows = any(_follows(trouble, c, sources) or _vaguer(trouble, c, flexible) for c in others)
+                if at_call or not blamed.isdisjoint(keys) or follows:
                     continue
                 blamed.update(keys)
-                out.append(trouble)
+                first = next((n for n, o in enumerate(out) if isinstance(o, Clash) and _again(trouble, o)), len(out))
+                out[first : first + 1] = [_with(out[first], trouble)] if first < len(out) else [trouble]
             case Refuted():
                 disputed = any(_disputes(c, trouble) for c in clashes)
                 if not disputed and not any(_further(o, trouble) for o in troubles if isinstance(o, Refuted)):
@@ -69,11 +87,38 @@ def primary(c: Clash) -> Equal:
     return next((e for e in reversed(c.equals) if len(e.reason.sides) == 2), c.equals[-1])
 
 
-def _follows(c: Clash, cause: Clash) -> bool:
-    """Whether a conflict is about the result of an operation that is wrong itself."""
+def _follows(c: Clash, cause: Clash, sources: Sequence[Span]) -> bool:
+    """Whether a conflict is about the result of an operation that is wrong itself, or about a value computed from it (`sources`)."""
     at = primary(cause).reason.span
     own = primary(c).reason
-    return own.span != at and any(_inside(at, side.span) and side.span != at for side in own.sides)
+    if own.span == at:
+        return False
+    direct = any(_inside(at, side.span) and side.span != at for side in own.sides)
+    return direct or any(_inside(at, value) for value in sources)
+
+
+def _again(c: Clash, first: Clash) -> bool:
+    """Whether a conflict is another one's at another call of the same function: with sizes of the same proportions."""
+    own, other = primary(c).reason, primary(first).reason
+    called = own.text.startswith(("argument", "the argument")) and [s.text for s in own.sides] == [s.text for s in other.sides]
+    return called and own.text == other.text and _proportion(c) == _proportion(first)
+
+
+def _with(first: Cause, again: Clash) -> Cause:
+    """A conflict, and the place of the same one elsewhere."""
+    assert isinstance(first, Clash)
+    return replace(first, again=(*first.again, primary(again).reason.span))
+
+
+def _proportion(c: Clash) -> Dim:
+    slack = c.relation.slack
+    return divided(slack if slack.mapping and slack.terms[0][0] > 0 else -slack, slack.content or 1)
+
+
+def _vaguer(c: Clash, other: Clash, flexible: set[Symbol]) -> bool:
+    """Whether a conflict that must speak of a size without a name is part of one that need not."""
+    shared = any(e is primary(c) for e in other.equals)
+    return shared and bool(c.relation.variables & flexible) and not other.relation.variables & flexible
 
 
 def _disputes(c: Clash, r: Refuted) -> bool:

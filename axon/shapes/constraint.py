@@ -24,16 +24,26 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why something must hold: the place that demands it, in words, and where the two sizes come from."""
+    """Why something must hold: the place that demands it, in words, and where the two sizes come from.
+
+    `field` is the part of a record that it is about: `up.w`.
+    """
 
     span: Span
     text: str
     sides: tuple[Side, ...] = ()
+    field: str = ""
+
+    def within(self, field: str) -> Reason:
+        """The same of a field of a record."""
+        return Reason(self.span, self.text, self.sides, f"{self.field}.{field}" if self.field else field) if self.sides else self
 
     def at(self, place: str) -> Reason:
         """The same of one dimension among several: "this has 8 as its last dimension"."""
+        if self.field:
+            place = f"{place.replace('its ', 'the ')} of `{self.field}`"
         sides = tuple(Side(s.span, s.text.replace("{}", f"{{}} as {place}", 1), s.about) for s in self.sides)
-        return Reason(self.span, self.text, sides)
+        return Reason(self.span, self.text, sides, self.field)
 
 
 @dataclass(frozen=True, slots=True)

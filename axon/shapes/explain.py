@@ -86,8 +86,7 @@ def explain(trouble: Cause, problem: Problem, words: Words) -> Diagnostic:
 
 
 def _clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
-    primary = blamed(c)
-    left, right = _sizes(c, primary, problem)
+    primary, left, right = _sizes(c, problem)
     relation = Relation(left, "=", right)
     places, labels = [], [Label(primary.reason.span, primary.reason.text)]
     for given, own, size in zip(_sides(primary, c), (primary.left, primary.right), (left, right), strict=True):
@@ -116,6 +115,10 @@ def _clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
     notes = _numbers(relation, words, shown)
     if c.kind == "named":
         notes = (f"{shown} does not follow from what is stated; your names say that any sizes will do", *notes)
+    if c.again:
+        lines = [str(span.file.position(span.start)[0]) for span in c.again]
+        listed = lines[0] if len(lines) == 1 else f"{', '.join(lines[:-1])} and {lines[-1]}"
+        notes = (*notes, f"likewise in line{'s' * (len(lines) > 1)} {listed}")
     mends = _mends(left, right, places, primary, c, words)
     return Diagnostic("AX0301", "these sizes cannot agree", tuple(labels), notes, tuple(mends))
 
@@ -140,18 +143,23 @@ def _linked(side: Side, raw: Dim, size: Dim, c: Clash, problem: Problem) -> tupl
     return side, raw
 
 
-def _sizes(c: Clash, primary: Equal, problem: Problem) -> tuple[Dim, Dim]:
-    """The two sides of the primary equation, as the other equations of the core make them."""
-    rest = [Equation(problem.resolve(e.left), problem.resolve(e.right), e) for e in c.equals if e is not primary]
-    try:
-        known = solve(rest, problem.flexible, Facts()).substitution
-        left, right = (problem.resolve(d).substitute(known) for d in (primary.left, primary.right))
-    except DimensionTooLarge:
-        return c.relation.left, c.relation.right
+def _sizes(c: Clash, problem: Problem) -> tuple[Equal, Dim, Dim]:
+    """The equation to blame, and its two sides as the other equations of the core make them."""
+    first = blamed(c)
     flexible = set(problem.flexible)
-    if left == right or ((left - right).variables & flexible and not c.relation.variables & flexible):
-        return c.relation.left, c.relation.right
-    return left, right
+    clear = not c.relation.variables & flexible
+    others = (e for e in reversed(c.equals) if len(e.reason.sides) == 2 and e.reason.span != first.reason.span)
+    for primary in (first, *others):
+        rest = [Equation(problem.resolve(e.left), problem.resolve(e.right), e) for e in c.equals if e is not primary]
+        try:
+            known = solve(rest, problem.flexible, Facts()).substitution
+            left, right = (problem.resolve(d).substitute(known) for d in (primary.left, primary.right))
+        except DimensionTooLarge:
+            break
+        open_ = clear and (left - right).variables & flexible
+        if left != right and not open_ and (primary is first or Relation(left, "=", right).trivial is False):
+            return primary, left, right
+    return first, c.relation.left, c.relation.right
 
 
 def _origin(side: Side, size: Dim, place: Place | None, words: Words) -> Label:

@@ -29,6 +29,7 @@ from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Minimum, Quotien
 from axon.shapes.prove import Answer, Facts, prove, reduced, unsatisfiable
 from axon.shapes.relation import Relation
 from axon.shapes.solve import Equation, Solution, independent, normal, solve
+from axon.source import Span
 
 _ZERO, _ONE = Dim.of(0), Dim.of(1)
 
@@ -56,6 +57,7 @@ class Clash:
     equals: tuple[Equal, ...]
     relation: Relation
     kind: str  # "conflict" | "named" (sizes the user named would have to be equal) | "data" (decided by data)
+    again: tuple[Span, ...] = ()  # other places at which the same is wrong
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,7 +238,7 @@ class Generalization(Expressions):
             found = trail.read(index)
             return None if found is None else found[0].span
 
-        for cause in causes(outcome.troubles, problem, access):
+        for cause in causes(outcome.troubles, problem, access, trail.values_behind):
             found = explain(cause, problem, words)
             likely = tuple(self._changes(cause, problem, trail, show))
             if isinstance(cause, Unbounded):

@@ -21,6 +21,7 @@ from axon.types.type import Function, RecordType, Row, Shape, ShapeItem, Tensor,
 from axon.types.unify import State
 
 _MAX_STEPS = 60  # followed from one expression
+_MAX_BEHIND = 200  # values that one is computed from
 _MAX_NESTED = 64  # annotated patterns that one may stand in, or that begin between it and a name
 
 
@@ -160,21 +161,25 @@ class Trail:
         """Of what a function takes: the other argument of the call that has the same size."""
         call = self._calls.get(id(function))
         given: Origin | None = None
+        itself = False  # whether what is given is known of an argument that has the size itself: another one says more
         t = self._state.prune(function.type)
         for argument in call.arguments if call is not None else ():
             if not isinstance(t, Function):
                 break
-            for shape in self._shapes(t.param):
+            shapes = [*self._shapes(t.param)]
+            for shape in shapes:
                 if raw in shape and raw.constant is None:
                     whole = self.shape(argument.type)
                     axis = shape.index(raw) if whole is not None and len(whole) == len(shape) else None
                     found = self.of(argument, axis, self._state.dimension(raw))
                     if found is not None and found.kind == "annotation":
                         return found
-                akin = [i for i in shape if isinstance(i, Dim) and i.variables & raw.variables]
-                if akin and given is None and raw not in shape:
-                    why = f"since `{_excerpt(argument.span)}` has {{}}"
-                    given = Origin("given", argument.span, why, (self._state.dimension(akin[0]),))
+            others = [shape for shape in shapes if raw not in shape]
+            akin = dict.fromkeys(i for s in others for i in s if isinstance(i, Dim) and i.variables & raw.variables)
+            sizes = tuple(dict.fromkeys(map(self._state.dimension, akin)))[:2]
+            if sizes and (given is None or (itself and others == shapes)):
+                given = Origin("given", argument.span, f"since `{_excerpt(argument.span)}` has {_listed(len(sizes))}", sizes)
+                itself = others != shapes
             t = self._state.prune(t.result)
         return given or Origin("call", function.span)
 
@@ -188,6 +193,19 @@ class Trail:
         sizes = [self._size(item) for item in shape]
         size = self._state.dimension(raw)
         return sizes.index(size) if size in sizes else None
+
+    def values_behind(self, span: Span) -> tuple[Span, ...]:
+        """The values that the expression at a place is computed from by their names, and those behind them."""
+        found: dict[Span, None] = {}
+        expr = self.at(span)
+        todo = [] if expr is None else [expr]
+        while todo and len(found) < _MAX_BEHIND:
+            for used in _variables(todo.pop()):
+                match self._defined.get(used.symbol):
+                    case (value, _) if value.span not in found:
+                        found[value.span] = None
+                        todo.append(value)
+        return tuple(found)
 
     def fields(self, e: T.Expr) -> tuple[str, ...]:
         """The names of a record's fields."""
@@ -439,8 +457,14 @@ class Trail:
         return Origin("index", binder.span, f"the range of `{symbol.name}`")
 
     def _accesses(self, symbol: Symbol) -> list[tuple[T.Access, int, int]]:
-        """Accesses by this index alone; unguarded and unpadded ones, which decide its range, come first."""
-        return sorted(self._reads.get(symbol, ()), key=lambda r: (r[0].default is not None, r[0].context.conditions))
+        """Accesses by this index alone; unguarded and unpadded ones of a whole dimension, which decide its range, come first."""
+
+        def rank(read: tuple[T.Access, int, int]) -> tuple[bool, int, bool]:
+            access, _, position = read
+            subscript = access.subscripts[position]
+            return access.default is not None, access.context.conditions, isinstance(subscript, T.At) and bool(subscript.sizes)
+
+        return sorted(self._reads.get(symbol, ()), key=rank)
 
     def _item(self, base: T.Expr, axis: int) -> Dim:
         shape = self.shape(base.type)
@@ -572,17 +596,24 @@ class Trail:
 
 def _indices_used(e: T.Expr) -> set[Symbol]:
     """The indices that stand alone in an access somewhere inside an expression."""
-    found: set[Symbol] = set()
+    values = (v for node in _nodes(e) if isinstance(node, T.At) for v in node.values)
+    return {v.dim.symbol for v in values if isinstance(v, T.Dimension) and v.dim.symbol is not None}
+
+
+def _variables(e: T.Expr) -> Iterator[T.Variable]:
+    return (node for node in _nodes(e) if isinstance(node, T.Variable))
+
+
+def _nodes(e: T.Expr) -> Iterator[object]:
+    """An expression and all that stands in it."""
     stack: list[object] = [e]
     while stack:
         node = stack.pop()
-        if isinstance(node, T.At):
-            found |= {v.dim.symbol for v in node.values if isinstance(v, T.Dimension) and v.dim.symbol is not None}
+        yield node
         if isinstance(node, tuple):
             stack += node
         elif isinstance(node, T.Node | T.Val | T.Fun | T.At | T.Slice):
             stack += [getattr(node, f.name) for f in fields(node) if f.name in _CHILDREN]
-    return found
 
 
 _CHILDREN = {

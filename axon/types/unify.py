@@ -191,7 +191,7 @@ class State:
                     raise Mismatch("record", left, right)
                 others = dict(f2)
                 for n, t in f1:
-                    self.unify(t, others[n], reason, seen)
+                    self.unify(t, others[n], reason.within(n), seen)
             case Exists(), Exists() if len(left.bounds) == len(right.bounds):
                 self._unify_exists(left, right, reason)
             case _:
@@ -265,7 +265,7 @@ class State:
         """Solve an equation between shapes with at most one undetermined variable; others wait until more is known."""
         left, right = self.shape(left), self.shape(right)
         a, b, pairs = _peel(left, right)
-        alone = len(pairs) == 1 and not a and not b
+        alone = len(pairs) == 1 and not a and not b and not reason.field
         for d1, d2, place in pairs:
             if d1 != d2:
                 self.equals.append(Equal(d1, d2, reason if alone or not reason.sides else reason.at(place)))
