@@ -56,10 +56,7 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.libraries", {"element"}),
     ("axon.backend.arrays", VOCABULARY | {"core", "libraries"}),
     # What stops a program is worded by the interpreter, and what is tiny is left to it.
-    (
-        "axon.backend.cpu*",
-        CORE | {"core_walk", "interpret", "interpret.box"},
-    ),
+    ("axon.backend.cpu*", CORE | {"core_walk", "interpret", "interpret.box", "interpret.strided"}),
     ("axon.backend*", CORE | {"core_walk", "core_cse"}),
     # Generalization is where the two stages of inference meet; the rest of `types` is blind to sizes.
     ("axon.types.generalize", VOCABULARY | {"syntax", "typed", "resolve", "shapes.*"}),

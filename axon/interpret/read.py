@@ -1,7 +1,8 @@
 """Reads of tensors over a box of indices.
 
 An affine read that stays inside its tensor is a strided view and copies nothing. One that is padded with a literal is a view of a
-window into which the tensor has been copied. All others compute flat offsets and take them.
+window into which the tensor has been copied, unless that is much larger than what is read of it. All others compute flat offsets
+and take them.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from math import prod
 from typing import TypeAlias
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from axon.core import Const, Read, Scalar
 from axon.core_verify import CoreInvalid
 from axon.diagnostics import ShapeError
-from axon.interpret.arithmetic import Array, constant
+from axon.interpret.arithmetic import Array
 from axon.interpret.frame import Frame, Masks, diagnostic
+from axon.interpret.strided import strided, window
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 
@@ -33,11 +34,10 @@ def read(node: Read, frame: Frame, masks: Masks, evaluate: Evaluate) -> Array:
         ranges = [frame.bounds(index) for index in affine]
         if all(low >= 0 and high < size for (low, high), size in zip(ranges, tensor.shape, strict=True)):
             return _view(tensor, affine, frame)
-        if isinstance(node.padding, Const):
-            window = _window(tensor, ranges, node.padding, _points(affine, frame))
-            if window is not None:
-                moved = [(c - low, terms) for (c, terms), (low, _) in zip(affine, ranges, strict=True)]
-                return _view(window, moved, frame)
+        shown = prod(high - low + 1 for low, high in ranges)
+        if isinstance(node.padding, Const) and shown <= 4 * (tensor.size + _points(affine, frame)) + 1024:
+            moved = [(c - low, terms) for (c, terms), (low, _) in zip(affine, ranges, strict=True)]
+            return _view(window(tensor, ranges, node.padding), moved, frame)
 
     indices = [
         frame.index(sub, masks) if isinstance(sub, Dim) else evaluate(sub, frame, masks).astype(np.int64) for sub in node.subscripts
@@ -82,28 +82,7 @@ def _view(tensor: Array, affine: list[Affine], frame: Frame) -> Array:
             strides[axis.position] += coefficient * stride
             offset += coefficient * axis.low
         start.append(slice(offset, offset + 1))
-    if tensor.dtype.isbuiltin != 1:  # as_strided does not know the types of ml_dtypes
-        bits = tensor.view(f"u{tensor.itemsize}")
-        return as_strided(bits[tuple(start)], shape, strides, writeable=False).view(tensor.dtype)
-    return as_strided(tensor[tuple(start)], shape, strides, writeable=False)
-
-
-def _window(tensor: Array, ranges: list[tuple[int, int]], padding: Const, points: int) -> Array | None:
-    """What the ranges show of a tensor, with padding around it; None if that is much larger than what is read of it."""
-    shape = [high - low + 1 for low, high in ranges]
-    if prod(shape) > 4 * (tensor.size + points) + 1024:
-        return None
-    window = np.empty(shape, tensor.dtype)
-    window[...] = constant(padding.value, padding.element, len(shape))
-    into, out_of = [], []
-    for (low, high), size in zip(ranges, tensor.shape, strict=True):
-        first, last = max(low, 0), min(high + 1, size)
-        if first >= last:
-            return window
-        into.append(slice(first - low, last - low))
-        out_of.append(slice(first, last))
-    window[tuple(into)] = tensor[tuple(out_of)]
-    return window
+    return strided(tensor[tuple(start)] if start else tensor, shape, strides)
 
 
 def _take(tensor: Array, indices: list[Array], frame: Frame) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -77,6 +78,74 @@ class Function:
             lanes = min(lanes, max(FEW, -(-extent // (2 * threads))))
             blocks = -(-extent // lanes)
         return rows * blocks, lanes
+
+
+class Parameters:
+    """What a function takes, gathered while it is written, under readable names that nothing else in it has.
+
+    Variables that `Code` makes end in a digit, and so do most intrinsics; names made here never do, and the rest is RESERVED.
+    """
+
+    def __init__(self) -> None:
+        self.parameters: dict[str, Parameter] = {}
+        self.taken: set[str] = set()
+        self.sizes: dict[Dim, str] = {}
+        self.pointers: dict[Symbol, str] = {}
+
+    def unique(self, name: str) -> str:
+        stem = "".join(c if c.isalnum() and c.isascii() else "_" for c in name) or "_"
+        stem = f"_{stem}" if stem[0].isdigit() else stem
+        stem = f"{stem}_" if stem in RESERVED or stem[-1].isdigit() else stem
+        found, number = stem, 1
+        while found in self.taken:
+            number += 1
+            found = f"{stem}{number}_"
+        self.taken.add(found)
+        return found
+
+    def pointer(self, symbol: Symbol) -> str:
+        if symbol not in self.pointers:
+            name = self.unique(symbol.name)
+            self.pointers[symbol] = name
+            self.parameters[name] = TensorParameter(name, symbol)
+        return self.pointers[symbol]
+
+    def size(self, dim: Dim) -> str:
+        if dim.constant is not None:
+            return str(dim.constant)
+        if dim not in self.sizes:
+            name = self.unique(dim.symbol.name if dim.symbol else "size")
+            self.sizes[dim] = name
+            self.parameters[name] = SizeParameter(name, dim)
+        return self.sizes[dim]
+
+    def buffer(self, stem: str, element: Element, size: Dim) -> str:
+        name = self.unique(stem)
+        self.parameters[name] = BufferParameter(name, element, size)
+        return name
+
+    def lanes_parameter(self) -> str:
+        name = self.unique("lanes")
+        self.parameters[name] = LanesParameter(name)
+        return name
+
+    def head(self, name: str) -> tuple[tuple[Parameter, ...], str]:
+        """The parameters in their order, and the function's first line: `first` and `last` are its range of work items."""
+        order = (TensorParameter, BufferParameter, SizeParameter, LanesParameter)
+        given = tuple(sorted(self.parameters.values(), key=lambda p: order.index(type(p))))
+        return given, f"def {name}({', '.join([*(p.name for p in given), 'first', 'last'])}):"
+
+
+# What the text of a function names besides: of intrinsics those that do not end in a digit.
+RESERVED = frozenset((
+    "absolute", "add", "bad", "both", "ceil", "copy", "cos", "divide", "either", "eq_float", "eq_int", "eq_unsigned", "erf",
+    "exp", "first", "float_remainder", "floor", "floor_divide", "ge_float", "ge_int", "ge_unsigned", "gt_float", "gt_int",
+    "gt_unsigned", "inf", "integer_absolute", "integer_power", "integer_sign", "item", "last", "le_float", "le_int",
+    "le_unsigned", "load_bool", "log", "lt_float", "lt_int", "lt_unsigned", "max_float", "max_int", "max_unsigned",
+    "min_float", "min_int", "min_unsigned", "minus", "mul", "nan", "ne_float", "ne_int", "ne_unsigned", "nearest",
+    "negation", "power", "prod_float", "range", "remainder", "rsqrt", "select", "sign", "sin", "sqrt", "store_bool", "sub",
+    "sum_float", "sum_product", "tanh", "unsigned_divide", "unsigned_remainder", *keyword.kwlist,
+))  # fmt: skip
 
 
 def at_least_0(extent: Dim) -> Dim:

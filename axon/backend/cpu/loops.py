@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import assert_never
 
 from axon.backend.cpu import nests, scatters
@@ -19,7 +18,7 @@ from axon.backend.cpu.function import (
     BufferParameter,
     Function,
     LanesParameter,
-    Parameter,
+    Parameters,
     SizeParameter,
     TensorParameter,
     at_least_0,
@@ -78,24 +77,19 @@ def as_nest(kernel: Contraction) -> Nest:
     return Nest(kernel.op.axes, steps, kernel.stored)
 
 
-class _Writer:
+class _Writer(Parameters):
     def __init__(self, values: dict[Symbol, Value], name: str) -> None:
+        super().__init__()
         self.values, self.name = values, name
         self.code = Code()
         self.functions: list[Function] = []
-        self.parameters: dict[str, Parameter] = {}
-        self.pointers: dict[Symbol, str] = {}
-        self.sizes: dict[Dim, str] = {}
         self.made: dict[Symbol, Value] = {}
         self.counters: dict[Symbol, str] = {}
-        self.numbers = count()
 
     def write(self, kernel: Repeat, comments: Sequence[str]) -> Loop:
         cost = self.loop(kernel)
         self.code.line("return 0")
-        order = (TensorParameter, BufferParameter, SizeParameter)
-        parameters = tuple(sorted(self.parameters.values(), key=lambda p: order.index(type(p))))
-        head = f"def {self.name}({', '.join([*(p.name for p in parameters), 'first', 'last'])}):"
+        parameters, head = self.head(self.name)
         own = [*(f"# {line}" for line in comments), head, "    bad = False", *self.code.lines, ""]
         text = "\n\n".join([*(f.text for f in self.functions), "\n".join(own)])
         one = Dim.of(1)
@@ -115,33 +109,6 @@ class _Writer:
                 case _:
                     assert_never(parameter)
         return (*found, None, None)
-
-    # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def unique(self, stem: str) -> str:
-        clean = "".join(c if c.isalnum() and c.isascii() else "_" for c in stem)
-        return f"{clean or '_'}_{next(self.numbers)}"
-
-    def pointer(self, symbol: Symbol) -> str:
-        if symbol not in self.pointers:
-            name = self.unique(symbol.name)
-            self.pointers[symbol] = name
-            self.parameters[name] = TensorParameter(name, symbol)
-        return self.pointers[symbol]
-
-    def size(self, dim: Dim) -> str:
-        if dim.constant is not None:
-            return str(dim.constant)
-        if dim not in self.sizes:
-            name = self.unique(dim.symbol.name if dim.symbol else "size")
-            self.sizes[dim] = name
-            self.parameters[name] = SizeParameter(name, dim)
-        return self.sizes[dim]
-
-    def buffer(self, stem: str, element: Element, size: Dim) -> str:
-        name = self.unique(stem)
-        self.parameters[name] = BufferParameter(name, element, size)
-        return name
 
     def expression(self, dim: Dim) -> str:
         """The value of a Dim, which may mention counters."""

@@ -15,22 +15,13 @@ from dataclasses import dataclass
 from axon.backend.cpu import lanes
 from axon.backend.cpu.best import split_best
 from axon.backend.cpu.collapse import collapsed
-from axon.backend.cpu.function import (
-    BufferParameter,
-    Function,
-    LanesParameter,
-    Parameter,
-    SizeParameter,
-    TensorParameter,
-    at_least_0,
-)
+from axon.backend.cpu.function import Function, Parameters, at_least_0
 from axon.backend.cpu.reducers import Reducer, Slots, reducer
 from axon.backend.cpu.scalars import Code, Held, Writer
 from axon.backend.plan import Nest, scalars
 from axon.backend.scalar_facts import all_axes, weight
 from axon.core import Axis, Compute, Read, Reduction, Scan, Value
 from axon.core_walk import nodes
-from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 
@@ -58,18 +49,15 @@ class _Vector:
     lanes: str
 
 
-class NestWriter:
+class NestWriter(Parameters):
     """Writes the function of one nest."""
 
     def __init__(self, nest: Nest, values: dict[Symbol, Value], name: str) -> None:
+        super().__init__()
         self.nest, self.name = nest, name
         self.values = values | {out.symbol: out for step in nest.steps for out in step.outs}
         self.code = Code()
-        self.parameters: dict[str, Parameter] = {}
-        self.sizes: dict[Dim, str] = {}
         self.names: dict[Symbol, str] = {}
-        self.taken: set[str] = set()
-        self.pointers: dict[Symbol, str] = {}
         self.held: dict[Symbol, Held] = {}
         self.choose(lanes.by_lanes(nest))
         self.lane: _Vector | None = None
@@ -84,43 +72,9 @@ class NestWriter:
 
     # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def unique(self, name: str) -> str:
-        """A readable name that nothing else in the function has."""
-        stem = "".join(c if c.isalnum() and c.isascii() else "_" for c in name) or "_"
-        stem = f"{stem}_" if stem in _RESERVED or stem[0].isdigit() or (stem[-1].isdigit() and stem[0] in "vk") else stem
-        found, number = stem, 1
-        while found in self.taken:
-            number += 1
-            found = f"{stem}_{number}"
-        self.taken.add(found)
-        return found
-
     def variable(self, symbol: Symbol) -> str:
         """Of an axis in scope, or of a dimension."""
         return self.names[symbol] if symbol in self.names else self.size(Dim.of(symbol))
-
-    def size(self, dim: Dim) -> str:
-        constant = dim.constant
-        if constant is not None:
-            return str(constant)
-        if dim not in self.sizes:
-            symbol = dim.symbol
-            name = self.unique(symbol.name if symbol else "size")
-            self.sizes[dim] = name
-            self.parameters[name] = SizeParameter(name, dim)
-        return self.sizes[dim]
-
-    def pointer(self, symbol: Symbol) -> str:
-        if symbol not in self.pointers:
-            name = self.unique(symbol.name)
-            self.pointers[symbol] = name
-            self.parameters[name] = TensorParameter(name, symbol)
-        return self.pointers[symbol]
-
-    def buffer(self, stem: str, element: Element, size: Dim) -> str:
-        name = self.unique(stem)
-        self.parameters[name] = BufferParameter(name, element, size)
-        return name
 
     def place(self, symbol: Symbol) -> Held:
         """Where a tensor is that the nest reads."""
@@ -142,8 +96,7 @@ class NestWriter:
             rows = rows * at_least_0(axis.extent)
         if self.lanes:
             self.lane_count = LANES if self.keeps_lanes() else BLOCK
-            self.step = self.unique("lanes")
-            self.parameters[self.step] = LanesParameter(self.step)
+            self.step = self.lanes_parameter()
             extent = self.size(self.nest.rows[-1].extent)
             if self.rows:
                 blocks = self.unique("blocks")
@@ -152,9 +105,7 @@ class NestWriter:
             self._rows(blocks)
             self.steps()
         code.line("return 0")
-        order = (TensorParameter, BufferParameter, SizeParameter, LanesParameter)
-        parameters = tuple(sorted(self.parameters.values(), key=lambda p: order.index(type(p))))
-        head = f"def {self.name}({', '.join([*(p.name for p in parameters), 'first', 'last'])}):"
+        parameters, head = self.head(self.name)
         text = "\n".join([*(f"# {line}" for line in comments), head, *code.lines, ""])
         how = f"by lanes of {self.nest.rows[-1].symbol.name}" if self.lanes else "by rows"
         lane = self.nest.rows[-1].extent if self.lanes else None
@@ -512,6 +463,3 @@ class NestWriter:
             everywhere = everywhere + points
             total = total + points * (1 + sum(weight(s, symbols) for s in scalars(step)))
         return total, everywhere
-
-
-_RESERVED = frozenset(("first", "last", "item", "bad", "range", "inf", "nan", "f32", "f64", "i32", "i64", "i8", "u8"))

@@ -33,9 +33,10 @@ import numpy as np
 
 from axon.backend.cpu import blas, threads
 from axon.backend.cpu.arena import Scratch
-from axon.backend.cpu.views import Dims, Piece, View, is_matrix, matrix, merge, mergeable, ordered, strided, view_of
+from axon.backend.cpu.views import Dims, Piece, View, is_matrix, matrix, merge, mergeable, ordered, view_of
 from axon.backend.plan import Contraction
 from axon.core import Axis
+from axon.interpret.strided import strided
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 
@@ -285,4 +286,4 @@ class _Wide:
         own, own_step = [self.count], [self.step]
         shape = [*start, *own, *deep] if before else [*start, *deep, *own]
         strides = [*steps, *own_step, *deep_steps] if before else [*steps, *deep_steps, *own_step]
-        return strided(view.array, shape, strides)
+        return strided(view.array, shape, strides, writeable=True)

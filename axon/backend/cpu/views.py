@@ -9,11 +9,11 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from axon.backend.cpu.arena import Scratch
 from axon.backend.plan import Operand
 from axon.core import Const
+from axon.interpret.strided import strided, window
 from axon.names import Symbol
 from axon.shapes.dimension import Atom, Dim, parts
 
@@ -38,7 +38,7 @@ class View:
     def over(self, axes: Sequence[Symbol]) -> Array:
         """The tensor as an array of these dimensions; an axis that it does not have is one of size 1."""
         shape = [self.sizes[s] if s in self.strides else 1 for s in axes]
-        return strided(self.array, shape, [self.strides.get(s, 0) for s in axes])
+        return strided(self.array, shape, [self.strides.get(s, 0) for s in axes], writeable=True)
 
     def cut(self, array: Array, axes: Sequence[Symbol], piece: Piece) -> Array:
         """The piece of an array whose first dimensions are these axes."""
@@ -50,7 +50,7 @@ def view_of(operand: Operand, tensor: Array, dims: Dims, sizes: Mapping[Symbol, 
     if isinstance(operand.read.padding, Const):
         ranges = [_range(offset, terms, sizes) for offset, terms in affine]
         if any(low < 0 or high >= size for (low, high), size in zip(ranges, tensor.shape, strict=True)):
-            tensor = _window(tensor, ranges, operand.read.padding)
+            tensor = window(tensor, ranges, operand.read.padding)
             affine = [(offset - low, terms) for (offset, terms), (low, _) in zip(affine, ranges, strict=True)]
     held = operand.element.accumulator.dtype
     if tensor.dtype != held:
@@ -95,21 +95,6 @@ def _range(offset: int, terms: Mapping[Symbol, int], sizes: Mapping[Symbol, int]
     """The least and the greatest index."""
     ends = [(min(0, c * (sizes[s] - 1)), max(0, c * (sizes[s] - 1))) for s, c in terms.items()]
     return offset + sum(low for low, _ in ends), offset + sum(high for _, high in ends)
-
-
-def _window(tensor: Array, ranges: list[tuple[int, int]], padding: Const) -> Array:
-    """What the ranges show of a tensor, with padding around it."""
-    value = np.array(padding.value).astype(tensor.dtype)
-    window = np.full([high - low + 1 for low, high in ranges], value)
-    into, out_of = [], []
-    for (low, high), size in zip(ranges, tensor.shape, strict=True):
-        first, last = max(low, 0), min(high + 1, size)
-        if first >= last:
-            return window
-        into.append(slice(first - low, last - low))
-        out_of.append(slice(first, last))
-    window[tuple(into)] = tensor[tuple(out_of)]
-    return window
 
 
 def ordered(left: View, right: View, depth: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
@@ -159,8 +144,3 @@ def is_matrix(x: Array) -> bool:
     if (columns == 1 or along == item) and (rows == 1 or over >= columns * item):
         return True
     return bool((rows == 1 or over == item) and (columns == 1 or along >= rows * item))
-
-
-def strided(array: Array, shape: Sequence[int], strides: Sequence[int]) -> Array:
-    """A view with these extents and steps in bytes. NumPy cannot describe 8-bit floats to `as_strided`: they go as integers."""
-    return as_strided(array.view(f"u{array.dtype.itemsize}"), shape, strides).view(array.dtype)
