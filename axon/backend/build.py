@@ -27,7 +27,7 @@ from axon.backend import cache
 from axon.backend.cache import Kernel, Refused
 from axon.backend.emit import Emitted
 from axon.backend.needs import toolchain
-from axon.backend.pipeline import Stages
+from axon.backend.pipeline import Forms
 from axon.backend.progress import bar
 from axon.backend.proof import Violation
 from axon.backend.target import Target
@@ -56,7 +56,7 @@ class RegistersExhausted(BuildError):
 Compile = Callable[[Emitted, Target, Callable[[], None]], "tuple[bytes, str]"]  # meanwhile, what may be done beside it
 
 
-def build(stages: Stages, target: Target) -> Kernel:
+def build(stages: Forms, target: Target) -> Kernel:
     """The machine code of a kernel, from the cache if it was built before; else its barrier program is proved first.
 
     Raises `BuildError` for a program that is not proved, for spills, and for serialized products, `Missing` without the tools.
@@ -67,7 +67,7 @@ def build(stages: Stages, target: Target) -> Kernel:
     return made
 
 
-def build_all(wanted: Sequence[Stages], target: Target) -> list[Kernel | RegistersExhausted]:
+def build_all(wanted: Sequence[Forms], target: Target) -> list[Kernel | RegistersExhausted]:
     """The machine codes of kernels, as `build` makes them; those that are not in the cache on all cores. What does not fit its
     registers is given back, not raised."""
     keys = [_key(stages.source, target) for stages in wanted]
@@ -85,7 +85,7 @@ def _given(made: Kernel | Refused | None) -> Kernel | RegistersExhausted:
     return RegistersExhausted("it does not fit its registers", made.log) if isinstance(made, Refused) else made
 
 
-def _make(missing: dict[str, Stages], target: Target, step: Callable[[], None]) -> dict[str, Kernel | Refused]:
+def _make(missing: dict[str, Forms], target: Target, step: Callable[[], None]) -> dict[str, Kernel | Refused]:
     count = min(len(missing), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     if count == 1 or not sys.executable:
         return {key: _one(key, stages, target, _here, step) for key, stages in missing.items()}
@@ -121,11 +121,11 @@ def _make(missing: dict[str, Stages], target: Target, step: Callable[[], None]) 
             worker.__exit__(*sys.exc_info())
 
 
-def _one(key: str, stages: Stages, target: Target, compile: Compile, step: Callable[[], None]) -> Kernel | Refused:
+def _one(key: str, stages: Forms, target: Target, compile: Compile, step: Callable[[], None]) -> Kernel | Refused:
     """One kernel, which another process may be making right now."""
 
     def prove() -> None:
-        answer = verify(stages.barriers)
+        answer = verify(stages.barriers) if stages.barriers is not None else None
         if isinstance(answer, Violation):
             raise BuildError("its barrier program is not proved", str(answer))
 
@@ -217,7 +217,8 @@ def _library(text: str, parameters: Sequence[str], threads: int, target: Target,
 
     from axon.backend.ptx import tensor_map
 
-    kinds = {"PointerParameter": types.int64, "StrideParameter": types.int64, "SizeParameter": types.int32}
+    wide = ("PointerParameter", "StrideParameter", "ExtentParameter", "TeamParameter", "StatusParameter")
+    kinds = {"SizeParameter": types.int32, **dict.fromkeys(wide, types.int64)}
     signature = tuple(tensor_map if kind == "MapParameter" else kinds[kind] for kind in parameters)
     library, _ = compiler._compile_pyfunc_with_fixup(
         function(text),
@@ -260,6 +261,7 @@ def _key(emitted: Emitted, target: Target) -> str:
 
 
 # A string, a comment, or a name that is no attribute and no keyword argument (which is written without spaces).
+_IMPORT = re.compile(r"^from axon\.\S+ import \((?P<names>[^)]*)\)", re.MULTILINE)
 _TOKEN = re.compile(r"""(?P<string>"[^"\n]*"|'[^'\n]*')|(?P<comment>\s*#[^\n]*)|(?<![\w.])(?P<name>[^\W\d]\w*)(?!=(?!=))""")
 _MEANT = {*keyword.kwlist, *dir(builtins), "axon", "backend", "cuda", "float32", "int32", "int64", "libdevice", "numba", "ptx"}
 
@@ -268,12 +270,13 @@ def canonical(text: str) -> str:
     """A kernel's source without comments, its names numbered in the order in which they appear: equal for sources that differ in
     these alone, and for no others. What a name means outside of the source stays."""
     numbers: dict[str, str] = {}
+    imported = {name for match in _IMPORT.finditer(text) for name in re.findall(r"\w+", match["names"])}
 
     def renamed(match: re.Match[str]) -> str:
         name = match["name"]
         if name is None:
             return match["string"] or ""
-        return name if name in _MEANT or name == "kernel" else numbers.setdefault(name, f"_{len(numbers)}")
+        return name if name in _MEANT or name in imported or name == "kernel" else numbers.setdefault(name, f"_{len(numbers)}")
 
     return _TOKEN.sub(renamed, text)
 

@@ -25,14 +25,13 @@ from axon.backend.barriers import BarrierProgram, Coordinate, Descriptor, Op, Ri
 from axon.backend.emit_stream import StreamEmitter
 from axon.backend.epilogue import bare
 from axon.backend.render import Names
-from axon.backend.scalars import Writer
+from axon.backend.scalars import Writer, loaded
 from axon.backend.tile import Store, Tile, TileAxis
-from axon.backend.unsupported import Unsupported
-from axon.core import Convert, Index, Local, Read, Scalar
+from axon.core import Convert, Local, Read, Scalar
 from axon.core_walk import nodes, reads
 from axon.element import Element
 from axon.names import Symbol
-from axon.shapes.dimension import Dim, Quotient
+from axon.shapes.dimension import Dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,24 @@ class SizeParameter:
     size: Dim
 
 
-Parameter: TypeAlias = "MapParameter | PointerParameter | StrideParameter | SizeParameter"
+@dataclass(frozen=True, slots=True)
+class ExtentParameter:
+    """A size of 64 bits, of plain kernels."""
+
+    size: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class TeamParameter:
+    """How many threads share a row, of plain kernels."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusParameter:
+    """Where a kernel notes that the program must stop."""
+
+
+Parameter: TypeAlias = "MapParameter | PointerParameter | StrideParameter | SizeParameter | ExtentParameter | TeamParameter | StatusParameter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +100,11 @@ _RESERVED = frozenset({  # the emitter's own names, and Python's
     "filled", "filled_phase",
     "ptx_tiles", "not", "and", "or", "if", "else", "while", "for", "in", "is", "def", "return", "None", "True", "False",
 })  # fmt: skip
-_LOADS = {Element.BF16: "load_bf16", Element.F16: "load_f16", Element.F32: "load_f32", Element.I32: "load_i32"}
 _PACKS = {Element.BF16: "pack_bf16", Element.F16: "pack_f16"}
 
 
 def emit(program: BarrierProgram, paired: frozenset[Symbol] = frozenset()) -> Emitted:
-    """The kernel's source. Raises `Unsupported` for an epilogue whose operations have no device form.
+    """The kernel's source.
 
     The 16-bit tensors in `paired` have a contiguous last dimension of even extent, and rows that start at even elements of an
     aligned word: an epilogue loads their neighbours together.
@@ -172,6 +187,12 @@ class Emitter:
             self.parameters[key] = self.names.free(f"size_{symbol.name}" if symbol else "size")
         return self.parameters[key]
 
+    def is_size(self, dim: Dim) -> bool:
+        """Whether a Dim has one value for the whole kernel."""
+        order = self.program.order
+        axes = {a.symbol for a in (*order.outer, order.rows, order.columns, self.program.steps)}
+        return dim.variables.isdisjoint(axes)
+
     def pointer(self, tensor: Symbol) -> str:
         return self.parameters.setdefault(PointerParameter(tensor), self.names[tensor])
 
@@ -186,22 +207,12 @@ class Emitter:
         return self.names[axis]
 
     def dim(self, dim: Dim, variables: dict[Symbol, str]) -> str:
-        """A nonnegative size or index, where some symbols are variables of the kernel."""
-        if not dim.variables & variables.keys():
-            return self.size(dim)
-        terms = []
-        for coefficient, monomial in dim.terms:
-            names = []
-            for atom in monomial:
-                match atom:
-                    case Quotient(dividend=dividend, divisor=divisor):
-                        names.append(f"ptx.divide({self.dim(dividend, variables)}, {self.dim(divisor, variables)})")
-                    case Symbol():
-                        names.append(variables.get(atom) or self.size(Dim.of(atom)))
-                    case _:
-                        raise Unsupported("an operand's index is computed in a way that has no device form")
-            terms.append(" * ".join([*([str(coefficient)] if coefficient != 1 or not names else []), *names]))
-        return " + ".join(terms)
+        """A size or index, where some symbols are variables of the kernel."""
+
+        def size(dim: Dim) -> str | None:
+            return None if dim.variables & variables.keys() else self.size(dim)
+
+        return Writer(_no_read, lambda s: variables.get(s) or self.size(Dim.of(s)), size, {}).dim(dim)
 
     # ── what every thread does ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -656,6 +667,8 @@ class Emitter:
                         arguments.append(
                             self.read_name(store, use, half * (order.rows.symbol in axes), e * (order.columns.symbol in axes))
                         )
+                    elif isinstance(use, Dim):
+                        arguments.append(self.size(use))
                     elif use == order.rows.symbol:
                         arguments.append(f"row + {8 * half}")
                     elif use == order.columns.symbol:
@@ -690,10 +703,9 @@ class Emitter:
             stride = "" if self.in_pairs(use) and axis == order.columns.symbol else f" * {self.stride(use.tensor, d)}"
             terms.append(f"int64({place}){stride}")
         offset = " + ".join(terms) or "0"
-        if use.element not in _LOADS:
-            raise Unsupported(f"an epilogue reads {use.element.value}")
-        load = "load_i32" if self.in_pairs(use) and column != "0" else _LOADS[use.element]
-        return f"ptx.{load}({self.pointer(use.tensor)} + {use.element.bits // 8} * ({offset}))"
+        size = max(8, use.element.bits) // 8
+        paired = self.in_pairs(use) and column != "0"
+        return loaded(Element.I32 if paired else use.element, f"{self.pointer(use.tensor)} + {size} * ({offset})")
 
     def result(self, store: Store) -> _Result:
         """The device function of a store's expression; none if the expression is the product itself."""
@@ -707,27 +719,37 @@ class Emitter:
             plain = plain.operand
         if isinstance(plain, Local):
             return _Result(None, ())
-        indices = (n.dim for n in nodes(store.expression) if isinstance(n, Index))
-        variables = sorted({s for dim in indices for s in dim.variables}, key=lambda s: s.id)
         rows = [n.symbol for n in nodes(store.expression) if isinstance(n, Local) and n.symbol in self.stream.finals]
-        uses: list[Read | Symbol] = [*dict.fromkeys(reads(store.expression)), *variables, *dict.fromkeys(rows)]
         inner = Names(_RESERVED)
-        arguments: dict[Read | Symbol, str] = {}
-        for use in uses:
-            arguments[use] = inner.free(use.tensor.name if isinstance(use, Read) else use.name)
-        known = {store.product: "product"} | {symbol: arguments[symbol] for symbol in rows}
-        writer = Writer(lambda r: arguments[r], lambda s: arguments[s], known, narrow=store.element.bits == 16)
+        arguments: dict[Read | Symbol | Dim, str] = {}
+
+        def given(use: Read | Symbol | Dim, like: str) -> str:
+            if use not in arguments:
+                arguments[use] = inner.free(like)
+            return arguments[use]
+
+        for read in reads(store.expression):
+            given(read, read.tensor.name)
+        known = {store.product: "product"} | {symbol: given(symbol, symbol.name) for symbol in rows}
+        writer = Writer(
+            lambda r: arguments[r], lambda s: given(s, s.name), lambda dim: given(dim, "size") if self.is_size(dim) else None, known,
+            narrow=store.element.bits == 16,
+        )  # fmt: skip
         value = writer.value(store.expression)
         name = self.names.free(f"result_{self.names[store.tensor]}")
         head = f"def {name}({', '.join(['product', *arguments.values()])}):"
         body = [f"    {line}" for line in [*writer.lines, f"return {value}"]]
         self.functions += ["@ptx.scalar", head, *body, "", ""]
-        return _Result(name, tuple(uses))
+        return _Result(name, tuple(arguments))
+
+
+def _no_read(read: Read) -> str:
+    raise AssertionError(f"{read} in a Dim")
 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What computes one element of a result: its function, and the reads and index variables it takes after the product."""
+    """What computes one element of a result: its function, and the reads, index variables and sizes it takes after the product."""
 
     name: str | None
-    uses: tuple[Read | Symbol, ...]
+    uses: tuple[Read | Symbol | Dim, ...]

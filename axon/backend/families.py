@@ -1,83 +1,209 @@
-"""Core to GPU kernels: which operations become one kernel, and of which family."""
+"""Core to GPU kernels: which operations become one kernel, and of which family.
+
+Streams are looked for first, then products for the tensor cores, each with the pointwise operations on its results; what is left
+becomes the nests of a plan (see `plan` and `fuse`), in as few pieces as the order among kernels leaves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from axon.backend import plan as plans
 from axon.backend.contraction import Contraction, contraction
 from axon.backend.epilogue import Group
+from axon.backend.fuse import Policy, fuse
+from axon.backend.plan import Nest, Reason
 from axon.backend.stream import Found, Stream, stream
 from axon.backend.unsupported import Unsupported
-from axon.core import Compute, Local, Op, Program, Value
+from axon.core import Axis, Block, Compute, Local, Op, Program, Read, Scan, Value
 from axon.core_cse import deduplicated
-from axon.core_walk import nodes, reads
-from axon.names import Symbol
+from axon.core_walk import nodes
+from axon.names import Symbol, fresh
+from axon.shapes.dimension import Dim
 
-Kernel: TypeAlias = "Contraction | Stream"
+Tiled: TypeAlias = "Contraction | Stream"
+Kernel: TypeAlias = "Contraction | Stream | Nest"
+
+POLICY = Policy(epilogues=False, share=False)  # a row that is held in registers shares what it computes anyway
 
 
-def kernels(program: Program) -> tuple[Kernel, ...]:
-    """The kernels of a program, in order. Raises `Unsupported` for an operation that no family here takes."""
+def kernels(program: Program, plain: frozenset[Symbol] = frozenset()) -> tuple[Kernel, ...]:
+    """The kernels of a program, in order. What makes one of the tensors in `plain` is not sought a place on the tensor cores.
+
+    Raises `Unsupported` for an operation that is no part of a straight program (see `parts`).
+    """
     program = deduplicated(program)
+    for op in program.block.ops:
+        if not isinstance(op, Compute | Scan):
+            raise Unsupported(f"`{type(op).__name__.lower()}` has no kernel family", getattr(op, "span", None))
+    groups, reasons = _tiled(program, plain)
+    return tuple(_in_order(program, groups, reasons))
+
+
+def results_of(kernel: Kernel) -> tuple[Value, ...]:
+    """The tensors that a kernel stores."""
+    return plans.values_of(kernel) if isinstance(kernel, Nest) else tuple(r.value for r in kernel.results)
+
+
+@dataclass(slots=True)
+class _Taken:
+    """A kernel for the tensor cores, and the numbers of the operations that it does."""
+
+    symbol: Symbol  # what its product makes
+    group: Group[Tiled]
+    members: set[int]
+    known: tuple[tuple[Symbol, tuple[Symbol, ...], Local], ...] = ()
+
+
+def _tiled(program: Program, plain: frozenset[Symbol]) -> tuple[list[tuple[Tiled, set[int]]], dict[Symbol, str]]:
+    """The kernels for the tensor cores, and why a product is none of them."""
     ops = program.block.ops
     values = {v.symbol: v for v in program.inputs}
-    values |= {out.symbol: out for op in ops if isinstance(op, Compute) for out in op.outs}
-    makers = {out.symbol: n for n, op in enumerate(ops) if isinstance(op, Compute) for out in op.outs}
-    found: list[Kernel] = []
-    taken: set[int] = set()
-    streams, refused = _streams(program, values)
+    values |= {out.symbol: out for op in ops for out in _outs(op)}
+    streams, reasons = _streams(program, values, plain)
+    taken: list[_Taken] = []
+    owner: dict[int, int] = {}  # of an operation: which kernel does it
+    inside = {number for last, (_, inner) in streams.items() for number in inner if number != last}
     for number, op in enumerate(ops):
-        if number in taken or any(number in inner and number != last for last, (_, inner) in streams.items()):
+        if number in owner or number in inside or not isinstance(op, Compute) or op.outs[0].symbol in plain:
             continue
-        if not isinstance(op, Compute):
-            raise Unsupported(f"`{type(op).__name__.lower()}` has no kernel family", getattr(op, "span", None))
-        known: tuple[tuple[Symbol, tuple[Symbol, ...], Local], ...] = ()
-        members = {number}
         if number in streams:
             made, inner = streams[number]
-            known = made.statistics
-            group: Group[Kernel] = Group(made.stream, known)
-            members |= inner
+            mine = _Taken(op.outs[0].symbol, Group(made.stream, made.statistics), {number, *inner}, made.statistics)
         else:
             try:
-                group = Group(contraction(op, values))
+                mine = _Taken(op.outs[0].symbol, Group(contraction(op, values)), {number})
             except Unsupported as reason:
-                raise refused or reason from None
+                if op.reduction is not None and reason.near:
+                    reasons.setdefault(op.outs[0].symbol, str(reason))
+                continue
+        taken.append(mine)
+        owner |= dict.fromkeys(mine.members, len(taken) - 1)
         for later in range(number + 1, len(ops)):
             candidate = ops[later]
-            if later in taken or not isinstance(candidate, Compute):
+            if later in owner or later in inside or later in streams or not isinstance(candidate, Compute):
                 continue
             # What it reads must be there when this kernel runs: `x @ b + x` is no epilogue of the kernel that makes x.
-            if all(makers.get(s, number) in taken | members for s in _tensors(candidate)) and group.absorb(candidate):
-                members.add(later)
-        taken |= members
+            if not _follows(ops, owner, later, mine.members) and mine.group.absorb(candidate):
+                mine.members.add(later)
+                owner[later] = len(taken) - 1
+    found = []
+    for mine in taken:
         wanted = set(program.block.results)
-        wanted |= {s for i, other in enumerate(ops) if i not in members for s in _tensors(other)}
-        for tensor, _, _ in known:
-            if tensor in wanted:
-                raise Unsupported(f"`{tensor.name}`, which has one value per row, is needed outside its kernel", op.span)
-        finished = group.finish(wanted)
-        found.append(_pruned(finished) if isinstance(finished, Stream) else finished)
-    return tuple(found)
+        wanted |= {s for i, other in enumerate(ops) if i not in mine.members for s in _tensors(other)}
+        finished = mine.group.finish(wanted)
+        outside = [tensor.name for tensor, _, _ in mine.known if tensor in wanted]
+        if outside or not plain.isdisjoint(r.value.symbol for r in finished.results):
+            why = f"`{outside[0]}`, which has one value per row, is needed outside its kernel" if outside else "no mapping fits its sizes"
+            again, others = _tiled(program, plain | {mine.symbol})
+            return again, {mine.symbol: why} | others
+        found.append((_pruned(finished) if isinstance(finished, Stream) else finished, mine.members))
+    return found, reasons
 
 
-def _streams(program: Program, values: Mapping[Symbol, Value]) -> tuple[dict[int, tuple[Found, set[int]]], Unsupported | None]:
-    """The streams by the number of their last operation, with the operations inside; and why the first that is none is none."""
+def _follows(ops: Sequence[Op], owner: Mapping[int, int], number: int, members: set[int]) -> bool:
+    """Whether an operation reads something outside of a kernel that cannot be there before the kernel has run."""
+    makers = {out.symbol: n for n, op in enumerate(ops) for out in _outs(op)}
+    together: dict[int, set[int]] = {}
+    for n, kernel in owner.items():
+        together.setdefault(kernel, set()).add(n)
+    pending = [makers[s] for s in _tensors(ops[number]) if s in makers and makers[s] not in members]
+    seen: set[int] = set()
+    while pending:
+        n = pending.pop()
+        if n in members:
+            return True
+        if n in seen:
+            continue
+        whole = together[owner[n]] if n in owner else {n}
+        seen |= whole
+        pending += [makers[s] for m in whole for s in _tensors(ops[m]) if s in makers]
+    return False
+
+
+def _in_order(program: Program, groups: list[tuple[Tiled, set[int]]], reasons: Mapping[Symbol, str]) -> Iterator[Kernel]:
+    """All kernels of a program: as many plain operations at a time as can be done, then the kernels that wait for them."""
+    ops = program.block.ops
+    values = {v.symbol: v for v in program.inputs} | {out.symbol: out for op in ops for out in _outs(op)}
+    waiting = [n for n in range(len(ops)) if not any(n in members for _, members in groups)]
+    there = {v.symbol for v in program.inputs}
+    made = {out.symbol for op in ops for out in _outs(op)}
+    pending = list(groups)
+    while waiting or pending:
+        segment: list[int] = []
+        for n in waiting:
+            if not (set(_tensors(ops[n])) & made) - there:
+                segment.append(n)
+                there |= {out.symbol for out in _outs(ops[n])}
+        if segment:
+            waiting = [n for n in waiting if n not in segment]
+            yield from _nests(program, segment, values, reasons)
+        ready = [(kernel, members) for kernel, members in pending if not _missing(ops, members, there, made)]
+        assert segment or ready, "kernels wait for each other"
+        for kernel, members in ready:
+            yield kernel
+            there |= {out.symbol for n in members for out in _outs(ops[n])}
+        pending = [group for group in pending if group not in ready]
+
+
+def _missing(ops: Sequence[Op], members: set[int], there: set[Symbol], made: set[Symbol]) -> set[Symbol]:
+    own = {out.symbol for n in members for out in _outs(ops[n])}
+    return ({s for n in members for s in _tensors(ops[n])} & made) - there - own
+
+
+def _nests(
+    program: Program, segment: Sequence[int], values: Mapping[Symbol, Value], reasons: Mapping[Symbol, str]
+) -> Iterator[Nest]:
+    """Plain operations as the nests of a plan, which store what others read, under the names by which they read it."""
+    ops = program.block.ops
+    own = [ops[n] for n in segment]
+    made = {out.symbol for op in own for out in _outs(op)}
+    outside = {s for n, op in enumerate(ops) if n not in segment for s in _tensors(op)} | set(program.block.results)
+    wanted = tuple(out.symbol for op in own for out in _outs(op) if out.symbol in outside)
+    around = dict.fromkeys(s for op in own for s in _tensors(op) if s not in made)
+    piece = replace(program, inputs=tuple(values[s] for s in around), block=Block(tuple(own), wanted))
+    plan = fuse(piece, POLICY)
+    for kernel in plan.body.kernels:
+        if isinstance(kernel, plans.Contraction):
+            steps = (kernel.op, *kernel.epilogue)
+            kernel = Nest(kernel.op.axes, steps, kernel.stored, kernel.reasons)
+        assert isinstance(kernel, Nest)
+        why = [reasons[o.symbol] for step in kernel.steps for o in step.outs if o.symbol in reasons]
+        yield replace(kernel, reasons=(*kernel.reasons, *(Reason(_escaped(f"not on the tensor cores: {w}")) for w in why)))
+    for want, got in zip(wanted, plan.body.results, strict=True):
+        if want != got:  # a copy, or the same as another: it still is a tensor of its own
+            yield _copy(values[want], got)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _copy(value: Value, source: Symbol) -> Nest:
+    axes = tuple(Axis(fresh("i"), extent) for extent in value.shape)
+    read = Read(source, tuple(Dim.of(a.symbol) for a in axes), value.element)
+    return Nest(axes, (Compute((value,), axes, None, (read,)),), (value.symbol,))
+
+
+def _streams(
+    program: Program, values: Mapping[Symbol, Value], plain: frozenset[Symbol]
+) -> tuple[dict[int, tuple[Found, set[int]]], dict[Symbol, str]]:
+    """The streams by the number of their last operation, with the operations inside; and why something near to one is none."""
     ops = program.block.ops
     producers = {out.symbol: op for op in ops if isinstance(op, Compute) for out in op.outs}
-    numbers = {out.symbol: i for i, op in enumerate(ops) if isinstance(op, Compute) for out in op.outs}
+    numbers = {out.symbol: i for i, op in enumerate(ops) for out in _outs(op)}
     found: dict[int, tuple[Found, set[int]]] = {}
-    refused: Unsupported | None = None
+    reasons: dict[Symbol, str] = {}
     for number, op in enumerate(ops):
-        if not isinstance(op, Compute) or op.reduction is None:
+        if not isinstance(op, Compute) or op.reduction is None or op.outs[0].symbol in plain:
             continue
         try:
             made = stream(op, producers, values)
         except Unsupported as reason:
-            if reason.near and refused is None:
-                refused = reason
+            if reason.near:
+                reasons[op.outs[0].symbol] = str(reason)
             continue
         shared, inner = _shared(made, number, program, numbers)
         if shared:
@@ -86,10 +212,10 @@ def _streams(program: Program, values: Mapping[Symbol, Value]) -> tuple[dict[int
             shared, inner = _shared(made, number, program, numbers)
         if shared:
             names = ", ".join(f"`{s.name}`" for s in sorted(shared, key=lambda s: s.id))
-            refused = refused or Unsupported(f"{names} is needed outside the one pass that makes it", op.span)
+            reasons[op.outs[0].symbol] = f"{names} is needed outside the one pass that makes it"
             continue
         found[number] = (made, inner)
-    return found, refused
+    return found, reasons
 
 
 def _shared(found: Found, last: int, program: Program, numbers: Mapping[Symbol, int]) -> tuple[set[Symbol], set[int]]:
@@ -109,13 +235,9 @@ def _pruned(kernel: Stream) -> Stream:
 
 
 def _outs(op: Op) -> tuple[Value, ...]:
-    return op.outs if isinstance(op, Compute) else ()
+    return op.outs if isinstance(op, Compute | Scan) else ()
 
 
 def _tensors(op: Op) -> Iterator[Symbol]:
-    if isinstance(op, Compute):
-        scalars = list(op.body)
-        if op.reduction and op.reduction.where is not None:
-            scalars.append(op.reduction.where)
-        for scalar in scalars:
-            yield from (r.tensor for r in reads(scalar))
+    if isinstance(op, Compute | Scan):
+        yield from plans.tensors_of(op)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from axon.backend import emit as emission
 from axon.backend import lower_roles, roles, tile
 from axon.backend.barriers import BarrierProgram
 from axon.backend.contraction import Contraction
 from axon.backend.emit import Emitted
-from axon.backend.families import Kernel
+from axon.backend.families import Tiled
 from axon.backend.roles import RoleProgram
 from axon.backend.schedule import Mapping, Traits, check, panel
 from axon.backend.stream import Stream
@@ -25,6 +26,23 @@ from axon.names import Symbol
 STORED = (Element.BF16, Element.F16, Element.F32)
 
 
+class Forms(Protocol):
+    """What is built of a kernel: its source, and its barrier program if it has one."""
+
+    @property
+    def barriers(self) -> BarrierProgram | None: ...
+    @property
+    def source(self) -> Emitted: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A kernel of which there is nothing but source: its threads wait for nothing that could be proved."""
+
+    source: Emitted
+    barriers: None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Stages:
     """One kernel in every form."""
@@ -36,7 +54,7 @@ class Stages:
 
 
 def stages(
-    kernel: Kernel,
+    kernel: Tiled,
     mapping: Mapping,
     target: Target,
     values: tuple[Value, ...],
@@ -65,7 +83,7 @@ def stages(
     return Stages(tiled, split, program, emission.emit(program, paired))
 
 
-def traits(kernel: Kernel) -> Traits:
+def traits(kernel: Tiled) -> Traits:
     """What of a kernel decides which mappings are legal."""
     stored = tuple(r.value.element for r in kernel.results)
     if isinstance(kernel, Contraction):
@@ -76,7 +94,7 @@ def traits(kernel: Kernel) -> Traits:
     return Traits(kernel.query.value.element, stored, *across, stream=True, value_across=value_across)
 
 
-def tensors(kernel: Kernel, values: tuple[Value, ...]) -> tuple[Value, ...]:
+def tensors(kernel: Tiled, values: tuple[Value, ...]) -> tuple[Value, ...]:
     """What a kernel reads and stores, in that order, each once."""
     known = {v.symbol: v for v in values}
     used = [operand.value for operand in kernel.operands]
@@ -85,7 +103,7 @@ def tensors(kernel: Kernel, values: tuple[Value, ...]) -> tuple[Value, ...]:
     return tuple(dict.fromkeys(used))
 
 
-def expressions(kernel: Kernel) -> Iterator[Scalar]:
+def expressions(kernel: Tiled) -> Iterator[Scalar]:
     """Every expression that a kernel computes beside its products."""
     yield from (result.expression for result in kernel.results)
     if isinstance(kernel, Stream):

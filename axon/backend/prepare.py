@@ -1,4 +1,4 @@
-"""A kernel as its tensors lie and at given sizes: what decides its mapping and its variant."""
+"""A kernel for the tensor cores as its tensors lie and at given sizes: what decides its mapping and its variant."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from math import prod
 
 from axon.backend.contraction import Contraction
 from axon.backend.epilogue import Operand
-from axon.backend.families import Kernel
+from axon.backend.families import Kernel, Tiled
 from axon.backend.memory import Tensor
+from axon.backend.plan import Nest
 from axon.backend.schedule import Mapping, Problem
 from axon.backend.stream import Stream
 from axon.backend.target import Target
@@ -21,13 +22,18 @@ from axon.names import Symbol
 class Prepared:
     """A kernel as its tensors lie: the sizes it is mapped for, what bulk copies can store, what is read in pairs."""
 
-    kernel: Kernel
+    kernel: Tiled
     problem: Problem
     boxed: frozenset[Symbol]
     paired: frozenset[Symbol]
 
+    @property
+    def key(self) -> Tiled:
+        """What its variants are variants of."""
+        return self.kernel
 
-def prepare(kernel: Kernel, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Prepared:
+
+def prepare(kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Prepared:
     """A kernel for these tensors. Raises `Unsupported` for operands that bulk copies cannot read, and for a sum over nothing."""
     lying = [_as_it_lies(operand, tensors[operand.value.symbol]) for operand in kernel.operands]
     for operand in lying:
@@ -47,7 +53,8 @@ def prepare(kernel: Kernel, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf
 
 def is_empty(kernel: Kernel, sizes: MappingOf[Symbol, int]) -> bool:
     """Whether its results have no elements, so that nothing is to be done."""
-    return min(axis.extent.evaluate(sizes) for axis in (*kernel.outer, kernel.rows, kernel.columns)) <= 0
+    axes = kernel.rows if isinstance(kernel, Nest) else (*kernel.outer, kernel.rows, kernel.columns)
+    return any(axis.extent.evaluate(sizes) <= 0 for axis in axes)
 
 
 def _as_it_lies(operand: Operand, tensor: Tensor) -> Operand:
@@ -55,7 +62,7 @@ def _as_it_lies(operand: Operand, tensor: Tensor) -> Operand:
     return operand if tensor.copyable is None else operand.arranged(tensor.order)
 
 
-def problem_of(kernel: Kernel, sizes: MappingOf[Symbol, int]) -> Problem:
+def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> Problem:
     """The sizes on which the choice of a mapping depends."""
     outer = prod(axis.extent.evaluate(sizes) for axis in kernel.outer)
     rows, columns, depth = (axis.extent.evaluate(sizes) for axis in (kernel.rows, kernel.columns, kernel.depth))

@@ -130,6 +130,8 @@ INSTRUCTIONS: dict[str, Instruction] = {
     "high_f16": Instruction("{ .reg .b16 l, h; mov.b32 {l, h}, $1; cvt.f32.f16 $0, h; }", "r", "f", memory=False),
     "load_f32": Instruction("ld.global.nc.f32 $0, [$1];", "l", "f", memory=False),
     "load_i32": Instruction("ld.global.nc.b32 $0, [$1];", "l", "r", memory=False),
+    "load_i8": Instruction("ld.global.nc.s8 $0, [$1];", "l", "r", memory=False),  # extended to the register's width
+    "load_u8": Instruction("ld.global.nc.u8 $0, [$1];", "l", "r", memory=False),
     # Scalar functions whose meaning Python's operators do not give.
     "fmax": Instruction("max.NaN.f32 $0, $1, $2;", "ff", "f", memory=False),
     "fmin": Instruction("min.NaN.f32 $0, $1, $2;", "ff", "f", memory=False),
@@ -164,10 +166,10 @@ def instruction(entry: Instruction) -> Any:
 
         return result(*arguments), generate
 
-    return _intrinsic(typing, [f"x{i}" for i in range(len(entry.operands))])
+    return with_arity(typing, [f"x{i}" for i in range(len(entry.operands))])
 
 
-def _intrinsic(typing: Any, names: list[str]) -> Any:
+def with_arity(typing: Any, names: list[str]) -> Any:
     """A numba intrinsic whose arity is given by names: numba reads it off the Python signature."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     typing.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in ["context", *names]])
@@ -338,4 +340,4 @@ def scalar(function: Any) -> Any:
 
         return signature, generate
 
-    return _intrinsic(typing, list(inspect.signature(function).parameters))
+    return with_arity(typing, list(inspect.signature(function).parameters))

@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba.cuda import types
 from numba.cuda.extending import intrinsic
 
-from axon.backend.ptx import _call, _fit, _intrinsic
+from axon.backend.ptx import _call, _fit, with_arity
 
 _I32, _F32 = ir.IntType(32), ir.FloatType()
 
@@ -95,7 +95,7 @@ def each(function: Any, columns: int, kinds: str = "") -> Any:
 
         return tile(tile, *rest), generate
 
-    return _intrinsic(typing, ["tile", *[f"x{i}" for i in range(taken)]])
+    return with_arity(typing, ["tile", *[f"x{i}" for i in range(taken)]])
 
 
 def exp_rows(columns: int) -> Any:

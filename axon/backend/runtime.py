@@ -14,48 +14,64 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import Any
 
-from axon.backend import scratch
+from axon.backend import failures, scratch
 from axon.backend.build import Kernel, RegistersExhausted, build_all
 from axon.backend.driver import Driver, driver
-from axon.backend.emit import MapParameter, PointerParameter, SizeParameter, StrideParameter
-from axon.backend.families import kernels
+from axon.backend.emit import (
+    ExtentParameter,
+    MapParameter,
+    PointerParameter,
+    SizeParameter,
+    StatusParameter,
+    StrideParameter,
+)
+from axon.backend.families import kernels, results_of
 from axon.backend.launches import Launch, Launches, Slot
 from axon.backend.memory import Tensor, contiguous
-from axon.backend.pipeline import Stages, stages
+from axon.backend.pipeline import Forms, stages
 from axon.backend.pipeline import tensors as tensors_of
+from axon.backend.plan import Nest
 from axon.backend.prepare import Prepared, blocks, is_empty, prepare
 from axon.backend.schedule import Mapping
 from axon.backend.schedule_file import NOTHING, Schedule
+from axon.backend.simt import variants as nests
+from axon.backend.simt.mapping import grid as grid_of
 from axon.backend.target import HOPPER, Target
-from axon.backend.variants import Choices, Variant
+from axon.backend.unsupported import Unsupported
+from axon.backend.variants import Choices
 from axon.core import Program, Value
-from axon.names import Symbol
+from axon.names import Symbol, fresh
+from axon.shapes.dimension import Dim
 
 KEPT_LAUNCHES = 256  # of `Executable.__call__`
+STATUS = fresh("status")  # stands for the word in which a kernel notes that the program must stop
 SCALAR_BYTES = 16  # of memory for a scalar that is given by value
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One kernel of a program at given sizes: its mapping, all its forms, its machine code, and how many blocks run it."""
+    """One kernel of a program at given sizes: its mapping, all its forms, its machine code, and how it is launched."""
 
     kernel: Any  # of one of the families
-    mapping: Mapping
-    stages: Stages
+    mapping: Any  # of its family
+    stages: Any  # its forms
     built: Kernel
     blocks: int
+    threads: int
+    team: int = 1  # threads that share a row, of a nest
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
     """A program's launches for tensors of some shapes and strides on one device. Addresses are given to `launches`, in this order:
-    those of `given`, of `room` bytes between the kernels, the stream."""
+    those of `given`, of `room` bytes between the kernels, of the word for failures, the stream. `fails`: a kernel may write there."""
 
     given: tuple[Symbol, ...]
     kernels: tuple[Launch, ...]
     launches: Launches
     room: int
     scalars: dict[Symbol, int]  # where in the room a scalar stands that is given by value
+    fails: bool = False
 
 
 class Executable:
@@ -69,20 +85,25 @@ class Executable:
         *,
         exact: bool = False,
         schedule: Schedule = NOTHING,
+        plain: frozenset[Symbol] = frozenset(),
     ) -> None:
-        """Raises `Unsupported` for a program with an operation outside the families.
+        """Raises `Unsupported` for a program that is not straight (see `parts`).
 
         A given mapping holds for every kernel; a schedule fixes values of some (AX0605 for one that is not there). With
         `exact`, every size gets its best mapping, and variants have no limit.
         """
         self.program, self.target, self.mapping, self.exact = program, target, mapping, exact
-        self.kernels = kernels(program)
+        self.kernels = kernels(program, plain)
         self.fixed = schedule.of(len(self.kernels))
-        stored = (r.value for k in self.kernels for r in k.results)
-        self.values: tuple[Value, ...] = tuple(dict.fromkeys([*program.inputs, *stored]))
+        self.schedule, self.plain = schedule, plain
+        stored = (value for k in self.kernels for value in results_of(k))
+        inside = (out for k in self.kernels if isinstance(k, Nest) for step in k.steps for out in step.outs)
+        self.values: tuple[Value, ...] = tuple(dict.fromkeys([*program.inputs, *stored, *inside]))
+        self.known = {v.symbol: v for v in self.values}
+        self._others: dict[frozenset[Symbol], Executable] = {}
         self._lock = RLock()
-        self._choices: dict[tuple[int, Any], Choices] = {}
-        self._built: dict[tuple[int, Any, Variant], tuple[Stages, Kernel]] = {}
+        self._choices: dict[tuple[int, Any], Any] = {}
+        self._built: dict[tuple[int, Any, Any], tuple[Any, Kernel]] = {}
         self._loaded: dict[tuple[int, Kernel], tuple[int, Any]] = {}
         self._bound: OrderedDict[tuple[object, ...], tuple[Bound, list[int]]] = OrderedDict()
 
@@ -102,22 +123,23 @@ class Executable:
 
     def warm(self, sizes: MappingOf[Symbol, int]) -> None:
         """Build all kernels, mapped for exactly these sizes, for contiguous tensors. Needs no GPU."""
-        self.plans(self._contiguous(sizes), sizes, exact=True)
+        served = self.serving(self._contiguous(sizes), sizes)
+        served.plans(served._contiguous(sizes), sizes, exact=True)
 
-    def made(self) -> list[tuple[int, Variant, int]]:
+    def made(self) -> list[tuple[int, Any, int]]:
         """The kernels that are built: the number of each, its variant, its registers."""
         with self._lock:
             return [(number, variant, kernel.registers) for (number, _, variant), (_, kernel) in self._built.items()]
 
     def _contiguous(self, sizes: MappingOf[Symbol, int]) -> dict[Symbol, Tensor]:
-        return {v.symbol: contiguous(0, tuple(d.evaluate(sizes) for d in v.shape), v.element) for v in self.values}
+        return {v.symbol: contiguous(scratch.ALIGNMENT, _shape(v, sizes), v.element) for v in self.values}
 
     def _plans(
         self, numbers: Sequence[int], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], *, exact: bool
     ) -> dict[int, Plan]:
         with self._lock:
-            ready = {n: prepare(self.kernels[n], tensors, sizes) for n in numbers}
-            picked: dict[int, Variant] = {}
+            ready = {n: self._prepared(n, tensors, sizes) for n in numbers}
+            picked: dict[int, Any] = {}
             while missing := [n for n in numbers if n not in picked]:
                 for n in missing:
                     picked[n] = self._choices_of(n, ready[n]).pick(ready[n], sizes, exact=exact)
@@ -126,66 +148,120 @@ class Executable:
                     self._choices_of(n, ready[n]).refuse(picked.pop(n))
                     if self.mapping is not None:
                         raise failure
-            return {n: self._planned(n, ready[n], picked[n]) for n in numbers}
+            return {n: self._planned(n, ready[n], picked[n], sizes) for n in numbers}
 
-    def _choices_of(self, number: int, ready: Prepared) -> Choices:
-        return self._choices.setdefault((number, ready.kernel), Choices(self.target, self.mapping, self.fixed[number]))
+    def _prepared(self, number: int, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Any:
+        kernel = self.kernels[number]
+        if isinstance(kernel, Nest):
+            return nests.prepare(kernel, self.known, tensors, sizes)
+        return prepare(kernel, tensors, sizes)
 
-    def _build(self, wanted: MappingOf[int, tuple[Prepared, Variant]]) -> dict[int, RegistersExhausted]:
+    def _choices_of(self, number: int, ready: Any) -> Any:
+        key = number, ready.key
+        if key not in self._choices:
+            tiled = isinstance(ready, Prepared)
+            self._choices[key] = Choices(self.target, self.mapping, self.fixed[number]) if tiled else nests.Choices()
+        return self._choices[key]
+
+    def _build(self, wanted: MappingOf[int, tuple[Any, Any]]) -> dict[int, RegistersExhausted]:
         """Build what is not there yet; what does not fit its registers comes back."""
-        made: dict[int, Stages] = {}
+        made: dict[int, Forms] = {}
         for number, (ready, variant) in wanted.items():
-            if (number, ready.kernel, variant) not in self._built:
+            if (number, ready.key, variant) in self._built:
+                continue
+            if isinstance(ready, Prepared):
                 made[number] = stages(ready.kernel, variant.mapping, self.target, self.values, variant.boxed, variant.paired)
+            else:
+                made[number] = nests.forms(ready, variant, self.known)
         failures: dict[int, RegistersExhausted] = {}
         for (number, forms), kernel in zip(made.items(), build_all(list(made.values()), self.target), strict=True):
             ready, variant = wanted[number]
             if isinstance(kernel, RegistersExhausted):
                 failures[number] = kernel
             else:
-                self._built[number, ready.kernel, variant] = forms, kernel
+                self._built[number, ready.key, variant] = forms, kernel
         return failures
 
-    def _planned(self, number: int, ready: Prepared, variant: Variant) -> Plan:
-        forms, kernel = self._built[number, ready.kernel, variant]
-        return Plan(ready.kernel, variant.mapping, forms, kernel, blocks(variant.mapping, ready.problem, self.target))
+    def _planned(self, number: int, ready: Any, variant: Any, sizes: MappingOf[Symbol, int]) -> Plan:
+        forms, kernel = self._built[number, ready.key, variant]
+        if isinstance(ready, Prepared):
+            count = blocks(variant.mapping, ready.problem, self.target)
+            return Plan(ready.kernel, variant.mapping, forms, kernel, count, forms.source.threads)
+        grid = grid_of(variant.mapping, ready.kernel, sizes)
+        return Plan(ready.kernel, variant.mapping, forms, kernel, grid.blocks, grid.threads, grid.team)
+
+    def serving(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Executable:
+        """What runs at these sizes, for tensors that lie like these: this, or the same program without the kernels for the tensor
+        cores that have no mapping here. A mapping or a schedule that the user gave is an error instead."""
+        unfit = set()
+        tensors = self._contiguous(sizes) | dict(tensors)
+        with self._lock:
+            for number, kernel in enumerate(self.kernels):
+                if isinstance(kernel, Nest) or is_empty(kernel, sizes) or self.mapping is not None or self.fixed[number].values:
+                    continue
+                try:
+                    ready = prepare(kernel, tensors, sizes)
+                    self._choices_of(number, ready).pick(ready, sizes, exact=self.exact)
+                except Unsupported:
+                    unfit |= {r.value.symbol for r in kernel.results}
+            if not unfit:
+                return self
+            plain = self.plain | unfit
+            if plain not in self._others:
+                self._others[plain] = Executable(self.program, self.target, exact=self.exact, plain=plain)
+        return self._others[plain].serving(tensors, sizes)
 
     # ── binding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def bind(
-        self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], device: int, scalars: Sequence[Symbol] = ()
+        self,
+        tensors: MappingOf[Symbol, Tensor],
+        sizes: MappingOf[Symbol, int],
+        device: int,
+        scalars: Sequence[Symbol] = (),
+        changing: frozenset[Symbol] = frozenset(),
     ) -> Bound:
         """The launches for tensors that lie like these, on a GPU. What is not among `tensors` lies between the kernels.
 
         `tensors` are in the order in which their addresses will be given; `scalars` are inputs of rank 0 that are given by value.
+        Of the dimensions that are `changing`, of which no shape and no extent depends, nothing is taken for granted: they are written
+        anew at each launch.
         """
         cuda = driver()
         context = cuda.context(device)
-        between = [v for v in self.values if v.symbol not in tensors]
-        lives = [self._life(v, sizes, v.symbol in scalars) for v in between]
-        offsets, room = scratch.plan(lives)
+        lying = self._contiguous(sizes) | dict(tensors)
+        steady = {symbol: size for symbol, size in sizes.items() if symbol not in changing}
+        serving = self.serving(lying, steady)
+        if serving is not self:
+            return serving.bind(tensors, sizes, device, scalars, changing)
+        plans = self.plans(lying, steady)
+        used = {p.tensor for plan in plans.values() for p in plan.stages.source.parameters if isinstance(p, PointerParameter)}
+        used |= {p.descriptor.tensor for plan in plans.values() for p in plan.stages.source.parameters if isinstance(p, MapParameter)}
+        between = [v for v in self.values if v.symbol not in tensors and v.symbol in used]
+        offsets, room = scratch.plan([self._life(v, sizes, v.symbol in scalars) for v in between])
         inside = {v.symbol: at for v, at in zip(between, offsets, strict=True)}
-        lying = dict(tensors)
-        for value in between:
-            shape = tuple(d.evaluate(sizes) for d in value.shape)
-            lying[value.symbol] = contiguous(scratch.ALIGNMENT, shape, value.element)
         given = tuple(tensors)
         places = {symbol: (number, 0) for number, symbol in enumerate(given)}
         places |= {symbol: (len(given), at) for symbol, at in inside.items()}
-        plans = self.plans(lying, sizes)
+        places[STATUS] = len(given) + 1, 0
         made = tuple(self._launch(cuda, device, plans[n], lying, sizes, places) for n in sorted(plans))
-        launches = Launches(cuda, made, len(given) + 2, context)
-        return Bound(given, made, launches, room, {s: inside[s] for s in scalars if s in inside})
+        launches = Launches(cuda, made, len(given) + 3, context)
+        fails = any(isinstance(p, StatusParameter) for plan in plans.values() for p in plan.stages.source.parameters)
+        return Bound(given, made, launches, room, {s: inside[s] for s in scalars if s in inside}, fails)
 
     def _life(self, value: Value, sizes: MappingOf[Symbol, int], by_value: bool) -> tuple[int, int, int]:
         """Bytes, and the first and the last kernel that needs a value. A scalar is there before all of them."""
         size = max(1, value.element.bits // 8)
-        for d in value.shape:
-            size *= d.evaluate(sizes)
-        users = [n for n, k in enumerate(self.kernels) if any(t.symbol == value.symbol for t in tensors_of(k, self.values))]
+        for extent in _shape(value, sizes):
+            size *= extent
+        users = [n for n, k in enumerate(self.kernels) if value.symbol in self._touched(k)]
         if by_value:
             return SCALAR_BYTES, 0, len(self.kernels)
         return size, min(users, default=0), max(users, default=0)
+
+    def _touched(self, kernel: Any) -> set[Symbol]:
+        """The tensors that a kernel may read or write in memory."""
+        return {v.symbol for v in (nests.used_by(kernel, self.known) if isinstance(kernel, Nest) else tensors_of(kernel, self.values))}
 
     def _launch(
         self,
@@ -200,6 +276,7 @@ class Executable:
         function = self._load(cuda, device, plan.built, source.shared)
         values: list[bytes] = []
         slots: list[Slot] = []
+        sized: list[tuple[int, Dim]] = []
         for number, parameter in enumerate(source.parameters):
             match parameter:
                 case MapParameter(descriptor=descriptor):
@@ -215,11 +292,20 @@ class Executable:
                     values.append(tensors[symbol].strides[dimension].to_bytes(8, "little", signed=True))
                 case SizeParameter(size=size_):
                     values.append(size_.evaluate(sizes).to_bytes(4, "little", signed=True))
+                    sized.append((number, size_))
+                case ExtentParameter(size=size_):
+                    values.append(size_.evaluate(sizes).to_bytes(8, "little", signed=True))
+                    sized.append((number, size_))
+                case TeamParameter():
+                    values.append(plan.team.to_bytes(8, "little"))
+                case StatusParameter():
+                    values.append(bytes(8))
+                    slots.append(Slot(number, False, *places[STATUS]))
         count = plan.blocks
-        if plan.mapping.persistent and source.cluster > 1:
+        if source.cluster > 1 and plan.mapping.persistent:
             # A cluster that had to wait for another would start its tiles late.
-            count = min(count, cuda.clusters(function, count, source.threads, source.shared, source.cluster) * source.cluster)
-        return Launch(function, count, source.threads, source.shared, tuple(values), tuple(slots))
+            count = min(count, cuda.clusters(function, count, plan.threads, source.shared, source.cluster) * source.cluster)
+        return Launch(function, count, plan.threads, source.shared, tuple(values), tuple(slots), tuple(sized))
 
     def _load(self, cuda: Driver, device: int, kernel: Kernel, shared: int) -> int:
         with self._lock:
@@ -231,12 +317,14 @@ class Executable:
 
     def __call__(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], stream: int, device: int = 0) -> None:
         """Launch every kernel in order. `tensors` are all inputs and all that kernels store; `sizes` every dimension."""
-        key = (device, *(tensors[v.symbol] for v in self.values), *sizes.values())
+        own = {v.symbol: tensors[v.symbol] for v in self.values if v.symbol in tensors}
+        key = (device, *own.values(), *sizes.values())
         with self._lock:
             found = self._bound.get(key)
             if found is None:
-                own = {v.symbol: tensors[v.symbol] for v in self.values}
-                found = self.bind(own, sizes, device), [*(t.pointer for t in own.values()), 0, 0]
+                bound = self.bind(own, sizes, device)
+                status = failures.word(driver()).address if bound.fails else 0
+                found = bound, [*(t.pointer for t in own.values()), 0, status, 0]
                 self._bound[key] = found
                 if len(self._bound) > KEPT_LAUNCHES:
                     self._bound.popitem(last=False)
@@ -244,9 +332,6 @@ class Executable:
         bound.launches([*addresses[:-1], stream])
 
 
-def results_of(executable: Executable) -> Iterator[tuple[Symbol, Symbol | None]]:
-    """What a program gives, in order: each with the symbol that it must be a copy of, if it is an argument or an earlier result."""
-    seen: set[Symbol] = {v.symbol for v in executable.program.inputs}
-    for symbol in executable.program.block.results:
-        yield symbol, symbol if symbol in seen else None
-        seen.add(symbol)
+def _shape(value: Value, sizes: MappingOf[Symbol, int]) -> tuple[int, ...]:
+    return tuple(max(0, d.evaluate(sizes)) for d in value.shape)
+

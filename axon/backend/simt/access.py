@@ -1,0 +1,171 @@
+"""Which accesses of a nest move several neighbours at once, and when it can hold its rows in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass
+
+from axon.backend.cpu.lanes import inner, reduced
+from axon.backend.memory import Tensor
+from axon.backend.plan import Nest, scalars
+from axon.core import Axis, Compute, Index, Local, Read, Scalar, Scan, Value
+from axon.core_walk import nodes
+from axon.names import Symbol
+from axon.shapes.dimension import Dim
+
+ACCESS = 16  # bytes, at most, of one access
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A read or a store of a tensor, and the axis along which a thread holds neighbours when it makes it."""
+
+    tensor: Symbol
+    subscripts: tuple[Dim | Scalar, ...]
+    lane: Axis
+    store: bool = False
+
+
+def swept(step: Compute | Scan, rows: int) -> Axis | None:
+    """The axis of a step that a team shares: the last one reduced, else the last of its result."""
+    axes = reduced(step) or inner(step, rows)
+    return axes[-1] if axes else None
+
+
+def accesses(nest: Nest, lanes: bool) -> Iterator[Access]:
+    """Every read of a nest, and every store."""
+    for step in nest.steps:
+        lane = nest.rows[-1] if lanes and nest.rows else swept(step, len(nest.rows))
+        if lane is None:
+            continue
+        for scalar in scalars(step):
+            for node in nodes(scalar):
+                if isinstance(node, Read):
+                    yield Access(node.tensor, node.subscripts, lane)
+        if lane in step.axes:
+            for out in step.outs:
+                if out.symbol in nest.stored:
+                    yield Access(out.symbol, tuple(Dim.of(a.symbol) for a in step.axes), lane, True)
+
+
+def is_steady(subscripts: tuple[Dim | Scalar, ...], lane: Symbol) -> bool:
+    """Whether an access is at the same element for all neighbours along a lane."""
+    return all(steady(s, lane) for s in subscripts)
+
+
+def steady(subscript: Dim | Scalar, lane: Symbol) -> bool:
+    """Whether a subscript, or an expression, is the same along a lane. A local is taken to differ."""
+    if isinstance(subscript, Dim):
+        return lane not in subscript.variables
+    for node in nodes(subscript):
+        match node:
+            case Local():
+                return False
+            case Index(dim=dim):
+                if lane in dim.variables:
+                    return False
+            case Read(subscripts=inside):
+                if any(isinstance(s, Dim) and lane in s.variables for s in inside):
+                    return False
+    return True
+
+
+def is_beside(subscripts: tuple[Dim | Scalar, ...], lane: Symbol, unit: int) -> bool:
+    """Whether neighbours along a lane are neighbours in memory, in a tensor whose dimension `unit` steps by one element."""
+    if not 0 <= unit < len(subscripts):
+        return False
+    if any(not steady(s, lane) for n, s in enumerate(subscripts) if n != unit):
+        return False
+    along = subscripts[unit]
+    split = along.linear_in(lane) if isinstance(along, Dim) else None
+    return split is not None and split[0].constant == 1
+
+
+def unit_of(tensor: Tensor) -> int:
+    """The dimension along which a tensor's elements lie side by side; -1 if none."""
+    found = [d for d, (stride, extent) in enumerate(zip(tensor.strides, tensor.shape, strict=True)) if stride == 1 and extent != 1]
+    if found:
+        return found[-1]
+    return len(tensor.shape) - 1 if tensor.strides and tensor.strides[-1] == 1 else -1
+
+
+@dataclass(frozen=True, slots=True)
+class Width:
+    """How many neighbours a thread holds, and the numbers of the accesses (in the order of `accesses`) that move them together."""
+
+    vector: int
+    beside: frozenset[int]
+
+
+ALONE = Width(1, frozenset())
+
+
+def width_of(
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], lanes: bool
+) -> Width:
+    """So many neighbours that the narrowest access takes 16 bytes, if every loop that a thread cuts has a multiple of them and every
+    store lies for that. Reads that do not lie for it are made one by one."""
+    made = {out.symbol for step in nest.steps for out in step.outs} - set(nest.stored)
+    found = list(accesses(nest, lanes))
+    axes = frozenset(a.symbol for a in nest.rows) | {a.lane.symbol for a in found}
+    if any(not a.lane.extent.variables.isdisjoint(axes) or not a.lane.extent.variables <= sizes.keys() for a in found):
+        return ALONE
+    beside = {
+        n: a
+        for n, a in enumerate(found)
+        if a.tensor not in made and is_beside(a.subscripts, a.lane.symbol, unit_of(tensors[a.tensor]))
+    }
+    if not beside:
+        return ALONE
+    vector = min(8, ACCESS // min(max(1, values[a.tensor].element.bits // 8) for a in beside.values()))
+    if any(a.lane.extent.evaluate(sizes) % vector for a in found):
+        return ALONE
+    aligned = frozenset(n for n, a in beside.items() if _aligned(a, tensors[a.tensor], sizes, vector))
+    stores = {n for n, a in enumerate(found) if a.store}
+    return Width(vector, aligned) if aligned and stores <= aligned else ALONE
+
+
+def _aligned(access: Access, tensor: Tensor, sizes: MappingOf[Symbol, int], vector: int) -> bool:
+    """Whether the first of so many neighbours is always at a multiple of an access's bytes."""
+    size = max(1, tensor.element.bits // 8)
+    step = min(vector, ACCESS // size)
+    if tensor.pointer % (step * size):
+        return False
+    known = {s: Dim.of(n) for s, n in sizes.items()}
+    for subscript, stride in zip(access.subscripts, tensor.strides, strict=True):
+        if stride % step == 0:
+            continue
+        if not isinstance(subscript, Dim):
+            return False
+        for coefficient, monomial in subscript.substitute(known).terms:
+            if monomial != (access.lane.symbol,) and coefficient * stride % step:
+                return False
+    return True
+
+
+def held_in_registers(nest: Nest) -> bool:
+    """Whether all steps of a nest go through one loop of the same extent, and what passes between them stays at its element."""
+    rows = len(nest.rows)
+    extents = set()
+    inside: set[Symbol] = set()
+    for step in nest.steps:
+        if isinstance(step, Scan):
+            return False
+        axes = (*inner(step, rows), *reduced(step))
+        if len(axes) > 1:
+            return False
+        if axes:
+            extents.add(axes[0].extent)
+            if not axes[0].extent.variables.isdisjoint(a.symbol for a in nest.rows):
+                return False
+        if isinstance(step, Compute) and step.reduction is not None and step.reduction.monoid.kind in ("custom", "argmax", "argmin"):
+            return False
+        for node in (n for s in scalars(step) for n in nodes(s)):
+            if isinstance(node, Read) and node.tensor in inside:
+                wanted = (*(Dim.of(a.symbol) for a in nest.rows), *(Dim.of(a.symbol) for a in axes))
+                if node.subscripts != wanted:
+                    return False
+        if inner(step, rows):
+            inside |= {out.symbol for out in step.outs}
+    return len(extents) <= 1

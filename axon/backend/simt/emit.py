@@ -1,0 +1,532 @@
+"""A nest and its mapping as one kernel in Python that numba-cuda compiles.
+
+Each step of the nest becomes its loops, in order; the mapping says which loop the threads of a team share, and how many neighbours a
+thread holds. See Note [Teams] in `mapping`.
+
+Note [Order]
+    Members take a loop's elements in turn, so a sum is taken in another order than its axis has. Where order matters (a custom
+    monoid, the place of the first best, a running combination), the team takes its elements stretch by stretch: each member a few
+    neighbours, then a scan over the members, then what came before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as MappingOf
+from contextlib import ExitStack, contextmanager
+
+from axon.backend.cpu.function import at_least_0
+from axon.backend.cpu.lanes import inner
+from axon.backend.cpu.reducers import Reducer, State, reducer
+from axon.backend.cpu.scalars import Code, Held, is_narrow
+from axon.backend.emit import (
+    Emitted,
+    ExtentParameter,
+    Parameter,
+    PointerParameter,
+    StatusParameter,
+    StrideParameter,
+    TeamParameter,
+)
+from axon.backend.plan import Nest, scalars
+from axon.backend.render import Names
+from axon.backend.simt.access import accesses
+from axon.backend.simt.mapping import MOST, THREADS, WARP, Mapping
+from axon.backend.simt.writer import Lane, LaneWriter
+from axon.core import Axis, Compute, Convert, Read, Scan, Value, element_of
+from axon.core_walk import nodes
+from axon.element import Element
+from axon.names import Symbol
+from axon.shapes.dimension import Dim
+
+SLOT = 8  # bytes of shared memory for a scalar of one warp
+_RESERVED = frozenset({
+    "kernel", "thread", "block", "member", "team", "row", "rows", "active", "bad", "status", "shared", "warp", "lane", "item", "items",
+    "cuda", "range", "carry", "True", "False", "None", "and", "or", "not", "if", "else", "for", "while", "in", "is", "def", "return",
+})  # fmt: skip
+
+
+def emit(
+    nest: Nest,
+    values: MappingOf[Symbol, Value],
+    mapping: Mapping,
+    units: MappingOf[Symbol, int],
+    comments: Sequence[str] = (),
+) -> Emitted:
+    """The kernel's source. `units` says along which dimension of each tensor elements lie side by side (-1 for none)."""
+    return Emitter(nest, values, mapping, units).run(comments)
+
+
+class Emitter:
+    def __init__(
+        self, nest: Nest, values: MappingOf[Symbol, Value], mapping: Mapping, units: MappingOf[Symbol, int]
+    ) -> None:
+        self.nest, self.mapping, self.units = nest, mapping, units
+        self.values = dict(values) | {out.symbol: out for step in nest.steps for out in step.outs}
+        self.code = Code()
+        self.names = Names(_RESERVED)
+        self.parameters: dict[Parameter, str] = {}
+        self.made = {out.symbol for step in nest.steps for out in step.outs}
+        self.registers: dict[tuple[Symbol, str], str] = {}  # a value of the row at the place of a lane
+        self.variables: dict[Symbol, str] = {}  # scalars of the row
+        self.slots = 0  # of shared memory, for each warp
+        self.team: str = ""
+        self.writer = LaneWriter(
+            self.code, self.variable, self.size, self.held, self.stride, self.moves_together, self.made.__contains__, self.register
+        )
+        found = list(accesses(nest, mapping.by == "lanes"))
+        self.together = {(a.tensor, a.subscripts, a.lane.symbol) for n, a in enumerate(found) if n in mapping.beside}
+
+    # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def parameter(self, parameter: Parameter, stem: str) -> str:
+        if parameter not in self.parameters:
+            self.parameters[parameter] = self.names.free(stem)
+        return self.parameters[parameter]
+
+    def variable(self, symbol: Symbol) -> str:
+        return self.names[symbol] if symbol in self.writer.extents else self.size(Dim.of(symbol))
+
+    def size(self, dim: Dim) -> str:
+        constant = dim.constant
+        if constant is not None:
+            return str(constant)
+        return self.parameter(ExtentParameter(dim), dim.symbol.name if dim.symbol else "size")
+
+    def pointer(self, symbol: Symbol) -> str:
+        return self.parameters.setdefault(PointerParameter(symbol), self.names[symbol])
+
+    def stride(self, tensor: Symbol, dimension: int) -> str:
+        if self.units.get(tensor, len(self.values[tensor].shape) - 1) == dimension:
+            return "1"
+        return self.parameter(StrideParameter(tensor, dimension), f"{self.names[tensor]}_step{dimension}")
+
+    def held(self, symbol: Symbol) -> Held:
+        value = self.values[symbol]
+        variable = self.variables.get(symbol, "")
+        in_registers = symbol in self.made and self.mapping.chunks and len(value.shape) > len(self.nest.rows)
+        return Held(value, "" if variable or in_registers else self.pointer(symbol), variable)
+
+    def register(self, read: Read) -> str | None:
+        lane = self.writer.lane
+        return self.registers.get((read.tensor, lane.start)) if lane else None
+
+    def moves_together(self, read: Read, lane: Lane) -> bool:
+        return (read.tensor, read.subscripts, lane.axis) in self.together
+
+    # ── the kernel ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def run(self, comments: Sequence[str]) -> Emitted:
+        for value in self.values.values():
+            if value.symbol in self.made:
+                self.names[value.symbol]
+        code = self.code
+        code.line("bad = False")
+        code.line("thread = as_i64(cuda.threadIdx.x)")
+        code.line("block = as_i64(cuda.blockIdx.x)")
+        with self.rows():
+            self.steps()
+        body = code.lines
+        if self.writer.fails:
+            code.line("if bad:")
+            code.line(f"    store_i32({self.parameter(StatusParameter(), 'status')}, 0, i32(1), True)")
+        else:
+            del body[body.index("    bad = False")]
+        parameters = tuple(self.parameters)
+        used = set(re.findall(r"\b[a-z]\w*(?=\()", "\n".join(body))) | {"inf", "nan"} & set(re.findall(r"\w+", "\n".join(body)))
+        used -= {"range", "cuda", "as_i64_", "kernel", "shared_memory"}
+        head = ["from numba import cuda", ""]
+        shared = 0
+        if self.slots:
+            head += ["from axon.backend import ptx"]
+            shared = self.slots * SLOT * (MOST // WARP)
+        head += ["from axon.backend.ptx_scalar import (", *_wrapped(sorted(used)), ")", ""]
+        head += ["shared_memory = ptx.shared_memory()", ""] if self.slots else []
+        notes = [f"# {line}".rstrip() for line in (*comments, str(self.mapping))]
+        text = "\n".join([*notes, *head, "", f"def kernel({', '.join(self.parameters.values())}):", *body, ""])
+        threads = THREADS if self.mapping.by != "block" else MOST
+        return Emitted(text, parameters, threads, 1, shared)
+
+    @contextmanager
+    def rows(self) -> Iterator[None]:
+        """The row that this thread works at, and whether there is one."""
+        code, writer, rows = self.code, self.writer, self.nest.rows
+        if self.mapping.by == "lanes":
+            vector = self.mapping.vector
+            outer, lane = (rows[:-1], rows[-1]) if rows else ((), None)
+            extents = [self.extent(a) for a in outer]
+            pieces = ""
+            if lane is not None:
+                pieces = self.extent(lane)
+                pieces = code.let(f"unsigned_divide({pieces} + {vector - 1}, {vector})", "pieces_") if vector > 1 else pieces
+            items = " * ".join([*extents, *([pieces] if pieces else [])]) or "1"
+            code.line(f"item = block * {THREADS} + thread")
+            with code.block(f"if item < {items}:"):
+                rest = "item"
+                if lane is not None:
+                    start = self.names[lane.symbol]
+                    if outer:
+                        rest = code.let(f"unsigned_divide(item, {pieces})", "above_")
+                        code.line(f"{start} = (item - {rest} * {pieces}) * {vector}" if vector > 1 else f"{start} = item - {rest} * {pieces}")
+                    else:
+                        code.line(f"{start} = item * {vector}" if vector > 1 else f"{start} = item")
+                    writer.extents[lane.symbol] = lane.extent
+                    writer.lane = Lane(lane.symbol, start, vector)
+                self.indices(outer, extents, rest)
+                yield
+            return
+        extents = [self.extent(a) for a in rows]
+        if self.mapping.by == "block":
+            self.team = "team"
+            code.line("team = as_i64(cuda.blockDim.x)")
+            code.line("row, member = block, thread")
+        else:
+            self.team = self.parameter(TeamParameter(), "team")
+            code.line(f"row = unsigned_divide(block * {THREADS} + thread, {self.team})")
+            code.line(f"member = unsigned_remainder(thread, {self.team})")
+            code.line(f"active = lt_int(row, {' * '.join(extents) or '1'})")
+            code.line("row = select(active, row, 0)  # its threads take part in what warps do together")
+        self.indices(rows, extents, "row")
+        if self.mapping.by == "warp":
+            with writer.masked("active", False):
+                yield
+        else:
+            yield
+
+    def extent(self, axis: Axis) -> str:
+        return self.size(at_least_0(axis.extent))
+
+    def indices(self, axes: Sequence[Axis], extents: Sequence[str], rest: str) -> None:
+        """Indices from the number of a row."""
+        for position in reversed(range(len(axes))):
+            name = self.names[axes[position].symbol]
+            if position == 0:
+                self.code.line(f"{name} = {rest}")
+            else:
+                above = self.code.let(f"unsigned_divide({rest}, {extents[position]})", "above_")
+                self.code.line(f"{name} = {rest} - {above} * {extents[position]}")
+                rest = above
+        for axis in axes:
+            self.writer.extents[axis.symbol] = axis.extent
+
+    def steps(self) -> None:
+        """Each step in order; a team waits where a step reads what other members stored."""
+        waiting: set[Symbol] = set()
+        for step in self.nest.steps:
+            if self.team and not self.mapping.chunks:
+                used = {n.tensor for s in scalars(step) for n in nodes(s) if isinstance(n, Read)}
+                if used & waiting:
+                    self.code.line("block_sync()" if self.mapping.by == "block" else "warp_sync()")
+                    waiting.clear()
+            self.code.line(f"# {', '.join(out.symbol.name for out in step.outs)}")
+            self.step(step)
+            waiting |= {out.symbol for out in step.outs if out.symbol not in self.variables}
+
+    def step(self, step: Compute | Scan) -> None:
+        rows = len(self.nest.rows)
+        if isinstance(step, Scan):
+            self.scan(step)
+        elif step.reduction is not None:
+            self.reduction(step)
+        else:
+            axes = inner(step, rows)
+            if not axes:
+                self.define(step, self.bodies(step))
+                return
+            with self.loops(axes[:-1]):
+                for _ in self.sweep(axes[-1]):
+                    self.define(step, self.bodies(step))
+
+    # ── loops ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def loops(self, axes: Sequence[Axis]) -> Iterator[None]:
+        """Loops that every thread goes through alone."""
+        with ExitStack() as stack:
+            for axis in axes:
+                limit = self.writer._let_dim(axis.extent)
+                name = self.names[axis.symbol]
+                stack.enter_context(self.writer.branch(f"for {name} in range({limit}):"))
+                self.writer.extents[axis.symbol] = axis.extent
+            yield
+        for axis in axes:
+            del self.writer.extents[axis.symbol]
+
+    def sweep(self, axis: Axis, *, fails: bool = False) -> Iterator[str]:
+        """The elements of a loop that a team shares, or that a thread goes through; gives the condition that there is one."""
+        writer, code, mapping = self.writer, self.code, self.mapping
+        if not self.team:
+            with self.loops((axis,)):
+                yield "True"
+            return
+        vector = mapping.vector
+        limit = writer._let_dim(axis.extent)
+        name = self.names[axis.symbol]
+        writer.extents[axis.symbol] = axis.extent
+        if mapping.chunks:
+            for chunk in range(mapping.chunks):
+                place = "member" if chunk == 0 else f"member + {'team' if chunk == 1 else f'{chunk} * team'}".replace("team", self.team)
+                start = writer.let(f"({place}) * {vector}" if vector > 1 else f"{place} + 0")
+                there = writer.let(f"lt_int({start}, {limit})")
+                writer.lane = Lane(axis.symbol, start, vector)
+                with writer.masked(there, False):
+                    yield there
+        else:
+            first, step = ("member", self.team) if vector == 1 else (f"member * {vector}", f"{self.team} * {vector}")
+            writer.lane = Lane(axis.symbol, name, vector)
+            with writer.branch(f"for {name} in range({first}, {limit}, {step}):"):
+                yield "True"
+        writer.lane = None
+        del writer.extents[axis.symbol]
+
+    def bodies(self, step: Compute) -> list[str]:
+        """The values of a pointwise step; what rounds a result to its own element type is left to the store."""
+        found = []
+        for out, body in zip(step.outs, step.body, strict=True):
+            rounds = isinstance(body, Convert) and body.element is out.element and element_of(body.operand) is Element.F32
+            found.append(self.writer.value(body.operand if rounds and isinstance(body, Convert) and is_narrow(out.element) else body))
+        return found
+
+    # ── values ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def define(self, step: Compute | Scan, found: Sequence[str]) -> None:
+        """A step's values at this place: stored, and kept for the steps after it."""
+        writer, rows = self.writer, len(self.nest.rows)
+        at = tuple(Dim.of(a.symbol) for a in step.axes)
+        for out, value in zip(step.outs, found, strict=True):
+            scalar = len(step.axes) == rows
+            lane = writer.lane
+            if scalar:
+                self.variables[out.symbol] = value
+            elif self.mapping.chunks and lane is not None:
+                self.registers[out.symbol, lane.start] = value
+            if out.symbol in self.nest.stored or (not scalar and not self.mapping.chunks):
+                together = lane is not None and (out.symbol, at, lane.axis) in self.together
+                held = Held(out, self.pointer(out.symbol))
+                if scalar and self.team:
+                    with writer.masked(writer.let("eq_int(member, 0)"), False):
+                        writer.put(out.symbol, at, value, held, together)
+                else:
+                    writer.put(out.symbol, at, value, held, together)
+
+    # ── reductions ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def reduction(self, step: Compute) -> None:
+        reduction, writer, rows = step.reduction, self.writer, len(self.nest.rows)
+        assert reduction is not None
+        reduce = reducer(reduction.monoid, step.body)
+        axes = inner(step, rows)
+        if self.ordered(step) and self.team:
+            with self.loops(axes):
+                total = self.in_order(step, reduce, reduction.axes, None)
+                self.finish(step, reduce, total)
+            return
+        with self.loops(axes):
+            state = self.accumulators(reduce)
+            with self.loops(reduction.axes[:-1]):
+                for there in self.sweep(reduction.axes[-1]):
+                    where = there if there != "True" else ""
+                    if reduction.where is None:
+                        self.take(reduce, state, where)
+                    else:
+                        condition = writer.value(reduction.where)
+                        with writer.masked(condition, writer.along(reduction.where)):
+                            self.take(reduce, state, writer.let(f"both({condition}, {where})") if where else condition)
+            total = self.joined(reduce, state)
+            if self.team:
+                total = self.across(reduce, total)
+            self.finish(step, reduce, total)
+
+    def finish(self, step: Compute, reduce: Reducer, total: State) -> None:
+        assert step.reduction is not None
+        found = reduce.finish(self.writer, total, step.reduction.asked)
+        self.define(step, [value if value.isidentifier() else self.code.let(value) for value in found])
+
+    def ordered(self, step: Compute) -> bool:
+        """Whether a reduction must be taken in the order of its axes. See Note [Order]."""
+        return step.reduction is not None and step.reduction.monoid.kind in ("custom", "argmax", "argmin")
+
+    @property
+    def width(self) -> int:
+        """Accumulators of a thread: by rows, those of neighbours are joined after the loop; by lanes, each neighbour has its own."""
+        return self.mapping.vector
+
+    def spread(self, value: str) -> str:
+        return f"spread_{self.width}({value})" if self.width > 1 else value
+
+    def accumulators(self, reduce: Reducer) -> State:
+        """Variables with what there is before anything is reduced."""
+        made = []
+        for value in reduce.nothing(self.writer):
+            name = self.code.name("a")
+            self.code.line(f"{name} = {self.spread(value)}")
+            made.append(name)
+        return tuple(made)
+
+    def take(self, reduce: Reducer, state: State, where: str) -> None:
+        """Take the values at this place in."""
+        writer = self.writer
+        values = reduce.values(writer)
+        for name, value in zip(state, reduce.combine(writer, state, values, where), strict=True):
+            self.code.line(f"{name} = {self.spread(value)}")
+
+    def joined(self, reduce: Reducer, state: State) -> State:
+        """One state of a thread's: by rows, its neighbours' together."""
+        if not self.team or self.width == 1:
+            return tuple(self.code.let(name) for name in state)
+        parts = [tuple(self.code.let(f"{name}[{n}]") for name in state) for n in range(self.width)]
+        total = parts[0]
+        for part in parts[1:]:
+            total = self.merged(reduce, total, part)
+        return total
+
+    def merged(self, reduce: Reducer, left: State, right: State) -> State:
+        """Two states as one, the left one's elements before the right one's."""
+        writer = self.writer
+        flagged = reduce.elements[-1] is Element.BOOL and len(reduce.elements) > 1 and hasattr(reduce, "kind")
+        if flagged:
+            return reduce.combine(writer, left, right[:-1], right[-1])
+        return reduce.combine(writer, left, right, "")
+
+    def across(self, reduce: Reducer, state: State) -> State:
+        """A state of the whole team, in every member."""
+        code = self.code
+        names = self.named(state)
+        with self.writer.branch(f"for step in range({5 if self.mapping.by == 'block' else f'bits({self.team})'}):"):
+            other = tuple(code.let(f"shuffle_xor({name}, 1 << step)") for name in names)
+            self.assign(names, self.merged(reduce, names, other))
+        if self.mapping.by == "warp":
+            return names
+        # The first lane of each warp hands its own on; then every warp joins all of them.
+        base = self.base(len(names))
+        with code.block("if thread % 32 == 0:"):
+            for n, name in enumerate(names):
+                code.line(f"keep({base} + {SLOT * len(names)} * (thread // 32) + {SLOT * n}, {name})")
+        code.line("block_sync()")
+        here = code.let("thread % 32")
+        code.line(f"there = lt_int({here}, team // 32)")
+        for n, (name, element) in enumerate(zip(names, reduce.elements, strict=True)):
+            kept = code.let(f"kept_{element.accumulator.value}({base} + {SLOT * len(names)} * select(there, {here}, 0) + {SLOT * n})")
+            code.line(f"{name} = {kept}")
+        nothing = reduce.nothing(self.writer)
+        for name, unit in zip(names, nothing, strict=True):
+            code.line(f"{name} = select(there, {name}, {unit})")
+        with self.writer.branch("for step in range(5):"):
+            other = tuple(code.let(f"shuffle_xor({name}, 1 << step)") for name in names)
+            self.assign(names, self.merged(reduce, names, other))
+        return names
+
+    def named(self, state: State) -> State:
+        """Variables of their own, to be assigned."""
+        names = tuple(self.code.name("t") for _ in state)
+        self.assign(names, state)
+        return names
+
+    def assign(self, names: State, state: State) -> None:
+        for name, value in zip(names, state, strict=True):
+            self.code.line(f"{name} = {value}")
+
+    def base(self, states: int) -> str:
+        """Shared memory for the states of all warps, of its own."""
+        if not self.slots:
+            self.code.line("shared = as_i64(shared_memory())")
+        at = self.slots * SLOT * (MOST // WARP)
+        self.slots += states
+        return f"shared + {at}"
+
+    # ── in order ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def scan(self, step: Scan) -> None:
+        axes = inner(step, len(self.nest.rows))
+        reduce = reducer(step.monoid, step.body)
+        if self.team:
+            with self.loops(axes[:-1]):
+                self.in_order(step, reduce, axes[-1:], step)
+            return
+        with self.loops(axes[:-1]):
+            state = self.accumulators(reduce)
+            with self.loops(axes[-1:]):
+                self.take(reduce, state, "")
+                found = reduce.finish(self.writer, tuple(self.code.let(name) for name in state), None)
+                self.define(step, found)
+
+    def in_order(self, step: Compute | Scan, reduce: Reducer, axes: Sequence[Axis], running: Scan | None) -> State:
+        """The combination of everything in order; of a scan, every running one is defined on the way. See Note [Order]."""
+        code, writer = self.code, self.writer
+        carry = self.named(reduce.nothing(writer))
+        where = step.reduction.where if isinstance(step, Compute) and step.reduction else None
+        with self.loops(axes[:-1]):
+            axis = axes[-1]
+            limit = writer._let_dim(axis.extent)
+            name = self.names[axis.symbol]
+            with writer.branch(f"for stretch in range(0, {limit}, {self.team}):"):
+                writer.extents[axis.symbol] = axis.extent
+                writer.lane = Lane(axis.symbol, name, 1)
+                code.line(f"{name} = stretch + member")
+                there = writer.let(f"lt_int({name}, {limit})")
+                with writer.masked(there, False):
+                    condition = there
+                    if where is not None:
+                        condition = writer.let(f"both({there}, {writer.value(where)})")
+                    with writer.masked(condition, False):
+                        values = reduce.values(writer)
+                        own = reduce.combine(writer, reduce.nothing(writer), values, condition)
+                before, whole = self.prefixes(reduce, self.named(own))
+                before = self.merged(reduce, carry, before)
+                if running is not None:
+                    state = self.merged(reduce, before, own)
+                    with writer.masked(there, False):
+                        self.define(running, reduce.finish(writer, state, None))
+                self.assign(carry, tuple(code.let(text) for text in self.merged(reduce, carry, whole)))
+                writer.lane = None
+                del writer.extents[axis.symbol]
+        return carry
+
+    def prefixes(self, reduce: Reducer, own: State) -> tuple[State, State]:
+        """What the members before this one have together, and what all have."""
+        code, writer = self.code, self.writer
+        block = self.mapping.by == "block"
+        lane = code.let("thread % 32" if block else "member")
+        sums = self.named(own)
+        with writer.branch(f"for step in range({5 if block else f'bits({self.team})'}):"):
+            other = tuple(code.let(f"shuffle_up({name}, 1 << step)") for name in sums)
+            code.line(f"reached = ge_int({lane}, 1 << step)")
+            self.assign(sums, self.chosen("reached", self.merged(reduce, other, sums), sums))
+        nothing = reduce.nothing(writer)
+        first = writer.let(f"eq_int({lane}, 0)")
+        before = tuple(code.let(f"shuffle_up({name}, 1)") for name in sums)
+        before = self.named(self.chosen(first, nothing, before))
+        last = "31" if block else f"(thread % 32 - member) + {self.team} - 1"
+        whole = self.named(tuple(code.let(f"shuffle_at({name}, {last})") for name in sums))
+        if not block:
+            return before, whole
+        base = self.base(len(sums))
+        with code.block("if thread % 32 == 31:"):
+            for n, name in enumerate(sums):
+                code.line(f"keep({base} + {SLOT * len(sums)} * (thread // 32) + {SLOT * n}, {name})")
+        code.line("block_sync()")
+        self.assign(whole, nothing)
+        above = self.named(nothing)
+        with writer.branch("for warp in range(team // 32):"):
+            parts = tuple(
+                code.let(f"kept_{element.accumulator.value}({base} + {SLOT * len(sums)} * warp + {SLOT * n})")
+                for n, element in enumerate(reduce.elements)
+            )
+            self.assign(whole, tuple(code.let(text) for text in self.merged(reduce, whole, parts)))
+            code.line("earlier = lt_int(warp, thread // 32)")
+            self.assign(above, self.chosen("earlier", self.merged(reduce, above, parts), above))
+        code.line("block_sync()")
+        return self.merged(reduce, above, before), whole
+
+    def chosen(self, condition: str, yes: State, no: State) -> State:
+        return tuple(self.code.let(f"select({condition}, {x}, {y})") for x, y in zip(yes, no, strict=True))
+
+
+def _wrapped(names: Sequence[str]) -> list[str]:
+    lines = ["   "]
+    for name in names:
+        if len(lines[-1]) + len(name) > 120:
+            lines.append("   ")
+        lines[-1] += f" {name},"
+    return lines

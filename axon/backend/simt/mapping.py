@@ -1,0 +1,118 @@
+"""How a nest is spread over threads. See Note [Teams].
+
+Note [Teams]
+    By *lanes*, a thread holds `vector` neighbours along the last row axis and does for them all that the nest does: a map, the sum
+    of columns. By *rows*, a team of threads shares a row, and its members take the elements of each inner loop in turn, `vector`
+    neighbours at a time: the sum of a row, a softmax. A team is some lanes of a warp, or a block.
+
+    A team of a nest that is *held* has as many vectors of the row in registers as there are (at most `chunks` for each thread): what
+    several steps read is then read once. Otherwise each step goes through the row again, and what passes between steps elsewhere
+    than at the same element goes through memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass
+from typing import Literal
+
+from axon.backend.cpu.lanes import by_lanes, inner, reduced
+from axon.backend.memory import Tensor
+from axon.backend.plan import Nest
+from axon.backend.simt.access import held_in_registers, width_of
+from axon.core import Value
+from axon.names import Symbol
+
+By = Literal["lanes", "warp", "block"]
+WARP = 32
+THREADS = 256  # of a block whose teams are parts of warps, or single threads
+MOST = 512  # threads of a block that shares a row: more would have too few registers each
+CHUNKS = (4, 8)  # vectors of a row that a thread holds
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """A choice for one nest. `chunks` is 0 if rows are not held in registers."""
+
+    by: By
+    vector: int = 1
+    beside: frozenset[int] = frozenset()  # the accesses that move neighbours together, by number
+    chunks: int = 0
+
+    def __str__(self) -> str:
+        team = {"lanes": "a thread for each row", "warp": "part of a warp for each row", "block": "a block for each row"}[self.by]
+        wide = f"{self.vector} neighbours at a time" if self.vector > 1 else "one element at a time"
+        held = f" · {self.chunks} times in registers" if self.chunks else ""
+        return f"{team} · {wide}{held}"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A launch: blocks, threads of each, and how many threads share a row (of a mapping by rows)."""
+
+    blocks: int
+    threads: int
+    team: int
+
+
+def choose(nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Mapping:
+    """The mapping for tensors that lie like these."""
+    lanes = by_lanes(nest) or not nest_sweeps(nest)
+    width = width_of(nest, values, tensors, sizes, lanes)
+    if lanes:
+        return Mapping("lanes", width.vector, width.beside)
+    vectors = -(-widest(nest, sizes) // width.vector)
+    held = held_in_registers(nest)
+    teams: tuple[tuple[By, int], ...] = (("warp", WARP), ("block", MOST))
+    for by, team in teams:
+        for chunks in CHUNKS if by == "block" else CHUNKS[:1]:
+            if held and vectors <= team * chunks:
+                return Mapping(by, width.vector, width.beside, chunks)
+    return Mapping("warp" if vectors <= WARP else "block", width.vector, width.beside)
+
+
+def plainest(nest: Nest) -> Mapping:
+    """The mapping that takes nothing for granted, and serves all sizes."""
+    return Mapping("lanes" if by_lanes(nest) or not nest_sweeps(nest) else "block")
+
+
+def nest_sweeps(nest: Nest) -> bool:
+    """Whether there is anything in a row for a team to share."""
+    return any(inner(step, len(nest.rows)) or reduced(step) for step in nest.steps)
+
+
+def widest(nest: Nest, sizes: MappingOf[Symbol, int]) -> int:
+    """The longest loop that a team shares."""
+    rows = frozenset(a.symbol for a in nest.rows)
+    found = [1]
+    for step in nest.steps:
+        axes = reduced(step) or inner(step, len(nest.rows))
+        if axes and axes[-1].extent.variables.isdisjoint(rows | {a.symbol for a in axes}):
+            found.append(axes[-1].extent.evaluate(sizes))
+    return max(found)
+
+
+def grid(mapping: Mapping, nest: Nest, sizes: MappingOf[Symbol, int]) -> Grid:
+    """The launch for these sizes; no blocks where there are no rows."""
+    extents = [max(0, axis.extent.evaluate(sizes)) for axis in nest.rows]
+    rows = 1
+    for extent in extents:
+        rows *= extent
+    if mapping.by == "lanes":
+        items = -(-extents[-1] // mapping.vector) if extents else 1
+        for extent in extents[:-1]:
+            items *= extent
+        threads = THREADS if items >= THREADS else max(WARP, -(-items // WARP) * WARP)
+        return Grid(-(-items // threads), threads, 1)
+    vectors = max(1, -(-widest(nest, sizes) // mapping.vector))
+    each = max(1, mapping.chunks)
+    if mapping.by == "warp":
+        team = 1
+        while team < WARP and team * each < vectors:
+            team *= 2
+        return Grid(-(-rows * team // THREADS), THREADS, team)
+    threads = min(MOST, max(WARP, -(-vectors // each // WARP) * WARP))
+    while threads * each < vectors and threads < MOST:
+        threads += WARP
+    return Grid(rows, threads, threads)
+

@@ -1,0 +1,94 @@
+"""The few machine codes of a nest among which every size finds one; the rule is that of Note [Variants] in `backend.variants`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from axon.backend.build import BuildError
+from axon.backend.memory import Tensor
+from axon.backend.pipeline import Plain
+from axon.backend.plan import Nest, reads_of
+from axon.backend.simt.access import unit_of
+from axon.backend.simt.emit import emit
+from axon.backend.simt.mapping import Mapping, choose, plainest
+from axon.core import Value
+from axon.names import Symbol
+
+LIMIT = 3
+ASKED = "sizes that were asked for"
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedNest:
+    """A nest as its tensors lie: along which dimension of each elements lie side by side, and the mapping that suits the sizes."""
+
+    kernel: Nest
+    units: tuple[tuple[Symbol, int], ...]
+    wanted: Mapping
+
+    @property
+    def key(self) -> tuple[tuple[Symbol, int], ...]:
+        """What its variants are variants of."""
+        return self.units
+
+
+def prepare(
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
+) -> PreparedNest:
+    used = used_by(nest, values)
+    units = tuple((v.symbol, unit_of(tensors[v.symbol])) for v in used)
+    return PreparedNest(nest, units, choose(nest, values, tensors, sizes))
+
+
+def used_by(nest: Nest, values: MappingOf[Symbol, Value]) -> tuple[Value, ...]:
+    """Every tensor that a nest may touch in memory: what it reads, stores, and keeps between its steps."""
+    made = [out for step in nest.steps for out in step.outs]
+    return (*(values[s] for s in sorted(reads_of(nest), key=lambda s: s.id)), *made)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One machine code of a nest, and why it is there."""
+
+    mapping: Mapping
+    why: str = field(compare=False)
+
+
+class Choices:
+    """The variants of one nest, as its tensors lie."""
+
+    def __init__(self) -> None:
+        self.variants: list[Variant] = []
+        self.refused: set[Mapping] = set()
+
+    def pick(self, ready: PreparedNest, sizes: MappingOf[Symbol, int], *, exact: bool = False) -> Variant:
+        """The variant for a nest at these sizes; added, if it is new."""
+        last = plainest(ready.kernel)
+        if last in self.refused:
+            raise BuildError("a plain kernel does not fit the registers")
+        wanted = ready.wanted if ready.wanted not in self.refused else last
+        found = next((v for v in self.variants if v.mapping == wanted), None)
+        if found is not None:
+            return found
+        if exact:
+            return self._add(Variant(wanted, ASKED))
+        free = sum(v.why != ASKED for v in self.variants)
+        if free < LIMIT - 1 or wanted == last:
+            return self._add(Variant(wanted, "sizes that the others do not serve" if self.variants else "the first sizes"))
+        return next((v for v in self.variants if v.mapping == last), None) or self._add(Variant(last, "any size"))
+
+    def refuse(self, variant: Variant) -> None:
+        """Its code does not fit the registers: it is not a choice after all."""
+        self.variants.remove(variant)
+        self.refused.add(variant.mapping)
+
+    def _add(self, variant: Variant) -> Variant:
+        self.variants.append(variant)
+        return variant
+
+
+def forms(ready: PreparedNest, variant: Variant, values: MappingOf[Symbol, Value], comments: Sequence[str] = ()) -> Plain:
+    """The kernel of a variant."""
+    return Plain(emit(ready.kernel, values, variant.mapping, dict(ready.units), comments))

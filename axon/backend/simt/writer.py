@@ -1,0 +1,227 @@
+"""Scalar expressions of core for threads that hold several neighbours, as calls of `ptx_scalar`.
+
+What varies along the lane is a tuple, what does not is a scalar, and every operation takes both. Nothing branches: where core
+evaluates one side of an `if`, both sides are computed here, and a side's reads and failures count only where it is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from axon.backend.cpu.scalars import Code, Held, Writer, is_narrow, literal
+from axon.backend.simt.access import steady
+from axon.core import Binary, Const, Read, Scalar
+from axon.element import Element
+from axon.names import Symbol
+from axon.shapes.dimension import Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The axis along which a thread holds neighbours: the variable of the first one, and how many there are."""
+
+    axis: Symbol
+    start: str
+    vector: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """A condition under which something is evaluated, and whether it differs along the lane."""
+
+    text: str
+    varies: bool
+
+
+class LaneWriter(Writer):
+    """Writes expressions at one place of a kernel; `lane` and `masks` change as that place does."""
+
+    def __init__(
+        self,
+        code: Code,
+        variable: Callable[[Symbol], str],
+        size: Callable[[Dim], str],
+        held: Callable[[Symbol], Held],
+        stride: Callable[[Symbol, int], str],
+        moves_together: Callable[[Read, Lane], bool],
+        own: Callable[[Symbol], bool],
+        register: Callable[[Read], str | None],
+    ) -> None:
+        super().__init__(code, {}, variable, size, held)
+        self.extents: dict[Symbol, Dim] = {}
+        self.named, self.stride, self.moves_together, self.own, self.register = variable, stride, moves_together, own, register
+        self.variable = self._variable
+        self.lane: Lane | None = None
+        self.masks: list[Mask] = []
+        self.first = False  # the lane's variable is that of the first neighbour
+
+    def _variable(self, symbol: Symbol) -> str:
+        lane = self.lane
+        if lane is None or symbol != lane.axis:
+            return self.named(symbol)
+        return lane.start if self.first or lane.vector == 1 else self.let(f"count_{lane.vector}({lane.start})")
+
+    def along(self, scalar: Dim | Scalar) -> bool:
+        """Whether a value is a tuple."""
+        return self.lane is not None and self.lane.vector > 1 and not self.first and not steady(scalar, self.lane.axis)
+
+    def value(self, scalar: Scalar) -> str:
+        if isinstance(scalar, Const) and is_narrow(scalar.element):
+            # Rounded here: a kernel holds it as f32.
+            return literal(float(scalar.element.dtype.type(scalar.value)), Element.F32)
+        return super().value(scalar)
+
+    # ── arithmetic ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def rounded(self, text: str, element: Element) -> str:
+        return self.let(text)
+
+    def convert(self, x: str, source: Element, target: Element) -> str:
+        """A conversion that the program asks for rounds."""
+        if not is_narrow(target) or source is target:
+            return super().convert(x, source, target)
+        wide = super().convert(x, Element.F32 if is_narrow(source) else source, Element.F32)
+        return self.let(f"round_{target.value}({wide})")
+
+    def arithmetic(self, op: str, x: str, y: str) -> str:
+        return f"{op}({x}, {y})"
+
+    def dim(self, dim: Dim) -> str:
+        if not self.along(dim):
+            return super().dim(dim)
+        total = ""
+        for coefficient, monomial in dim.terms:
+            term = ""
+            for atom in monomial:
+                factor = self._atom(atom)
+                term = self.let(f"mul({term}, {factor})") if term else factor
+            if not term:
+                term = str(coefficient)
+            elif coefficient != 1:
+                term = self.let(f"mul({term}, {coefficient})")
+            total = self.let(f"add({total}, {term})") if total else term
+        return total or "0"
+
+    # ── conditions ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def masked(self, text: str, varies: bool) -> Iterator[None]:
+        """What is evaluated inside counts only where a condition holds."""
+        self.masks.append(Mask(text, varies))
+        yield
+        self.masks.pop()
+
+    def mask(self, *, steady_only: bool = False) -> str:
+        """The condition under which we are."""
+        found = ""
+        for mask in self.masks:
+            if mask.text != "True" and not (steady_only and mask.varies):
+                found = self.let(f"both({found}, {mask.text})") if found else mask.text
+        return found or "True"
+
+    def fail_if(self, condition: str) -> None:
+        self.fails = True
+        mask = self.mask()
+        if mask != "True":
+            condition = self.let(f"both({condition}, {mask})")
+        self.code.line(f"bad = either(bad, some({condition}))")
+
+    def _select(self, condition: Scalar, then: Scalar, otherwise: Scalar) -> str:
+        taken, varies = self.value(condition), self.along(condition)
+        if self.speculable(then) and self.speculable(otherwise):
+            return self.let(f"select({taken}, {self.value(then)}, {self.value(otherwise)})")
+        with self.masked(taken, varies):
+            one = self.value(then)
+        with self.masked(self.let(f"negation({taken})"), varies):
+            other = self.value(otherwise)
+        return self.let(f"select({taken}, {one}, {other})")
+
+    def _logic(self, scalar: Binary) -> str:
+        left, name = self.value(scalar.left), "both" if scalar.op == "and" else "either"
+        if self.speculable(scalar.right):
+            return self.let(f"{name}({left}, {self.value(scalar.right)})")
+        wanted = left if scalar.op == "and" else self.let(f"negation({left})")
+        with self.masked(wanted, self.along(scalar.left)):
+            right = self.value(scalar.right)
+        return self.let(f"{name}({left}, {right})")
+
+    # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def read(self, read: Read) -> str:
+        held = self.held(read.tensor)
+        found = held.variable or self.register(read)
+        if found:
+            return found
+        outside = self._outside(read, held.value)
+        inside = ""
+        varies = False
+        for position, extent in outside:
+            subscript = read.subscripts[position]
+            varies |= self.along(subscript)
+            index, limit = self._subscript(subscript), self._let_dim(extent)
+            within = self.let(f"both({self.let(f'ge_int({index}, 0)')}, {self.let(f'lt_int({index}, {limit})')})")
+            inside = self.let(f"both({inside}, {within})") if inside else within
+        if not inside:
+            return self.load(read, held)
+        if read.padding is None:
+            self.fail_if(self.let(f"negation({inside})"))
+        with self.masked(inside, varies):
+            value = self.load(read, held)
+        if read.padding is None:
+            return value
+        with self.masked(self.let(f"negation({inside})"), varies):
+            padding = self.value(read.padding)
+        return self.let(f"select({inside}, {value}, {padding})")
+
+    def load(self, read: Read, held: Held) -> str:
+        name = f"{'load' if self.own(read.tensor) else 'fetch'}_{held.value.element.value}"
+        lane = self.lane
+        if lane is not None and lane.vector > 1 and self.moves_together(read, lane):
+            if not any(mask.varies for mask in self.masks) or self._is_inside(read):
+                offset = self.first_offset(read.tensor, read.subscripts)
+                text = f"{name}_{lane.vector}({held.pointer}, {offset}, {self.mask(steady_only=True)})"
+                return self.code.let(text) if self.own(read.tensor) else self.let(text)
+        text = f"{name}({held.pointer}, {self.place(read.tensor, read.subscripts)}, {self.mask()})"
+        return self.code.let(text) if self.own(read.tensor) else self.let(text)
+
+    def first_offset(self, tensor: Symbol, subscripts: tuple[Dim | Scalar, ...]) -> str:
+        """The place of the first neighbour's element, counted in elements."""
+        self.first = True
+        found = self.place(tensor, subscripts)
+        self.first = False
+        return found
+
+    def place(self, tensor: Symbol, subscripts: tuple[Dim | Scalar, ...]) -> str:
+        """The place of an element, or of one for each neighbour."""
+        fixed: list[str] = []
+        moving = ""
+        for dimension, subscript in enumerate(subscripts):
+            text, stride = self._subscript(subscript), self.stride(tensor, dimension)
+            if self.along(subscript):
+                term = text if stride == "1" else self.let(f"mul({text}, {stride})")
+                moving = self.let(f"add({moving}, {term})") if moving else term
+            elif text != "0":
+                fixed.append(text if stride == "1" else f"{text} * {stride}")
+        base = " + ".join(fixed) or "0"
+        base = base if base.isidentifier() or base.isdecimal() else self.let(base)
+        return base if not moving else moving if base == "0" else self.let(f"add({moving}, {base})")
+
+    def _subscript(self, subscript: Dim | Scalar) -> str:
+        if isinstance(subscript, Dim):
+            return self._let_dim(subscript)
+        return self._subscripts(Read(Symbol("", 0), (subscript,), Element.I64))[0]
+
+    def put(self, tensor: Symbol, subscripts: tuple[Dim, ...], value: str, held: Held, together: bool) -> None:
+        """Store a value, or one for each neighbour."""
+        name = f"store_{held.value.element.value}"
+        lane = self.lane
+        if lane is not None and lane.vector > 1 and together:
+            at = self.first_offset(tensor, subscripts)
+            self.code.line(f"{name}_{lane.vector}({held.pointer}, {at}, {value}, {self.mask(steady_only=True)})")
+        else:
+            self.code.line(f"{name}({held.pointer}, {self.place(tensor, subscripts)}, {value}, {self.mask()})")
+
+
+
