@@ -15,11 +15,12 @@ from axon.backend.contraction import Contraction, contraction
 from axon.backend.epilogue import Group
 from axon.backend.fuse import Policy, fuse
 from axon.backend.plan import Nest, Reason
+from axon.backend.scalar_facts import mapped
 from axon.backend.stream import Found, Stream, stream
 from axon.backend.unsupported import Unsupported
-from axon.core import Axis, Block, Compute, Local, Op, Program, Read, Scan, Value
+from axon.core import Axis, Block, Compute, Local, Op, Program, Read, Scalar, Scan, Value
 from axon.core_cse import deduplicated
-from axon.core_walk import nodes
+from axon.core_walk import nodes, rewrite
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim
 
@@ -96,7 +97,9 @@ def _tiled(program: Program, plain: frozenset[Symbol]) -> tuple[list[tuple[Tiled
         finished = mine.group.finish(wanted)
         outside = [tensor.name for tensor, _, _ in mine.known if tensor in wanted]
         if outside or not plain.isdisjoint(r.value.symbol for r in finished.results):
-            why = f"`{outside[0]}`, which has one value per row, is needed outside its kernel" if outside else "no mapping fits its sizes"
+            why = "no mapping fits its sizes"
+            if outside:
+                why = f"`{outside[0]}`, which has one value per row, is needed outside its kernel"
             again, others = _tiled(program, plain | {mine.symbol})
             return again, {mine.symbol: why} | others
         found.append((_pruned(finished) if isinstance(finished, Stream) else finished, mine.members))
@@ -165,16 +168,43 @@ def _nests(
     around = dict.fromkeys(s for op in own for s in _tensors(op) if s not in made)
     piece = replace(program, inputs=tuple(values[s] for s in around), block=Block(tuple(own), wanted))
     plan = fuse(piece, POLICY)
+    stored = {s for kernel in plan.body.kernels for s in plans.writes_of(kernel)}
+    names: dict[Symbol, Symbol] = {}  # a tensor that is a result under another name, since only copies lay between
+    for want, got in zip(wanted, plan.body.results, strict=True):
+        if got in stored:
+            names.setdefault(got, want)
     for kernel in plan.body.kernels:
         if isinstance(kernel, plans.Contraction):
             steps = (kernel.op, *kernel.epilogue)
             kernel = Nest(kernel.op.axes, steps, kernel.stored, kernel.reasons)
         assert isinstance(kernel, Nest)
+        kernel = _named(kernel, names)
         why = [reasons[o.symbol] for step in kernel.steps for o in step.outs if o.symbol in reasons]
         yield replace(kernel, reasons=(*kernel.reasons, *(Reason(_escaped(f"not on the tensor cores: {w}")) for w in why)))
     for want, got in zip(wanted, plan.body.results, strict=True):
-        if want != got:  # a copy, or the same as another: it still is a tensor of its own
-            yield _copy(values[want], got)
+        if names.get(got, got) != want:  # an argument, or the same as another result: it still is a tensor of its own
+            yield _copy(values[want], names.get(got, got))
+
+
+def _named(nest: Nest, names: Mapping[Symbol, Symbol]) -> Nest:
+    """The nest with tensors under other names."""
+
+    def visit(node: Scalar) -> Scalar | None:
+        if not isinstance(node, Read) or node.tensor not in names:
+            return None
+        subscripts = tuple(s if isinstance(s, Dim) else rewrite(s, visit) for s in node.subscripts)
+        padding = None if node.padding is None else rewrite(node.padding, visit)
+        return replace(node, tensor=names[node.tensor], subscripts=subscripts, padding=padding)
+
+    def value(out: Value) -> Value:
+        return replace(out, symbol=names.get(out.symbol, out.symbol))
+
+    if not names:
+        return nest
+    changed = (mapped(step, lambda scalar: rewrite(scalar, visit)) for step in nest.steps)
+    steps = tuple(replace(step, outs=tuple(map(value, step.outs))) for step in changed)
+    reasons = tuple(replace(r, tensors=tuple(names.get(s, s) for s in r.tensors)) for r in nest.reasons)
+    return replace(nest, steps=steps, stored=tuple(names.get(s, s) for s in nest.stored), reasons=reasons)
 
 
 def _escaped(text: str) -> str:

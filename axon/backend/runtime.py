@@ -24,6 +24,7 @@ from axon.backend.emit import (
     SizeParameter,
     StatusParameter,
     StrideParameter,
+    TeamParameter,
 )
 from axon.backend.families import kernels, results_of
 from axon.backend.launches import Launch, Launches, Slot

@@ -1,0 +1,222 @@
+"""Programs whose speed memory decides, from Axon source, beside torch.compile and a copy, on one Hopper GPU.
+
+    python benchmarks/gpu_memory.py [--peer] [--only NAME] [--out FILE]
+
+Nothing is tuned and no schedule is given. All sides run in CUDA graphs that rotate inputs and outputs over four times the L2 cache,
+so that times are the device's; replays alternate, and the figure is the median. Inputs are random normal; results are compared with
+a float32 computation first. Bytes count each input once and each result once; the fraction is of the bandwidth of a copy of as many
+bytes in the same run. `--peer` adds torch.compile (max-autotune); a ratio above 1 says that Axon is faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from math import exp, log
+from typing import Any
+
+import axon
+
+SOURCE = """
+import nn
+fun gelu (x : T[n, d]) = nn.gelu x
+fun row_sum (x : T[n, d]) = for i => sum j => x[i, j]
+fun column_sum (x : T[n, d]) = for j => sum i => x[i, j]
+fun softmax (x : T[n, d]) = nn.softmax x
+fun layer_norm (g : T[d]) (b : T[d]) (x : T[n, d]) = nn.layer_norm {scale = g, shift = b} x
+fun rms_norm (g : T[d]) (x : T[n, d]) = nn.rms_norm g x
+fun cross_entropy (t : i32[n]) (x : T[n, d]) = for i =>
+  let val m = max j => cast f32 x[i, j]
+      val z = sum j => exp (cast f32 x[i, j] - m)
+  in m + log z - cast f32 x[i, t[i]] end
+fun transpose (x : T[n, d]) = for j i => x[i, j]
+fun rope (c : T[n, h]) (s : T[n, h]) (x : T[n, 2 * h]) = for i, j < h, e < 2 =>
+  if e = 0 then x[i, 2 * j] * c[i, j] - x[i, 2 * j + 1] * s[i, j] else x[i, 2 * j] * s[i, j] + x[i, 2 * j + 1] * c[i, j]
+fun gather (t : i32[n]) (x : T[v, d]) = for i j => x[t[i], j]
+fun cumulative_sum (x : T[n, d]) = for i => scan (op +, 0.0) j => x[i, j]
+"""
+NAMES = tuple(line.split()[1] for line in SOURCE.splitlines() if line.startswith("fun "))
+BYTES = 128 << 20  # of the large tensor
+WIDTHS = (64, 1024, 8192, 131072)
+L2_BYTES = 60_000_000
+ROUNDS = 11
+
+
+@dataclass(frozen=True)
+class Shape:
+    work: str
+    element: str
+    rows: int
+    width: int
+
+    def __str__(self) -> str:
+        return f"{self.work} {self.element} {self.rows}×{self.width}"
+
+
+SHAPES = [
+    Shape(work, element, BYTES // (2 if element == "bf16" else 4) // width, width)
+    for work in NAMES
+    for element in ("bf16", "f32")
+    for width in WIDTHS
+]
+
+
+def inputs(shape: Shape) -> list[Any]:
+    import torch
+
+    kind = torch.bfloat16 if shape.element == "bf16" else torch.float32
+
+    def normal(*size: int) -> Any:
+        return torch.randn(size, device="cuda", dtype=torch.float32).to(kind)
+
+    n, d = shape.rows, shape.width
+    match shape.work:
+        case "layer_norm":
+            return [normal(d), normal(d), normal(n, d)]
+        case "rms_norm":
+            return [normal(d), normal(n, d)]
+        case "cross_entropy":
+            return [torch.randint(0, d, (n,), device="cuda", dtype=torch.int32), normal(n, d)]
+        case "rope":
+            return [normal(n, d // 2), normal(n, d // 2), normal(n, d)]
+        case "gather":
+            return [torch.randint(0, n, (n,), device="cuda", dtype=torch.int32), normal(n, d)]
+        case _:
+            return [normal(n, d)]
+
+
+def torch_function(work: str) -> Callable[..., Any]:
+    import torch
+    import torch.nn.functional as f
+
+    def rope(c: Any, s: Any, x: Any) -> Any:
+        even, odd = x[:, 0::2], x[:, 1::2]
+        return torch.stack([even * c - odd * s, even * s + odd * c], -1)
+
+    return {
+        "gelu": lambda x: f.gelu(x),
+        "row_sum": lambda x: x.sum(1),
+        "column_sum": lambda x: x.sum(0),
+        "softmax": lambda x: torch.softmax(x, -1),
+        "layer_norm": lambda g, b, x: f.layer_norm(x, x.shape[-1:], g, b),
+        "rms_norm": lambda g, x: f.rms_norm(x, x.shape[-1:], g),
+        "cross_entropy": lambda t, x: f.cross_entropy(x.float(), t.long(), reduction="none"),
+        "transpose": lambda x: x.t().contiguous(),
+        "rope": rope,
+        "gather": lambda t, x: x[t],
+        "cumulative_sum": lambda x: torch.cumsum(x, 1),
+    }[work]
+
+
+def graph(run: Callable[[int], Any], count: int) -> Any:
+    """A CUDA graph of `run` on each of so many sets of tensors."""
+    import torch
+
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for n in range(min(count, 2)):
+            run(n)
+        stream.synchronize()
+        made = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(made, stream=stream):
+            kept = [run(n) for n in range(count)]
+    made.kept = kept
+    return made
+
+
+def timed(graphs: list[Any], count: int) -> list[float]:
+    """Seconds of one call, the median of alternating replays."""
+    import torch
+
+    times: list[list[float]] = [[] for _ in graphs]
+    for _ in range(ROUNDS):
+        for position, one in enumerate(graphs):
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            one.replay()
+            end.record()
+            end.synchronize()
+            times[position].append(start.elapsed_time(end) / 1e3 / count)
+    return [statistics.median(t[1:]) for t in times]
+
+
+def measure(shape: Shape, peer: bool) -> tuple[float, float, float | None, float]:
+    """Seconds of Axon, of a copy of as many bytes, of the peer; and Axon's greatest error relative to the greatest value."""
+    import torch
+
+    function = getattr(axon.compile(SOURCE.replace("T[", shape.element + "[")), shape.work)
+    first = inputs(shape)
+    out = function(*first)
+    reference = torch_function(shape.work)(*(x.float() if x.is_floating_point() else x for x in first)).reshape(out.shape).float()
+    error = float((out.float() - reference).abs().max() / reference.abs().max())
+    moved = sum(x.numel() * x.element_size() for x in (*first, out))
+    if shape.work == "gather":
+        moved = 2 * out.numel() * out.element_size() + first[0].numel() * 4
+    del reference
+    count = max(1, min(8, -(-4 * L2_BYTES // moved)))
+    sets = [first, *(inputs(shape) for _ in range(count - 1))]
+    outs = [torch.empty_like(out) for _ in range(count)]
+    source = [torch.empty(moved // 2, dtype=torch.uint8, device="cuda") for _ in range(count)]
+    target = [torch.empty_like(s) for s in source]
+    graphs = [graph(lambda n: function(*sets[n], out=outs[n]), count), graph(lambda n: target[n].copy_(source[n]), count)]
+    if peer:
+        torch._dynamo.reset()
+        compiled = torch.compile(torch_function(shape.work), mode="max-autotune-no-cudagraphs", dynamic=False)
+        graphs.append(graph(lambda n: compiled(*sets[n]), count))
+    times = timed(graphs, count)
+    return times[0], times[1], times[2] if peer else None, error
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--peer", action="store_true", help="race torch.compile")
+    parser.add_argument("--only", nargs="*", default=NAMES, help="which work")
+    parser.add_argument("--widths", nargs="*", type=int, default=WIDTHS)
+    parser.add_argument("--out", help="write the table there too")
+    options = parser.parse_args()
+    import torch
+
+    device = torch.cuda.get_device_name()
+    lines = [f"# Memory-bound programs, {date.today()}, {device}", "", *__doc__.strip().splitlines()[4:], ""]
+    lines += ["| work | TB/s | of a copy | torch.compile TB/s | ratio | error |", "|---|---|---|---|---|---|"]
+    print("\n".join(lines), flush=True)
+    fractions, ratios = [], []
+    for shape in SHAPES:
+        if shape.work not in options.only or shape.width not in options.widths:
+            continue
+        try:
+            mine, copy, other, error = measure(shape, options.peer)
+        except Exception as failure:
+            lines.append(f"| {shape} | {type(failure).__name__}: {str(failure).splitlines()[0][:90]} |")
+            print(lines[-1], flush=True)
+            continue
+        size = BYTES
+        tables = {"bf16": 2, "f32": 4}[shape.element]
+        first = shape.rows * shape.width * tables
+        fractions.append(copy / mine)
+        speed = f"{first / mine / 1e12:.2f}" if size else ""
+        cells = [str(shape), speed, f"{copy / mine:.3f}"]
+        if other is not None:
+            ratios.append(other / mine)
+            cells += [f"{first / other / 1e12:.2f}", f"{other / mine:.2f}"]
+        else:
+            cells += ["", ""]
+        lines.append(f"| {' | '.join([*cells, f'{error:.1e}'])} |")
+        print(lines[-1], flush=True)
+        torch.cuda.empty_cache()
+    mean = exp(sum(map(log, fractions)) / len(fractions)) if fractions else 0.0
+    lines += ["", f"Of a copy: geometric mean {mean:.3f}, least {min(fractions, default=0):.3f}."]
+    if ratios:
+        lines.append(f"Ratio to torch.compile: geometric mean {exp(sum(map(log, ratios)) / len(ratios)):.3f}, least {min(ratios):.3f}.")
+    print("\n".join(lines[-2:]))
+    if options.out:
+        with open(options.out, "w", encoding="utf-8") as file:
+            print("\n".join(lines), file=file)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
