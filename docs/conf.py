@@ -23,6 +23,7 @@ exclude_patterns = ["_build", "_ext"]
 highlight_language = "text"
 suppress_warnings = ["misc.highlighting_failure"]  # pages of errors show text that is no Axon
 html_theme = "furo"
+html_static_path, html_css_files = ["_static"], ["axon.css"]
 html_title = f"Axon {release}"
 html_show_copyright = False
 pygments_style, pygments_dark_style = "friendly", "github-dark"
@@ -42,7 +43,8 @@ def write_generated(app: Sphinx) -> None:
 
 
 def read(app: Sphinx, name: str, text: list[str]) -> None:
-    """Links that leave docs/ lead to generated pages; the index gets its navigation, which generated pages are part of."""
+    """Blocks say what their marks mean; links that leave docs/ lead to generated pages, which the index's navigation has, too."""
+    text[0] = axon_pages.captioned(text[0])
     if name.startswith("generated/"):
         return
     if name.startswith("errors/"):  # listed by the index of errors; in the navigation they would bury the rest

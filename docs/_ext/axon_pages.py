@@ -215,6 +215,26 @@ def outside_page(target: PurePosixPath) -> tuple[str, set[PurePosixPath]]:
     return f"{ORPHAN}# {target}\n\n````{TEXTS[path.suffix]}\n{text.rstrip()}\n````\n", set()
 
 
+# ── marks of code blocks ────────────────────────────────────────────────────────────────────────────────────────────────
+
+OPENING = re.compile(r"^( *)```(axon|python) ([^\n`]+)$", re.MULTILINE)
+SAID = {"axon": "has an error", "python": "raises AxonError"}
+
+
+def captioned(text: str) -> str:
+    """A page's text, in which programs that stay under a file name, or have an error, say so (see docs/examples.md)."""
+
+    def replaced(opening: re.Match[str]) -> str:
+        indent, language, marks = opening[1], opening[2], opening[3].split()
+        wrong = "error" in marks
+        said = [*(mark for mark in marks if mark.endswith(".axon")), *([SAID[language]] if wrong else [])]
+        caption = [f":caption: {', '.join(said)}"] if said else []
+        lines = [f"```{{code-block}} {language}", *caption, *([":class: rejected"] if wrong else []), ""]
+        return "\n".join(indent + line for line in lines)
+
+    return OPENING.sub(replaced, text)
+
+
 # ── all of them ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -72,3 +72,9 @@ def test_colours(site: Path) -> None:
 @pytest.mark.parametrize("page", ["examples/heat.axon.md", "examples/models/README.md", "examples/digits/index.md"])
 def test_files_outside_have_pages(site: Path, page: str) -> None:
     assert (site / "generated" / page).with_suffix(".html").is_file()
+
+
+def test_programs_with_errors_say_so(site: Path) -> None:
+    page = (site / "errors" / "AX0301.html").read_text(encoding="utf-8")
+    marked = (ROOT / "docs" / "errors" / "AX0301.md").read_text(encoding="utf-8").count("```axon error")
+    assert page.count("has an error") == page.count('<div class="rejected highlight-axon') == marked > 0
