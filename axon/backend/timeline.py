@@ -19,10 +19,11 @@ import numpy as np
 from axon.backend import barriers as b
 from axon.backend import tile as t
 from axon.backend.barriers import BarrierProgram
-from axon.backend.families import Kernel, kernels
+from axon.backend.families import Tiled, kernels, results_of
 from axon.backend.flow import Instruction
 from axon.backend.memory import contiguous
 from axon.backend.pipeline import stages, traits
+from axon.backend.plan import Nest
 from axon.backend.prepare import blocks, is_empty, prepare
 from axon.backend.schedule import Mapping as Chosen
 from axon.backend.schedule_file import NOTHING, Schedule
@@ -65,9 +66,10 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The first `seconds` of the first block of a kernel; `stages` of its widest ring."""
+    """The first `seconds` of the first block of a kernel; `stages` of its widest ring. `number` counts all kernels from 1."""
 
-    kernel: Kernel
+    number: int
+    kernel: Tiled
     mapping: Chosen
     lanes: tuple[Lane, ...]
     seconds: float
@@ -77,15 +79,16 @@ class Timeline:
 def timelines(
     program: Program, sizes: Mapping[Symbol, int], seconds: float, schedule: Schedule = NOTHING, target: Target = HOPPER
 ) -> tuple[Timeline, ...]:
-    """For each GPU kernel of a program, at these sizes, what its first block does in its first seconds; for empty results nothing.
+    """For each GPU kernel of a program that has roles, at these sizes, what its first block does in its first seconds; for empty
+    results nothing.
 
     Raises `Unsupported` for what has no kernel.
     """
     todo = kernels(program)
-    values = (*program.inputs, *(result.value for kernel in todo for result in kernel.results))
+    values = (*program.inputs, *(value for kernel in todo for value in results_of(kernel)))
     out = []
-    for kernel, fixed in zip(todo, schedule.of(len(todo)), strict=True):
-        if is_empty(kernel, sizes):
+    for number, (kernel, fixed) in enumerate(zip(todo, schedule.of(len(todo)), strict=True), 1):
+        if isinstance(kernel, Nest) or is_empty(kernel, sizes):
             continue
         shapes = {v.symbol: tuple(d.evaluate(sizes) for d in v.shape) for v in values}
         lying = {v.symbol: contiguous(0, shapes[v.symbol], v.element) for v in values}
@@ -96,7 +99,7 @@ def timelines(
         clusters = max(1, blocks(mapping, ready.problem, target) // mapping.cluster)
         run = _Timed(made, held, sizes, clusters, seconds)
         run.run()
-        out.append(Timeline(kernel, mapping, run.lanes(), run.ended, max(ring.depth for ring in made.rings)))
+        out.append(Timeline(number, kernel, mapping, run.lanes(), run.ended, max(ring.depth for ring in made.rings)))
     return tuple(out)
 
 

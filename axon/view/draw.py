@@ -79,11 +79,13 @@ def draw_graph(graph: Graph, words: Words) -> str:
     def boxed(item: Card | Kernel) -> Box:
         if isinstance(item, Kernel):
             groups[item.key] = item
-            head = max(len(_head(item)) * TITLE, len(_brief(item, words)) * LETTER)
-            return Box(item.key, children=[boxed(i) for i in item.items], header=HEADER + 10, least=head)
+            costs = _brief(item, words)
+            head = max(len(_head(item)) * TITLE, *(len(line) * LETTER for line in costs), 0)
+            header = HEADER - 5 + LINE * len(costs)
+            return Box(item.key, children=[boxed(i) for i in item.items], header=header, least=head)
         cards[item.key] = item
         wide = [len(item.title) * TITLE, *(len(line) * LETTER for line in lines_of(item))]
-        wide += [len(words.shape(value)) * LETTER + 16 for value in item.made]
+        wide += [len(text) * LETTER + 16 for text in _pills(item, words)]
         return Box(item.key, max(wide) + 22, 24 + LINE * len(lines_of(item)) + PILL * len(item.made))
 
     root = Box("root", children=[boxed(item) for item in graph.items], header=PAD)
@@ -116,25 +118,27 @@ def _head(kernel: Kernel) -> str:
     return f"{kernel.key[1:]} · {kernel.title}"
 
 
-def _brief(kernel: Kernel, words: Words) -> str:
-    """The costs as far as a heading has room for them."""
+def _brief(kernel: Kernel, words: Words) -> list[str]:
+    """The costs as far as a heading has room for them: on one line, or each on its own."""
     costs = _costs(kernel, words)
-    return costs if len(costs) <= WIDEST else costs[: WIDEST - 1] + "…"
+    if len(", ".join(costs)) <= WRAP:
+        return [", ".join(costs)] if costs else []
+    return [cost if len(cost) <= WIDEST else cost[: WIDEST - 1] + "…" for cost in costs]
 
 
-def _costs(kernel: Kernel, words: Words) -> str:
-    parts = []
+def _costs(kernel: Kernel, words: Words) -> list[str]:
+    costs = []
     if kernel.moved is not None:
-        parts.append(f"moves {words.amount(kernel.moved, 'B')}")
+        costs.append(f"moves {words.amount(kernel.moved, 'B')}")
     if kernel.flops is not None:
-        parts.append(words.amount(kernel.flops, "FLOP"))
-    return ", ".join(parts)
+        costs.append(f"does {words.amount(kernel.flops, 'FLOP')}")
+    return costs
 
 
 def _group(kernel: Kernel, box: Box, words: Words) -> str:
     x, y = box.x - box.width / 2, box.y
     kind = kernel.title.split(",")[0].split()[0]
-    tip = "\n".join([f"kernel {_head(kernel)}", _costs(kernel, words), *kernel.reasons])
+    tip = "\n".join([f"kernel {_head(kernel)}", ", ".join(_costs(kernel, words)), *kernel.reasons])
     return (
         f'<rect class="kernel {escape(kind)}" data-tip="{_attribute(tip)}" '
         f'x="{x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="9"/>'
@@ -144,18 +148,17 @@ def _group(kernel: Kernel, box: Box, words: Words) -> str:
 def _heading(kernel: Kernel, box: Box, words: Words) -> str:
     x, y = box.x - box.width / 2 + PAD, box.y
     kind = escape(kernel.title.split(",")[0].split()[0])
-    return (
-        f'<text class="of {kind} name" x="{x:.1f}" y="{y + 19:.1f}">{escape(_head(kernel))}</text>'
-        f'<text class="of {kind} cost" x="{x:.1f}" y="{y + 35:.1f}">{escape(_brief(kernel, words))}</text>'
-    )
+    lines = [f'<text class="of {kind} name" x="{x:.1f}" y="{y + 19:.1f}">{escape(_head(kernel))}</text>']
+    for number, cost in enumerate(_brief(kernel, words), 1):
+        lines.append(f'<text class="of {kind} cost" x="{x:.1f}" y="{y + 20 + LINE * number:.1f}">{escape(cost)}</text>')
+    return "".join(lines)
 
 
 def _card(card: Card, box: Box, words: Words) -> str:
     x, y = box.x - box.width / 2, box.y
     tip = [card.text] if card.text else []
-    tip += [
-        f"{words.shape(value)}{' = ' if (n := words.numbers(value)) else ''}{n.partition(' = ')[0] and n}" for value in card.made
-    ]
+    numbers = map(words.numbers, card.made)
+    tip += [" = ".join(filter(None, texts)) for texts in zip(_pills(card, words), numbers, strict=True)]
     span = f' data-span="{card.span.start},{card.span.end},{_attribute(card.span.file.path)}"' if card.span is not None else ""
     inner = box.height - PILL * len(card.made)
     parts = [
@@ -165,12 +168,17 @@ def _card(card: Card, box: Box, words: Words) -> str:
     ]
     for i, line in enumerate(lines_of(card), 1):
         parts.append(f'<text class="core" x="{x + 11:.1f}" y="{y + 17 + LINE * i:.1f}">{escape(line)}</text>')
-    for i, value in enumerate(card.made):
-        shown = words.shape(value)
+    for i, shown in enumerate(_pills(card, words)):
         wide, top = len(shown) * LETTER + 14, y + inner + PILL * i + 2
         parts.append(f'<rect class="pill" x="{box.x - wide / 2:.1f}" y="{top:.1f}" width="{wide:.1f}" height="17" rx="8"/>')
         parts.append(f'<text class="shape" x="{box.x:.1f}" y="{top + 12.5:.1f}">{escape(shown)}</text>')
     return "".join(parts) + "</g>"
+
+
+def _pills(card: Card, words: Words) -> list[str]:
+    """What is written on the edges that leave a card: shapes, and names where there are several."""
+    shapes = [words.shape(value) for value in card.made]
+    return [f"{name} : {shape}" for name, shape in zip(card.labels, shapes, strict=True)] if card.labels else shapes
 
 
 def _edge(a: Box, b: Box, bends: list[Point], source: str, to: str, tip: str) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import count
+from dataclasses import dataclass, field, replace
+from itertools import count, takewhile
 
 from axon.backend import cost, families, plan
 from axon.backend.fuse import fuse
 from axon.backend.pipeline import tensors
 from axon.backend.unsupported import Unsupported
-from axon.core import Compute, Loop, Op, Program, Scan, Value
+from axon.core import Block, Compute, Leaf, Loop, Op, Program, RecordOf, Scan, Structure, TupleOf, Value
 from axon.core_print import names_in, print_op
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
@@ -19,7 +19,7 @@ from axon.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A node. `text` is its core; `made` are the tensors that leave it."""
+    """A node. `text` is its core; `made` are the tensors that leave it, and `labels` their names where the title is not enough."""
 
     key: str
     kind: str  # input, operation, state, result
@@ -27,6 +27,7 @@ class Card:
     text: str
     made: tuple[Value, ...]
     span: Span | None = None
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,11 @@ def graph(program: Program, target: str | None = None) -> Graph:
     """
     if target != "cpu":
         try:
-            return _of_gpu(program, families.kernels(program))
+            return _gathered(_of_gpu(program, families.kernels(program)))
         except Unsupported:
             if target == "cuda":
                 raise
-    return _of_plan(fuse(program))
+    return _gathered(_of_plan(fuse(program)))
 
 
 def kernels(items: tuple[Card | Kernel, ...]) -> Iterator[Kernel]:
@@ -174,32 +175,100 @@ def _family(kernel: plan.Kernel) -> str:
 
 
 def _of_gpu(program: Program, made: tuple[families.Kernel, ...]) -> Graph:
-    """The kernels' operations are what their results need of the program, back to what they read."""
-    maker = _Maker(program, names_in(program))
+    """The operations of a kernel for the tensor cores are what its results need of the program, back to what it reads; the others
+    say which they are."""
+    found = [(kernel, _operations(program, kernel)) for kernel in made]
+    program = replace(program, block=Block(tuple(op for _, ops in found for op in ops), program.block.results))
+    names = names_in(program)
+    maker = _Maker(program, names)
     values = {v.symbol: v for v in program.inputs} | {o.symbol: o for op in program.block.ops for o in _outs(op)}
-    by_out = {out.symbol: op for op in program.block.ops for out in _outs(op)}
     inputs = maker.inputs()
     items: list[Card | Kernel] = []
-    for number, kernel in enumerate(made, 1):
-        stores = {result.value.symbol for result in kernel.results}
-        touched = tensors(kernel, tuple(values.values()))
-        reads = {value.symbol for value in touched} - stores
-        members: set[Symbol] = set()
-        work = list(stores)
-        while work:
-            symbol = work.pop()
-            if symbol in members or symbol in reads or symbol not in by_out:
-                continue
-            members.add(symbol)
-            work += _read_by(by_out[symbol])
-        ops = [op for op in program.block.ops if any(out.symbol in members for out in _outs(op))]
+    for number, (kernel, ops) in enumerate(found, 1):
         cards = tuple(maker.operation(op) for op in ops)
-        moved = Dim.of(0)
-        for value in touched:
-            moved = moved + plan.size_in_bytes(value)
-        items.append(Kernel(f"k{number}", type(kernel).__name__.lower(), moved, cost.total(ops), cards))
+        if isinstance(kernel, plan.Nest):
+            reasons = tuple(reason.worded(names) for reason in kernel.reasons)
+            moved = plan.bytes_moved(kernel, values)
+            items.append(Kernel(f"k{number}", kernel.family, moved, cost.total(ops), cards, reasons))
+        else:
+            moved = Dim.of(0)
+            for value in tensors(kernel, tuple(values.values())):
+                moved = moved + plan.size_in_bytes(value)
+            items.append(Kernel(f"k{number}", type(kernel).__name__.lower(), moved, cost.total(ops), cards))
     results = maker.results(program.block.results)
     return Graph(program, "a Hopper GPU", (*inputs, *items, *results), tuple(maker.edges), maker.names, made)
+
+
+def _operations(program: Program, kernel: families.Kernel) -> tuple[Op, ...]:
+    if isinstance(kernel, plan.Nest):
+        return kernel.steps
+    by_out = {out.symbol: op for op in program.block.ops for out in _outs(op)}
+    values = (*program.inputs, *(out for op in program.block.ops for out in _outs(op)))
+    stores = {result.value.symbol for result in kernel.results}
+    reads = {value.symbol for value in tensors(kernel, values)} - stores
+    members: set[Symbol] = set()
+    work = list(stores)
+    while work:
+        symbol = work.pop()
+        if symbol in members or symbol in reads or symbol not in by_out:
+            continue
+        members.add(symbol)
+        work += _read_by(by_out[symbol])
+    return tuple(op for op in program.block.ops if any(out.symbol in members for out in _outs(op)))
+
+
+# ── weights ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _gathered(graph: Graph) -> Graph:
+    """With one card for all tensors of a record or tuple that the same kernels read: a layer of a model has dozens."""
+    paths = dict(_paths(graph.program))
+    within = {card.key: item.key for item in graph.items for card in _cards(item)}
+    readers: dict[str, set[str]] = {}
+    for a, b, _ in graph.edges:
+        readers.setdefault(a, set()).add(within[b])
+    groups: dict[object, list[Card]] = {}
+    for item in graph.items:
+        if isinstance(item, Card) and item.kind == "input":
+            parameter = paths[item.made[0].symbol][0]
+            groups.setdefault((parameter, frozenset(readers.get(item.key, ()))), []).append(item)
+    cards: dict[str, Card] = {}  # what stands for an input
+    for found in groups.values():
+        if len(found) > 1:
+            steps = zip(*(paths[card.made[0].symbol] for card in found), strict=False)
+            title = ".".join(same[0] for same in takewhile(lambda names: len(set(names)) == 1, steps))
+            made = tuple(value for card in found for value in card.made)
+            one = Card(found[0].key, "input", title, "", made, labels=tuple(card.title for card in found))
+            cards |= dict.fromkeys((card.key for card in found), one)
+    items = tuple(dict.fromkeys(cards.get(item.key, item) if isinstance(item, Card) else item for item in graph.items))
+    edges = tuple((cards[a].key if a in cards else a, b, value) for a, b, value in graph.edges)
+    return replace(graph, items=items, edges=edges)
+
+
+def _cards(item: Card | Kernel) -> Iterator[Card]:
+    if isinstance(item, Card):
+        yield item
+    else:
+        for inner in item.items:
+            yield from _cards(inner)
+
+
+def _paths(program: Program) -> Iterator[tuple[Symbol, list[str]]]:
+    """Where in the parameters each input is: `p`, `blocks`, `norm`."""
+
+    def visit(structure: Structure, path: list[str]) -> Iterator[tuple[Symbol, list[str]]]:
+        match structure:
+            case Leaf(position):
+                yield program.inputs[position].symbol, path
+            case TupleOf(items):
+                for number, inner in enumerate(items, 1):
+                    yield from visit(inner, [*path, str(number)])
+            case RecordOf(fields):
+                for name, inner in fields:
+                    yield from visit(inner, [*path, name])
+
+    for parameter in program.params:
+        yield from visit(parameter.structure, [parameter.name])
 
 
 def _outs(op: Op) -> tuple[Value, ...]:

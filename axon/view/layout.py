@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 GAP_X, GAP_Y = 24.0, 34.0
 PAD, HEADER = 14.0, 40.0  # of groups
 SWEEPS = 16
+LIGHT = 0.1  # what needs nothing stands where there is room: what needs it does not move for it
 STRAIGHT = 6.0  # how much more a long edge wants to be straight than a box wants to stand below what it needs
 
 
@@ -196,7 +197,19 @@ def _order(layers: _Layers) -> None:
         if crossings < fewest:
             best, fewest = [list(row) for row in layers.rows], crossings
     for row, kept in zip(layers.rows, best, strict=True):
-        row[:] = kept
+        row[:] = _balanced(kept, layers)
+
+
+def _balanced(row: list[Key], layers: _Layers) -> list[Key]:
+    """What needs nothing and is for the same node as its neighbours in the row, half to their left, half to their right."""
+    out: list[Key] = []
+    for _, run in groupby(row, lambda key: layers.down[key][0] if len(layers.down[key]) == 1 else key):
+        keys = list(run)
+        light = [key for key in keys if not layers.up[key] and not isinstance(key, tuple)]
+        others = [key for key in keys if key not in light]
+        half = (len(light) + 1) // 2
+        out += [*light[:half], *others, *light[half:]] if others else light
+    return out
 
 
 def _crossings(layers: _Layers) -> int:
@@ -211,6 +224,7 @@ def _crossings(layers: _Layers) -> int:
 def _places(layers: _Layers, widths: Mapping[Key, float]) -> dict[Key, float]:
     """The centres: near the mean of the neighbours', and boxes of a layer apart."""
     centres: dict[Key, float] = {}
+    weights = {key: STRAIGHT if isinstance(key, tuple) else 1.0 if layers.up[key] else LIGHT for row in layers.rows for key in row}
     for row in layers.rows:
         x = 0.0
         for key in row:
@@ -222,10 +236,9 @@ def _places(layers: _Layers, widths: Mapping[Key, float]) -> dict[Key, float]:
         for row in rows:
             wanted = []
             for key in row:
-                around = [centres[n] for side in near for n in side[key]]
-                wanted.append(sum(around) / len(around) if around else centres[key])
-            weights = [STRAIGHT if isinstance(key, tuple) else 1.0 for key in row]
-            for key, x in zip(row, _apart(wanted, [widths[key] for key in row], weights), strict=True):
+                around = [(centres[n], weights[n]) for side in near for n in side[key]]
+                wanted.append(sum(x * w for x, w in around) / sum(w for _, w in around) if around else centres[key])
+            for key, x in zip(row, _apart(wanted, [widths[key] for key in row], [weights[key] for key in row]), strict=True):
                 centres[key] = x
     return centres
 

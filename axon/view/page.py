@@ -126,8 +126,15 @@ def _span(text: str, piece: Piece, at: int) -> str:
 
 def _tip(found: Hover) -> str:
     code = "\n".join(html.source(line) for line in found.code)
-    words = "".join(f"<p>{_prose(text)}</p>" for text in found.text)
+    words = "".join(map(_paragraph, found.text))
     return (f"<pre>{code}</pre>" if code else "") + words
+
+
+def _paragraph(markdown: str) -> str:
+    """A paragraph of Markdown, or a list."""
+    first, *items = f"\n{markdown}".split("\n* ")
+    shown = f"<p>{_prose(first.strip())}</p>" if first.strip() else ""
+    return shown + ("<ul>" + "".join(f"<li>{_prose(item)}</li>" for item in items) + "</ul>" if items else "")
 
 
 def _prose(markdown: str) -> str:
@@ -184,14 +191,14 @@ def _pipelines(program: Program, shown: Graph, sizes: Sizes | None, schedule: Sc
         "Numbers are slots of the ring between producer and consumers. "
         "Times are estimates from the rates of an H200; what waits for what is exact."
     )
-    drawn = "".join(_pipeline(number, timeline) for number, timeline in enumerate(found, 1))
+    drawn = "".join(map(_pipeline, found))
     return f'<section><h2>Roles over time</h2><p class="soft facts">{intro}</p><div class="legend">{legend}</div>{drawn}</section>'
 
 
 _SLOTS = ("#2563a8", "#15803d", "#b45309", "#9d3b8a", "#0e7490", "#6d5bd0")
 
 
-def _pipeline(number: int, timeline: Timeline) -> str:
-    head = f"<h3>{number} · {type(timeline.kernel).__name__.lower()}</h3>"
+def _pipeline(timeline: Timeline) -> str:
+    head = f"<h3>{timeline.number} · {type(timeline.kernel).__name__.lower()}</h3>"
     mapping = f'<p class="soft facts">{escape(str(timeline.mapping))} · the first {amount(timeline.seconds * 1e6, "µs")}</p>'
     return f'{head}{mapping}<div class="panel">{draw_timeline(timeline)}</div>'

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from lsp_programs import ACCEPTED, EXAMPLES, LIBRARY, SOAK, text_of
 
 from axon import compiler
 from axon.editor.analysis import Analysis
-from axon.editor.chunks import cut
 from axon.editor.complete import complete
 from axon.editor.hints import hints
 from axon.editor.hover import hover
@@ -116,7 +114,6 @@ def test_typing_a_program(
     declarations above.
     """
     text = text_of(file)
-    starts = cut(text)
     converter = Converter(workspace)
     for number, end in enumerate(ends(file, text)):
         typed = buffers(file, text[:end])
@@ -127,7 +124,7 @@ def test_typing_a_program(
         if number % 25 == 0:
             ask_all(typed)
         if typed.chunks[-1].former is not None:
-            buffers(file, text[: starts[bisect_right(starts, end) - 1]], "opened.axon")
+            buffers(file, text[: typed.starts[-1]], "opened.axon")
             opened = buffers(file, text[:end], "opened.axon")
             assert opened.chunks[-1].former is None
             check(opened, converter)

@@ -105,7 +105,9 @@ def test_graph_and_kernels(page: Page) -> None:
 
 
 def test_bytes_and_operations(page: Page) -> None:
-    text = page("fun f (a : f32[n, k]) (b : f32[k, m]) = a @ b\n", "f", "a=randn(f32[16, 64])", "b=randn(f32[64, 32])")
+    text = page(
+        "fun f (a : f32[n, k]) (b : f32[k, m]) = a @ b\n", "f", "a=randn(f32[16, 64])", "b=randn(f32[64, 32])", "--target", "cpu"
+    )
     row = re.search(r"<td>contract</td>(.*?)</tr>", text)
     assert row is not None
     moved, flops = 4 * (16 * 64 + 64 * 32 + 16 * 32), 2 * 16 * 64 * 32
@@ -130,6 +132,34 @@ def test_kernels_of_a_gpu_and_their_roles(page: Page) -> None:
     assert "of the CPU" in cpu
 
 
+LAYERS = """\
+type layer[d] = { up : f32[d, 4 * d], shift : f32[4 * d], down : f32[4 * d, d], scale : f32[d] }
+
+fun layer (p : layer[d]) (x : f32[n, d]) = x + (tanh (x @ p.up + p.shift) @ p.down) * p.scale
+fun model (p : { first : layer[d], second : layer[d] }) x = x |> layer p.first |> layer p.second
+"""
+
+
+def test_weights_stand_together(page: Page) -> None:
+    """Tensors of one record that the same kernels read are one card, which names them."""
+    text = page(LAYERS, "model", "--target", "cpu")
+    titles = re.findall(r'<g class="card input".*?<text class="title"[^>]*>([^<]+)<', text)
+    assert set(titles) <= {"x", "p.first", "p.second", "p"}
+    assert len(re.findall(r">p_(?:first|second)_\w+ : f32\[", text)) == 8
+
+
+def test_deep_models_are_not_wide() -> None:
+    """What many kernels in a row need does not push them apart."""
+    from axon.view.layout import Box, place
+
+    kernels = [Box(f"k{i}", 400.0, 200.0) for i in range(20)]
+    weights = [Box(f"w{i}.{j}", 120.0, 40.0) for i in range(20) for j in range(8)]
+    edges = [(f"k{i}", f"k{i + 1}") for i in range(19)] + [(f"w{i}.{j}", f"k{i}") for i in range(20) for j in range(8)]
+    root = Box("root", children=[b for i in range(20) for b in (*weights[8 * i : 8 * i + 8], kernels[i])])
+    place(root, edges)
+    assert root.width < 3 * 8 * 144
+
+
 def test_loops_are_groups(page: Page) -> None:
     text = page(RNN, "cell")
     assert re.search(r'<rect class="kernel unfold"', text)
@@ -147,7 +177,8 @@ def test_what_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
     assert "AX0507" in view(f"{file}:nothing")
     assert "AX0507" in view(str(file))
-    assert "AX0603" in view(f"{file}:attention", "--target", "cuda")
+    file.write_text(ATTENTION + "fun sorted (x : f32[n]) = sort x\n")
+    assert "AX0603" in view(f"{file}:sorted", "--target", "cuda")
     assert "AX0501" in view(f"{file}:attention", "q=randn(f32[2, 3])", "k=randn(f32[2, 4])", "v=randn(f32[2, 4])")
     assert "AX0408" in view(f"{tmp_path}/nowhere.axon:f")
     file.write_text("fun f x = y")
@@ -203,6 +234,7 @@ def test_in_a_browser(browser: Any, page: Page, tmp_path: Path) -> None:
     # A name in the source says its type and shape.
     names = [e for e in browser.find_elements(By.CSS_SELECTOR, ".source [data-t]") if e.text == "scores"]
     assert "scores : f32[s, t]" in point(names[0])
+    assert tip.find_elements(By.CSS_SELECTOR, "li"), "where its sizes come from is a list"
     # A card says its core and its size, and lights its edges and its place in the source.
     card = browser.find_element(By.CSS_SELECTOR, ".card.operation[data-span]")
     assert "f32[16, 32]" in point(card)
@@ -219,6 +251,13 @@ def test_in_a_browser(browser: Any, page: Page, tmp_path: Path) -> None:
         "const s = document.querySelector('svg.graph'); return [s.width.baseVal.value, s.height.baseVal.value]"
     )
     assert all(min(b) >= 0 and b[2] <= wide and b[3] <= high for b in boxes)
+    # The graph can be made larger and smaller; cards keep their places in it.
+    drawn = browser.find_element(By.CSS_SELECTOR, "svg.graph")
+    before = drawn.rect["width"]
+    browser.find_element(By.CSS_SELECTOR, '[data-by="1.25"]').click()
+    assert drawn.rect["width"] == pytest.approx(before * 1.25, rel=0.01)
+    browser.find_element(By.CSS_SELECTOR, '[data-by="0"]').click()
+    assert drawn.rect["width"] <= browser.find_element(By.CSS_SELECTOR, ".graph-panel").rect["width"]
     assert browser.get_screenshot_as_png().startswith(b"\x89PNG")
     complaints = [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
     assert complaints == []
