@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from axon.diagnostics import Diagnostic, Label, ShapeError
@@ -13,6 +14,7 @@ from axon.shapes.dimension import Dim
 from axon.source import Span
 
 MAX_WAYS = 2  # dimensions of one fact for which legal values are named
+MAX_TRIED = 64  # sizes with which a whole call is tried
 MAX_SIZE = 2**31 - 1
 
 
@@ -44,6 +46,9 @@ def contract_error(
         case "extent" if broken.expected is not None:
             message = f"{size} is {broken.actual}, and must be {broken.expected}"
             notes += _formula(broken, contract, name)
+            formula = broken.formula
+            if formula is not None and formula.symbol is None:
+                notes += _passing(sorted(formula.variables, key=name), broken, contract, explicit, shapes, name)
         case "extent":
             message = f"{size} is {broken.actual}, and no size fits there: `{_shown(broken.formula, name)}` divides by 0"
             notes += _sources(broken.formula, broken, contract, name)
@@ -59,13 +64,16 @@ def contract_error(
             fact = broken.fact.relation.render(name)
             message = f"the contract `{fact}` does not hold"
             reason = broken.fact.reason.replace("{}", f"`{fact}`")
+            if f"needs {fact}" in broken.fact.reason:
+                reason = broken.fact.reason.removesuffix(": here {}")
             if broken.fact.span:
                 labels.insert(0, Label(broken.fact.span, reason))
             elif reason:
                 notes.append(reason)
             variables = sorted(broken.fact.relation.variables, key=name)
             notes += [_source(symbol, broken, contract, name) for symbol in variables if symbol in broken.bindings]
-            notes += _legal_values(variables, broken, contract, name)
+            passing = _passing(variables, broken, contract, explicit, shapes, name)
+            notes += passing or _legal_values(variables, broken, contract, name)
         case _:
             message = "the sizes break the contract"
     diagnostic = Diagnostic("AX0501", f"{message}, in a call of `{function}`", tuple(labels), (*notes, signature))
@@ -133,7 +141,8 @@ def _legal_extents(
 def _legal_values(
     variables: Sequence[Symbol], broken: ContractBroken, contract: Contract, name: Callable[[Symbol], str]
 ) -> list[str]:
-    """For each dimension in the broken fact, the values near its own for which every fact holds, or at least this one.
+    """As `_passing`, where that finds nothing: for each dimension in the broken fact, the values near its own for which every fact
+    holds, or at least this one.
 
     The other dimensions stay as they are. A dimension that is found from a formula is said as what is passed.
     """
@@ -141,25 +150,93 @@ def _legal_values(
     for symbol in variables:
         if symbol not in broken.bindings or len(out) == MAX_WAYS:
             continue
-
-        def fits(value: int, facts: Sequence[ContractFact], symbol: Symbol = symbol) -> bool:
-            values = {**broken.bindings, symbol: value}
-            try:
-                return all(fact.relation.holds(values) for fact in facts if fact.relation.variables <= values.keys())
-            except ZeroDivisionError:
-                return False
-
         actual, only = broken.bindings[symbol], [f for f in (broken.fact,) if f is not None]
-        sizes = legal_sizes(actual, lambda n: fits(n, contract.facts)) or legal_sizes(actual, lambda n: fits(n, only))  # noqa: B023
+        fits = partial(_holds, broken, symbol)
+        sizes = legal_sizes(actual, partial(fits, contract.facts)) or legal_sizes(actual, partial(fits, only))
         passed = _passed(symbol, contract)
         if passed is not None:
             what, dim = passed
-            found = nearest_sizes(what, [dim.evaluate({**broken.bindings, symbol: n}) for n in sizes])
+            found = _nearest_of(what, [dim.evaluate({**broken.bindings, symbol: n}) for n in sizes])
         else:
             found = nearest_sizes(name(symbol), sizes)
         others = " and ".join(f"{name(s)} = {broken.bindings[s]:,}" for s in variables if s != symbol and s in broken.bindings)
         out += _said(f"with {others}, {found}" if found and others else found)
     return out
+
+
+def _passing(
+    variables: Sequence[Symbol],
+    broken: ContractBroken,
+    contract: Contract,
+    explicit: Sequence[int],
+    shapes: Sequence[Sequence[int]],
+    name: Callable[[Symbol], str],
+) -> list[str]:
+    """Sizes near the given ones with which the whole call would pass, where one alone is changed, in the words of the argument."""
+    out: list[str] = []
+    for symbol in variables:
+        if symbol not in broken.bindings or len(out) == MAX_WAYS:
+            continue
+        tried, place = 0, _place(symbol, contract)
+        if place is None and symbol not in contract.explicit:
+            continue
+
+        def passes(value: int, symbol: Symbol = symbol, place: tuple[int, int] | None = place) -> bool:
+            nonlocal tried
+            if not value or tried == MAX_TRIED or not _holds(broken, symbol, contract.facts, value):
+                return False
+            tried += 1
+            given, extents = list(explicit), [list(shape) for shape in shapes]
+            if place is None:
+                given[contract.explicit.index(symbol)] = value
+            else:
+                extents[place[0]][place[1]] = _extent(place, symbol, value, broken, contract)
+            try:
+                contract.bind(given, extents)
+            except ContractBroken:
+                return False
+            return True
+
+        sizes = legal_sizes(broken.bindings[symbol], passes)
+        if place is None:
+            out += _said(nearest_sizes(name(symbol), sizes))
+        else:
+            what = f"dimension {place[1] + 1} of `{contract.shapes[place[0]].path}`"
+            out += _said(_nearest_of(what, [_extent(place, symbol, n, broken, contract) for n in sizes]))
+    return out
+
+
+def _nearest_of(what: str, sizes: Sequence[int]) -> str:
+    """`the nearest that fit are 9 and 12 for dimension 2 of `x``; nothing if there are none."""
+    found = nearest_sizes("", sizes)
+    return f"{found} for {what}" if found else ""
+
+
+def _extent(place: tuple[int, int], symbol: Symbol, value: int, broken: ContractBroken, contract: Contract) -> int:
+    """The extent at a place with another value of a dimension that it mentions."""
+    return contract.shapes[place[0]].dims[place[1]].evaluate({**broken.bindings, symbol: value})
+
+
+def _holds(broken: ContractBroken, symbol: Symbol, facts: Sequence[ContractFact], value: int) -> bool:
+    """Whether facts hold for the sizes of a call with another value of one."""
+    values = {**broken.bindings, symbol: value}
+    try:
+        return all(fact.relation.holds(values) for fact in facts if fact.relation.variables <= values.keys())
+    except ZeroDivisionError:
+        return False
+
+
+def _place(symbol: Symbol, contract: Contract) -> tuple[int, int] | None:
+    """Which dimension of which parameter decides a dimension: one that is just this, else the first that mentions it.
+
+    None for a dimension parameter.
+    """
+    if symbol in contract.explicit:
+        return None
+    places = [(n, d) for n, p in enumerate(contract.shapes) for d, _ in enumerate(p.dims)]
+    alone = (at for at in places if contract.shapes[at[0]].dims[at[1]].symbol == symbol)
+    mentions = (at for at in places if symbol in contract.shapes[at[0]].dims[at[1]].variables)
+    return next(alone, None) or next(mentions, None)
 
 
 def _passed(symbol: Symbol, contract: Contract) -> tuple[str, Dim] | None:

@@ -138,6 +138,7 @@ class Session:
         checker.importable = lambda name: isinstance(self.loader.find(name), SourceFile)
         checker.library = self.library
         checker.later = {n: span for d in wanted if not isinstance(d, S.Sig | S.TypeDecl) for n, span in binds(d)}
+        checker.state.aliases = alias_names(scope)
         decls: list[T.Decl] = []
         sigs = [d for d in wanted if isinstance(d, S.Sig)]
         for decl in wanted:
@@ -151,6 +152,8 @@ class Session:
                 checker.later.pop(defined_now, None)
             mine = [] if isinstance(decl, S.TypeDecl) else [s for s in sigs if s.name.text in declared_names(decl)]
             decls += checker.declarations(Env(scope), [*mine, decl], top=True)
+            if isinstance(decl, S.TypeDecl):
+                checker.state.aliases[id(decl)] = decl.name.text
         self.lonely_sigs(checker, wanted, sigs)
         return self._finish(source, checker, scope, tuple(decls), imports)
 

@@ -88,7 +88,7 @@ def primary(c: Clash) -> Equal:
 
 
 def _follows(c: Clash, cause: Clash, sources: Sequence[Span]) -> bool:
-    """Whether a conflict is about the result of an operation that is wrong itself, or about a value computed from it (`sources`)."""
+    """Whether a conflict is about the result of an operation that is wrong itself, or of a value (`sources`) computed from it."""
     at = primary(cause).reason.span
     own = primary(c).reason
     if own.span == at:

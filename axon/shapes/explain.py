@@ -410,7 +410,8 @@ def _legal(r: Refuted, problem: Problem) -> Iterable[str]:
         return
     values = {symbol: size or 0 for symbol, size in zip(asked[1], sizes, strict=True)}
     for (name, _), symbol in zip(r.obligation.subject, asked[1], strict=True):
-        fitting = legal_sizes(values[symbol], lambda n, s=symbol: _holds(asked[0], {**values, s: n}))  # type: ignore[misc]
+        fits = legal_sizes(values[symbol], lambda n, s=symbol: _holds(asked[0], {**values, s: n}))  # type: ignore[misc]
+        fitting = [n for n in fits if n]  # a size of 0 is nobody's wish
         others = " and ".join(f"{n} = {values[s]}" for (n, _), s in zip(r.obligation.subject, asked[1], strict=True) if s != symbol)
         if note := nearest_sizes(name, fitting):
             yield f"with {others}, {note}" if others else note

@@ -142,22 +142,24 @@ class Elaborator(ABC):
             {s: state.dim(s.name) for s in scheme.dims} | dict(zip(scheme.explicit, given, strict=False)),
         )
         for fact in scheme.facts:
-            self._require(fact, instance, span, name, context)
+            self._require(fact, instance, span, name, context, lambda s: scheme.names.get(s, s.name))
         return instance
 
-    def _require(self, fact: SchemeFact, instance: Instance, span: Span, name: str, context: Context) -> None:
+    def _require(
+        self, fact: SchemeFact, instance: Instance, span: Span, name: str, context: Context, called: Callable[[Symbol], str]
+    ) -> None:
         try:
             relation = fact.relation.substitute(instance.dims)
         except DimensionTooLarge:
             self.too_complex(span)
             return
-        reason = Reason(span, f"`{name}` needs {fact.relation}")
+        reason = Reason(span, f"`{name}` needs {fact.relation.render(called)}")
         if relation.op == "=" and relation.variables and not relation.left.quotients and not relation.right.quotients:
             sides = tuple(Side(span, f"its {side} is {{}}") for side in (fact.relation.left, fact.relation.right))
             self.equal(relation.left, relation.right, replace(reason, sides=sides))
         elif relation.trivial is not True:
             mentioned = sorted(fact.relation.variables, key=lambda s: (instance.dims.get(s, Dim.of(s)).constant is None, s.id))
-            subject = tuple((s.name, instance.dims[s]) for s in mentioned if s in instance.dims)
+            subject = tuple((called(s), instance.dims[s]) for s in mentioned if s in instance.dims)
             asked = (fact.relation, tuple(s for s in mentioned if s in instance.dims))
             self.state.obligations.append(Obligation(relation, context, reason, subject=subject, asked=asked))
 

@@ -24,7 +24,7 @@ from axon.types.generate import Expressions
 from axon.types.inside import reached_outside, without_range
 from axon.types.mend import last_resorts, mends
 from axon.types.origin import Trail
-from axon.types.show import Namer, show_type, symbols_of
+from axon.types.show import Namer, dimension_names, show_type, symbols_of
 from axon.types.type import (
     ElementVar,
     Exists,
@@ -114,6 +114,8 @@ class Generalization(Expressions):
         if ok:
             found = tuple(SchemeFact(r, f"`{symbol.name}` is found by division: {{}}", None) for symbol, r in contract.needs())
             scheme = replace(scheme, facts=(*scheme.facts, *found))
+        if scheme.facts:
+            scheme = replace(scheme, names=dimension_names(state, scheme))
         return replace(scheme, opens=keep_functions and self.opened > mark.opened), ok
 
     def _kept_inside(self, mark: _Mark, t: Type, span: Span) -> bool:

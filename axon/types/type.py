@@ -6,7 +6,7 @@ is a small graph but a huge tree), so nothing here compares or hashes whole type
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -136,6 +136,7 @@ class Scheme:
     explicit: tuple[Symbol, ...] = ()
     facts: tuple[SchemeFact, ...] = ()
     opens: bool = False  # a function whose calls open a size that only the data decide: none stands under a comprehension
+    names: Mapping[Symbol, str] = field(default_factory=dict)  # what its signature calls its dimensions, where it has facts
 
     @property
     def quantified(self) -> bool:

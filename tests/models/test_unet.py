@@ -63,8 +63,11 @@ def test_logits(size: tuple[int, int]) -> None:
     W.agree(W.model("unet").logits, (record(m), images), m(torch.from_numpy(images).double()))
 
 
-@pytest.mark.parametrize("size", [(189, 188), (172, 188)])
-def test_an_image_of_another_size(size: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("size", "nearest"),
+    [((189, 188), "fit are 188 and 204"), ((172, 188), "fits is 188 for dimension 3 of `images`"), ((100, 188), "fits is 188")],
+)
+def test_an_image_of_another_size(size: tuple[int, int], nearest: str) -> None:
     """PyTorch would drop rows and columns, or fail deep inside."""
-    with pytest.raises(axon.ShapeError):
+    with pytest.raises(axon.ShapeError, match=nearest):
         W.model("unet").logits(record(W.randomized(UNet(1, 2, 3))), W.values(1, 1, *size))

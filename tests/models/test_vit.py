@@ -53,7 +53,17 @@ def test_logits(size: tuple[int, int], patch: int) -> None:
     W.agree(W.model("vit").logits[2], (record(m), images), m(torch.from_numpy(images).double()))
 
 
-def test_an_image_that_the_patch_does_not_divide() -> None:
+@pytest.mark.parametrize(
+    ("columns", "heads", "message"),
+    [
+        (9, 2, "the nearest that fits is 8 for dimension 4 of `images`"),  # the patch does not divide it
+        (12, 2, "the nearest that fits is 8 for dimension 4 of `images`"),  # there are no positions for it
+        (8, 3, "the nearest that fit are heads = 2 and heads = 4"),
+    ],
+)
+def test_what_does_not_fit_the_weights(columns: int, heads: int, message: str) -> None:
+    """Only what one argument alone can mend is proposed: nobody changes the size of patches in all weights."""
     m = W.randomized(ViT((8, 8), 4, layers=1, width=8, heads=2, hidden=20, classes=5))
-    with pytest.raises(axon.ShapeError):
-        W.model("vit").logits[2](record(m), W.values(2, 3, 8, 9))
+    with pytest.raises(axon.ShapeError, match=message) as caught:
+        W.model("vit").logits[heads](record(m), W.values(2, 3, 8, columns))
+    assert str(caught.value).count("the nearest") == 1
