@@ -179,7 +179,7 @@ class _Finder:
                 around = scope.child()
                 self.introduce(around, inside, decl.span)
                 self.expr(around, value)
-                self.top_pattern(scope, pattern)
+                self.pattern(scope, pattern, None, Kind.VALUE)
             case S.TypeDecl(name, params, written):
                 scope = _Scope()
                 self.occur(name.span, Free(name.text, is_type=True), defines=True)
@@ -254,23 +254,6 @@ class _Finder:
             self.type(scope, d.result)
         self.expr(scope, d.body)
 
-    def top_pattern(self, scope: _Scope, p: S.Pattern) -> None:
-        """The names that a `val` of the module binds."""
-        match p:
-            case S.PatternName(name):
-                if name != "_":
-                    self.occur(p.span, Free(name), defines=True)
-            case S.PatternTyped(inner, written):
-                self.type(scope, written)
-                self.top_pattern(scope, inner)
-            case S.PatternTuple(items):
-                for item in items:
-                    self.top_pattern(scope, item)
-            case S.PatternRecord(fields):
-                for member, item in fields:
-                    self.occur(member.span, Free(member.text, owner=""))
-                    self.top_pattern(scope, item)
-
     def let(self, outer: _Scope, e: S.Let) -> None:
         scope = outer.child()
         sigs: dict[str, list[S.Sig]] = {}
@@ -324,10 +307,15 @@ class _Finder:
 
     # ── patterns ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def pattern(self, scope: _Scope, p: S.Pattern, visible: Span, kind: Kind) -> None:
+    def pattern(self, scope: _Scope, p: S.Pattern, visible: Span | None, kind: Kind) -> None:
+        """The names that a pattern binds, and where they can be seen; those of the module's own `val`s everywhere: None."""
         match p:
+            case S.PatternName("_"):
+                pass
             case S.PatternName(name):
-                if name != "_":
+                if visible is None:
+                    self.occur(p.span, Free(name), defines=True)
+                else:
                     scope.values[name] = binding = self.bind(kind, name, p.span, visible)
                     self.occur(p.span, binding)
             case S.PatternTyped(inner, written):
