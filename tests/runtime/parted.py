@@ -1,0 +1,162 @@
+"""A device on which programs in parts run without a GPU: straight parts are interpreted on its memory, and kernels of sorts and
+compresses, which are Python, run as Python, all threads of a block in step."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from types import FunctionType, SimpleNamespace
+from typing import Any
+
+from axon.backend import sorting
+from axon.backend.cache import Kernel
+from axon.backend.launches import Launches
+from axon.backend.memory import Tensor
+from axon.backend.runtime import Bound
+from axon.core import Program
+from axon.diagnostics import AxonError
+from axon.interpret import run
+from axon.names import Symbol
+from tests.runtime.fake import FakeDriver, view
+
+
+class PlayedExecutable:
+    """What `axon.backend.runtime.Executable` is to parts. Notes every binding and every launch."""
+
+    log: list[str] = []
+
+    def __init__(self, program: Program, *_: Any, **__: Any) -> None:
+        self.program = program
+        self.kernels: tuple[Any, ...] = ()
+        self.fixed: tuple[Any, ...] = ()
+
+    def warm(self, sizes: Any) -> None:
+        self.log.append("warm")
+
+    def made(self) -> list[Any]:
+        return []
+
+    def bind(self, given: Any, sizes: Any, device: int, scalars: Any = (), changing: frozenset[Symbol] = frozenset()) -> Bound:
+        self.log.append("bind")
+        lies, known = dict(given), dict(sizes)
+        inputs = [v.symbol for v in self.program.inputs]
+        assert set(given) == {*inputs, *self.program.block.results}
+
+        def launches(addresses: list[int], changed: Any = frozenset(), now: Any = None) -> None:
+            self.log.append("launch")
+            assert changed == changing
+            *pointers, room, status, stream = addresses
+            assert (room, stream >= 0) == (0, True)
+            at = {s: view(p, t.shape, t.strides, t.element) for (s, t), p in zip(lies.items(), pointers, strict=True)}
+            own = {**known, **{s: now[s] for s in changing}}
+            try:
+                made = run(self.program, [at[s].copy() for s in inputs], [own[s] for s in self.program.explicit])
+            except AxonError:
+                assert status, "a failure without a word to note it"
+                ctypes.c_int32.from_address(status).value = 1
+                return
+            for symbol, array in zip(self.program.block.results, made, strict=True):
+                assert not any(_overlap(lies[symbol], at[symbol], at[s]) for s in inputs), "a result lies on an argument"
+                at[symbol][...] = array
+
+        return Bound(tuple(given), (), launches, 0, {}, True)  # type: ignore[arg-type]
+
+
+def _overlap(tensor: Tensor, out: Any, other: Any) -> bool:
+    import numpy as np
+
+    return bool(out.size and other.size and np.may_share_memory(out, other))
+
+
+class PlayedDriver(FakeDriver):
+    """A driver that runs the kernels of sorts and compresses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.functions: dict[int, str] = {}
+
+    def load(self, cubin: bytes, entry: str, shared: int, device: int) -> tuple[int, Any]:
+        self.functions[8000 + len(self.functions)] = cubin.decode()
+        return 7999 + len(self.functions), cubin
+
+    def _run(self, function: int, size: Any, arguments: int) -> None:
+        (blocks, _, _), (threads, _, _), _ = size
+        text = self.functions[function]
+        count = text[: text.index(")")].count(",") + 1 if "kernel()" not in text else 0
+        (names,) = re.findall(r"def kernel\((.*)\):", text)
+        count = names.count(",") + 1
+        pointers = (ctypes.c_uint64 * count).from_address(arguments)
+        emulate(text, blocks, threads, [ctypes.c_int64.from_address(p).value for p in pointers])
+
+
+def built(wanted: Any, target: Any) -> list[Kernel]:
+    """`build_all` whose machine code is the source."""
+    assert all(w.barriers is None for w in wanted)
+    return [Kernel(w.source.text.encode(), "kernel", 32, 0) for w in wanted]
+
+
+def small(monkeypatch: Any) -> None:
+    """Blocks of a few threads, so that small arrays take many."""
+    sizes = {"TILE": 16, "THREADS": 4, "STRETCH": 4, "MERGERS": 8, "PIECE": 16, "COUNTERS": 4, "PLACERS": 4}
+    for name, size in sizes.items():
+        monkeypatch.setattr(sorting, name, size)
+
+
+_MEMORY = SimpleNamespace(
+    **{f"load_{b}": lambda a, t=t: t.from_address(a).value for b, t in {8: ctypes.c_uint8, 16: ctypes.c_uint16}.items()},
+    load_32=lambda a: ctypes.c_uint32.from_address(a).value,
+    load_64=lambda a: ctypes.c_int64.from_address(a).value,
+    store_8=lambda a, v: ctypes.memset(a, v & 0xFF, 1),
+    store_16=lambda a, v: setattr(ctypes.c_uint16.from_address(a), "value", v & 0xFFFF),
+    store_32=lambda a, v: setattr(ctypes.c_uint32.from_address(a), "value", v & 0xFFFFFFFF),
+    store_64=lambda a, v: setattr(ctypes.c_uint64.from_address(a), "value", v & (2**64 - 1)),
+)
+
+
+def emulate(text: str, blocks: int, threads: int, arguments: list[int]) -> None:
+    """Run a kernel's source; a barrier is where each thread of a block waits for the others."""
+    body = text[text.index("def kernel") :].replace("cuda.syncthreads()", "yield").replace("cuda.syncthreads_count", "yield ")
+    body = re.sub(r"\+= yield (\(.*\))", r"+= (yield \1)", body)
+    space: dict[str, Any] = {}
+    exec(body, space)
+    code = space["kernel"].__code__
+    for block in range(blocks):
+        arrays: list[list[int]] = []
+        running = []
+        for thread in range(threads):
+            cuda = _thread(block, thread, arrays)
+            own = {"cuda": cuda, "int64": int, "int32": int, "ptx_memory": _MEMORY, "min": min, "max": max, "range": range}
+            made = FunctionType(code, own)(*arguments)
+            if made is not None:
+                running.append(made)
+        sent: list[Any] = [None] * len(running)
+        while running:
+            waiting = []
+            for generator, value in zip(running, sent, strict=True):
+                try:
+                    waiting.append(generator.send(value))
+                except StopIteration:
+                    waiting.append(StopIteration)
+            assert waiting.count(StopIteration) in (0, len(waiting)), "some threads wait at a barrier that others never reach"
+            if StopIteration in waiting:
+                break
+            total = sum(bool(w) for w in waiting)
+            sent = [total] * len(running)
+
+
+def _thread(block: int, thread: int, arrays: list[list[int]]) -> Any:
+    """`cuda` as one thread sees it; the arrays in shared memory are those of its block, in order."""
+    seen = iter(range(100))
+
+    def array(size: int, kind: Any) -> list[int]:
+        number = next(seen)
+        if number == len(arrays):
+            arrays.append([0xDEAD] * size)
+        return arrays[number]
+
+    return SimpleNamespace(
+        threadIdx=SimpleNamespace(x=thread), blockIdx=SimpleNamespace(x=block), shared=SimpleNamespace(array=array)
+    )
+
+
+__all__ = ["Launches", "PlayedDriver", "PlayedExecutable", "built", "emulate", "small"]
