@@ -28,15 +28,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from axon.diagnostics import AxonError, Diagnostic, ShapeError
-    from axon.module import Function, Module, check, compile, load
+    from axon.module import Function, Module, check, compile, load, synchronize
 
 __version__ = "0.1.0"
-__all__ = ["AxonError", "Diagnostic", "Function", "Module", "ShapeError", "check", "compile", "load"]
+__all__ = ["AxonError", "Diagnostic", "Function", "Module", "ShapeError", "check", "compile", "load", "synchronize"]
 
 _HOME = {
     "AxonError": "diagnostics", "Diagnostic": "diagnostics", "ShapeError": "diagnostics",
     "Function": "module", "Module": "module",
-    "check": "module", "compile": "module", "load": "module",
+    "check": "module", "compile": "module", "load": "module", "synchronize": "module",
     "load_ipython_extension": "notebook", "unload_ipython_extension": "notebook",
 }  # fmt: skip
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from axon import core
     from axon.backend.arrays import Quick
     from axon.backend.cpu.host import Host
-    from axon.backend.runtime import Executable
     from axon.backend.schedule_file import Schedule
+    from axon.backend.steps import Stepped
     from axon.backend.variants import Variants
     from axon.checker import CheckedModule
     from axon.libraries import Library
@@ -63,7 +63,7 @@ class Session:
         self.checked = checked
         self._lock = Lock()  # held while a specialization is made, so that it is made once
         self._programs: dict[tuple[Any, ...], core.Program] = {}
-        self._executables: dict[int, Executable] = {}
+        self._executables: dict[int, Stepped] = {}
         self._quick: dict[tuple[Any, ...], Quick] = {}
         self._hosts: dict[int, Host] = {}
         self._callees: dict[str, Callee] = {}
@@ -197,7 +197,7 @@ class Session:
             self._schedules = compiler.schedules(file, self.checked, functions) if file else {}
         return self._schedules
 
-    def _executable(self, callee: Callee, program: core.Program) -> Executable:
+    def _executable(self, callee: Callee, program: core.Program) -> Stepped:
         schedule = self.schedule(callee)
         with self._lock:
             if id(program) not in self._executables:  # specializations live as long as the session
@@ -359,16 +359,21 @@ def _given_back(callee: Callee, library: Library, array: Any) -> Any:
 
 @contextmanager
 def _in_call(callee: Callee) -> Iterator[None]:
-    """Errors of data (an index, integer arithmetic, a coercion) and of backends say which call they are of."""
     try:
         yield
     except AxonError as error:
-        labels = (Label(callee.span),) if callee.span else ()
-        named = [
-            d if d.code == SCHEDULE else replace(d, message=f"{d.message}, in a call of `{callee.name}`", labels=d.labels or labels)
-            for d in error.diagnostics
-        ]
-        raise (ShapeError if isinstance(error, ShapeError) else AxonError)(tuple(named)) from None
+        raise named(callee, error) from None
+
+
+def named(callee: Callee, error: AxonError) -> AxonError:
+    """An error of data (an index, integer arithmetic, a coercion) or of a backend that says which call it is of."""
+    labels = (Label(callee.span),) if callee.span else ()
+    found = []
+    for d in error.diagnostics:
+        if d.code != SCHEDULE and not d.message.endswith(f"call of `{callee.name}`"):  # an earlier one
+            d = replace(d, message=f"{d.message}, in a call of `{callee.name}`")
+        found.append(d if d.code == SCHEDULE else replace(d, labels=d.labels or labels))
+    return (ShapeError if isinstance(error, ShapeError) else AxonError)(tuple(found))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -34,6 +34,7 @@ CALL_CODES = {
     "AX0508": "an argument cannot be read",
     "AX0509": "a doctest failed",
     "AX0510": "a command of the prompt cannot be carried out",
+    "AX0511": "an earlier call failed on a GPU",
 }
 BACKEND_CODES = {
     "AX0601": "no such target",

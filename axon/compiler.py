@@ -23,10 +23,11 @@ from axon.source import SourceFile
 if TYPE_CHECKING:
     from axon import core, syntax
     from axon.backend.arrays import Call as GpuCall
-    from axon.backend.arrays import HostCall, Quick
+    from axon.backend.arrays import Quick
     from axon.backend.cpu.host import Host
-    from axon.backend.runtime import Executable
     from axon.backend.schedule_file import Schedule
+    from axon.backend.stepped_call import HostCall, SteppedCall
+    from axon.backend.steps import Stepped
     from axon.backend.variants import Variants
     from axon.checker import CheckedModule
     from axon.grammar.entry import Entry
@@ -140,22 +141,22 @@ def simulate(
         return phase(program, inputs, explicit, schedule=schedule or NOTHING)
 
 
-def executable(program: core.Program, schedule: Schedule | None = None) -> Executable:
-    """A core program's kernels on one device, to be built when they are first launched."""
+def executable(program: core.Program, schedule: Schedule | None = None) -> Stepped:
+    """A core program's parts and kernels on a GPU, to be built when they are first launched."""
     with _phase("making kernels"):
-        from axon.backend.runtime import Executable
         from axon.backend.schedule_file import NOTHING
+        from axon.backend.steps import Stepped
 
-        return Executable(program, schedule=schedule or NOTHING)
+        return Stepped(program, schedule=schedule or NOTHING)
 
 
 def prepare(
-    executable: Executable,
+    executable: Stepped,
     given: Sequence[tuple[str, Any]],
     matched: Sequence[Any],
     sizes: Mapping[Symbol, int],
     room: Sequence[tuple[str, Any]] | None,
-) -> GpuCall | HostCall:
+) -> GpuCall | SteppedCall | HostCall:
     """A call of a program on a GPU, with kernels built and loaded.
 
     `given` are the arguments with their paths, as the caller has them; `matched` are NumPy arrays of their element types and
@@ -167,10 +168,18 @@ def prepare(
         return phase(executable, given, matched, sizes, room)
 
 
-def launch(call: GpuCall | HostCall, inputs: Sequence[Any], room: Sequence[tuple[str, Any]] | None) -> list[Any]:
+def launch(call: GpuCall | SteppedCall | HostCall, inputs: Sequence[Any], room: Sequence[tuple[str, Any]] | None) -> list[Any]:
     """The results of a prepared call; perhaps not yet computed."""
     with _phase("launching kernels"):
         return call(inputs, None if room is None else [x for _, x in room])
+
+
+def synchronize() -> None:
+    """Wait for the GPUs on which kernels may have met what stops a program, and raise what they met."""
+    with _phase("waiting for a GPU"):
+        from axon.backend.failures import synchronize as phase
+
+        phase()
 
 
 def quick(names: Sequence[str]) -> Quick:
@@ -180,13 +189,13 @@ def quick(names: Sequence[str]) -> Quick:
     return Quick(tuple(names))
 
 
-def warm(executable: Executable, sizes: Mapping[Symbol, int]) -> None:
+def warm(executable: Stepped, sizes: Mapping[Symbol, int]) -> None:
     """Build a program's kernels, mapped for exactly these sizes. Needs no GPU."""
     with _phase("making kernels"):
         executable.warm(sizes)
 
 
-def variants(made: Sequence[tuple[core.Program, Executable | None]]) -> Variants:
+def variants(made: Sequence[tuple[core.Program, Stepped | None]]) -> Variants:
     """The kernels built so far for the specializations of a function."""
     from axon.backend.variants import Variants
 

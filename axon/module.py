@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
-from axon.call import Callee, Session, check_sizes, wrong
+from axon.call import Callee, Session, check_sizes, named, wrong
 from axon.diagnostics import AxonError, Diagnostic
 from axon.loader import FileLoader
 from axon.nearest import nearest
@@ -38,6 +38,12 @@ def check(text: str) -> list[Diagnostic]:
         return list(compiler.check_text(text).diagnostics)
     except AxonError as error:
         return list(error.diagnostics)
+
+
+def synchronize() -> None:
+    """Wait until what was launched on GPUs is done, and raise what a kernel met there: an index outside a tensor, integer
+    arithmetic without a result. Calls return before their kernels have run, so a later call would find it otherwise."""
+    compiler.synchronize()
 
 
 def _require_text(function: str, what: str, value: object) -> None:
@@ -126,7 +132,10 @@ class Function:
     def __call__(self, *args: Any, target: str | None = None, out: Any = None, **kwargs: Any) -> Any:
         quick = self._quick
         if quick is not None and (target is None or target == "cuda"):
-            result = quick(args, kwargs, out)
+            try:
+                result = quick(args, kwargs, out)
+            except AxonError as error:
+                raise named(self._callee, error) from None
             if result is not quick:  # which stands for arguments that were not seen before
                 return result
         result = self._session.call(self._callee, self._sizes, args, kwargs, target, out=out)

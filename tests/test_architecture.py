@@ -55,6 +55,12 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.interpret*", VOCABULARY | {"core", "core_*", "shapes.dimension", "shapes.contract", "shapes.relation"}),
     ("axon.libraries", {"element"}),
     ("axon.backend.arrays", VOCABULARY | {"core", "libraries"}),
+    ("axon.backend.given", VOCABULARY | {"core", "libraries"}),
+    ("axon.backend.stepped_call", VOCABULARY | {"core", "libraries"}),
+    # What a kernel met, and a check that fails, is worded by the interpreter.
+    ("axon.backend.failures", CORE | {"interpret"}),
+    ("axon.backend.steps", CORE | {"interpret.frame"}),
+    ("axon.backend.parts", CORE | {"core_walk", "core_verify"}),
     # What stops a program is worded by the interpreter, and what is tiny is left to it.
     ("axon.backend.cpu*", CORE | {"core_walk", "interpret", "interpret.box", "interpret.strided"}),
     ("axon.backend*", CORE | {"core_walk", "core_cse"}),

@@ -24,28 +24,42 @@ import numpy as np
 
 from axon import libraries
 from axon.backend.driver import OutOfDeviceMemory, driver
+from axon.backend.given import (
+    ALIGNMENT,
+    Given,
+    check_apart,
+    check_room,
+    described,
+    device_of,
+    extent,
+    fill,
+    lying,
+    maker,
+    packer,
+    tensor_of,
+    worded,
+    wrong,
+)  # fmt: skip
 from axon.backend.launches import Replay
-from axon.backend.memory import Tensor, contiguous
+from axon.backend.memory import contiguous
 from axon.backend.needs import Missing, gpu
 from axon.backend.runtime import Bound, Executable
+from axon.backend.stepped_call import Copier, HostCall, SteppedCall
+from axon.backend.steps import Stepped
 from axon.backend.unsupported import Unsupported
-from axon.core import Leaf, Param, RecordOf, Structure, TupleOf, Value
-from axon.diagnostics import AxonError, Diagnostic, Suggestion
+from axon.core import Leaf, Param, RecordOf, Structure, TupleOf
 from axon.element import Element
 from axon.libraries import Library, Torch
 from axon.names import Symbol
 
 KEPT_CALLS = 512  # of one function
 KEPT_GRAPHS = 16  # of the process: each holds the memory between its kernels
-ALIGNMENT = 256  # bytes, of what a library's allocator gives at least
 STREAMS = 4  # on which one call is kept as a graph
-
-Given = Sequence[tuple[str, Any]]
 
 
 def prepare(
-    executable: Executable, given: Given, matched: Sequence[Any], sizes: MappingOf[Symbol, int], room: Given | None
-) -> Call | HostCall:
+    stepped: Stepped, given: Given, matched: Sequence[Any], sizes: MappingOf[Symbol, int], room: Given | None
+) -> Call | SteppedCall | HostCall:
     """A call of a program, with its kernels built and loaded.
 
     `given` are the arguments in the order of the program's inputs, each with its path; `matched` NumPy arrays of their element
@@ -54,30 +68,32 @@ def prepare(
     driver refuses.
     """
     try:
-        gpu(0, executable.target)
+        gpu(0, stepped.target)
     except Missing as missing:
-        executable.warm(sizes)  # what can be done here, so that the first call where there is a GPU is quick
+        stepped.warm(sizes)  # what can be done here, so that the first call where there is a GPU is quick
         raise missing.noting("the program's kernels are built, and kept for a machine that can run them") from None
     first: tuple[str, Library, int] | None = None
     for path, x in (*given, *(room or ())):
         library = libraries.of(x)
-        device = None if library is None else _device(library, path, x)
+        device = None if library is None else device_of(library, path, x)
         if library is not None and device is None:
-            message = f"`{path}` must lie on a GPU to run on `cuda`, and is {_described(x)}"
-            raise _wrong(message, 'move it there, or run with target="cpu"')
+            message = f"`{path}` must lie on a GPU to run on `cuda`, and is {described(x)}"
+            raise wrong(message, 'move it there, or run with target="cpu"')
         if library is not None and device is not None:
             first = first or (path, library, device)
             if (library, device) != first[1:]:
-                raise _wrong(f"`{path}` must be {_place(*first[1:])}, as `{first[0]}` is, not {_described(x)}")
+                raise wrong(f"`{path}` must be {worded(*first[1:])}, as `{first[0]}` is, not {described(x)}")
     if first is None:
-        return HostCall(executable, matched, sizes, room)
+        return HostCall(stepped, matched, sizes, room)
     path, library, device = first
     for (name, x), host in zip(given, matched, strict=True):
         if libraries.of(x) is None and np.ndim(host):
             helps = "move it there first: nothing is copied to a GPU in silence, unless all arguments are NumPy arrays"
-            raise _wrong(f"`{name}` must be {_place(library, device)}, as `{path}` is, not {_described(x)}", helps)
-    gpu(device, executable.target)
-    return Call(executable, library, device, given, matched, sizes, room)
+            raise wrong(f"`{name}` must be {worded(library, device)}, as `{path}` is, not {described(x)}", helps)
+    gpu(device, stepped.target)
+    if stepped.straight is None or not stepped.holds(sizes):
+        return SteppedCall(stepped, library, device, given, matched, sizes, room)
+    return Call(stepped, stepped.straight, library, device, given, matched, sizes, room)
 
 
 class Call:
@@ -85,6 +101,7 @@ class Call:
 
     def __init__(
         self,
+        stepped: Stepped,
         executable: Executable,
         library: Library,
         device: int,
@@ -100,20 +117,9 @@ class Call:
         inputs = {v.symbol: number for number, v in enumerate(program.inputs)}
         values = {v.symbol: v for v in executable.values}
         stream = library.stream(device)
-        tensors: dict[Symbol, Tensor] = {}
-        self.arrays: list[int] = []  # which inputs are arrays
-        self.careful = False
-        self.extents: list[tuple[int, int]] = []  # what each of them touches, from its address on
-        scalars: dict[Symbol, Any] = {}
-        for number, (value, (path, x), host) in enumerate(zip(program.inputs, given, matched, strict=True)):
-            if libraries.of(x) is None:
-                scalars[value.symbol] = host
-                continue
-            tensors[value.symbol] = tensor = _tensor(library, path, x, value.element, stream)
-            self.arrays.append(number)
-            self.extents.append(_extent(tensor))
-            # A view with PyTorch's negative bit has gaps between its elements.
-            self.careful |= library.name == "torch" and bool(tensor.strides) and tensor.strides[-1] != 1
+        lies = lying(library, program, given, matched, stream)
+        tensors, scalars = dict(lies.tensors), lies.numbers
+        self.arrays, self.careful, self.extents = lies.arrays, lies.careful, lies.extents
         self.written: list[tuple[int, int]] = []
         self.makers: list[Callable[[], Any]] = []
         for number, symbol in enumerate(program.block.results):
@@ -122,19 +128,23 @@ class Call:
             value = values[symbol]
             shape = tuple(d.evaluate(sizes) for d in value.shape)
             if room is None:
-                self.makers.append(_maker(library, shape, value.element, device))
+                self.makers.append(maker(library, shape, value.element, device))
                 tensors[symbol] = contiguous(ALIGNMENT, shape, value.element)
             else:
-                _check_room(library, room[number], value, shape)
-                tensors[symbol] = _tensor(library, *room[number], value.element, stream)
-            self.written.append(_extent(tensors[symbol]))
+                check_room(library, room[number], value, shape)
+                tensors[symbol] = tensor_of(library, *room[number], value.element, stream)
+            self.written.append(extent(tensors[symbol]))
         self.bound: Bound = executable.bind(tensors, sizes, device, tuple(scalars))
         self.context = self.driver.context(device)
         self.room = self.bound.room
-        self.make_room = _maker(library, (self.room,), Element.U8, device)
+        self.make_room = maker(library, (self.room,), Element.U8, device)
         self.scalars = [
-            (inputs[s], _packer(values[s].element), at, values[s].element.bits // 8) for s, at in self.bound.scalars.items()
+            (inputs[s], packer(values[s].element), at, values[s].element.bits // 8) for s, at in self.bound.scalars.items()
         ]
+        self.watch = stepped.watch(self.driver, device) if self.bound.fails else None
+        self.status = 0 if self.watch is None else self.watch.address
+        self.copier = Copier(self.driver, library, program, self.arrays)
+        self.explicit = [sizes[symbol] for symbol in program.explicit]
         self.several = len(self.bound.kernels) > 1
         self.replays: dict[int, tuple[Replay, int]] = {}  # by stream, with the address of the room
         self.calls = 0
@@ -155,6 +165,8 @@ class Call:
             return self._run(leaves, inputs, outs, written)
 
     def _run(self, leaves: list[Any], inputs: Sequence[Any], outs: list[Any] | None, written: list[int]) -> list[Any]:
+        if self.watch is not None:
+            self.watch.look()
         stream = self.stream_of(self.device)
         addresses = [leaves[n] for n in self.arrays] if self.scalars else leaves[:]
         if outs is None:
@@ -173,16 +185,18 @@ class Call:
         replay = self._replay(stream) if self.several else None
         if replay is not None:
             graph, place = replay
-            addresses += (place, 0)
+            addresses += (place, self.status, 0)
             if self.scalars:
                 self._fill(leaves, place, stream)
             graph(addresses, stream)
         else:
             _held, place = self._space(stream)  # until the kernels are on the stream, which its allocator knows
-            addresses += (place, stream)
+            addresses += (place, self.status, stream)
             if self.scalars:
                 self._fill(leaves, place, stream)
             self.bound.launches(addresses)
+        if self.watch is not None:
+            self.watch.note(self.copier.weakly(inputs), self.explicit)
         return self.library.finish(results, list(inputs), stream, self.device) if self.finishes else results
 
     def _replay(self, stream: int) -> tuple[Replay, int] | None:
@@ -213,71 +227,14 @@ class Call:
         return space, self.library.address(space, stream)
 
     def _fill(self, leaves: list[Any], place: int, stream: int) -> None:
-        cuda = self.driver
         for number, pack, offset, size in self.scalars:
-            bits = pack(leaves[number])
-            at = place + offset
-            if size == 8:
-                cuda.check("cuMemsetD32Async", cuda.fill32(at + 4, bits >> 32, 1, stream))
-            fill = {1: cuda.fill8, 2: cuda.fill16}.get(size, cuda.fill32)
-            cuda.check("cuMemsetAsync", fill(at, bits & 0xFFFFFFFF, 1, stream))
+            fill(self.driver, place + offset, pack(leaves[number]), size, stream)
 
     def _check_apart(self, addresses: list[int]) -> None:
-        """Kernels read arguments while they write results, so these must not share memory."""
         inputs = [(a + low, a + high) for a, (low, high) in zip(addresses, self.extents, strict=False)]
         written = addresses[len(self.extents) :]
-        outs = [(a + low, a + high) for a, (low, high) in zip(written, self.written, strict=True)]
-        for number, (low, high) in enumerate(outs):
-            for other_low, other_high in (*inputs, *outs[:number]):
-                if low < other_high and other_low < high:
-                    raise _wrong("`out` shares memory with an argument, or with another result", "give an array of its own")
+        check_apart(inputs, [(a + low, a + high) for a, (low, high) in zip(written, self.written, strict=True)])
         self.apart = list(addresses)
-
-
-class HostCall:
-    """A program on NumPy arrays: copied to the first GPU, computed there, and copied back."""
-
-    def __init__(self, executable: Executable, matched: Sequence[Any], sizes: MappingOf[Symbol, int], room: Given | None) -> None:
-        self.executable, self.sizes = executable, sizes
-        self.host = [np.ascontiguousarray(x).reshape(np.shape(x)) for x in matched]
-        values = {v.symbol: v for v in executable.values}
-        self.results = [values[s] for s in executable.program.block.results]
-        for value, target in zip(self.results, room or (), strict=False):
-            _check_room(None, target, value, tuple(d.evaluate(sizes) for d in value.shape))
-
-    def __call__(self, inputs: Sequence[Any], outs: list[Any] | None) -> list[Any]:
-        cuda = driver()
-        with cuda.entered(cuda.context(0)):
-            return self._run(outs)
-
-    def _run(self, outs: list[Any] | None) -> list[Any]:
-        cuda, program = driver(), self.executable.program
-        held: list[int] = []
-        try:
-            tensors: dict[Symbol, Tensor] = {}
-            for value, x in zip(program.inputs, self.host, strict=True):
-                held.append(cuda.allocate(x.nbytes))
-                cuda.upload(held[-1], x.ctypes.data, x.nbytes)
-                tensors[value.symbol] = contiguous(held[-1], x.shape, value.element)
-            made: list[Any] = []
-            for value in self.results:
-                made.append(np.empty(tuple(d.evaluate(self.sizes) for d in value.shape), value.element.dtype))
-                if value.symbol not in tensors:
-                    held.append(cuda.allocate(made[-1].nbytes))
-                    tensors[value.symbol] = contiguous(held[-1], made[-1].shape, value.element)
-            bound = self.executable.bind(tensors, self.sizes, 0)
-            held.append(cuda.allocate(bound.room))
-            bound.launches([*(t.pointer for t in tensors.values()), held[-1], 0])
-            for value, x in zip(self.results, made, strict=True):
-                cuda.download(x.ctypes.data, tensors[value.symbol].pointer, x.nbytes)
-        finally:
-            for pointer in held:
-                cuda.free(pointer)
-        if outs is None:
-            return made
-        for target, x in zip(outs, made, strict=True):
-            target[...] = x
-        return outs
 
 
 # ── quick calls ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -287,7 +244,7 @@ class HostCall:
 class Seen:
     """A call that `Quick` knows. Without an order, its arguments are the program's inputs, one by one."""
 
-    call: Call
+    call: Call | SteppedCall
     order: list[int] | None  # for each input of the program, which leaf of the arguments it is
     outs: list[int] | None  # likewise for each result, which leaf of `out`; None if `out` is the one array
     structure: Structure
@@ -411,9 +368,11 @@ class Quick:
             raise KeyError
         return (*args, *[kwargs[name] for name in rest])
 
-    def learn(self, given: Sequence[Any], out: Any, call: Call | HostCall, params: tuple[Param, ...], result: Structure) -> None:
+    def learn(
+        self, given: Sequence[Any], out: Any, call: Call | SteppedCall | HostCall, params: tuple[Param, ...], result: Structure
+    ) -> None:
         """Keep a call for arguments like these."""
-        if not isinstance(call, Call):
+        if isinstance(call, HostCall):
             return
         key: list[Any] = []
         leaves: list[Any] = []
@@ -512,99 +471,3 @@ def _keep(call: Call, stream: int) -> None:
         if other is not None:
             other.replays.pop(old, None)
             other.calls = 0
-
-
-def _maker(library: Library, shape: tuple[int, ...], element: Element, device: int) -> Callable[[], Any]:
-    try:
-        return library.maker(shape, element, device)
-    except TypeError as error:
-        raise _wrong(f"a result of {element.value} cannot be given: {error}") from None
-
-
-def _device(library: Library, path: str, x: Any) -> int | None:
-    try:
-        return library.device(x)
-    except TypeError as error:
-        raise _wrong(f"`{path}` is {error}") from None
-
-
-def _tensor(library: Library, path: str, x: Any, element: Element, stream: int) -> Tensor:
-    try:
-        memory = library.memory(x, stream)
-    except TypeError as error:
-        raise _wrong(f"`{path}` is {error}") from None
-    if any(stride < 0 for stride in memory.strides):
-        raise _wrong(f"`{path}` runs backwards along a dimension", "make a copy of it")
-    return Tensor(memory.pointer, memory.shape, memory.strides, element)
-
-
-def _extent(tensor: Tensor) -> tuple[int, int]:
-    """The bytes that a tensor touches, from its address on."""
-    size = max(1, tensor.element.bits // 8)
-    if 0 in tensor.shape:
-        return 0, 0
-    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True))
-    return 0, (last + 1) * size
-
-
-def _check_room(library: Library | None, given: tuple[str, Any], value: Value, shape: tuple[int, ...]) -> None:
-    path, x = given
-    wanted = f"{value.element.value}[{', '.join(map(str, shape))}]" if shape else value.element.value
-    if library is None:
-        fits = isinstance(x, np.ndarray) and (x.shape, x.dtype) == (shape, value.element.dtype) and x.flags.writeable
-        if not fits:
-            raise _wrong(f"`{path}` must be a NumPy array of {wanted} that can be written, not {_described(x)}")
-        return
-    if not library.writable:
-        raise _wrong(f"`out` cannot be given with arrays of {library.name}, which are never written")
-    if libraries.of(x) is not library or library.element(x) is not value.element or library.shape(x) != shape:
-        raise _wrong(f"`{path}` must be {_place(library, None)} of {wanted}, not {_described(x)}")
-    strides = library.memory(x, 0).strides
-    if any(stride == 0 and extent > 1 for stride, extent in zip(strides, shape, strict=True)):
-        raise _wrong(f"`{path}` has several indices at one place, so it cannot be written")
-
-
-_NAMES = {"torch": "a PyTorch tensor", "cupy": "a CuPy array", "numba": "a numba device array", "jax": "a JAX array"}
-
-
-def _place(library: Library, device: int | None) -> str:
-    return _NAMES.get(library.name, f"an array of {library.name}") + (f" on GPU {device}" if device is not None else "")
-
-
-def _described(x: Any) -> str:
-    library = libraries.of(x)
-    if library is None:
-        if isinstance(x, np.ndarray):
-            return f"a NumPy array of {x.dtype} with shape {x.shape}"
-        return f"a value of the Python type {type(x).__name__}"
-    device = library.device(x)
-    element = library.element(x)
-    kind = f" of {element.value}[{', '.join(map(str, library.shape(x)))}]" if element else ""
-    return f"{_NAMES.get(library.name, library.name)}{kind} {f'on GPU {device}' if device is not None else 'on the host'}"
-
-
-def _wrong(message: str, help: str = "") -> AxonError:
-    return AxonError((Diagnostic("AX0505", message, suggestions=(Suggestion(help),) if help else ()),))
-
-
-_FORMATS = {
-    Element.F64: "<d", Element.F32: "<f", Element.F16: "<e", Element.I64: "<q", Element.I32: "<i", Element.I8: "<b",
-    Element.U8: "<B", Element.BOOL: "<?",
-}  # fmt: skip
-
-
-def _packer(element: Element) -> Callable[[Any], int]:
-    """The bits of a number in an element type. Raises OverflowError or struct.error for a number that it cannot hold."""
-    format = _FORMATS.get(element)
-    if format is not None:
-        pack = struct.Struct(format).pack
-        return lambda value: int.from_bytes(pack(value), "little")
-
-    def bits(value: Any) -> int:
-        with np.errstate(over="ignore"):
-            made = np.asarray(value, np.float64).astype(element.dtype)
-        if np.isfinite(value) and not np.isfinite(made.astype(np.float64)):
-            raise OverflowError
-        return int.from_bytes(made.tobytes(), "little")
-
-    return bits

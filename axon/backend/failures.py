@@ -1,12 +1,12 @@
 """Failures that kernels note while they run, and the errors that they become.
 
 Note [Failures on a GPU]
-    A kernel that meets what stops a program (an index outside a tensor, a division by zero) writes 1 into a word of host memory that
-    the GPU sees. Nobody waits for it: the word is looked at where the host waits anyway (results of NumPy, trip counts, sizes that
-    are read back), else at the next call of the function, or when `axon.synchronize()` asks. To look costs a read of memory.
+    A kernel that meets what stops a program (an index outside a tensor, a division by zero) writes 1 into a word of host memory
+    that the GPU sees. Nobody waits for it: the word is looked at where the host waits anyway (results of NumPy, trip counts, sizes
+    that are read back), else at the next call of the function, or when `axon.synchronize()` asks. To look costs a read of memory.
 
-    The error is the interpreter's, run on copies of the arguments; so it has the words that the CPU has. Where it is found by a later
-    call, the arguments of the last calls are tried, if they are still alive: they are held weakly, and may have been
+    The error is the interpreter's, run on copies of the arguments; so it has the words that the CPU has. Where it is found by a
+    later call, the arguments of the last calls are tried, if they are still alive: they are held weakly, and may have been
     overwritten since. Without them the error says which function failed, and how to learn more.
 """
 
@@ -87,13 +87,13 @@ class Watch:
     def finished(self, copies: Copies, explicit: Sequence[int]) -> None:
         """Raise what this call met, once all that it launched is done."""
         if self.word.cell.value and self.word.taken():
-            error = self._interpreted(copies, explicit)
+            error = interpreted(self.program, copies, explicit)
             raise self._earlier() if error is None else error
 
     def _earlier(self) -> AxonError:
         where = f"in an earlier call of `{self.program.name}`"
         while self.recent:
-            error = self._interpreted(*self.recent.pop())
+            error = interpreted(self.program, *self.recent.pop())
             if error is not None:
                 self.recent.clear()
                 return type(error)(tuple(replace(d, message=f"{d.message}, {where}") for d in error.diagnostics))
@@ -105,24 +105,25 @@ class Watch:
         message = f"a kernel stopped, {where}"
         return AxonError((Diagnostic("AX0511", message, notes=notes, suggestions=tuple(map(Suggestion, helps))),))
 
-    def _interpreted(self, copies: Copies, explicit: Sequence[int]) -> AxonError | None:
-        """What the interpreter raises for these arguments."""
-        inputs = copies()
-        if inputs is None:
-            return None
-        from axon.interpret import run
 
-        try:
-            run(self.program, inputs, explicit)
-        except AxonError as error:
-            return error
+def interpreted(program: Program, copies: Copies, explicit: Sequence[int]) -> AxonError | None:
+    """What the interpreter raises for these arguments."""
+    inputs = copies()
+    if inputs is None:
         return None
+    from axon.interpret import run
+
+    try:
+        run(program, inputs, explicit)
+    except AxonError as error:
+        return error
+    return None
 
 
 def weakly(arrays: Sequence[Any], copy: Callable[[Sequence[Any]], list[Any]]) -> Copies:
     """Copies of arrays that this does not keep alive."""
     try:
-        held = [ref(x) if copies_are_needed(x) else (lambda x=x: x) for x in arrays]
+        held = [ref(x) for x in arrays]
     except TypeError:  # a library whose arrays cannot be held weakly
         return lambda: None
 
@@ -131,11 +132,6 @@ def weakly(arrays: Sequence[Any], copy: Callable[[Sequence[Any]], list[Any]]) ->
         return None if any(x is None for x in alive) else copy(alive)
 
     return copies
-
-
-def copies_are_needed(x: Any) -> bool:
-    """Whether an argument is an array, and no number."""
-    return not isinstance(x, int | float | bool)
 
 
 def synchronize() -> None:

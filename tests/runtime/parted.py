@@ -6,12 +6,12 @@ from __future__ import annotations
 import ctypes
 import re
 from types import FunctionType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
 
 from axon.backend import sorting
 from axon.backend.cache import Kernel
-from axon.backend.launches import Launches
-from axon.backend.memory import Tensor
 from axon.backend.runtime import Bound
 from axon.core import Program
 from axon.diagnostics import AxonError
@@ -23,12 +23,14 @@ from tests.runtime.fake import FakeDriver, view
 class PlayedExecutable:
     """What `axon.backend.runtime.Executable` is to parts. Notes every binding and every launch."""
 
-    log: list[str] = []
+    log: ClassVar[list[str]] = []
 
     def __init__(self, program: Program, *_: Any, **__: Any) -> None:
         self.program = program
         self.kernels: tuple[Any, ...] = ()
         self.fixed: tuple[Any, ...] = ()
+        made = (out for op in program.block.ops for out in getattr(op, "outs", ()))
+        self.values = tuple(dict.fromkeys([*program.inputs, *made]))
 
     def warm(self, sizes: Any) -> None:
         self.log.append("warm")
@@ -56,15 +58,13 @@ class PlayedExecutable:
                 ctypes.c_int32.from_address(status).value = 1
                 return
             for symbol, array in zip(self.program.block.results, made, strict=True):
-                assert not any(_overlap(lies[symbol], at[symbol], at[s]) for s in inputs), "a result lies on an argument"
+                assert not any(_overlap(at[symbol], at[s]) for s in inputs), "a result lies on an argument"
                 at[symbol][...] = array
 
         return Bound(tuple(given), (), launches, 0, {}, True)  # type: ignore[arg-type]
 
 
-def _overlap(tensor: Tensor, out: Any, other: Any) -> bool:
-    import numpy as np
-
+def _overlap(out: Any, other: Any) -> bool:
     return bool(out.size and other.size and np.may_share_memory(out, other))
 
 
@@ -82,7 +82,6 @@ class PlayedDriver(FakeDriver):
     def _run(self, function: int, size: Any, arguments: int) -> None:
         (blocks, _, _), (threads, _, _), _ = size
         text = self.functions[function]
-        count = text[: text.index(")")].count(",") + 1 if "kernel()" not in text else 0
         (names,) = re.findall(r"def kernel\((.*)\):", text)
         count = names.count(",") + 1
         pointers = (ctypes.c_uint64 * count).from_address(arguments)
@@ -157,6 +156,3 @@ def _thread(block: int, thread: int, arrays: list[list[int]]) -> Any:
     return SimpleNamespace(
         threadIdx=SimpleNamespace(x=thread), blockIdx=SimpleNamespace(x=block), shared=SimpleNamespace(array=array)
     )
-
-
-__all__ = ["Launches", "PlayedDriver", "PlayedExecutable", "built", "emulate", "small"]
