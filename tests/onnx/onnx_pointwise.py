@@ -137,6 +137,14 @@ for _operator, _text in _BINARY.items():
     template(_operator)(_binary(_text))
 
 
+def each(n: Node, body: Callable[..., str]) -> str:
+    """Element by element over all inputs, which broadcast: `body` takes an element of each."""
+    count = len(n.inputs)
+    shape = np.broadcast_shapes(*(n.shape(k) for k in range(count)))
+    i = names(len(shape))
+    return over(i, shape, body(*(at(n.x(k), stretched(n.shape(k), i)) for k in range(count))))
+
+
 @template("Div")
 def div(n: Node) -> str:
     a, b = n.x(0), n.x(1)
@@ -149,10 +157,8 @@ def div(n: Node) -> str:
 def mod(n: Node) -> str:
     if not n.a("fmod"):
         return f"{n.x(0)} % {n.x(1)}"
-    shape = np.broadcast_shapes(n.shape(0), n.shape(1))  # the remainder has the sign of what is divided
-    i = names(len(shape))
-    a, b = (at(n.x(k), stretched(n.shape(k), i)) for k in (0, 1))
-    return over(i, shape, f"let val r = abs {a} % abs {b} in if {a} < {number(0, n.element())} then -r else r end")
+    zero = number(0, n.element())  # the remainder has the sign of what is divided
+    return each(n, lambda a, b: f"let val r = abs {a} % abs {b} in if {a} < {zero} then -r else r end")
 
 
 @template("Pow")
@@ -179,18 +185,13 @@ def total(n: Node) -> str:
 
 @template("PRelu")
 def prelu(n: Node) -> str:
-    i = names(n.rank())
-    x, slope = at(n.x(), i), at(n.x(1), stretched(n.shape(1), i))
     zero = number(0, n.element())
-    return over(i, n.shape(), f"if {x} < {zero} then {x} * {slope} else {x}")
+    return each(n, lambda x, slope: f"if {x} < {zero} then {x} * {slope} else {x}")
 
 
 @template("Where")
 def where(n: Node) -> str:
-    shape = np.broadcast_shapes(*(n.shape(k) for k in range(3)))
-    i = names(len(shape))
-    p, a, b = (at(n.x(k), stretched(n.shape(k), i)) for k in range(3))
-    return over(i, shape, f"if {p} then {a} else {b}")
+    return each(n, lambda p, a, b: f"if {p} then {a} else {b}")
 
 
 @template("BitShift")
@@ -198,14 +199,11 @@ def bit_shift(n: Node) -> str:
     """By multiplication, which wraps, and floor division; no power of two may wrap where it divides. A negative
     shift counts as one by all bits."""
     size = n.element().dtype.itemsize * 8
-    shape = np.broadcast_shapes(n.shape(0), n.shape(1))
-    i = names(len(shape))
-    a, b = (at(n.x(k), stretched(n.shape(k), i)) for k in (0, 1))
     if n.a("direction") == "LEFT":
-        return over(i, shape, f"if {b} < 0 orelse {b} >= {size} then 0 else {a} * 2 ** {b}")
+        return each(n, lambda a, b: f"if {b} < 0 orelse {b} >= {size} then 0 else {a} * 2 ** {b}")
     if n.element() is Element.U8:
-        return over(i, shape, f"if {b} >= {size} then 0 else {a} / 2 ** {b}")
-    return over(i, shape, f"if {b} < 0 orelse {b} >= {size - 1} then (if {a} < 0 then -1 else 0) else {a} / 2 ** {b}")
+        return each(n, lambda a, b: f"if {b} >= {size} then 0 else {a} / 2 ** {b}")
+    return each(n, lambda a, b: f"if {b} < 0 orelse {b} >= {size - 1} then (if {a} < 0 then -1 else 0) else {a} / 2 ** {b}")
 
 
 @template("BitwiseNot")
@@ -216,15 +214,12 @@ def bitwise_not(n: Node) -> str:
 @template("BitwiseAnd", "BitwiseOr", "BitwiseXor")
 def bitwise(n: Node) -> str:
     """Bit by bit: floor division by a power of two moves a bit of two's complement to the end, and sums wrap."""
-    shape = np.broadcast_shapes(n.shape(0), n.shape(1))
-    i, size = names(len(shape)), n.element().dtype.itemsize * 8
-    one = n.element().value
-    a, b = (at(n.x(k), stretched(n.shape(k), i)) for k in (0, 1))
+    size, one = n.element().dtype.itemsize * 8, n.element().value
     n.fun("bit", f"x k = (if k = {size - 1} then (if x < 0 then 1 else 0) else x / 2 ** cast {one} k % 2) <> 0")
     if n.element() is Element.U8:
         n.vals[-1] = "fun bit x k = x / 2 ** cast u8 k % 2 <> 0"
     op = {"BitwiseAnd": "andalso", "BitwiseOr": "orelse", "BitwiseXor": "<>"}[n.operator]
-    return over(i, shape, f"sum for k < {size} where (bit {a} k) {op} (bit {b} k) => (2 ** cast {one} k : {one})")
+    return each(n, lambda a, b: f"sum for k < {size} where (bit {a} k) {op} (bit {b} k) => (2 ** cast {one} k : {one})")
 
 
 # ── optimizers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
