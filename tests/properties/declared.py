@@ -26,6 +26,11 @@ _HELPERS = {
     "lower": "fun lower (x : 'a[n]) = for i < n => sum for j < i + 1 => x[j]",
     "rising": "fun rising (x : 'a[n]) = all for i < n => i = 0 orelse x[i - 1] <= x[i]",
     "table": "val table = [| [| 1, 2, 3 |], [| 4, 5, 6 |] |]",
+    "totalled": "fun totalled x = sum .. => x[..]",
+    "mirrored": "fun mirrored x = for .. i => x[.., i] + x[.., i]",
+    "columns": "fun columns (x : 'a[..s, n]) = for i => sum .. => x[.., i]",
+    "grid": "fun grid {rows, columns} = for i < rows, j < columns => columns * i + j",
+    "resized": "fun resized {rows, columns} (x : 'a[n]) = x as 'a[rows * columns]",
     "swapped": "fun swapped (a, { u = b, v = _ }) = (b, a)",
 }
 # Functions of floats, made safe for every whole argument.
@@ -93,6 +98,45 @@ class Aside(Maker):
             return None
         t = self.scope.pick(squares)
         return self.of(t, f"{self.helper('trace2')} {t.text}", (), np.trace(t.array), t.bound * max(t.shape[0].value, 1))
+
+    def run_without_a_name(self) -> Declared | None:
+        """`..` as a binder and as a subscript."""
+        tensors = [
+            t for t in self.ranked() if t.element in WIDE and t.exact and t.bound < 1e3 and (t.rank or self.scope.chance(20))
+        ]
+        if not tensors:
+            return None
+        t = self.scope.pick(tensors)
+        bound = t.bound * max(t.array.size, 2)
+        if t.rank and self.scope.chance(60):
+            name = self.scope.pick(("mirrored", "columns"))
+            array = t.array + t.array if name == "mirrored" else t.array.sum(tuple(range(t.rank - 1)))
+            return self.of(t, f"{self.helper(name)} {t.text}", t.shape if name == "mirrored" else t.shape[-1:], array, bound)
+        return self.of(t, f"{self.helper('totalled')} {t.text}", (), t.array.sum(), bound)
+
+    def two_dimensions(self) -> Declared | None:
+        """A function with two dimension parameters."""
+        sizes = [named(n, v) for n, v in self.scope.nameable.items()] + [number(2), number(3)]
+        rows, columns = self.scope.pick(sizes), self.scope.pick(sizes)
+        array = np.arange(rows.value * columns.value, dtype=np.int32).reshape(rows.value, columns.value)
+        made = Tensor("", Element.I32, (rows, columns), array, max(array.size, 1), True)
+        return self.define(f"{self.helper('grid')} {{{rows.text}, {columns.text}}}", made)
+
+    def coerced(self) -> Declared | None:
+        """`as` with a dimension that has a name, and with a product of two."""
+        found = [t for t in self.vectors() if t.ranked]
+        if not found or not self.scope.nameable:
+            return None
+        t = self.scope.pick(found)
+        likely = [n for n, v in self.scope.nameable.items() if v == t.array.size] or sorted(self.scope.nameable)
+        size = named(name := self.scope.pick(likely), self.scope.nameable[name])
+        if size.value != t.array.size:
+            self.outside = True
+        array = t.array if size.value == t.array.size else np.zeros(size.value, t.element.dtype)
+        text = f"{t.text} as {t.element.value}[{name}]"
+        if self.scope.chance(30):
+            text = f"{self.helper('resized')} {{1, {name}}} {t.text}"
+        return self.of(t, text, (size,), array, t.bound)
 
     def outer_of_runs(self) -> Declared | None:
         tensors = [t for t in self.ranked() if t.element in WIDE and t.exact and t.bound < 100 and t.array.size <= 20]

@@ -14,6 +14,16 @@ def falsified(test: str, text: str, arguments: Sequence[Any], explicit: Sequence
     PLACE.mkdir(parents=True, exist_ok=True)
     path = PLACE / f"{test}.axon"
     given = [f"{{{', '.join(map(str, explicit))}}}"] if explicit else []
-    shown = "\n   ".join([*given, *(f"{a.dtype}{list(a.shape)} {a.tolist()}" for a in arguments)])
+    shown = "\n   ".join([*given, *map(_shown, arguments)])
     path.write_text(f"(* arguments of main:\n   {shown} *)\n{text}")
     return path
+
+
+def _shown(argument: Any) -> str:
+    match argument:
+        case tuple():
+            return f"({', '.join(map(_shown, argument))})"
+        case dict():
+            return f"{{ {', '.join(f'{name} = {_shown(part)}' for name, part in argument.items())} }}"
+        case _:
+            return f"{argument.dtype}{list(argument.shape)} {argument.tolist()}"

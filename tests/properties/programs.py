@@ -7,7 +7,7 @@ before it by one of the PRODUCTIONS, and a result. See `scalars` for what stands
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,15 +25,28 @@ SIZES = (0, 1, 2, 3, 5)
 DIMENSIONS = ("n", "m", "k", "E", "lambda", "h", "I", "class")
 PARAMETERS = ("x", "y", "z", "S", "None", "w", "def", "Q")
 
+Annotated = tuple[Tensor, bool]  # a parameter, and whether its type is written
+
 
 @dataclass
 class Program:
     text: str
     explicit: tuple[int, ...]
-    arguments: tuple[Any, ...]
+    arguments: tuple[Any, ...]  # arrays, and tuples and records of them
     expected: Any  # the result's structure with Tensors as leaves
     valid: bool  # whether all that the program needs of its sizes holds; if not, it may be refused
     outside: bool  # whether the evaluation left a tensor
+
+
+def leaves(argument: Any) -> list[Any]:
+    """The arrays of an argument."""
+    match argument:
+        case tuple():
+            return [leaf for part in argument for leaf in leaves(part)]
+        case dict():
+            return [leaf for part in argument.values() for leaf in leaves(part)]
+        case _:
+            return [argument]
 
 
 def programs() -> st.SearchStrategy[Program]:
@@ -44,7 +57,8 @@ class Programs(Indexed, Whole, Aside):
     def program(self) -> Program:
         scope = self.scope
         dims = [named(DIMENSIONS[n], scope.pick(SIZES)) for n in range(scope.pick((1, 2, 3)))]
-        explicit = [named("g", scope.pick((1, 2, 3)))] if scope.chance(20) else []
+        count = scope.pick((0,) * 7 + (1, 1, 2))
+        explicit = [named(name, scope.pick((1, 2, 3))) for name in ("g", "G_")[:count]]
         params = [self.parameter(n, dims) for n in range(scope.pick((1, 2, 3)))]
         if scope.chance(40):
             params.append(self.indices_parameter(params))
@@ -68,6 +82,7 @@ class Programs(Indexed, Whole, Aside):
                         value = next(d.value for d in dims if d.text == name)
                         params.append((self.data("_", Element.F32, (named(name, value),)), True))
                         scope.nameable[name] = value
+        texts, arguments, params = self.structured(texts, params)
         scope.tensors = [t for t, _ in params if t.text != "_"]
         declared: list[Declared] = []
         for _ in range(scope.pick((1, 1, 2, 3, 5))):
@@ -84,9 +99,27 @@ class Programs(Indexed, Whole, Aside):
         given = f"{{{', '.join(d.text for d in explicit)}}} " if explicit else ""
         head = f"fun main {given}{' '.join(texts)}{self.declared_result(expected)} = {body}"
         text = "\n".join([*self.helpers.values(), head]) + "\n"
-        return Program(
-            text, tuple(d.value for d in explicit), tuple(t.array for t, _ in params), expected, all(scope.facts), self.outside
-        )
+        return Program(text, tuple(d.value for d in explicit), tuple(arguments), expected, all(scope.facts), self.outside)
+
+    def structured(self, texts: list[str], params: list[Annotated]) -> tuple[list[str], list[Any], list[Annotated]]:
+        """Two neighbouring parameters may become one, a tuple or a record, which is a pattern or has a name of its own."""
+        arguments: list[Any] = [t.array for t, _ in params]
+        if len(params) < 2 or not self.scope.chance(35):
+            return texts, arguments, params
+        k = self.scope.pick(range(len(params) - 1))
+        (a, first), (b, second) = params[k : k + 2]
+        record = self.scope.chance(50)
+        keys = ("left", "for_") if record else ("1", "2")
+        if first and second and "_" not in (a.text, b.text) and self.scope.chance(60):
+            types = [text[1:-1].partition(" : ")[2] for text in texts[k : k + 2]]
+            inner = f"{{ {keys[0]} : {types[0]}, {keys[1]} : {types[1]} }}" if record else f"({types[0]}, {types[1]})"
+            text = f"(given : {inner})"
+            named_parts = [(replace(a, text=f"given.{keys[0]}"), True), (replace(b, text=f"given.{keys[1]}"), True)]
+            params = [*params[:k], *named_parts, *params[k + 2 :]]
+        else:
+            text = f"{{ {keys[0]} = {texts[k]}, {keys[1]} = {texts[k + 1]} }}" if record else f"({texts[k]}, {texts[k + 1]})"
+        one: Any = dict(zip(keys, (a.array, b.array), strict=True)) if record else (a.array, b.array)
+        return [*texts[:k], text, *texts[k + 2 :]], [*arguments[:k], one, *arguments[k + 2 :]], params
 
     def declared_result(self, expected: Any) -> str:
         if isinstance(expected, Tensor) and all(self.scope.can_name(s) for s in expected.shape) and self.scope.chance(25):

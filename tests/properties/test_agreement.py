@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from falsified import falsified
 from hypothesis import HealthCheck, Phase, given, reject, settings
 from kernels_made import Kernel, kernels
-from programs import Program, programs
+from programs import Program, leaves, programs
 
 from axon import compiler
 from axon.call import Session
@@ -35,12 +36,13 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def outcome(session: Session, program: Program, target: str) -> Any:
     """The result, or the codes of the errors."""
-    arguments = [a.copy() for a in program.arguments]
+    arguments = deepcopy(program.arguments)
     try:
         result = session.call(session.callee("main"), program.explicit, arguments, target=target, numbers=False)
     except AxonError as error:
         return [d.code for d in error.diagnostics]
-    assert all(a.tobytes() == b.tobytes() for a, b in zip(arguments, program.arguments, strict=True)), "an argument was written"
+    pairs = zip(leaves(arguments), leaves(program.arguments), strict=True)
+    assert all(a.tobytes() == b.tobytes() for a, b in pairs), "an argument was written"
     return result
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
-from programs import Program, programs
+from programs import Program, leaves, programs
 from scalars import NARROW, Tensor
 from signature import Disagrees, accepts, check_result, read
 
@@ -58,7 +58,7 @@ def run(program: Program) -> str:
     callee = session.callee("main")
     sig = read(callee.signature)
     call = accepts(sig, program.explicit, program.arguments)
-    shown = f"\n{program.text}{callee.signature}\n" + "\n".join(f"{a.dtype}{a.shape}" for a in program.arguments)
+    shown = f"\n{program.text}{callee.signature}\n" + "\n".join(f"{a.dtype}{a.shape}" for a in leaves(program.arguments))
     try:
         result = session.call(callee, program.explicit, program.arguments, numbers=False)
     except ShapeError as error:
