@@ -160,7 +160,8 @@ def measure(shape: Shape, peer: bool) -> tuple[float, float, float | None, float
     count = max(1, min(8, -(-4 * L2_BYTES // moved)))
     sets = [first, *(inputs(shape) for _ in range(count - 1))]
     outs = [torch.empty_like(out) for _ in range(count)]
-    source = [torch.empty(moved // 2, dtype=torch.uint8, device="cuda") for _ in range(count)]
+    half = -(-moved // 512) * 256
+    source = [torch.empty(half, dtype=torch.uint8, device="cuda") for _ in range(count)]
     target = [torch.empty_like(s) for s in source]
     graphs = [graph(lambda n: function(*sets[n], out=outs[n]), count), graph(lambda n: target[n].copy_(source[n]), count)]
     if peer:

@@ -16,6 +16,7 @@ from axon.backend.epilogue import Group
 from axon.backend.fuse import Policy, fuse
 from axon.backend.plan import Nest, Reason
 from axon.backend.scalar_facts import mapped
+from axon.backend.simt.split import split
 from axon.backend.stream import Found, Stream, stream
 from axon.backend.unsupported import Unsupported
 from axon.core import Axis, Block, Compute, Local, Op, Program, Read, Scalar, Scan, Value
@@ -180,7 +181,8 @@ def _nests(
         assert isinstance(kernel, Nest)
         kernel = _named(kernel, names)
         why = [reasons[o.symbol] for step in kernel.steps for o in step.outs if o.symbol in reasons]
-        yield replace(kernel, reasons=(*kernel.reasons, *(Reason(_escaped(f"not on the tensor cores: {w}")) for w in why)))
+        kernel = replace(kernel, reasons=(*kernel.reasons, *(Reason(_escaped(f"not on the tensor cores: {w}")) for w in why)))
+        yield from split(kernel)
     for want, got in zip(wanted, plan.body.results, strict=True):
         if names.get(got, got) != want:  # an argument, or the same as another result: it still is a tensor of its own
             yield _copy(values[want], names.get(got, got))

@@ -20,7 +20,7 @@ from llvmlite import ir
 from numba.cuda import cgutils, types
 
 from axon.backend.cpu import intrinsics as host
-from axon.backend.ptx import with_arity
+from axon.backend.ptx import INSTRUCTIONS, with_arity
 
 F32, F64, I1 = ir.FloatType(), ir.DoubleType(), ir.IntType(1)
 I8, I16, I32, I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
@@ -336,6 +336,16 @@ def _some(context: Any, x: Any) -> Any:
 
 
 _publish("some", with_arity(_some, ["x"]))
+
+
+def _turns(b: Builder, first: Value, limit: Value, step: Value) -> Value:
+    """How many numbers there are from one on below another, in steps."""
+    wide = b.sub(b.add(b.sub(limit, first), step), ir.Constant(first.type, 1))
+    some = b.select(b.icmp_signed("<", wide, ir.Constant(wide.type, 0)), ir.Constant(wide.type, 0), wide)
+    return b.udiv(some, step)
+
+
+elementwise("turns", 3, lambda *_: types.int64, _turns, alike=True)
 # The binary logarithm of a power of two.
 _leading = lambda b, x: b.zext(_asm(b, I32, "clz.b64 $0, $1;", "=r,l", [x]), I64)
 elementwise("bits", 1, lambda x: types.int64, lambda b, x: b.sub(ir.Constant(I64, 63), _leading(b, x)))
@@ -402,6 +412,53 @@ def _keeping(context: Any, address: Any, value: Any) -> Any:
 _publish("keep", with_arity(_keeping, ["address", "value"]))
 for _name, _type in (("f64", F64), ("f32", F32), ("i64", I64), ("i32", I32), ("i8", I8), ("u8", I8), ("bool", I1)):
     elementwise(f"kept_{_name}", 1, lambda _, held=_TYPES[_name][0]: held, _kept(_type))
+
+
+def _staged(name: str, lanes: int) -> None:
+    """`stage_bf16_8(address, value)`: neighbours in shared memory. `staged_bf16_8(address, pitch)`: elements so many bytes apart."""
+    held, bits, decode, encode = _TYPES[name]
+    suffix = f"_{lanes}" if lanes > 1 else ""
+    codes = {8: ("b8", I16, "h"), 16: ("b16", I16, "h"), 32: ("b32", I32, "r")}
+
+    def put(context: Any, address: Any, value: Any) -> Any:
+        def generate(target: Any, b: Builder, signature: Any, values: list[Value]) -> Value:
+            at, given = b.trunc(values[0], I32), values[1]
+            items = [b.extract_value(given, n) if isinstance(value, types.BaseTuple) else given for n in range(lanes)]
+            for n, word in enumerate(_joined(b, [encode(b, x) for x in items])):
+                kind, register, code = codes[word.type.width]
+                word = b.zext(word, register) if word.type != register else word
+                place = b.add(at, ir.Constant(I32, 4 * n))
+                _asm(b, ir.VoidType(), f"st.shared.{kind} [$0], $1;", f"r,{code},~{{memory}}", [place, word], volatile=True)
+            return target.get_dummy_value()
+
+        return types.void(address, value), generate
+
+    def take(context: Any, address: Any, pitch: Any) -> Any:
+        def generate(target: Any, b: Builder, signature: Any, values: list[Value]) -> Value:
+            at, step = b.trunc(values[0], I32), b.trunc(values[1], I32)
+            kind, register, code = codes[min(bits, 32)]
+            out = []
+            for n in range(lanes):
+                place = b.add(at, b.mul(step, ir.Constant(I32, n)))
+                words = []
+                for half in range(max(1, bits // 32)):
+                    here = b.add(place, ir.Constant(I32, 4 * half))
+                    text = f"ld.shared.{'u8' if kind == 'b8' else kind} $0, [$1];"
+                    words.append(_asm(b, register, text, f"={code},r,~{{memory}}", [here], volatile=True))
+                words = [b.trunc(w, I8) for w in words] if bits == 8 else words
+                (item,) = _split(b, words, bits)
+                out.append(decode(b, item))
+            return _gathered(b, out) if lanes > 1 else out[0]
+
+        return (types.UniTuple(held, lanes) if lanes > 1 else held)(address, pitch), generate
+
+    _publish(f"stage_{name}{suffix}", with_arity(put, ["address", "value"]))
+    _publish(f"staged_{name}{suffix}", with_arity(take, ["address", "pitch"]))
+
+
+for _name in _TYPES:
+    for _lanes in (1, *LANES):
+        _staged(_name, _lanes)
 
 
 def _nothing(text: str) -> Any:
@@ -572,6 +629,12 @@ _UNARY: dict[str, Emit] = {
 }
 for _name, _emit in _UNARY.items():
     elementwise(_name, 1, _same, _emit)
+# The same within 2^-20, where results have 16 bits or fewer.
+for _name in ("narrow_exp", "narrow_erf", "narrow_tanh", "narrow_rsqrt"):
+    _text = INSTRUCTIONS[_name].text
+    elementwise(_name, 1, _same, lambda b, x, text=_text: _asm(b, F32, text, "=f,f", [x]))
+_text = INSTRUCTIONS["narrow_div"].text
+elementwise("narrow_div", 2, _same, lambda b, x, y, text=_text: _asm(b, F32, text, "=f,f,f", [x, y]))
 elementwise("power", 2, _same, _libdevice("pow"))
 
 # The names of types as functions.

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from axon.backend.cpu.lanes import inner, reduced
 from axon.backend.memory import Tensor
 from axon.backend.plan import Nest, scalars
-from axon.core import Axis, Compute, Index, Local, Read, Scalar, Scan, Value
+from axon.core import Axis, Compute, Index, Local, Monoid, Read, Scalar, Scan, Value
 from axon.core_walk import nodes
 from axon.names import Symbol
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, Minimum
 
 ACCESS = 16  # bytes, at most, of one access
 
@@ -104,13 +104,10 @@ ALONE = Width(1, frozenset())
 def width_of(
     nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], lanes: bool
 ) -> Width:
-    """So many neighbours that the narrowest access takes 16 bytes, if every loop that a thread cuts has a multiple of them and every
-    store lies for that. Reads that do not lie for it are made one by one."""
+    """So many neighbours that the narrowest access takes 16 bytes, if every loop that a thread cuts has a multiple of them and
+    every store lies for that. Reads that do not lie for it are made one by one."""
     made = {out.symbol for step in nest.steps for out in step.outs} - set(nest.stored)
     found = list(accesses(nest, lanes))
-    axes = frozenset(a.symbol for a in nest.rows) | {a.lane.symbol for a in found}
-    if any(not a.lane.extent.variables.isdisjoint(axes) or not a.lane.extent.variables <= sizes.keys() for a in found):
-        return ALONE
     beside = {
         n: a
         for n, a in enumerate(found)
@@ -119,14 +116,24 @@ def width_of(
     if not beside:
         return ALONE
     vector = min(8, ACCESS // min(max(1, values[a.tensor].element.bits // 8) for a in beside.values()))
-    if any(a.lane.extent.evaluate(sizes) % vector for a in found):
+    if not all(divides(vector, a.lane.extent, sizes) for a in found):
         return ALONE
-    aligned = frozenset(n for n, a in beside.items() if _aligned(a, tensors[a.tensor], sizes, vector))
+    together = frozenset(n for n, a in beside.items() if aligned(a, tensors[a.tensor], sizes, vector))
     stores = {n for n, a in enumerate(found) if a.store}
-    return Width(vector, aligned) if aligned and stores <= aligned else ALONE
+    return Width(vector, together) if together and stores <= together else ALONE
 
 
-def _aligned(access: Access, tensor: Tensor, sizes: MappingOf[Symbol, int], vector: int) -> bool:
+def divides(vector: int, extent: Dim, sizes: MappingOf[Symbol, int]) -> bool:
+    """Whether an extent is a multiple of a number, in every row."""
+    known = extent.substitute({s: Dim.of(n) for s, n in sizes.items()})
+    atom = known.atom
+    if isinstance(atom, Minimum):
+        return all(divides(vector, item, sizes) for item in atom.items)
+    plain = all(isinstance(a, Symbol) for _, monomial in known.terms for a in monomial)
+    return plain and all(coefficient % vector == 0 for coefficient, _ in known.terms)
+
+
+def aligned(access: Access, tensor: Tensor, sizes: MappingOf[Symbol, int], vector: int) -> bool:
     """Whether the first of so many neighbours is always at a multiple of an access's bytes."""
     size = max(1, tensor.element.bits // 8)
     step = min(vector, ACCESS // size)
@@ -144,6 +151,11 @@ def _aligned(access: Access, tensor: Tensor, sizes: MappingOf[Symbol, int], vect
     return True
 
 
+def is_ordered(monoid: Monoid) -> bool:
+    """Whether a reduction must take its elements in the order of its axes."""
+    return monoid.kind in ("custom", "argmax", "argmin")
+
+
 def held_in_registers(nest: Nest) -> bool:
     """Whether all steps of a nest go through one loop of the same extent, and what passes between them stays at its element."""
     rows = len(nest.rows)
@@ -159,7 +171,7 @@ def held_in_registers(nest: Nest) -> bool:
             extents.add(axes[0].extent)
             if not axes[0].extent.variables.isdisjoint(a.symbol for a in nest.rows):
                 return False
-        if isinstance(step, Compute) and step.reduction is not None and step.reduction.monoid.kind in ("custom", "argmax", "argmin"):
+        if isinstance(step, Compute) and step.reduction is not None and is_ordered(step.reduction.monoid):
             return False
         for node in (n for s in scalars(step) for n in nodes(s)):
             if isinstance(node, Read) and node.tensor in inside:

@@ -1,7 +1,7 @@
 """A nest and its mapping as one kernel in Python that numba-cuda compiles.
 
-Each step of the nest becomes its loops, in order; the mapping says which loop the threads of a team share, and how many neighbours a
-thread holds. See Note [Teams] in `mapping`.
+Each step of the nest becomes its loops, in order; the mapping says which loop the threads of a team share, and how many neighbours
+a thread holds. See Note [Teams] in `mapping`.
 
 Note [Order]
     Members take a loop's elements in turn, so a sum is taken in another order than its axis has. Where order matters (a custom
@@ -31,8 +31,9 @@ from axon.backend.emit import (
 )
 from axon.backend.plan import Nest, scalars
 from axon.backend.render import Names
-from axon.backend.simt.access import accesses
+from axon.backend.simt.access import accesses, is_ordered
 from axon.backend.simt.mapping import MOST, THREADS, WARP, Mapping
+from axon.backend.simt.tiles import tiled_rows
 from axon.backend.simt.writer import Lane, LaneWriter
 from axon.core import Axis, Compute, Convert, Read, Scan, Value, element_of
 from axon.core_walk import nodes
@@ -40,10 +41,12 @@ from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 
+UNROLL = 4  # turns of a loop that fetch before any of them computes
 SLOT = 8  # bytes of shared memory for a scalar of one warp
 _RESERVED = frozenset({
     "kernel", "thread", "block", "member", "team", "row", "rows", "active", "bad", "status", "shared", "warp", "lane", "item", "items",
-    "cuda", "range", "carry", "True", "False", "None", "and", "or", "not", "if", "else", "for", "while", "in", "is", "def", "return",
+    "wide", "tall", "above", "left", "outer", "top", "turn", "place", "down", "over", "there", "stretch", "reached", "earlier", "step",
+    "cuda", "range", "True", "False", "None", "and", "or", "not", "if", "else", "for", "while", "in", "is", "def", "return",
 })  # fmt: skip
 
 
@@ -70,12 +73,17 @@ class Emitter:
         self.made = {out.symbol for step in nest.steps for out in step.outs}
         self.registers: dict[tuple[Symbol, str], str] = {}  # a value of the row at the place of a lane
         self.variables: dict[Symbol, str] = {}  # scalars of the row
+        self.places: dict[Symbol, str] = {}  # variables of axes that have several
+        self.staged: dict[tuple[Symbol, object], tuple[str, int, int]] = {}  # where a square lies, bytes of its rows and elements
+        self.bytes = 0  # of shared memory for squares
         self.slots = 0  # of shared memory, for each warp
         self.team: str = ""
         self.writer = LaneWriter(
             self.code, self.variable, self.size, self.held, self.stride, self.moves_together, self.made.__contains__, self.register
         )
-        found = list(accesses(nest, mapping.by == "lanes"))
+        stored = [self.values[symbol].element for symbol in nest.stored]
+        self.writer.narrow = all(element.is_float and element.bits <= 16 for element in stored)
+        found = list(accesses(nest, mapping.by in ("lanes", "tiles")))
         self.together = {(a.tensor, a.subscripts, a.lane.symbol) for n, a in enumerate(found) if n in mapping.beside}
 
     # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -86,6 +94,8 @@ class Emitter:
         return self.parameters[parameter]
 
     def variable(self, symbol: Symbol) -> str:
+        if symbol in self.places:
+            return self.places[symbol]
         return self.names[symbol] if symbol in self.writer.extents else self.size(Dim.of(symbol))
 
     def size(self, dim: Dim) -> str:
@@ -110,6 +120,11 @@ class Emitter:
 
     def register(self, read: Read) -> str | None:
         lane = self.writer.lane
+        square = self.staged.get((read.tensor, read.subscripts))
+        if square is not None:
+            base, pitch, size = square
+            name = f"staged_{read.element.value}" + (f"_{self.width}" if self.width > 1 else "")
+            return self.writer.let(f"{name}({base} + over * {pitch} + down * {size}, {pitch})")
         return self.registers.get((read.tensor, lane.start)) if lane else None
 
     def moves_together(self, read: Read, lane: Lane) -> bool:
@@ -138,11 +153,11 @@ class Emitter:
         used -= {"range", "cuda", "as_i64_", "kernel", "shared_memory"}
         head = ["from numba import cuda", ""]
         shared = 0
-        if self.slots:
+        if self.slots or self.bytes:
             head += ["from axon.backend import ptx"]
-            shared = self.slots * SLOT * (MOST // WARP)
+            shared = self.bytes or self.slots * SLOT * (MOST // WARP)
         head += ["from axon.backend.ptx_scalar import (", *_wrapped(sorted(used)), ")", ""]
-        head += ["shared_memory = ptx.shared_memory()", ""] if self.slots else []
+        head += ["shared_memory = ptx.shared_memory()", ""] if shared else []
         notes = [f"# {line}".rstrip() for line in (*comments, str(self.mapping))]
         text = "\n".join([*notes, *head, "", f"def kernel({', '.join(self.parameters.values())}):", *body, ""])
         threads = THREADS if self.mapping.by != "block" else MOST
@@ -152,6 +167,10 @@ class Emitter:
     def rows(self) -> Iterator[None]:
         """The row that this thread works at, and whether there is one."""
         code, writer, rows = self.code, self.writer, self.nest.rows
+        if self.mapping.by == "tiles":
+            with tiled_rows(self):
+                yield
+            return
         if self.mapping.by == "lanes":
             vector = self.mapping.vector
             outer, lane = (rows[:-1], rows[-1]) if rows else ((), None)
@@ -166,11 +185,11 @@ class Emitter:
                 rest = "item"
                 if lane is not None:
                     start = self.names[lane.symbol]
+                    own = "item"
                     if outer:
                         rest = code.let(f"unsigned_divide(item, {pieces})", "above_")
-                        code.line(f"{start} = (item - {rest} * {pieces}) * {vector}" if vector > 1 else f"{start} = item - {rest} * {pieces}")
-                    else:
-                        code.line(f"{start} = item * {vector}" if vector > 1 else f"{start} = item")
+                        own = f"(item - {rest} * {pieces})"
+                    code.line(f"{start} = {own} * {vector}" if vector > 1 else f"{start} = {own}")
                     writer.extents[lane.symbol] = lane.extent
                     writer.lane = Lane(lane.symbol, start, vector)
                 self.indices(outer, extents, rest)
@@ -253,32 +272,55 @@ class Emitter:
         for axis in axes:
             del self.writer.extents[axis.symbol]
 
-    def sweep(self, axis: Axis, *, fails: bool = False) -> Iterator[str]:
-        """The elements of a loop that a team shares, or that a thread goes through; gives the condition that there is one."""
-        writer, code, mapping = self.writer, self.code, self.mapping
-        if not self.team:
-            with self.loops((axis,)):
-                yield "True"
-            return
-        vector = mapping.vector
+    def sweep(self, axis: Axis, *, unroll: int = 1) -> Iterator[str]:
+        """The elements of a loop that a team shares, or that a thread goes through; gives the condition that there is one.
+
+        What is done with `unroll` elements one after the other is written so many times, so that all are fetched before the first
+        is used; then comes a loop for what is left.
+        """
+        writer, mapping = self.writer, self.mapping
         limit = writer._let_dim(axis.extent)
-        name = self.names[axis.symbol]
         writer.extents[axis.symbol] = axis.extent
-        if mapping.chunks:
+        vector = mapping.vector if self.team else 1
+        if self.team and mapping.chunks:
             for chunk in range(mapping.chunks):
-                place = "member" if chunk == 0 else f"member + {'team' if chunk == 1 else f'{chunk} * team'}".replace("team", self.team)
-                start = writer.let(f"({place}) * {vector}" if vector > 1 else f"{place} + 0")
+                place = ("member", f"member + {self.team}", f"member + {chunk} * {self.team}")[min(chunk, 2)]
+                place = f"({place})" if chunk else place
+                start = writer.let(f"{place} * {vector}" if vector > 1 else f"{place} + 0")
                 there = writer.let(f"lt_int({start}, {limit})")
                 writer.lane = Lane(axis.symbol, start, vector)
                 with writer.masked(there, False):
                     yield there
         else:
-            first, step = ("member", self.team) if vector == 1 else (f"member * {vector}", f"{self.team} * {vector}")
-            writer.lane = Lane(axis.symbol, name, vector)
-            with writer.branch(f"for {name} in range({first}, {limit}, {step}):"):
-                yield "True"
-        writer.lane = None
+            first, step = ("member", self.team) if self.team else ("0", "1")
+            if vector > 1:
+                first, step = f"member * {vector}", f"{self.team} * {vector}"
+            if unroll > 1:
+                turns = self.code.let(f"turns({first}, {limit}, {step})", "turns_")
+                whole = self.code.let(f"{turns} - {turns} % {unroll}", "whole_")
+                ranges = (f"range(0, {whole}, {unroll})", unroll), (f"range({whole}, {turns})", 1)
+                for span, count in ranges:
+                    turn = self.code.name("turn_")
+                    with writer.branch(f"for {turn} in {span}:"):
+                        for n in range(count):
+                            at = f"{turn} + {n}" if n else turn
+                            at = at if step == "1" else f"{first} + ({at}) * ({step})"
+                            yield from self.placed(axis, self.code.let(at, f"{axis.symbol.name}_"), vector)
+            else:
+                name = self.names[axis.symbol]
+                with writer.branch(f"for {name} in range({first}, {limit}, {step}):"):
+                    yield from self.placed(axis, name, vector)
+        if self.team:
+            writer.lane = None
         del writer.extents[axis.symbol]
+
+    def placed(self, axis: Axis, place: str, vector: int) -> Iterator[str]:
+        """At one place of a loop."""
+        if self.team:
+            self.writer.lane = Lane(axis.symbol, place, vector)
+        self.places[axis.symbol] = place
+        yield "True"
+        del self.places[axis.symbol]
 
     def bodies(self, step: Compute) -> list[str]:
         """The values of a pointwise step; what rounds a result to its own element type is left to the store."""
@@ -325,7 +367,7 @@ class Emitter:
         with self.loops(axes):
             state = self.accumulators(reduce)
             with self.loops(reduction.axes[:-1]):
-                for there in self.sweep(reduction.axes[-1]):
+                for there in self.sweep(reduction.axes[-1], unroll=UNROLL):
                     where = there if there != "True" else ""
                     if reduction.where is None:
                         self.take(reduce, state, where)
@@ -345,11 +387,11 @@ class Emitter:
 
     def ordered(self, step: Compute) -> bool:
         """Whether a reduction must be taken in the order of its axes. See Note [Order]."""
-        return step.reduction is not None and step.reduction.monoid.kind in ("custom", "argmax", "argmin")
+        return step.reduction is not None and is_ordered(step.reduction.monoid)
 
     @property
     def width(self) -> int:
-        """Accumulators of a thread: by rows, those of neighbours are joined after the loop; by lanes, each neighbour has its own."""
+        """Accumulators of a thread: by rows those of neighbours are joined after the loop, by lanes each neighbour has its own."""
         return self.mapping.vector
 
     def spread(self, value: str) -> str:
@@ -453,35 +495,47 @@ class Emitter:
 
     def in_order(self, step: Compute | Scan, reduce: Reducer, axes: Sequence[Axis], running: Scan | None) -> State:
         """The combination of everything in order; of a scan, every running one is defined on the way. See Note [Order]."""
-        code, writer = self.code, self.writer
+        code, writer, vector = self.code, self.writer, self.mapping.vector
         carry = self.named(reduce.nothing(writer))
         where = step.reduction.where if isinstance(step, Compute) and step.reduction else None
         with self.loops(axes[:-1]):
             axis = axes[-1]
             limit = writer._let_dim(axis.extent)
             name = self.names[axis.symbol]
-            with writer.branch(f"for stretch in range(0, {limit}, {self.team}):"):
+            stride = f"{self.team} * {vector}" if vector > 1 else self.team
+            with writer.branch(f"for stretch in range(0, {limit}, {stride}):"):
                 writer.extents[axis.symbol] = axis.extent
-                writer.lane = Lane(axis.symbol, name, 1)
-                code.line(f"{name} = stretch + member")
+                writer.lane = Lane(axis.symbol, name, vector)
+                code.line(f"{name} = stretch + member * {vector}" if vector > 1 else f"{name} = stretch + member")
                 there = writer.let(f"lt_int({name}, {limit})")
                 with writer.masked(there, False):
-                    condition = there
+                    condition, varies = there, False
                     if where is not None:
-                        condition = writer.let(f"both({there}, {writer.value(where)})")
-                    with writer.masked(condition, False):
-                        values = reduce.values(writer)
-                        own = reduce.combine(writer, reduce.nothing(writer), values, condition)
-                before, whole = self.prefixes(reduce, self.named(own))
-                before = self.merged(reduce, carry, before)
+                        condition, varies = writer.let(f"both({there}, {writer.value(where)})"), writer.along(where)
+                    with writer.masked(condition, varies):
+                        own = reduce.combine(writer, reduce.nothing(writer), reduce.values(writer), condition)
+                sums = self.running(reduce, own)
+                before, whole = self.prefixes(reduce, self.named(sums[-1]))
+                before = self.named(self.merged(reduce, carry, before))
                 if running is not None:
-                    state = self.merged(reduce, before, own)
+                    parts = [reduce.finish(writer, self.merged(reduce, before, one), None) for one in sums]
                     with writer.masked(there, False):
-                        self.define(running, reduce.finish(writer, state, None))
+                        self.define(running, [_together(code, column) for column in zip(*parts, strict=True)])
                 self.assign(carry, tuple(code.let(text) for text in self.merged(reduce, carry, whole)))
                 writer.lane = None
                 del writer.extents[axis.symbol]
         return carry
+
+    def running(self, reduce: Reducer, own: State) -> list[State]:
+        """The running combinations of a thread's neighbours."""
+        if self.width == 1:
+            return [own]
+        spread = tuple(self.code.let(self.spread(value)) for value in own)
+        sums = [tuple(self.code.let(f"{value}[0]") for value in spread)]
+        for n in range(1, self.width):
+            item = tuple(self.code.let(f"{value}[{n}]") for value in spread)
+            sums.append(self.merged(reduce, sums[-1], item))
+        return sums
 
     def prefixes(self, reduce: Reducer, own: State) -> tuple[State, State]:
         """What the members before this one have together, and what all have."""
@@ -521,6 +575,11 @@ class Emitter:
 
     def chosen(self, condition: str, yes: State, no: State) -> State:
         return tuple(self.code.let(f"select({condition}, {x}, {y})") for x, y in zip(yes, no, strict=True))
+
+
+def _together(code: Code, values: Sequence[str]) -> str:
+    """The values of neighbours as one."""
+    return values[0] if len(values) == 1 else code.let(f"({', '.join(values)})")
 
 
 def _wrapped(names: Sequence[str]) -> list[str]:

@@ -14,16 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 from axon.backend.cpu.lanes import by_lanes, inner, reduced
 from axon.backend.memory import Tensor
 from axon.backend.plan import Nest
 from axon.backend.simt.access import held_in_registers, width_of
+from axon.backend.simt.tiles import SIDE, Across, across
+from axon.backend.simt.tiles import THREADS as TILED
 from axon.core import Value
 from axon.names import Symbol
+from axon.shapes.dimension import Dim, Minimum
 
-By = Literal["lanes", "warp", "block"]
+FEW = 132 * 256  # threads, below which the chip is not busy
+LONG = 64  # turns of a loop that is worth a team
+By = Literal["lanes", "tiles", "warp", "block"]
 WARP = 32
 THREADS = 256  # of a block whose teams are parts of warps, or single threads
 MOST = 512  # threads of a block that shares a row: more would have too few registers each
@@ -38,9 +44,10 @@ class Mapping:
     vector: int = 1
     beside: frozenset[int] = frozenset()  # the accesses that move neighbours together, by number
     chunks: int = 0
+    across: Across | None = None  # by tiles: what comes through shared memory
 
     def __str__(self) -> str:
-        team = {"lanes": "a thread for each row", "warp": "part of a warp for each row", "block": "a block for each row"}[self.by]
+        team = {"lanes": "a thread for each row", "tiles": "a block for each square", "warp": "part of a warp for each row", "block": "a block for each row"}[self.by]
         wide = f"{self.vector} neighbours at a time" if self.vector > 1 else "one element at a time"
         held = f" · {self.chunks} times in registers" if self.chunks else ""
         return f"{team} · {wide}{held}"
@@ -57,10 +64,11 @@ class Grid:
 
 def choose(nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Mapping:
     """The mapping for tensors that lie like these."""
-    lanes = by_lanes(nest) or not nest_sweeps(nest)
+    lanes = not nest_sweeps(nest) or (by_lanes(nest) and not too_few(nest, sizes))
     width = width_of(nest, values, tensors, sizes, lanes)
     if lanes:
-        return Mapping("lanes", width.vector, width.beside)
+        through = across(nest, tensors, sizes)
+        return Mapping("tiles" if through else "lanes", width.vector, width.beside, across=through)
     vectors = -(-widest(nest, sizes) // width.vector)
     held = held_in_registers(nest)
     teams: tuple[tuple[By, int], ...] = (("warp", WARP), ("block", MOST))
@@ -76,32 +84,47 @@ def plainest(nest: Nest) -> Mapping:
     return Mapping("lanes" if by_lanes(nest) or not nest_sweeps(nest) else "block")
 
 
+def too_few(nest: Nest, sizes: MappingOf[Symbol, int]) -> bool:
+    """Whether so few threads would each go through so long loops that teams are better, however what they read lies."""
+    items = prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows)
+    return items < FEW and widest(nest, sizes) >= LONG
+
+
 def nest_sweeps(nest: Nest) -> bool:
     """Whether there is anything in a row for a team to share."""
     return any(inner(step, len(nest.rows)) or reduced(step) for step in nest.steps)
 
 
 def widest(nest: Nest, sizes: MappingOf[Symbol, int]) -> int:
-    """The longest loop that a team shares."""
-    rows = frozenset(a.symbol for a in nest.rows)
+    """The longest loop that a team shares, or a bound of it where it differs from row to row."""
     found = [1]
     for step in nest.steps:
         axes = reduced(step) or inner(step, len(nest.rows))
-        if axes and axes[-1].extent.variables.isdisjoint(rows | {a.symbol for a in axes}):
-            found.append(axes[-1].extent.evaluate(sizes))
+        if axes:
+            found.append(bound(axes[-1].extent, sizes))
     return max(found)
+
+
+def bound(extent: Dim, sizes: MappingOf[Symbol, int]) -> int:
+    """An extent, or of one that only the rows decide a bound: the least part of a minimum that sizes decide."""
+    if extent.variables <= sizes.keys():
+        return extent.evaluate(sizes)
+    atom = extent.atom
+    items = atom.items if isinstance(atom, Minimum) else ()
+    known = [item.evaluate(sizes) for item in items if item.variables <= sizes.keys()]
+    return min(known, default=LONG)
 
 
 def grid(mapping: Mapping, nest: Nest, sizes: MappingOf[Symbol, int]) -> Grid:
     """The launch for these sizes; no blocks where there are no rows."""
     extents = [max(0, axis.extent.evaluate(sizes)) for axis in nest.rows]
-    rows = 1
-    for extent in extents:
-        rows *= extent
+    rows = prod(extents)
+    if mapping.across is not None:
+        cut = (nest.rows[-1].symbol, mapping.across.axis)
+        squares = [-(-n // (SIDE if axis.symbol in cut else 1)) for axis, n in zip(nest.rows, extents, strict=True)]
+        return Grid(prod(squares), TILED, 1)
     if mapping.by == "lanes":
-        items = -(-extents[-1] // mapping.vector) if extents else 1
-        for extent in extents[:-1]:
-            items *= extent
+        items = prod(extents[:-1]) * -(-extents[-1] // mapping.vector) if extents else 1
         threads = THREADS if items >= THREADS else max(WARP, -(-items // WARP) * WARP)
         return Grid(-(-items // threads), threads, 1)
     vectors = max(1, -(-widest(nest, sizes) // mapping.vector))

@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 
 from axon.backend.cpu.scalars import Code, Held, Writer, is_narrow, literal
 from axon.backend.simt.access import steady
 from axon.core import Binary, Const, Read, Scalar
 from axon.element import Element
 from axon.names import Symbol
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, minimum, variables_of
+
+
+NARROW = frozenset({"exp", "erf", "tanh", "rsqrt"})  # functions that have a quick form, right to 2^-20
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,7 @@ class LaneWriter(Writer):
         self.variable = self._variable
         self.lane: Lane | None = None
         self.masks: list[Mask] = []
+        self.narrow = False  # what is stored has 16 bits or fewer
         self.first = False  # the lane's variable is that of the first neighbour
 
     def _variable(self, symbol: Symbol) -> str:
@@ -85,6 +90,16 @@ class LaneWriter(Writer):
         wide = super().convert(x, Element.F32 if is_narrow(source) else source, Element.F32)
         return self.let(f"round_{target.value}({wide})")
 
+    def unary(self, op: str, operand: str, element: Element) -> str:
+        if self.narrow and op in NARROW and element.accumulator is Element.F32:
+            return self.let(f"narrow_{op}({operand})")
+        return super().unary(op, operand, element)
+
+    def binary(self, op: str, x: str, y: str, element: Element, *, never: bool = False) -> str:
+        if self.narrow and op == "div" and element.accumulator is Element.F32:
+            return self.let(f"narrow_div({x}, {y})")
+        return super().binary(op, x, y, element, never=never)
+
     def arithmetic(self, op: str, x: str, y: str) -> str:
         return f"{op}({x}, {y})"
 
@@ -103,6 +118,12 @@ class LaneWriter(Writer):
                 term = self.let(f"mul({term}, {coefficient})")
             total = self.let(f"add({total}, {term})") if total else term
         return total or "0"
+
+    def _atom(self, atom: Atom) -> str:
+        # What sizes alone decide, and cannot fail, is a size: the host computes it.
+        if not isinstance(atom, Symbol) and self.extents.keys().isdisjoint(variables_of(atom)) and _is_defined(atom):
+            return self.size(atom.dividend // atom.divisor if isinstance(atom, Quotient) else reduce(minimum, atom.items))
+        return super()._atom(atom)
 
     # ── conditions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -225,3 +246,36 @@ class LaneWriter(Writer):
 
 
 
+
+
+def _is_defined(atom: Atom) -> bool:
+    """Whether no divisor in an atom of sizes can be 0."""
+    match atom:
+        case Quotient(dividend=dividend, divisor=divisor):
+            return _is_positive(divisor) and all(map(_is_defined, dividend.atoms))
+        case Minimum(items=items):
+            return all(_is_defined(a) for item in items for a in item.atoms)
+        case _:
+            return True
+
+
+def _is_positive(dim: Dim) -> bool:
+    atom = dim.atom
+    if isinstance(atom, Minimum):
+        return all(map(_is_positive, atom.items))
+    return dim.offset > 0 and _is_natural(dim)
+
+
+def _is_natural(dim: Dim) -> bool:
+    """Whether a dimension of sizes is certainly at least 0."""
+    return all(c >= 0 for c in dim.mapping.values()) and all(map(_natural_atom, dim.atoms))
+
+
+def _natural_atom(atom: Atom) -> bool:
+    match atom:
+        case Quotient(dividend=dividend, divisor=divisor):
+            return _is_natural(dividend) and _is_positive(divisor)
+        case Minimum(items=items):
+            return all(map(_is_natural, items))
+        case _:
+            return True
