@@ -61,6 +61,8 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.backend.failures", CORE | {"interpret"}),
     ("axon.backend.steps", CORE | {"interpret.frame"}),
     ("axon.backend.parts", CORE | {"core_walk", "core_verify"}),
+    # It does what has no barrier program.
+    ("axon.backend.simulated", CORE | {"interpret.program"}),
     # What stops a program is worded by the interpreter, and what is tiny is left to it.
     ("axon.backend.cpu*", CORE | {"core_walk", "interpret", "interpret.box", "interpret.strided"}),
     ("axon.backend*", CORE | {"core_walk", "core_cse"}),

@@ -3,13 +3,18 @@
 A condition over a row index i, a streamed index j and values that one tile has one of is turned into two intervals of j: outside
 `some` it holds for no row of the tile, inside `every` it holds for all of them. A comparison that is affine in i and j gives half
 an interval each; `and`, `or` and `not` combine them; what else a condition is made of may hold anywhere, and for certain nowhere.
+
+Integers of a condition wrap, and then it is not affine. Bounds are computed in 64 bits, where nothing here wraps, and where a value
+of the tile might be outside of its element type, they decide nothing: every element is compared, in its own arithmetic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from axon.backend import ranges
+from axon.backend.ranges import MOST, Range
 from axon.core import Binary, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
 from axon.core_walk import nodes
 from axon.element import Element
@@ -52,17 +57,30 @@ _ZERO = Const(0, Element.I32)
 
 @dataclass(frozen=True, slots=True)
 class _Affine:
-    """j · keys + i · rows + rest."""
+    """j · keys + i · rows + rest, where `rest` is between the numbers `range`, and nothing wraps if all `checks` hold."""
 
     keys: int
     rows: int
     rest: Scalar
+    range: Range
+    checks: tuple[Scalar, ...] = ()
+
+    @property
+    def whole(self) -> Range:
+        ends = [(0, k * MOST) for k in (self.keys, self.rows)]
+        return sum(map(min, ends), self.range[0]), sum(map(max, ends), self.range[1])
+
+    def plus(self, other: _Affine) -> _Affine:
+        range_ = self.range[0] + other.range[0], self.range[1] + other.range[1]
+        rest = _add(self.rest, other.rest)
+        return _Affine(self.keys + other.keys, self.rows + other.rows, rest, range_, self.checks + other.checks)
 
     def minus(self, other: _Affine) -> _Affine:
-        return _Affine(self.keys - other.keys, self.rows - other.rows, _sub(self.rest, other.rest))
+        return self.plus(other.scaled(-1))
 
     def scaled(self, k: int) -> _Affine:
-        return _Affine(self.keys * k, self.rows * k, _mul(self.rest, k))
+        ends = self.range[0] * k, self.range[1] * k
+        return _Affine(self.keys * k, self.rows * k, _mul(self.rest, k), (min(ends), max(ends)), self.checks)
 
 
 class _Finder:
@@ -97,7 +115,13 @@ class _Finder:
                 a, b = self.affine(left), self.affine(right)
                 if a is None or b is None:
                     return self.anywhere
-                return self.compared(_COMPARISONS[op][negated], a.minus(b))
+                difference = a.minus(b)
+                if not _narrow(difference.whole):
+                    return self.anywhere
+                some, every = self.compared(_COMPARISONS[op][negated], difference)
+                for check in dict.fromkeys(difference.checks):
+                    some, every = (_either(check, x, y) for x, y in zip((some, every), self.anywhere, strict=True))
+                return some, every
             case _:
                 return self.anywhere
 
@@ -107,7 +131,7 @@ class _Finder:
             case "ge":
                 return self.at_least(difference)
             case "gt":
-                return self.at_least(_Affine(difference.keys, difference.rows, _sub(difference.rest, Const(1, Element.I32))))
+                return self.at_least(difference.plus(_constant(-1)))
             case "le" | "lt":
                 return self.compared({"le": "ge", "lt": "gt"}[op], difference.scaled(-1))
             case "eq":
@@ -131,9 +155,27 @@ class _Finder:
         return _ZERO, _add(_div(value, -keys), Const(1, Element.I32))
 
     def affine(self, scalar: Scalar) -> _Affine | None:
+        """An integer expression as an affine form, with checks that no value of it wraps in the tile."""
+        form = self.form(scalar)
+        if form is None or not _narrow(form.whole):
+            return None
+        element = element_of(scalar)
+        if ranges.fits(form.whole, element):
+            return form
+        low, high = ranges.of_element(element)
+        ends = (_ZERO, _add(self.end, Const(-1, Element.I32)))
+        least, most = (
+            _add(_add(form.rest, _mul(ends[(form.keys > 0) == up], form.keys)), _mul(self.row[(form.rows > 0) == up], form.rows))
+            for up in (False, True)
+        )
+        checks = (Binary("ge", least, Const(low, Element.I64)), Binary("le", most, Const(high, Element.I64)))
+        return replace(form, checks=(*form.checks, *checks))
+
+    def form(self, scalar: Scalar) -> _Affine | None:
+        """Its exact value, if the parts of it do not wrap."""
         match scalar:
             case Const(value=value):
-                return _Affine(0, 0, Const(int(value), Element.I32))
+                return _constant(int(value))
             case Index(dim=dim):
                 keys, rows, rest = 0, 0, dim
                 for symbol in (self.keys, self.rows):
@@ -142,9 +184,9 @@ class _Finder:
                         return None
                     keys, rows = (split[0].constant, rows) if symbol == self.keys else (keys, split[0].constant)
                     rest = split[1]
-                return _Affine(keys, rows, Index(rest))
+                return _Affine(keys, rows, Index(rest), ranges.of_dim(rest))
             case Read() if self.uniform(scalar) and scalar.element.is_integer:
-                return _Affine(0, 0, scalar)
+                return _Affine(0, 0, scalar, ranges.of_element(scalar.element))
             case Convert(operand=operand, element=element) if element.is_integer and element_of(operand).is_integer:
                 return self.affine(operand)
             case Unary(op="neg", operand=operand):
@@ -152,12 +194,25 @@ class _Finder:
                 return None if inner is None else inner.scaled(-1)
             case Binary(op="add" | "sub" as op, left=left, right=right):
                 a, b = self.affine(left), self.affine(right)
-                return None if a is None or b is None else a.minus(b.scaled(-1) if op == "add" else b)
+                return None if a is None or b is None else a.plus(b) if op == "add" else a.minus(b)
             case Binary(op="mul", left=left, right=Const(value=value)) | Binary(op="mul", left=Const(value=value), right=left):
                 inner = self.affine(left)
                 return None if inner is None else inner.scaled(int(value))
             case _:
                 return None
+
+
+def _constant(value: int) -> _Affine:
+    return _Affine(0, 0, Const(value, Element.I32), (value, value))
+
+
+def _narrow(range_: Range) -> bool:
+    """Whether 64 bits hold what is computed of such values."""
+    return range_[0] > -ranges.WIDE and range_[1] < ranges.WIDE
+
+
+def _either(condition: Scalar, then: Interval, otherwise: Interval) -> Interval:
+    return _when(condition, then[0], otherwise[0]), _when(condition, then[1], otherwise[1])
 
 
 # ── integer expressions ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -229,8 +284,7 @@ def _hull(a: Interval, b: Interval) -> Interval:
 
 
 def _longer(a: Interval, b: Interval) -> Interval:
-    longer = Binary("ge", _sub(a[1], a[0]), _sub(b[1], b[0]))
-    return _when(longer, a[0], b[0]), _when(longer, a[1], b[1])
+    return _either(Binary("ge", _sub(a[1], a[0]), _sub(b[1], b[0])), a, b)
 
 
 def _when(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:

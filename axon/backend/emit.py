@@ -76,7 +76,9 @@ class StatusParameter:
     """Where a kernel notes that the program must stop."""
 
 
-Parameter: TypeAlias = "MapParameter | PointerParameter | StrideParameter | SizeParameter | ExtentParameter | TeamParameter | StatusParameter"
+Parameter: TypeAlias = (
+    "MapParameter | PointerParameter | StrideParameter | SizeParameter | ExtentParameter | TeamParameter | StatusParameter"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -731,10 +733,12 @@ class Emitter:
         for read in reads(store.expression):
             given(read, read.tensor.name)
         known = {store.product: "product"} | {symbol: given(symbol, symbol.name) for symbol in rows}
-        writer = Writer(
-            lambda r: arguments[r], lambda s: given(s, s.name), lambda dim: given(dim, "size") if self.is_size(dim) else None, known,
-            narrow=store.element.bits == 16,
-        )  # fmt: skip
+
+        def size(dim: Dim) -> str | None:
+            return given(dim, "size") if self.is_size(dim) else None
+
+        narrow = store.element.bits == 16
+        writer = Writer(lambda r: arguments[r], lambda s: given(s, s.name), size, known, narrow=narrow)
         value = writer.value(store.expression)
         name = self.names.free(f"result_{self.names[store.tensor]}")
         head = f"def {name}({', '.join(['product', *arguments.values()])}):"

@@ -13,14 +13,14 @@ from math import e, inf, log2
 from typing import TYPE_CHECKING, assert_never
 
 from axon.backend import barriers as b
+from axon.backend import ranges
 from axon.backend import tile as t
 from axon.backend.bounds import Bounds
 from axon.backend.epilogue import bare
 from axon.backend.online import ONE, ZERO, both, linear, local_symbols, mentions_any, plus, times
 from axon.backend.render import Names
-from axon.backend.scalars import Writer
+from axon.backend.scalars import Writer, loaded
 from axon.backend.stream import Stream, Term
-from axon.backend.unsupported import Unsupported
 from axon.core import Binary, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
 from axon.core_walk import rewrite
 from axon.element import Element
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from axon.backend.emit import Emitter
 
 LOG2E = Const(log2(e), Element.F32)
-LOADS = {Element.BF16: "load_bf16", Element.F16: "load_f16", Element.F32: "load_f32", Element.I32: "load_i32"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class _Plan:
 
     @property
     def terms(self) -> tuple[Term, ...]:
-        return tuple(dict.fromkeys([self.stream.weight, *(term for _, term in self.stream.totals)]))
+        return self.stream.terms
 
 
 class StreamEmitter:
@@ -86,11 +85,12 @@ class StreamEmitter:
         out.line(f"last_row = min(first_row + {rows.step}, {out.size(rows.extent)}) - 1")
         known = {bounds.first_row: "first_row", bounds.last_row: "last_row"}
         for name, end in zip(("some_from", "some_to", "all_from", "all_to"), (*bounds.some, *bounds.every), strict=True):
-            self.assign(name, end, known, None)
-        out.line(f"first_piece = max(min(int32(some_from // {step}), steps - 1), 0)")
-        out.line(f"last_piece = max(min(int32((some_to + {step - 1}) // {step}), steps), first_piece + 1)")
-        out.line(f"every_from = int32((all_from + {step - 1}) // {step})")
-        out.line(f"every_to = int32(min(all_to, {out.size(program.steps.extent)}) // {step})")
+            self.assign(name, end, known, None, wide=True)
+        # In 64 bits up to here; limited, they fit in 32.
+        out.line(f"first_piece = int32(max(min(some_from // {step}, steps - 1), 0))")
+        out.line(f"last_piece = int32(max(min((some_to + {step - 1}) // {step}, steps), first_piece + 1))")
+        out.line(f"every_from = int32(max(min((all_from + {step - 1}) // {step}, steps), 0))")
+        out.line(f"every_to = int32(max(min(all_to, {out.size(program.steps.extent)}) // {step}, 0))")
 
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -190,7 +190,8 @@ class StreamEmitter:
                 self.assign(f"scale_{half}", plan.scales[term], hoisted, self.index(block, half))
                 if stream.peak is not None and self.repaired(stream, term):
                     self.assign("before", plan.biases[term], hoisted | {stream.peak: f"old_{half}"}, self.index(block, half))
-                    out.line(f"{self.repair(plan, term, block, half)} = ptx.exp2(bias_{half} - before)")
+                    first = "" if term.falls else f' if old_{half} > float32(float("-inf")) else float32(1.0)'
+                    out.line(f"{self.repair(plan, term, block, half)} = ptx.exp2(bias_{half} - before){first}")
         if plan.weights[term] == (None, None):
             power = out.made(f"ptx_tiles.exp_rows({columns})", "exp_rows")
             out.line(f"{to} = {power}({changed}, scale_0, bias_0, scale_1, bias_1)")
@@ -258,7 +259,7 @@ class StreamEmitter:
         if stream.vanishing and stream.condition is not None:
             assert isinstance(plain, Select)
             plain = plain.then
-        edge = Select(within, stream.change, Const(-inf, Element.F32)) if stream.vanishing else stream.change
+        edge = Select(within, stream.change, Const(-inf, Element.F32)) if stream.peak is not None else stream.change
         plan.change = (
             None if plain == element else self.function(plan, "change", plain, stream.score),
             None if edge == element else self.function(plan, "change_at_edge", edge, stream.score),
@@ -357,8 +358,8 @@ class StreamEmitter:
     def hoist_text(self, plan: _Plan, symbol: Symbol, block: int, half: int) -> str:
         return self.row(symbol, block, half) if self.by_row(plan.hoisted[symbol]) else self.out.names[symbol]
 
-    def assign(self, name: str, scalar: Scalar, known: dict[Symbol, str], row: str | None) -> None:
-        """A line that computes a value of a row, or of the tile if `row` is None."""
+    def assign(self, name: str, scalar: Scalar, known: dict[Symbol, str], row: str | None, *, wide: bool = False) -> None:
+        """A line that computes a value of a row, or of the tile if `row` is None. `wide`: in integers that do not wrap."""
         rows = self.program.order.rows
 
         def variable(symbol: Symbol) -> str:
@@ -371,7 +372,7 @@ class StreamEmitter:
             return self.load(node, lambda axis: variable(axis) if axis == rows.symbol else self.variable(axis))
 
         self.counter += 1
-        writer = Writer(read, variable, known, prefix=f"t{self.counter}_")
+        writer = Writer(read, variable, self.size, known, wide=wide, prefix=f"t{self.counter}_")
         value = writer.value(scalar)
         for line in writer.lines:
             self.out.line(line)
@@ -383,24 +384,25 @@ class StreamEmitter:
             return self.out.piece(symbol)
         return self.out.size(Dim.of(symbol))
 
+    def size(self, dim: Dim) -> str | None:
+        return self.out.size(dim) if self.out.is_size(dim) else None
+
     def load(self, node: Read, place: Callable[[Symbol], str]) -> str:
         """A read at indices; those of rows and of the streamed axis are kept inside the tensor."""
-        if node.element not in LOADS:
-            raise Unsupported(f"the scores are changed by a tensor of {node.element.value}")
         extents = {axis.symbol: axis.extent for axis in (self.program.order.rows, self.program.steps)}
         terms = []
         for d, axis in enumerate(bare(node) or ()):
             at = f"min({place(axis)}, {self.out.size(extents[axis])} - 1)" if axis in extents else place(axis)
             terms.append(f"int64({at}) * {self.out.stride(node.tensor, d)}")
         offset = " + ".join(terms) or "0"
-        return f"ptx.{LOADS[node.element]}({self.out.pointer(node.tensor)} + {node.element.bits // 8} * ({offset}))"
+        return loaded(node.element, f"{self.out.pointer(node.tensor)} + {max(8, node.element.bits) // 8} * ({offset})")
 
 
 class _ElementWriter(Writer):
     """Writes the body of an elementwise function; every name from outside becomes an argument when it is first used."""
 
     def __init__(self, stream: StreamEmitter, plan: _Plan, element: Symbol, given: dict[Symbol, _Argument]) -> None:
-        super().__init__(self.read_element, self.index_variable, {element: "x"}, narrow=True)
+        super().__init__(self.read_element, self.index_variable, self.index_size, {element: "x"}, narrow=True)
         self.stream, self.plan, self.given = stream, plan, given
         self.parameters: list[str] = []
         self.arguments: list[_Argument] = []
@@ -442,20 +444,22 @@ class _ElementWriter(Writer):
         return self._seen[scalar]
 
     def affine(self, dim: Dim) -> str | None:
-        """A whole number that is affine along the streamed axis, as a float: exact below 2^24, and no conversion per element."""
+        """A whole number that counts the streamed index up or down, as a float: exact below 2^24, and no conversion per element."""
         keys, rows = self.stream.program.steps.symbol, self.stream.program.order.rows.symbol
         along = dim.linear_in(keys)
-        if along is None or along[0].constant in (None, 0):
-            return None
+        low, high = ranges.of_dim(dim)
+        if along is None or along[0].constant not in (1, -1) or not ranges.fits((low // 8, high // 8), Element.I32):
+            return None  # it might wrap within a tile, if only of more than 2^28 positions
         texts = []
         for half in range(2):
             known = {keys: "column", rows: "(own_row_{b} + 8)" if half else "own_row_{b}"}
-            terms = []
-            for coefficient, monomial in dim.terms:
-                names = [known.get(a) or self.stream.variable(a) for a in monomial if isinstance(a, Symbol)]
-                terms.append(" * ".join([str(coefficient), *names]))
-            texts.append(f"float32(int32({' + '.join(terms)}))")
+            writer = Writer(self.read_element, lambda s, k=known: k.get(s) or self.stream.variable(s), self.stream.size, {})  # type: ignore[misc]
+            texts.append(f"float32(int32({writer.dim(dim)}))")
         return self.parameter("place", _Argument(f"f{along[0].constant}", tuple(texts)))
+
+    def index_size(self, dim: Dim) -> str | None:
+        size = self.stream.size(dim)
+        return None if size is None else self.outside(size)
 
     def index_variable(self, symbol: Symbol) -> str:
         if symbol == self.stream.program.order.rows.symbol:
@@ -477,9 +481,7 @@ class _ElementWriter(Writer):
                 if axis in extents:
                     at = f"min({at}, {self.outside(out.size(extents[axis]))} - 1)"
                 terms.append(f"int64({at}) * {self.outside(out.stride(node.tensor, d))}")
-            if node.element not in LOADS:
-                raise Unsupported(f"the scores are changed by a tensor of {node.element.value}")
             pointer = self.outside(out.pointer(node.tensor))
-            at = f"{pointer} + {node.element.bits // 8} * ({' + '.join(terms) or '0'})"
-            self.named(f"ptx.{LOADS[node.element]}({at})", node)
+            at = f"{pointer} + {max(8, node.element.bits) // 8} * ({' + '.join(terms) or '0'})"
+            self.named(loaded(node.element, at), node)
         return self._seen[node]

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
+from axon.backend.scalars import obstacle
 from axon.backend.unsupported import Unsupported
-from axon.core import Axis, Compute, Index, Local, Read, Scalar, Value, element_of
+from axon.core import Axis, Compute, Local, Read, Scalar, Value
 from axon.core_walk import nodes, reads, rename, rewrite
-from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 from axon.source import Span
@@ -137,9 +137,6 @@ def check_epilogue(kernel: Tiled, results: Iterable[Result], span: Span | None) 
                         raise Unsupported("an epilogue reads a tensor at more than bare indices", span)
                     if node.subscripts and bare(node) is None:
                         raise Unsupported("an epilogue reads a tensor at more than bare indices", span)
-                case Index(dim=dim) if dim.degree > 1 or dim.quotients or any(not isinstance(a, Symbol) for a in dim.atoms):
-                    raise Unsupported("an epilogue computes with an index that is not affine", span)
-        for node in nodes(result.expression):
-            element = element_of(node)
-            if element in (Element.F64, Element.I64, Element.F8E4M3, Element.F8E5M2):
-                raise Unsupported(f"an epilogue computes in {element.value}", span)
+        why = obstacle(result.expression)
+        if why:
+            raise Unsupported(f"an epilogue {why}", span)

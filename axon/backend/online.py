@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from math import inf
+from math import inf, sqrt
 
 from axon.core import Binary, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
 from axon.core_walk import nodes, rewrite
@@ -150,18 +150,18 @@ def linear(scalar: Scalar, varies: Varies) -> Linear:
 # ── masks ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def lifted(scalar: Scalar, varies: Varies, unit: float, indices: frozenset[Symbol]) -> tuple[Scalar | None, Scalar]:
+def lifted(scalar: Scalar, varies: Varies, unit: float, sizes: frozenset[Symbol]) -> tuple[Scalar | None, Scalar]:
     """An expression as `if condition then inner else unit`, the condition None if there is none. `unit` is -inf or 0.
 
     A positive factor and, for -inf, an added finite value that does not vary leave the unit as it is, so masks move out of them.
-    `indices` are the variables of dimensions that are no sizes.
+    `sizes` are dimensions that are at least 1.
     """
 
     def lift(scalar: Scalar) -> tuple[Scalar | None, Scalar]:
-        return lifted(scalar, varies, unit, indices)
+        return lifted(scalar, varies, unit, sizes)
 
     def keeps(factor: Scalar) -> bool:
-        return not varies(factor) and (unit == 0 or positive(factor, indices))
+        return not varies(factor) and (unit == 0 or positive(factor, sizes))
 
     match scalar:
         case Select(condition=condition, then=then, otherwise=Const(value=value)) if value == unit:
@@ -193,26 +193,62 @@ def both(a: Scalar | None, b: Scalar | None) -> Scalar | None:
     return Binary("and", a, b)
 
 
-def positive(scalar: Scalar, indices: frozenset[Symbol]) -> bool:
-    """Whether a float expression is certainly above 0 (or not a number). Sizes are: what has none is not computed. Indices, which
-    begin at 0, are not, nor is an exponential, which underflows."""
+SMALLEST, GREATEST = 2.0**-126, 2.0**127  # of what f32 keeps apart from 0 and infinity
+
+
+def positive(scalar: Scalar, sizes: frozenset[Symbol]) -> bool:
+    """Whether a float expression is certainly above 0. `sizes` are dimensions that are at least 1."""
+    found = extremes(scalar, sizes)
+    return found is not None and found[0] >= SMALLEST
+
+
+def falls(scalar: Scalar, symbol: Symbol, sizes: frozenset[Symbol]) -> bool:
+    """Whether an expression certainly is +inf where a local is -inf, and falls as that grows."""
+    terms = linear(scalar, lambda s: symbol in local_symbols(s)).terms
+    return bool(terms) and all(atom == Local(symbol, Element.F32) and positive(negated(c), sizes) for c, atom in terms)
+
+
+def extremes(scalar: Scalar, sizes: frozenset[Symbol]) -> tuple[float, float] | None:
+    """Between which numbers a float expression of constants and sizes lies, both of one sign; None if that is not sure. Nothing on
+    its way overflows or underflows: an exponential might, and an index, which begins at 0, has no sign."""
     match scalar:
-        case Const(value=value):
-            return value > 0
-        case Unary(op="sqrt" | "rsqrt", operand=operand):
-            return positive(operand, indices)
-        case Convert(operand=operand, element=element):
-            return (element.is_float or element_of(operand).is_integer) and positive(operand, indices)
-        case Index(dim=dim):
-            return (dim.constant or 0) > 0 or (dim.symbol is not None and dim.symbol not in indices)
-        case Binary(op="mul" | "div" | "add", left=left, right=right) if element_of(scalar).is_float:
-            return positive(left, indices) and positive(right, indices)
+        case Const(value=value, element=element) if element.is_float:
+            found = float(value), float(value)
+        case Unary(op="neg", operand=operand):
+            inner = extremes(operand, sizes)
+            return None if inner is None else (-inner[1], -inner[0])
+        case Unary(op="sqrt" | "rsqrt" as op, operand=operand):
+            inner = extremes(operand, sizes)
+            if inner is None or inner[0] <= 0:
+                return None
+            found = (sqrt(inner[0]), sqrt(inner[1])) if op == "sqrt" else (1 / sqrt(inner[1]), 1 / sqrt(inner[0]))
+        case Convert(operand=operand, element=element) if element.is_float and element_of(operand).is_float:
+            return extremes(operand, sizes)
+        case Convert(operand=Index(dim=dim), element=element) if element.is_float:
+            if dim.constant is not None:
+                found = float(dim.constant), float(dim.constant)
+            elif dim.symbol in sizes:
+                found = 1.0, 2.0**31
+            else:
+                return None
+        case Binary(op="mul" | "div" | "add" as op, left=left, right=right):
+            a, b = extremes(left, sizes), extremes(right, sizes)
+            if a is None or b is None:
+                return None
+            if op == "add":
+                found = a[0] + b[0], a[1] + b[1]
+            else:
+                ends = [x * y if op == "mul" else x / y for x in a for y in b]
+                found = min(ends), max(ends)
         case _:
-            return False
+            return None
+    low, high = sorted(map(abs, found))
+    return found if found[0] * found[1] > 0 and low >= SMALLEST and high <= GREATEST else None
 
 
 def loosened(scalar: Scalar) -> Scalar:
     """The expression without conversions between floats: inside a kernel all floats have 32 bits."""
+
     def visit(node: Scalar) -> Scalar | None:
         match node:
             case Convert(operand=operand, element=element) if element.is_float and element_of(operand).is_float:

@@ -23,8 +23,8 @@ from axon.backend.bounds import Bounds
 from axon.backend.flow import BeginSteps, Instruction, Jump, MoreSteps, NextStep, NextTile, Unless, UnlessPiece, flatten
 from axon.backend.stream import Stream
 from axon.backend.tile import Store, Tile
-from axon.core import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
-from axon.element import Element
+from axon.backend.values import Values
+from axon.core import Scalar
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 
@@ -271,7 +271,7 @@ class _Cluster:
         known = {bounds.first_row: np.int64(first), bounds.last_row: np.int64(last)}
         axes = {a.symbol: np.int64(agent.pieces[a.symbol]) for a in self.program.order.outer}
         ends = (*bounds.some, *bounds.every)
-        some, to, every, until = (int(_Values(self.tensors, self.sizes, axes, dict(known)).value(e)) for e in ends)
+        some, to, every, until = (int(Values(self.tensors, self.sizes, axes, dict(known), wide=True).value(e)) for e in ends)
         start = max(0, min(some // step, self.steps - 1))
         stop = max(start + 1, min(-(-to // step), self.steps))
         return start, stop, -(-every // step), min(until, self.size(self.program.steps.extent)) // step
@@ -386,7 +386,7 @@ class _Cluster:
             case t.Finish(stream=stream):
                 known = self.row_locals(agent, stream, block)
                 for symbol, value in stream.finals:
-                    values = _Values(self.tensors, self.sizes, self.axes(agent, block), dict(known)).value(value)
+                    values = Values(self.tensors, self.sizes, self.axes(agent, block), dict(known)).value(value)
                     agent.rows[symbol, block] = np.broadcast_to(np.asarray(values, np.float32), (64, 1))[:, 0]
 
     def row_locals(self, agent: _Agent, stream: Stream, block: int) -> dict[Symbol, Array]:
@@ -408,7 +408,7 @@ class _Cluster:
         axes = self.axes(agent, block) | {steps.symbol: keys}
 
         def value(scalar: Scalar, known: dict[Symbol, Array]) -> Array:
-            computed = _Values(self.tensors, self.sizes, axes, dict(known)).value(scalar)
+            computed = Values(self.tensors, self.sizes, axes, dict(known)).value(scalar)
             return np.broadcast_to(np.asarray(computed), (64, steps.step))
 
         with np.errstate(invalid="ignore", over="ignore"):
@@ -434,6 +434,8 @@ class _Cluster:
                     if stream.peak is not None:
                         shift = value(term.bias, after) - value(term.bias, before)
                         correction = np.exp(shift[:, 0]).astype(np.float32)
+                        if not term.falls:
+                            correction = np.where(np.isneginf(old), np.float32(1), correction)
                 weight = np.where(keep, weight * value(term.factor, {stream.changed: changed}), np.float32(0))
                 weights[symbol] = weight.astype(np.float32)
                 if symbol == stream.product:
@@ -490,7 +492,7 @@ class _Cluster:
         axes = self.axes(agent, block) | {order.columns.symbol: (first + np.arange(width))[None, :]}
         product = agent.accumulators[store.accumulator.symbol, block][:, column : column + width]
         known = {symbol: values[:, None] for (symbol, number), values in agent.rows.items() if number == block}
-        value = _Values(self.tensors, self.sizes, axes, known | {store.product: product}).value(store.expression)
+        value = Values(self.tensors, self.sizes, axes, known | {store.product: product}).value(store.expression)
         return np.broadcast_to(value, (64, width))
 
 
@@ -501,68 +503,3 @@ def _box(tensor: Array, start: list[int], box: tuple[int, ...]) -> Array:
     if all(k.stop for k in keep):
         out[keep] = tensor[tuple(slice(s, s + k.stop) for s, k in zip(start, keep, strict=True))].astype(np.float32)
     return out
-
-
-# ── epilogues ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _erf(x: Array) -> Array:
-    from math import erf
-
-    return np.vectorize(erf, otypes=[np.float32])(x)
-
-
-_UNARY: dict[str, Callable[[Array], Array]] = {
-    "neg": np.negative, "not": np.logical_not, "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
-    "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "erf": _erf, "abs": np.abs, "sign": np.sign, "floor": np.floor, "ceil": np.ceil,
-    "round": np.rint,
-}  # fmt: skip
-_BINARY: dict[str, Callable[[Array, Array], Array]] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "pow": np.power, "max": np.maximum, "min": np.minimum,
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-    "and": np.logical_and, "or": np.logical_or,
-}  # fmt: skip
-
-
-@dataclass(slots=True)
-class _Values:
-    """Evaluates an epilogue over a piece of a tile, with floats in f32 as the device does."""
-
-    tensors: Mapping[Symbol, Array]
-    sizes: Mapping[Symbol, int]
-    axes: dict[Symbol, Array]
-    locals: dict[Symbol, Array]
-
-    def value(self, scalar: Scalar) -> Array:
-        match scalar:
-            case Const(value=value, element=element):
-                return np.float32(value) if element.is_float else value
-            case Local(symbol=symbol):
-                return self.locals[symbol]
-            case Index(dim=dim):
-                used = {symbol: place for symbol, place in self.axes.items() if symbol in dim.variables}
-                alike: dict[Symbol, Any] = dict(zip(used, np.broadcast_arrays(*used.values()), strict=True)) if used else {}
-                return dim.evaluate({**self.sizes, **alike})
-            case Read(tensor=tensor, subscripts=subscripts):
-                array = self.tensors[tensor]
-                at = [self.axes[s.symbol] for s in subscripts if isinstance(s, Dim) and s.symbol is not None]
-                # Beyond the edges values do not matter: they are never stored.
-                clipped = tuple(np.minimum(i, n - 1) for i, n in zip(at, array.shape, strict=True))
-                value = array[clipped]
-                return value.astype(np.float32) if scalar.element.is_float else value
-            case Unary(op=op, operand=operand):
-                return _UNARY[op](self.value(operand))
-            case Binary(op=op, left=left, right=right):
-                combine = np.floor_divide if op == "div" and element_of(left).is_integer else _BINARY[op]
-                return combine(self.value(left), self.value(right))
-            case Select(condition=condition, then=then, otherwise=otherwise):
-                return np.where(self.value(condition), self.value(then), self.value(otherwise))
-            case Convert(operand=operand, element=element):
-                source: Array = np.asarray(self.value(operand))
-                if element.is_float:
-                    return source.astype(np.float32)
-                return source != 0 if element == Element.BOOL else source.astype(np.int32)
-            case Bind(bindings=bindings, body=body):
-                for symbol, bound in bindings:
-                    self.locals[symbol] = self.value(bound)
-                return self.value(body)

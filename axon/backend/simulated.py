@@ -1,23 +1,34 @@
-"""A whole program on the CPU through its GPU kernels' barrier programs: what `--target simulate` runs."""
+"""A whole program on the CPU through its GPU kernels' barrier programs: what `--target simulate` runs.
+
+What has a barrier program is proved, and then simulated. A plain kernel has none (its threads wait for nothing), and what the host
+does between kernels has none either: these the interpreter does, operation by operation, in the order of the parts and kernels.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, assert_never
 
 import numpy as np
 
-from axon.backend.families import kernels
-from axon.backend.memory import contiguous
+from axon.backend.families import Kernel, kernels, results_of
+from axon.backend.memory import Tensor, contiguous
+from axon.backend.parts import Body, Repeat, Straight, parts, straights
 from axon.backend.pipeline import stages, traits
+from axon.backend.plan import Nest
 from axon.backend.prepare import is_empty, prepare
 from axon.backend.proof import Violation
 from axon.backend.schedule import Mapping
-from axon.backend.schedule_file import NOTHING, Schedule
+from axon.backend.schedule_file import FREE, NOTHING, Fixed, Schedule
 from axon.backend.simulate import SimulationError, simulate
 from axon.backend.target import HOPPER, Target
+from axon.backend.unsupported import Unsupported
 from axon.backend.verify import verify
-from axon.core import Program
+from axon.core import Block, Check, Compress, Op, Program, Sort
+from axon.interpret.program import _block as interpret
+from axon.names import Symbol
 
 
 def run(
@@ -32,30 +43,102 @@ def run(
 ) -> list[Any]:
     """The results on NumPy arrays that satisfy the contract, in the interleaving that `seed` picks.
 
-    Results are fresh arrays. Raises `Unsupported` for what has no kernel, AX0605 for a schedule that does not fit, and
-    `SimulationError` for a program that is not proved or goes wrong.
+    Results are fresh arrays. Raises AX0605 for a schedule that does not fit, what the interpreter raises where the program must
+    stop, and `SimulationError` for a kernel that is not proved or goes wrong.
     """
     sizes = program.contract.bind(explicit, [a.shape for a in arrays])
-    held = {v.symbol: np.ascontiguousarray(a) for v, a in zip(program.inputs, arrays, strict=True)}
-    todo = kernels(program)
-    values = (*program.inputs, *(r.value for k in todo for r in k.results))
-    for kernel, fixed in zip(todo, schedule.of(len(todo)), strict=True):
-        for result in kernel.results:
-            shape = tuple(d.evaluate(sizes) for d in result.value.shape)
-            held[result.value.symbol] = np.zeros(shape, result.value.element.dtype)
-        if is_empty(kernel, sizes):
-            continue
-        # What a GPU refuses is refused here too, for tensors that lie as its allocator would put them.
-        lying = {v.symbol: contiguous(0, held[v.symbol].shape, v.element) for v in values if v.symbol in held}
-        ready = prepare(kernel, lying, sizes)
-        picked = mapping or fixed.ranked(ready.problem, traits(ready.kernel), target, kernel.span)[0]
-        made = stages(ready.kernel, picked, target, values, ready.boxed, ready.paired).barriers
-        answer = verify(made)
-        if isinstance(answer, Violation):
-            raise SimulationError(str(answer))
-        simulate(made, held, sizes, seed=seed)
+    held = {v.symbol: np.asarray(a, order="C") for v, a in zip(program.inputs, arrays, strict=True)}
+    body = parts(program).body
+    made = {id(part.program): kernels(part.program) for part in straights(body)}
+    fixed = iter(schedule.of(sum(map(len, made.values()))))
+    own = {key: tuple(islice(fixed, len(found))) for key, found in made.items()}
+    _Run(sizes, held, seed, mapping, own, target).body(body)
     given = {v.symbol for v in program.inputs}
     return fresh([(held[symbol], symbol in given) for symbol in program.block.results])
+
+
+@dataclass(slots=True)
+class _Run:
+    """The sizes and the tensors that are known so far, and how kernels are to be made."""
+
+    sizes: dict[Symbol, int]
+    held: dict[Symbol, Any]
+    seed: int
+    mapping: Mapping | None
+    fixed: dict[int, tuple[Fixed, ...]]  # by the identity of a straight program, for its kernels
+    target: Target
+
+    def body(self, body: Body) -> list[Any]:
+        for part in body.parts:
+            match part:
+                case Straight(program=program):
+                    self.straight(program)
+                case Repeat():
+                    self.repeat(part)
+                case Sort() | Compress() | Check():
+                    self.interpreted(part)
+                case _:
+                    assert_never(part)
+        return [self.held[symbol] for symbol in body.results]
+
+    def repeat(self, loop: Repeat) -> None:
+        op = loop.op
+        trip = loop.trip.evaluate(self.sizes) if not isinstance(loop.trip, Symbol) else int(self.held[loop.trip])
+        states = [self.held[symbol] for symbol in op.initial]
+        kept: list[list[Any]] = [[] for _ in states]
+        for step in range(max(0, trip)):
+            self.sizes[op.counter] = step
+            self.held |= dict(zip((state.symbol for state in op.states), states, strict=True))
+            states = self.body(loop.body)
+            for stack, state in zip(kept, states, strict=True):
+                stack.append(state)
+        for out, state, stack in zip(op.outs, states, kept, strict=True):
+            shape = (len(stack), *state.shape)
+            self.held[out.symbol] = np.array(stack, state.dtype).reshape(shape) if op.stacked else state
+
+    def interpreted(self, *ops: Op) -> None:
+        with np.errstate(all="ignore"):
+            interpret(Block(ops, ()), self.sizes, self.held)
+
+    def straight(self, program: Program, plain: frozenset[Symbol] = frozenset()) -> None:
+        """A program of kernels; those that make `plain` tensors are plain."""
+        todo = kernels(program, plain)
+        fixed = self.fixed[id(program)] if not plain else (FREE,) * len(todo)
+        values = (*program.inputs, *(value for kernel in todo for value in results_of(kernel)))
+        shapes = {v.symbol: tuple(d.evaluate(self.sizes) for d in v.shape) for v in values}
+        # What a GPU refuses is refused here too, for tensors that lie as its allocator would put them.
+        lying = {v.symbol: contiguous(0, shapes[v.symbol], v.element) for v in values}
+        free = [kernel for kernel, own in zip(todo, fixed, strict=True) if not own.values and self.mapping is None]
+        unfit = frozenset(symbol for kernel in free for symbol in self.unfit(kernel, lying))
+        if unfit:
+            self.straight(program, plain | unfit)
+            return
+        for kernel, own in zip(todo, fixed, strict=True):
+            if isinstance(kernel, Nest):
+                self.interpreted(*kernel.steps)
+                continue
+            for result in kernel.results:
+                self.held[result.value.symbol] = np.zeros(shapes[result.value.symbol], result.value.element.dtype)
+            if is_empty(kernel, self.sizes):
+                continue
+            ready = prepare(kernel, lying, self.sizes)
+            picked = self.mapping or own.ranked(ready.problem, traits(ready.kernel), self.target, kernel.span)[0]
+            made = stages(ready.kernel, picked, self.target, values, ready.boxed, ready.paired).barriers
+            answer = verify(made)
+            if isinstance(answer, Violation):
+                raise SimulationError(str(answer))
+            simulate(made, self.held, self.sizes, seed=self.seed)
+
+    def unfit(self, kernel: Kernel, lying: dict[Symbol, Tensor]) -> tuple[Symbol, ...]:
+        """What a kernel makes that has no mapping at these sizes, so that plain kernels make it."""
+        if isinstance(kernel, Nest) or is_empty(kernel, self.sizes):
+            return ()
+        try:
+            ready = prepare(kernel, lying, self.sizes)
+            FREE.ranked(ready.problem, traits(ready.kernel), self.target, kernel.span)
+        except Unsupported:
+            return tuple(result.value.symbol for result in kernel.results)
+        return ()
 
 
 def fresh(results: Sequence[tuple[Any, bool]]) -> list[Any]:

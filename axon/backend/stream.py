@@ -14,7 +14,7 @@ divides or scales a finished row moved behind the pass. What cannot be repaired 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from axon.backend.contraction import PRODUCT_ELEMENTS
@@ -23,6 +23,7 @@ from axon.backend.online import (
     ONE,
     ZERO,
     factors,
+    falls,
     lifted,
     linear,
     local_symbols,
@@ -35,6 +36,7 @@ from axon.backend.online import (
     substituted,
     times,
 )
+from axon.backend.scalars import inexact, obstacle
 from axon.backend.unsupported import Unsupported
 from axon.core import Axis, Binary, Bind, Compute, Const, Local, Read, Scalar, Select, Unary, Value, element_of
 from axon.core_walk import mentions, reads, rename, rewrite
@@ -51,12 +53,14 @@ class Term:
     """exp (scale · T + bias) · factor, over the changed score T of each element.
 
     `scale` and `bias` have one value per row, and only `bias` may mention the peak. Without an exponential `scale` is None.
-    `factor` may vary with everything but the peak.
+    `factor` may vary with everything but the peak. `falls`: the bias certainly falls as the peak rises, so that a sum of nothing,
+    whose peak is -inf, is multiplied by 0 when it is repaired.
     """
 
     scale: Scalar | None
     bias: Scalar
     factor: Scalar
+    falls: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,11 @@ class Stream:
     @property
     def operands(self) -> tuple[Operand, ...]:
         return (self.query, self.key, self.value)
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """Everything that is summed, each once, the weight first."""
+        return tuple(dict.fromkeys([self.weight, *(term for _, term in self.totals)]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +154,7 @@ def stream(
     for operand in (query, key, value):
         if operand.value.element not in PRODUCT_ELEMENTS or operand.value.element != query.value.element:
             raise Unsupported("the matrix instructions here take bf16 or f16, the same for all three operands", span)
-    made = _Pass(inliner, op.axes, keys, scale, span).run(product(rest))
+    made = _Pass(inliner, _positive((*op.axes, keys, depth)), keys, scale, span).run(product(rest))
     total = fresh("product")
     result = Result(op.outs[0], tuple(a.symbol for a in op.axes), times(Local(total, Element.F32), made.norm))
     kernel = Stream(
@@ -281,12 +290,17 @@ def _scores(
 # ── one pass ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _positive(axes: tuple[Axis, ...]) -> frozenset[Symbol]:
+    """The sizes that are at least 1 where a kernel over these axes has anything to do."""
+    products = [axis.extent.terms[0][1] for axis in axes if len(axis.extent.terms) == 1]
+    return frozenset(atom for monomial in products for atom in monomial if isinstance(atom, Symbol))
+
+
 class _Pass:
     """Brings the weights and the row statistics into terms over one running peak."""
 
-    def __init__(self, inliner: _Inliner, axes: tuple[Axis, ...], keys: Axis, scale: Scalar, span: Span | None) -> None:
-        self.inliner, self.span = inliner, span
-        self.indices = frozenset(a.symbol for a in (*axes, keys))
+    def __init__(self, inliner: _Inliner, sizes: frozenset[Symbol], keys: Axis, scale: Scalar, span: Span | None) -> None:
+        self.inliner, self.sizes, self.span = inliner, sizes, span
         self.score = Local(inliner.symbol, Element.F32)
         self.scores = {inliner.symbol: times(self.score, scale)}
         self.changed = Local(fresh("changed"), Element.F32)
@@ -329,7 +343,7 @@ class _Pass:
 
     def vanishes(self, term: Term) -> bool:
         """Whether a term is 0 where the changed score is -inf."""
-        return term.scale is not None and positive(term.scale, self.indices) and self.changed.symbol not in local_symbols(term.factor)
+        return term.scale is not None and positive(term.scale, self.sizes) and self.changed.symbol not in local_symbols(term.factor)
 
     def final(self, name: str, value: Scalar) -> Local:
         symbol = fresh(name)
@@ -346,13 +360,13 @@ class _Pass:
             raise Unsupported("two maxima of one row have no single running peak", self.span)
         if local_symbols(body) & set(self.known):
             raise Unsupported("a maximum that depends on another statistic of its row cannot run along", self.span)
-        self.masked, inner = lifted(body, self.varies, -inf, self.indices)
+        self.masked, inner = lifted(body, self.varies, -inf, self.sizes)
         form = linear(inner, self.varies)
         varying = form.varying()
         if varying is None:
             raise Unsupported("a maximum over what does not vary", self.span)
         (scale, atom), *more = form.terms
-        if more or not positive(scale, self.indices):
+        if more or not positive(scale, self.sizes):
             scale, atom = ONE, varying
         self.body, self.peak, self.unscaled = body, fresh("peak"), (scale, form.rest)
         self.change = atom if self.masked is None else Select(self.masked, atom, Const(-inf, Element.F32))
@@ -378,7 +392,7 @@ class _Pass:
 
     def term(self, body: Scalar) -> tuple[Term, Scalar | None, Scalar]:
         """A sum's body as a term, where that is not 0, and what does not vary and so waits for the end of the pass."""
-        where, body = lifted(self.folded(body), self.varies, 0.0, self.indices)
+        where, body = lifted(self.folded(body), self.varies, 0.0, self.sizes)
         where = None if where is None else self.over_changed(where)
         fixed, exponents, others = [], [], []
         for factor in factors(body):
@@ -415,7 +429,9 @@ class _Pass:
             if bias is not None:
                 fixed.append(Unary("exp", bias))
             return Term(None, ZERO, self.over_changed(product(others))), where, product(fixed)
-        return Term(scale, bias or ZERO, self.over_changed(product(others))), where, product(fixed)
+        bias = bias or ZERO
+        sinks = self.peak is None or self.peak not in local_symbols(bias) or falls(bias, self.peak, self.sizes)
+        return Term(scale, bias, self.over_changed(product(others)), sinks), where, product(fixed)
 
     def folded(self, scalar: Scalar) -> Scalar:
         """The expression with what the maximum was taken of as a multiple of the changed score."""
@@ -437,7 +453,7 @@ class _Pass:
 
 def kept(term: Term, where: Scalar | None) -> Term:
     """The term where a condition holds, else 0."""
-    return term if where is None else Term(term.scale, term.bias, Select(where, term.factor, ZERO))
+    return term if where is None else replace(term, factor=Select(where, term.factor, ZERO))
 
 
 def addends(scalar: Scalar | None) -> Iterator[Scalar]:
@@ -460,8 +476,17 @@ def addends(scalar: Scalar | None) -> Iterator[Scalar]:
 
 
 def _check(kernel: Stream) -> None:
-    """Raises `Unsupported` for what has no device form yet."""
-    for scalar in (kernel.change, kernel.weight.factor, *(t.factor for _, t in kernel.totals)):
+    """Raises `Unsupported` for what has no device form."""
+    per_element = [kernel.change, *(term.factor for term in kernel.terms)] + [c for c in (kernel.condition,) if c is not None]
+    per_row = [s for term in kernel.terms for s in (term.scale, term.bias) if s is not None] + [v for _, v in kernel.finals]
+    for scalar in (*per_element, *per_row, *(r.expression for r in kernel.results)):
+        why = obstacle(scalar)
+        if why:
+            raise Unsupported(f"a stream {why}", kernel.span)
         for read in reads(scalar):
             if read.padding is not None or read.checked is not None or (read.subscripts and bare(read) is None):
                 raise Unsupported("the scores are changed by a tensor read at more than bare indices", kernel.span)
+    for _, dim in kernel.derived:
+        why = inexact(dim)
+        if why:
+            raise Unsupported(f"an operand's subscript {why}", kernel.span)

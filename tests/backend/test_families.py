@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
 from axon.backend.contraction import Contraction
+from axon.backend.contraction import contraction as find
 from axon.backend.families import kernels
 from axon.backend.unsupported import Unsupported
-from axon.core import Axis, Block, Compute, Leaf, Monoid, Program, Read, Reduction, Value
+from axon.core import Axis, Block, Compute, Convert, Leaf, Monoid, Program, Read, Reduction, Scalar, Value
 from axon.element import Element
 from axon.names import fresh
 from axon.shapes.contract import Contract
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, maximum, minimum
 from tests.backend.programs import Binary, Const, Index, Unary, add, contraction, gelu, mul
 
 
@@ -84,13 +88,15 @@ def test_refusals_say_why() -> None:
 
     def refused(op: Compute, *inputs: Value) -> str:
         with pytest.raises(Unsupported) as caught:
-            kernels(program_of(op, inputs=inputs))
+            find(op, {v.symbol: v for v in inputs})
         return caught.value.reason
 
     rows = (Axis(i, size),)
     assert "only unconditional sums" in refused(Compute((out,), rows, Reduction(across, Monoid("max")), (row,)), f)
     assert "not over products of two tensors" in refused(Compute((out,), rows, Reduction(across, Monoid("sum")), (row,)), f)
-    assert "follows no contraction" in refused(Compute((f,), (Axis(i, size), Axis(j, size)), None, (row,)), f)
+    assert "a pointwise operation that follows no contraction" in refused(
+        Compute((f,), (Axis(i, size), Axis(j, size)), None, (row,)), f
+    )
     k = fresh("k")
     square = Value(fresh("square"), Element.F32, (size, size))
     left = Read(f.symbol, (Dim.of(i), Dim.of(k)), Element.F32)
@@ -104,14 +110,31 @@ def test_refusals_say_why() -> None:
     assert "bare indices" in refused(Compute((narrow,), whole, product, (mul(shifted, plain),)), a)
 
 
-def test_an_epilogue_beyond_affine_indices_is_refused() -> None:
+def epilogue(body: Callable[[Read, Dim, Dim], Scalar]) -> list[str]:
+    """The kernels of a product and a pointwise operation on it."""
     case = contraction("ik,kj->ij", Element.BF16, Element.F32, lambda p, x, at: mul(p, Const(2.0, Element.F32)))
     first, second = case.program.block.ops
+    assert isinstance(first, Compute)
     assert isinstance(second, Compute)
-    i, j = (a.symbol for a in second.axes)
-    squared = Index(Dim.of(i) * Dim.of(j), Element.I32)
-    body = Binary("mul", second.body[0], Read(case.program.inputs[0].symbol, (Dim.of(i), Dim.of(j)), Element.BF16))
-    odd = Compute(second.outs, second.axes, None, (Binary("eq", squared, squared),))
-    with pytest.raises(Unsupported):
-        kernels(program_of(first, odd, inputs=case.program.inputs))  # type: ignore[arg-type]
-    assert body
+    i, j = (Dim.of(a.symbol) for a in second.axes)
+    made = replace(second, body=(body(Read(first.outs[0].symbol, (i, j), Element.F32), i, j),))
+    return [type(kernel).__name__ for kernel in kernels(program_of(first, made, inputs=case.program.inputs))]
+
+
+EPILOGUES: dict[str, tuple[Callable[[Dim, Dim], Scalar], bool]] = {
+    "a product of indices": (lambda i, j: Index(i * j), True),
+    "a remainder": (lambda i, j: Index((i - j) % 3), True),
+    "the greater of two": (lambda i, j: Index(maximum(i, j) + minimum(i * 2, j)), True),
+    "a quotient by what is at least 1": (lambda i, j: Index(i // maximum(j, 1)), True),
+    "a quotient by what may be 0": (lambda i, j: Index(i // j), False),
+    "a quotient of data": (lambda i, j: Binary("div", Index(i), Const(0, Element.I32)), False),
+    "more than 64 bits": (lambda i, j: Index(i * i * i * i // 7), False),
+    "64-bit integers": (lambda i, j: Index(i, Element.I64), False),
+}
+
+
+@pytest.mark.parametrize("name", EPILOGUES)
+def test_an_epilogue_takes_what_it_can_compute_exactly(name: str) -> None:
+    index, taken = EPILOGUES[name]
+    found = epilogue(lambda product, i, j: mul(product, Convert(index(i, j), Element.F32)))
+    assert found == (["Contraction"] if taken else ["Contraction", "Nest"])
