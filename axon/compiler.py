@@ -255,7 +255,9 @@ def _phase(name: str) -> Iterator[None]:
     except (RecursionError, MemoryError) as error:
         if os.environ.get("AXON_DEBUG"):
             raise
-        raise AxonError((Diagnostic("AX0002", f"the program is too deep or too large for this machine (while {name})"),)) from error
+        said = f"the program is too deep or too large for this machine (while {name})"
+        notes = (str(error),) if isinstance(error, MemoryError) and str(error) else ()  # how much memory, and for what
+        raise AxonError((Diagnostic("AX0002", said, notes=notes),)) from error
     except Exception as error:
         if os.environ.get("AXON_DEBUG"):
             raise

@@ -103,7 +103,8 @@ class Matcher:
         if raw is None:
             weak = weak_array(value)
             if weak is None:
-                help = (Suggestion("pass np.asarray(…) of it"),) if hasattr(value, "__array__") else ()
+                way = "its .filled(…)" if isinstance(value, np.ma.MaskedArray) else "np.asarray(…) of it"
+                help = (Suggestion(f"pass {way}"),) if hasattr(value, "__array__") else ()
                 what = "a list that is not a block of numbers of one kind" if isinstance(value, list) else describe(value)
                 raise self._wrong(at, "AX0504", f"`{path}` must be an array or a number, not {what}", help=help)
             self._check_rank(at, path, wanted, weak.ndim)

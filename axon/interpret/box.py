@@ -96,8 +96,12 @@ def allocate(sizes: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An array to fill. Raises MemoryError where the machine has not so much memory left: the system would end the process."""
     size = prod(sizes) * dtype.itemsize
     if prod(n for n in sizes if n) > MAX_ELEMENTS or (size > _WORTH_ASKING and size > _free_memory()):
-        raise MemoryError
+        raise too_large(sizes, size)
     return np.empty(sizes, dtype)
+
+
+def too_large(sizes: tuple[int, ...], size: int) -> MemoryError:
+    return MemoryError(f"an array of shape {sizes} takes {size / 2**30:,.0f} GiB, which is more than there is room for")
 
 
 _WORTH_ASKING = 1 << 30

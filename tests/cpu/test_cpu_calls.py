@@ -11,6 +11,7 @@ import pytest
 
 import axon
 from axon.backend.cpu import build, host, run
+from axon.diagnostics import AxonError
 from axon.interpret import run as interpret
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "corpus"))
@@ -268,3 +269,15 @@ def test_names_of_intrinsics_are_reserved():
     from axon.backend.cpu.intrinsics import namespace
 
     assert {name for name in namespace() if not name[-1].isdigit() and name != "__builtins__"} <= RESERVED
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "two", "1e3", "100000"])
+def test_a_number_of_threads_that_is_none(monkeypatch, value):
+    monkeypatch.setenv("AXON_THREADS", value)
+    with pytest.raises(AxonError, match="AXON_THREADS must be a number from 1 to 1024"):
+        axon.compile("fun f x = for i => sum j => x[i, j]").f(np.ones((400, 400), np.float32), target="cpu")
+
+
+def test_results_that_no_memory_holds():
+    with pytest.raises(AxonError, match=r"AX0002(.|\n)*1000000, 1000000"):
+        axon.compile("fun f {n} = for i < n, j < n => 0.0").f[10**6](target="cpu")

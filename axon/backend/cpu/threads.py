@@ -13,17 +13,22 @@ from itertools import count
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
 
+from axon.diagnostics import AxonError, Diagnostic
+
 PIECES = 4  # for each thread, so that one that is slow, or rows that differ, do not hold up the others
+MOST = 1024  # threads
 WORTH_SHARING = 100_000  # additions, about what a thread does in the time that sharing costs
 
 Work = Callable[[int, int, int], int]  # the number of the thread, the first item, the last but one: 0, or 1 to stop the program
 
 
 def available() -> int:
-    """How many threads to use: AXON_THREADS, or as many as this process has processors."""
+    """How many threads to use: AXON_THREADS, or as many as this process has processors. AX0505 if that is no number of them."""
     chosen = os.environ.get("AXON_THREADS", "")
-    if chosen.isdecimal() and int(chosen) > 0:
+    if chosen.isdecimal() and 1 <= int(chosen) <= MOST:
         return int(chosen)
+    if chosen:
+        raise AxonError((Diagnostic("AX0505", f"AXON_THREADS must be a number from 1 to {MOST}, not {chosen!r}"),))
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
