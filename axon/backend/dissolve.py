@@ -107,12 +107,12 @@ def _without_copies(block: Block, around: Mapping[Symbol, tuple[Dim, ...]]) -> t
     known: dict[Op, tuple[Value, ...]] = {}  # operations by what they compute
     kept: list[Op] = []
     for op in block.ops:
-        op = _with_tensors(op, same)
+        op = with_tensors(op, same)
         shapes.update((out.symbol, out.shape) for out in _outs(op))
         if isinstance(op, Loop):
             inside = shapes | {state.symbol: state.shape for state in op.states} | {op.counter: ()}
             op = replace(op, body=_block(op.body, inside))
-        source = _copied(op)
+        source = copied(op)
         if isinstance(op, Compute) and source is not None and shapes.get(source) == op.outs[0].shape:
             same[op.outs[0].symbol] = source
             continue
@@ -150,7 +150,7 @@ def _outs(op: Op) -> tuple[Value, ...]:
             return ()
 
 
-def _copied(op: Op) -> Symbol | None:
+def copied(op: Op) -> Symbol | None:
     """The tensor that an operation copies, if it does nothing else."""
     if not isinstance(op, Compute) or op.reduction is not None or len(op.outs) != 1:
         return None
@@ -160,7 +160,7 @@ def _copied(op: Op) -> Symbol | None:
     return body.tensor if tuple(map(bare, body.subscripts)) == tuple(axis.symbol for axis in op.axes) else None
 
 
-def _with_tensors(op: Op, names: Mapping[Symbol, Symbol]) -> Op:
+def with_tensors(op: Op, names: Mapping[Symbol, Symbol]) -> Op:
     """The operation with tensors replaced by others."""
     if not names:
         return op
@@ -180,7 +180,7 @@ def _with_tensors(op: Op, names: Mapping[Symbol, Symbol]) -> Op:
             return mapped(op, scalar)
         case Loop():
             initial = tuple(names.get(symbol, symbol) for symbol in op.initial)
-            inner = tuple(_with_tensors(x, names) for x in op.body.ops)
+            inner = tuple(with_tensors(x, names) for x in op.body.ops)
             results = tuple(names.get(symbol, symbol) for symbol in op.body.results)
             return replace(op, initial=initial, trip=scalar(op.trip), body=Block(inner, results))
         case Sort():

@@ -91,9 +91,12 @@ def downloaded(cuda: Driver, tensor: Tensor) -> Any:
     _, end = extent(tensor)
     bytes_ = np.empty(end, np.uint8)
     cuda.download(bytes_.ctypes.data, tensor.pointer, end)
-    flat, size = bytes_.view(tensor.element.dtype), tensor.element.dtype.itemsize
+    if not end:
+        return np.empty(tensor.shape, tensor.element.dtype)
+    size = tensor.element.dtype.itemsize
+    words = bytes_.view(f"u{size}")  # NumPy itself cannot lay out 8-bit floats by strides
     strides = [stride * size for stride in tensor.strides]
-    return np.array(np.lib.stride_tricks.as_strided(flat, tensor.shape, strides)) if end else np.empty(tensor.shape, flat.dtype)
+    return np.array(np.lib.stride_tricks.as_strided(words, tensor.shape, strides)).view(tensor.element.dtype)
 
 
 def fill(cuda: Driver, at: int, bits: int, size: int, stream: int) -> None:

@@ -15,7 +15,8 @@ Note [Where an operation goes]
     A check that went up past an operation that may fail would say another error than core does; who runs the parts then asks the
     interpreter which one comes first (`Straight.fails` says where that may happen).
 
-What comes out has the tensors' own Symbols. In a loop's body the counter is a dimension only: reads of it as a tensor are replaced.
+What comes out has the tensors' own Symbols, without operations that only copy and without what nobody needs. In a loop's body the
+counter is a dimension only: reads of it as a tensor are replaced.
 
 Rules (held by `verify_parts`):
 * what a part reads is an input, stands around the block, or is made by a part before it, and so are the dimensions it mentions;
@@ -29,6 +30,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 
+from axon.backend.dissolve import copied, with_tensors
 from axon.backend.plan import scalars
 from axon.backend.scalar_facts import mapped, may_fail
 from axon.core import (
@@ -168,7 +170,8 @@ class _Around:
 
 def _block(block: Block, around: _Around) -> Body:
     """See Note [Where an operation goes]. Place k is before the k-th operation that is not straight, the last one after all."""
-    ops = _needed(list(_counted(block.ops)), block.results)
+    ops, results = _without_copies(list(_counted(block.ops)), block.results, around)
+    ops = _needed(ops, results)
     special = _ordered([op for op in ops if not isinstance(op, Compute | Scan)])
     position = {id(op): number for number, op in enumerate(special)}
     makers: dict[Symbol, int] = {}  # the first place at which a tensor, or the dimension of a compress, is there
@@ -184,9 +187,9 @@ def _block(block: Block, around: _Around) -> Body:
             if isinstance(op, Compress):
                 makers[op.size] = at
         makers.update((value.symbol, at) for value in outs(op))
-    _lower(ops, place, {id(op): position[id(op)] for op in special}, frozenset(block.results))
+    _lower(ops, place, {id(op): position[id(op)] for op in special}, frozenset(results))
     needed: list[set[Symbol]] = [set() for _ in range(len(special) + 2)]  # what is read from each place on, that one included
-    needed[-1] = set(block.results)
+    needed[-1] = set(results)
     for at in range(len(special), -1, -1):
         mine = {s for n, op in enumerate(ops) if place.get(n) == at for s in _needs(op)}
         needed[at] = needed[at + 1] | mine | (_needs(special[at]) if at < len(special) else set())
@@ -214,7 +217,7 @@ def _block(block: Block, around: _Around) -> Body:
             case _:
                 assert_never(op)
         values.update((value.symbol, value) for value in outs(op))
-    return Body(tuple(made), block.results)
+    return Body(tuple(made), results)
 
 
 def _counted(ops: Sequence[Op]) -> Iterator[Op]:
@@ -255,6 +258,23 @@ def _as_size(scalar: Scalar, scalars: Mapping[Symbol, Scalar]) -> Dim | None:
             return None if sides[0] is None or sides[1] is None else _ARITHMETIC[op](sides[0], sides[1])
         case _:
             return None
+
+
+def _without_copies(ops: Sequence[Op], results: tuple[Symbol, ...], around: _Around) -> tuple[list[Op], tuple[Symbol, ...]]:
+    """Without operations that only copy a tensor; and the results. Those of the program stay tensors of their own."""
+    same: dict[Symbol, Symbol] = {}
+    shapes = {symbol: value.shape for symbol, value in around.values.items()}
+    own = frozenset(around.program.block.results)
+    kept: list[Op] = []
+    for op in ops:
+        op = with_tensors(op, same)
+        source = copied(op)
+        if isinstance(op, Compute) and source in shapes and shapes[source] == op.outs[0].shape and op.outs[0].symbol not in own:
+            same[op.outs[0].symbol] = source
+            continue
+        shapes.update((value.symbol, value.shape) for value in outs(op))
+        kept.append(op)
+    return kept, tuple(same.get(symbol, symbol) for symbol in results)
 
 
 def _needed(ops: Sequence[Op], results: Sequence[Symbol]) -> list[Op]:

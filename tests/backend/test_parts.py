@@ -97,10 +97,19 @@ def test_pointwise_operations_go_to_their_readers():
       let val y = for i => x[i] + 1.0
           val z = loop (s = x) for t < 3 => w @@ s
       in for i => y[i] * z[i] end""".replace("w @@ s", "for i => sum j => w[i, j] * s[j]"))
-    first, loop, last = made.body.parts
+    loop, last = made.body.parts  # `y` is computed with `y * z`, and the loop begins with `x` itself
     assert isinstance(loop, Repeat)
-    assert len(last.program.block.ops) >= 2
-    assert all(value.symbol in loop.op.initial for value in first.results)
+    assert len(last.program.block.ops) == 2
+    assert loop.op.initial == (made.program.inputs[0].symbol,)
+
+
+def test_copies_are_left_out_but_for_results():
+    made = split("fun f (x : f32[n]) (y : f32[n]) = loop (a = x, b = y) for t < 3 => (b, for i => a[i])")
+    (loop,) = made.body.parts
+    assert loop.body.parts == ()
+    assert loop.body.results == tuple(state.symbol for state in reversed(loop.op.states))
+    made = split("fun f (x : f32[n]) = let val y = for i => x[i] in (y, loop (s = y) for t < 3 => for i => s[i] * 2.0) end")
+    assert kinds(made.body) == ["Straight", "Repeat"]
 
 
 def test_a_counter_is_a_dimension():
@@ -134,7 +143,7 @@ def test_printed():
 
 
 def test_broken_parts_are_named():
-    made = split("fun f (x : f32[n]) = loop (s = x) for t < n => for i => s[i] + x[t]")
+    made = split("fun f (x : f32[n]) = loop (s = exp x) for t < n => for i => s[i] + x[t]")
     first, loop = made.body.parts
 
     def broken(body, word):

@@ -11,6 +11,8 @@ import pytest
 
 import axon
 from axon.backend import algorithms, arrays, failures, runtime, stepped_call, steps
+from axon.backend.given import downloaded
+from axon.backend.memory import Tensor
 from axon.diagnostics import AxonError
 from axon.element import Element
 from tests.runtime.fake import DeviceArray, FakeLibrary, aligned
@@ -239,3 +241,12 @@ def test_recording(m: Any, cuda: PlayedDriver, library: FakeLibrary) -> None:
 def _quiet() -> Iterator[None]:
     yield
     failures._watches.clear()
+
+
+@pytest.mark.parametrize("element", list(Element))
+def test_copies_for_the_interpreter(element: Element, cuda: PlayedDriver) -> None:
+    x = np.arange(12).reshape(3, 4).astype(element.dtype)
+    for shape, strides, want in (((3, 4), (4, 1), x), ((4, 3), (1, 4), x.T), ((), (), x[0, 0]), ((0, 2), (2, 1), x[:0, :2])):
+        got = downloaded(cuda, Tensor(x.ctypes.data, shape, strides, element))  # type: ignore[arg-type]
+        assert (got.dtype, got.shape) == (element.dtype, want.shape)
+        assert got.tobytes() == np.asarray(want).tobytes()
