@@ -205,13 +205,16 @@ def variants(made: Sequence[tuple[core.Program, Stepped | None]]) -> Variants:
 def emit(program: core.Program, stage: str, sizes: Mapping[Symbol, int] | None, schedule: Schedule | None = None) -> str:
     """One of KERNEL_STAGES for each kernel of a core program, at these sizes; None stands for typical ones. Needs no GPU.
 
-    The stages `plan` and `cpu` are the CPU backend's, and the same for all sizes.
+    The stages `plan` and `cpu` are the CPU backend's, and the same for all sizes; `plan` ends with the parts in which a GPU runs
+    the program, if they are several.
     """
     with _phase("making kernels"):
         from axon.backend.cpu import show as cpu
         from axon.backend.show import show as phase
 
-        return cpu.show(program, stage) if stage in HOST_STAGES else phase(program, stage, sizes, schedule)
+        if stage not in HOST_STAGES:
+            return phase(program, stage, sizes, schedule)
+        return "\n".join([cpu.show(program, stage), *(_parts(program, operations=True) if stage == "plan" else ())])
 
 
 def explain(
@@ -224,7 +227,15 @@ def explain(
     with _phase("making kernels"):
         from axon.backend.show import explain as phase
 
-        return phase(program, sizes, schedule, measure=measure)
+        return "\n".join([*_parts(program, operations=False), phase(program, sizes, schedule, measure=measure)])
+
+
+def _parts(program: core.Program, *, operations: bool) -> list[str]:
+    """The parts in which a GPU runs a program, unless it is straight."""
+    from axon.backend.parts import parts, print_parts
+
+    found = parts(program)
+    return [] if found.straight is not None else [print_parts(found, operations=operations)]
 
 
 def format_text(source: SourceFile) -> str:

@@ -517,8 +517,8 @@ _NOTES: dict[type, str] = {
 }
 
 
-def print_parts(split: Parts) -> str:
-    """The parts as text: what each is, who runs it, and its operations as core."""
+def print_parts(split: Parts, *, operations: bool = True) -> str:
+    """The parts as text: what each is, who runs it, and its operations as core. A program that is straight is one part."""
     whole = as_program(split)
     names = names_in(whole)
     count = len(split.body.parts)
@@ -530,13 +530,14 @@ def print_parts(split: Parts) -> str:
             below = indent + "     "
             match part:
                 case Straight(program=program):
-                    lines.append(f"{indent}   gives {', '.join(names[s] for s in program.block.results)}")
-                    lines.extend(below + line for op in program.block.ops for line in print_op(whole, op).splitlines())
+                    lines[-1] += f", gives {', '.join(names[s] for s in program.block.results)}"
+                    ops = program.block.ops if operations else ()
+                    lines.extend(below + line for op in ops for line in print_op(whole, op).splitlines())
                 case Repeat(op=op, body=inner):
-                    lines.append(below + print_op(whole, op).splitlines()[0])
-                    visit(inner, below, f"{number}{position}.")
+                    lines.extend([below + print_op(whole, op).splitlines()[0]] if operations else [])
+                    visit(inner, below if operations else indent + "  ", f"{number}{position}.")
                 case Sort() | Compress() | Check():
-                    lines.extend(below + line for line in print_op(whole, part).splitlines())
+                    lines.extend(below + line for line in print_op(whole, part).splitlines() if operations)
                 case _:
                     assert_never(part)
 
