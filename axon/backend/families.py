@@ -79,7 +79,7 @@ def _tiled(program: Program, plain: frozenset[Symbol]) -> tuple[list[tuple[Tiled
                 mine = _Taken(op.outs[0].symbol, Group(contraction(op, values)), {number})
             except Unsupported as reason:
                 if op.reduction is not None and reason.near:
-                    reasons.setdefault(op.outs[0].symbol, str(reason))
+                    reasons.setdefault(op.outs[0].symbol, reason.reason)
                 continue
         taken.append(mine)
         owner |= dict.fromkeys(mine.members, len(taken) - 1)
@@ -235,7 +235,7 @@ def _streams(
             made = stream(op, producers, values)
         except Unsupported as reason:
             if reason.near:
-                reasons[op.outs[0].symbol] = str(reason)
+                reasons[op.outs[0].symbol] = reason.reason
             continue
         shared, inner = _shared(made, number, program, numbers)
         if shared:

@@ -15,18 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from axon.backend import scratch
+from axon.backend import failures, scratch
 from axon.backend.build import RegistersExhausted
 from axon.backend.driver import Driver, driver
 from axon.backend.launches import Launches
 from axon.backend.memory import Tensor, contiguous
 from axon.backend.pipeline import tensors as tensors_of
-from axon.backend.prepare import problem_of
+from axon.backend.plan import Nest
 from axon.backend.runtime import Executable
-from axon.backend.schedule import Mapping, predict
-from axon.backend.schedule_file import pinned
+from axon.backend.schedule_file import NOTHING, pinned
+from axon.backend.simt.variants import used_by
 from axon.backend.target import HOPPER
-from axon.core import Program, Value
+from axon.core import Value
 from axon.names import Symbol
 
 ROUNDS = 15
@@ -37,15 +37,22 @@ BLOCK = (1 << 20) - 3  # random elements, repeated over a tensor
 
 
 def times(
-    program: Program, number: int, mappings: Sequence[Mapping], sizes: MappingOf[Symbol, int], device: int = 0
-) -> dict[Mapping, float | None]:
-    """Seconds of one kernel, counted from 0, with each mapping; None where it does not fit its registers."""
+    executable: Executable,
+    number: int,
+    mappings: Sequence[Any],
+    seconds: Sequence[float],
+    sizes: MappingOf[Symbol, int],
+    device: int = 0,
+) -> dict[Any, float | None]:
+    """Seconds of one kernel, counted from 0, with each mapping; None where it does not fit its registers.
+
+    `seconds` are about what each will take. A plain kernel has the one mapping that it has.
+    """  # fmt: skip
     cuda = driver()
     context = cuda.context(device)
-    base = Executable(program)
-    kernel = base.kernels[number]
-    lying = {v.symbol: contiguous(scratch.ALIGNMENT, tuple(d.evaluate(sizes) for d in v.shape), v.element) for v in base.values}
-    used = tensors_of(kernel, base.values)
+    kernel, values = executable.kernels[number], executable.values
+    lying = {v.symbol: contiguous(scratch.ALIGNMENT, tuple(d.evaluate(sizes) for d in v.shape), v.element) for v in values}
+    used = used_by(kernel, executable.known) if isinstance(kernel, Nest) else tensors_of(kernel, values)
     amount = {v.symbol: prod(lying[v.symbol].shape) * max(1, v.element.bits // 8) for v in used}
     sets = max(1, min(MOST_SETS, -(-4 * HOPPER.l2 // max(1, sum(amount.values())))))
     with _allocated(cuda, [amount[v.symbol] for _ in range(sets) for v in used]) as pointers, _stream(cuda) as stream:
@@ -55,32 +62,32 @@ def times(
             rotated.append({s: _moved(tensor, own.get(s)) for s, tensor in lying.items()})
         for value in used:
             _fill(cuda, value, [(t[value.symbol].pointer, amount[value.symbol]) for t in rotated], max(sizes.values(), default=1))
-        problem = problem_of(kernel, sizes)
-        graphs: dict[Mapping, tuple[Any, int]] = {}
-        out: dict[Mapping, float | None] = {}
+        status = failures.word(cuda)
+        graphs: dict[Any, tuple[Any, int]] = {}
+        out: dict[Any, float | None] = {}
         try:
-            for mapping in mappings:
+            for mapping, about in zip(mappings, seconds, strict=True):
                 out[mapping] = None
-                executable = Executable(program, schedule=pinned(mapping, number))
+                schedule = NOTHING if isinstance(kernel, Nest) else pinned(mapping, number)
+                own_way = Executable(executable.program, schedule=schedule, plain=executable.plain)
                 try:
-                    bound = executable.bind(rotated[0], sizes, device)
+                    bound = own_way.bind(rotated[0], sizes, device)
                 except RegistersExhausted:
                     continue
-                launches = Launches(cuda, (bound.kernels[number],), len(bound.given) + 2, context)
-                wanted = REPLAY_SECONDS / max(predict(mapping, problem, HOPPER), 1e-6)
-                count = max(sets, min(MOST_LAUNCHES, int(wanted) + 1))
-                addresses = [[*(t[s].pointer for s in bound.given), 0, stream] for t in rotated]
+                launches = Launches(cuda, (bound.kernels[number],), len(bound.given) + 3, context)
+                count = max(sets, min(MOST_LAUNCHES, int(REPLAY_SECONDS / max(about, 1e-6)) + 1))
+                addresses = [[*(t[s].pointer for s in bound.given), 0, status.address, stream] for t in rotated]
                 graphs[mapping] = _recorded(cuda, stream, launches, [addresses[n % sets] for n in range(count)]), count
-            taken: dict[Mapping, list[float]] = {m: [] for m in graphs}
+            taken: dict[Any, list[float]] = {m: [] for m in graphs}
             for turn in range(WARM + ROUNDS):
                 for mapping, (graph, count) in graphs.items():
-                    seconds = _replayed(cuda, stream, graph) / count
+                    took = _replayed(cuda, stream, graph) / count
                     if turn >= WARM:
-                        taken[mapping].append(seconds)
+                        taken[mapping].append(took)
         finally:
             for graph, _ in graphs.values():
                 cuda.ask("cuGraphExecDestroy", graph)
-    return out | {m: statistics.median(seconds) for m, seconds in taken.items()}
+    return out | {m: statistics.median(rounds) for m, rounds in taken.items()}
 
 
 def _moved(tensor: Tensor, pointer: int | None) -> Tensor:

@@ -8,15 +8,20 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass
+from itertools import islice
 from math import inf
 from pathlib import Path
+from typing import Any
 
 from axon.backend import render_barriers, roles, tile
 from axon.backend.build import ptx
-from axon.backend.families import Kernel
+from axon.backend.families import Tiled
 from axon.backend.memory import contiguous
 from axon.backend.needs import Missing, gpu
+from axon.backend.parts import parts, straights
 from axon.backend.pipeline import traits
+from axon.backend.plan import Nest, bytes_moved
 from axon.backend.prepare import is_empty, problem_of
 from axon.backend.runtime import Executable, Plan
 from axon.backend.schedule import Mapping, Problem, predict, ranked
@@ -25,28 +30,56 @@ from axon.backend.stream import Stream
 from axon.backend.target import Target
 from axon.backend.unsupported import Unsupported
 from axon.core import Program
+from axon.core_print import names_in
 from axon.names import Symbol
 
 STAGES = ("tile", "roles", "barriers", "kernel", "ptx", "sass")
 TYPICAL = 4096  # stands for every dimension that is not given
 ALTERNATIVES = 6  # that `explain` shows of a kernel
 MEASURED = 3  # of them, that it measures
+FLOPS, BANDWIDTH = (1e12, "TFLOP/s"), (1e9, "GB/s")
+LAUNCH = 2e-6  # seconds that a plain kernel takes if it does nothing
+MEMORY_RATE = 4.2e12  # bytes per second, of what is not in a cache
 
 
 def show(program: Program, stage: str, sizes: MappingOf[Symbol, int] | None = None, schedule: Schedule | None = None) -> str:
     """One of `STAGES` for each kernel, at these sizes (without them, at a typical one: the code holds for all).
 
-    Raises `Unsupported` for what has no kernel, and `Missing` without the tools that build one, or for `sass` without `nvdisasm`.
+    Raises `Unsupported` where nothing runs, and `Missing` without the tools that build a kernel, or for `sass` without `nvdisasm`.
     """
-    executable = Executable(program, schedule=schedule or NOTHING)
-    return "\n".join(_stage(plan, stage, executable.target) for plan in plans(executable, sizes_of(program, sizes)).values())
+    found = [
+        _stage(plan, stage, executable.target)
+        for executable, own in executables(program, sizes_of(program, sizes), schedule or NOTHING)
+        for plan in plans(executable, own).values()
+    ]
+    if not found:
+        raise Unsupported("it has no kernels of its own: what it gives is made by the host, or is an argument")
+    return "\n".join(found)
+
+
+def executables(program: Program, sizes: MappingOf[Symbol, int], schedule: Schedule) -> list[tuple[Executable, dict[Symbol, int]]]:
+    """What runs a program's straight parts, and the sizes of each: of those that data or loops decide, a typical one."""
+    found = parts(program)
+    whole = found.straight
+    made = [Executable(whole, schedule=schedule)] if whole else [Executable(part.program) for part in straights(found.body)]
+    if whole is None:
+        fixed = iter(schedule.of(sum(len(executable.kernels) for executable in made)))
+        for executable in made:
+            executable.fixed = tuple(islice(fixed, len(executable.kernels)))
+    out = []
+    for executable in made:
+        mentioned = {s for v in executable.values for d in v.shape for s in d.variables} | set(executable.program.explicit)
+        own = {s: sizes.get(s, TYPICAL) for s in {*mentioned, *sizes}}
+        out.append((executable.serving({}, own), own))
+    return out
 
 
 def plans(executable: Executable, sizes: MappingOf[Symbol, int]) -> dict[int, Plan]:
     """The kernels of a program for contiguous tensors of these sizes, built."""
     for kernel in executable.kernels:
         if is_empty(kernel, sizes):
-            raise Unsupported("its result has no elements, so nothing runs", kernel.span)
+            span = kernel.steps[0].span if isinstance(kernel, Nest) else kernel.span
+            raise Unsupported("its result has no elements, so nothing runs", span)
     tensors = {v.symbol: contiguous(0, tuple(d.evaluate(sizes) for d in v.shape), v.element) for v in executable.values}
     return executable.plans(tensors, sizes)
 
@@ -60,6 +93,8 @@ def sizes_of(program: Program, sizes: MappingOf[Symbol, int] | None) -> dict[Sym
 def _stage(plan: Plan, stage: str, target: Target) -> str:
     forms = plan.stages
     match stage:
+        case "tile" | "roles" | "barriers" if isinstance(plan.kernel, Nest):
+            return f"plain: one role, no barriers\nmapping {plan.mapping}\n"
         case "tile":
             return tile.render(forms.tile)
         case "roles":
@@ -67,7 +102,7 @@ def _stage(plan: Plan, stage: str, target: Target) -> str:
         case "barriers":
             return render_barriers.render(forms.barriers)
         case "kernel":
-            return forms.source.text
+            return str(forms.source.text)
         case "ptx":
             return ptx(forms.source, target)
         case "sass":
@@ -100,35 +135,70 @@ def explain(
     """
     if measure:
         gpu()
-    values = sizes_of(program, sizes)
-    executable = Executable(program, schedule=schedule or NOTHING)
-    found = plans(executable, values)
-    lines = []
-    for number, plan in found.items():
-        problem = problem_of(plan.kernel, values)
-        candidates = [plan.mapping, *_alternatives(plan, problem, executable.target)]
-        times: dict[Mapping, float | None] = {}
+    lines: list[str] = []
+    found = [
+        (executable, number, plan, own)
+        for executable, own in executables(program, sizes_of(program, sizes), schedule or NOTHING)
+        for number, plan in plans(executable, own).items()
+    ]
+    names = names_in(program)
+    for count, (executable, number, plan, own) in enumerate(found, 1):
+        work = _nest_work if isinstance(plan.kernel, Nest) else _tiled_work
+        told = work(executable, number, plan, own, names)
+        times: MappingOf[Any, float | None] = {}
         if measure:
             from axon.backend.measure import times as measured
 
-            times = measured(program, number, candidates[: 1 + MEASURED], values)
+            tried = told.candidates[: 1 + MEASURED]
+            times = measured(executable, number, [c for c, _ in tried], [seconds for _, seconds in tried], own)
         if len(found) > 1:
-            lines.append(f"kernel {number + 1}")
-        lines.append(_work(plan.kernel, problem))
-        lines.append(_resources(plan))
-        if executable.fixed[number].values:
-            lines.append(f"  {executable.fixed[number]}")
-        flops = _flops(plan.kernel, problem)
-        for candidate in candidates:
+            lines.append(f"kernel {count}")
+        lines += told.lines
+        for candidate, seconds in told.candidates:
             mark = "chosen" if candidate == plan.mapping else ""
-            times_text = _time(predict(candidate, problem, executable.target), flops, "predicted")
+            text = _time(seconds, told.amount, told.rate, "predicted")
             if candidate in times:
-                seconds = times[candidate]
-                times_text += f", {_time(seconds, flops, 'measured') if seconds else 'does not fit its registers':<34}"
+                took = times[candidate]
+                text += f", {_time(took, told.amount, told.rate, 'measured') if took else 'does not fit its registers':<34}"
             elif times:
-                times_text += f", {'not measured':<34}"
-            lines.append(f"{mark:>8}  {times_text}: {candidate}")
+                text += f", {'not measured':<34}"
+            lines.append(f"{mark:>8}  {text}: {candidate}")
     return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What is said of a kernel: lines, mappings with predicted seconds, and an amount of which so much a second is done."""
+
+    lines: list[str]
+    candidates: list[tuple[Any, float]]
+    amount: float
+    rate: tuple[float, str]
+
+
+def _tiled_work(
+    executable: Executable, number: int, plan: Plan, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, str]
+) -> _Told:
+    problem = problem_of(plan.kernel, sizes)
+    lines = [_work(plan.kernel, problem), _resources(plan)]
+    if executable.fixed[number].values:
+        lines.append(f"  {executable.fixed[number]}")
+    candidates = [plan.mapping, *_alternatives(plan, problem, executable.target)]
+    return _Told(lines, [(c, predict(c, problem, executable.target)) for c in candidates], _flops(plan.kernel, problem), FLOPS)
+
+
+def _nest_work(
+    executable: Executable, number: int, plan: Plan, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, str]
+) -> _Told:
+    """A plain kernel: what it is over, why it is one, and the time in which memory moves what it must."""
+    nest = plan.kernel
+    extents = " × ".join(str(axis.extent.evaluate(sizes)) for axis in nest.rows)
+    rows = f" over ({', '.join(axis.symbol.name for axis in nest.rows)}) = {extents}" if nest.rows else ""
+    moved = bytes_moved(nest, executable.known).evaluate(sizes)
+    steps = f"{len(nest.steps)} operations" if len(nest.steps) > 1 else "1 operation"
+    lines = [f"{nest.family}{rows}: {steps}, moves {moved:,} bytes"]
+    lines += [f"  {reason.worded(names)}" for reason in nest.reasons]
+    return _Told([*lines, _resources(plan)], [(plan.mapping, LAUNCH + moved / MEMORY_RATE)], moved, BANDWIDTH)
 
 
 def _alternatives(plan: Plan, problem: Problem, target: Target) -> list[Mapping]:
@@ -137,7 +207,7 @@ def _alternatives(plan: Plan, problem: Problem, target: Target) -> list[Mapping]
     return [m for m in order[: ALTERNATIVES + 1] if m != plan.mapping][:ALTERNATIVES]
 
 
-def _work(kernel: Kernel, problem: Problem) -> str:
+def _work(kernel: Tiled, problem: Problem) -> str:
     axes = [kernel.rows, kernel.columns, kernel.depth]
     extents = [problem.rows, problem.columns, problem.depth]
     if isinstance(kernel, Stream):
@@ -151,19 +221,19 @@ def _work(kernel: Kernel, problem: Problem) -> str:
 def _resources(plan: Plan) -> str:
     source = plan.stages.source
     return (
-        f"  {plan.blocks:,} blocks of {source.threads} threads · {plan.built.registers} registers for each thread at launch"
+        f"  {plan.blocks:,} blocks of {plan.threads} threads · {plan.built.registers} registers for each thread at launch"
         f" · {source.shared:,} bytes of shared memory"
     )
 
 
-def _flops(kernel: Kernel, problem: Problem) -> float:
+def _flops(kernel: Tiled, problem: Problem) -> float:
     """Of its products; what a mask leaves out is counted."""
     if isinstance(kernel, Stream):
         return 2.0 * problem.rows * problem.keys * (problem.columns + problem.depth) * problem.outer
     return 2.0 * problem.rows * problem.columns * problem.depth * problem.outer
 
 
-def _time(seconds: float, flops: float, how: str) -> str:
+def _time(seconds: float, amount: float, rate: tuple[float, str], how: str) -> str:
     if seconds == inf:
         return f"{'no time':>12} {how}, blocks without work"
-    return f"{seconds * 1e6:9.1f} µs {how}, {flops / seconds / 1e12:4.0f} TFLOP/s"
+    return f"{seconds * 1e6:9.1f} µs {how}, {amount / seconds / rate[0]:4.0f} {rate[1]}"

@@ -53,8 +53,43 @@ def test_explain_names_the_choice_and_what_it_was_preferred_to() -> None:
     assert len(lines) > 5
 
 
-def test_what_has_no_kernel_says_so() -> None:
-    with pytest.raises(Unsupported, match="follows no contraction"):
-        show(program("fun f (x : f32[n]) = exp x"), "tile")
-    with pytest.raises(Unsupported, match="only unconditional sums"):
-        show(program("fun f (x : f32[n, m]) = for i => max j => x[i, j]"), "tile")
+SOFTMAX = """
+fun f (x : f32[n, m]) =
+  let val top = for i => max j => x[i, j]
+      val total = for i => sum j => exp (x[i, j] - top[i])
+  in for i j => exp (x[i, j] - top[i]) / total[i] end
+"""
+
+
+def test_plain_kernels_have_one_role_and_are_explained_by_what_memory_moves() -> None:
+    core = program(SOFTMAX)
+    n, m = (d.symbol for d in core.inputs[0].shape)
+    assert n is not None
+    assert m is not None
+    sizes = {n: 8192, m: 1024}
+    for stage in ("tile", "roles", "barriers"):
+        assert show(core, stage, sizes).startswith("plain: one role, no barriers\nmapping ")
+    assert "def kernel(" in show(core, "kernel", sizes)
+    lines = explain(core, sizes).splitlines()
+    assert lines[0] == "reduce over (i) = 8192: 3 operations, moves 67,108,864 bytes"
+    assert "registers" in lines[-2]
+    assert lines[-1].startswith("  chosen       18.0 µs predicted, 3733 GB/s: ")
+    assert len(lines) <= 8
+
+
+def test_a_product_that_is_none_for_the_tensor_cores_says_why() -> None:
+    core = program("fun f (a : f32[m, k]) (b : f32[k, n]) = a @ b")
+    assert "  not on the tensor cores: matrix instructions here take bf16 and f16, not f32" in explain(core).splitlines()
+
+
+def test_a_loop_shows_the_kernels_of_its_step() -> None:
+    core = program("fun f (a : bf16[n, n]) (x : bf16[n, m]) = loop (y = x) for i < 3 => a @ y")
+    assert explain(core).splitlines()[0] == "contraction over (i, j, k) = 4096 × 4096 × 4096"
+
+
+def test_what_runs_nothing_says_so() -> None:
+    core = program("fun f (x : f32[n]) = exp x")
+    (n,) = (d.symbol for d in core.inputs[0].shape)
+    assert n is not None
+    with pytest.raises(Unsupported, match="nothing runs"):
+        show(core, "kernel", {n: 0})
