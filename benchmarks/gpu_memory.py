@@ -4,8 +4,8 @@
 
 Nothing is tuned and no schedule is given. All sides run in CUDA graphs that rotate inputs and outputs over four times the L2 cache,
 so that times are the device's; replays alternate, and the figure is the median. Inputs are random normal; results are compared with
-a float32 computation first. Bytes count each input once and each result once; the fraction is of the bandwidth of a copy of as many
-bytes in the same run. `--peer` adds torch.compile (max-autotune); a ratio above 1 says that Axon is faster.
+a float32 computation first. Bytes count each input once and each result once; the fraction is of the bandwidth of a copy of 256 MiB
+in the same run. `--peer` adds torch.compile (max-autotune); a ratio above 1 says that Axon is faster.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ fun cross_entropy (t : i32[n]) (x : T[n, d]) = for i =>
       val z = sum j => exp (cast f32 x[i, j] - m)
   in m + log z - cast f32 x[i, t[i]] end
 fun transpose (x : T[n, d]) = for j i => x[i, j]
-fun rope (c : T[n, h]) (s : T[n, h]) (x : T[n, 2 * h]) = for i, j < h, e < 2 =>
-  if e = 0 then x[i, 2 * j] * c[i, j] - x[i, 2 * j + 1] * s[i, j] else x[i, 2 * j] * s[i, j] + x[i, 2 * j + 1] * c[i, j]
+fun rope (c : T[n, h]) (s : T[n, h]) (x : T[n, 2 * h]) = for i, j < 2 * h =>
+  if j < h then x[i, j] * c[i, j] - x[i, j + h] * s[i, j] else x[i, j] * c[i, j - h] + x[i, j - h] * s[i, j - h]
 fun gather (t : i32[n]) (x : T[v, d]) = for i j => x[t[i], j]
 fun cumulative_sum (x : T[n, d]) = for i => scan (op +, 0.0) j => x[i, j]
 """
 NAMES = tuple(line.split()[1] for line in SOURCE.splitlines() if line.startswith("fun "))
-BYTES = 128 << 20  # of the large tensor
+BYTES = 256 << 20  # of the large tensor
 WIDTHS = (64, 1024, 8192, 131072)
 L2_BYTES = 60_000_000
 ROUNDS = 11
@@ -94,8 +94,8 @@ def torch_function(work: str) -> Callable[..., Any]:
     import torch.nn.functional as f
 
     def rope(c: Any, s: Any, x: Any) -> Any:
-        even, odd = x[:, 0::2], x[:, 1::2]
-        return torch.stack([even * c - odd * s, even * s + odd * c], -1)
+        low, high = x.chunk(2, -1)
+        return torch.cat([low * c - high * s, high * c + low * s], -1)
 
     return {
         "gelu": lambda x: f.gelu(x),
@@ -144,8 +144,19 @@ def timed(graphs: list[Any], count: int) -> list[float]:
     return [statistics.median(t[1:]) for t in times]
 
 
-def measure(shape: Shape, peer: bool) -> tuple[float, float, float | None, float]:
-    """Seconds of Axon, of a copy of as many bytes, of the peer; and Axon's greatest error relative to the greatest value."""
+@dataclass(frozen=True)
+class Measured:
+    """Seconds of Axon, the bytes that it must move, a copy's bytes per second, seconds of the peer, and Axon's greatest error relative
+    to the greatest value."""
+
+    seconds: float
+    moved: int
+    copy: float
+    peer: float | None
+    error: float
+
+
+def measure(shape: Shape, peer: bool) -> Measured:
     import torch
 
     function = getattr(axon.compile(SOURCE.replace("T[", shape.element + "[")), shape.work)
@@ -160,16 +171,14 @@ def measure(shape: Shape, peer: bool) -> tuple[float, float, float | None, float
     count = max(1, min(8, -(-4 * L2_BYTES // moved)))
     sets = [first, *(inputs(shape) for _ in range(count - 1))]
     outs = [torch.empty_like(out) for _ in range(count)]
-    half = -(-moved // 512) * 256
-    source = [torch.empty(half, dtype=torch.uint8, device="cuda") for _ in range(count)]
-    target = [torch.empty_like(s) for s in source]
-    graphs = [graph(lambda n: function(*sets[n], out=outs[n]), count), graph(lambda n: target[n].copy_(source[n]), count)]
+    copies = [torch.empty(BYTES // 4, device="cuda") for _ in range(2)]
+    graphs = [graph(lambda n: function(*sets[n], out=outs[n]), count), graph(lambda n: copies[1].copy_(copies[0]), count)]
     if peer:
         torch._dynamo.reset()
         compiled = torch.compile(torch_function(shape.work), mode="max-autotune-no-cudagraphs", dynamic=False)
         graphs.append(graph(lambda n: compiled(*sets[n]), count))
     times = timed(graphs, count)
-    return times[0], times[1], times[2] if peer else None, error
+    return Measured(times[0], moved, 2 * BYTES / times[1], times[2] if peer else None, error)
 
 
 def main() -> None:
@@ -190,23 +199,20 @@ def main() -> None:
         if shape.work not in options.only or shape.width not in options.widths:
             continue
         try:
-            mine, copy, other, error = measure(shape, options.peer)
+            found = measure(shape, options.peer)
         except Exception as failure:
             lines.append(f"| {shape} | {type(failure).__name__}: {str(failure).splitlines()[0][:90]} |")
             print(lines[-1], flush=True)
             continue
-        size = BYTES
-        tables = {"bf16": 2, "f32": 4}[shape.element]
-        first = shape.rows * shape.width * tables
-        fractions.append(copy / mine)
-        speed = f"{first / mine / 1e12:.2f}" if size else ""
-        cells = [str(shape), speed, f"{copy / mine:.3f}"]
-        if other is not None:
-            ratios.append(other / mine)
-            cells += [f"{first / other / 1e12:.2f}", f"{other / mine:.2f}"]
+        rate = found.moved / found.seconds
+        fractions.append(rate / found.copy)
+        cells = [str(shape), f"{rate / 1e12:.2f}", f"{rate / found.copy:.3f}"]
+        if found.peer is not None:
+            ratios.append(found.peer / found.seconds)
+            cells += [f"{found.moved / found.peer / 1e12:.2f}", f"{found.peer / found.seconds:.2f}"]
         else:
             cells += ["", ""]
-        lines.append(f"| {' | '.join([*cells, f'{error:.1e}'])} |")
+        lines.append(f"| {' | '.join([*cells, f'{found.error:.1e}'])} |")
         print(lines[-1], flush=True)
         torch.cuda.empty_cache()
     mean = exp(sum(map(log, fractions)) / len(fractions)) if fractions else 0.0

@@ -401,6 +401,20 @@ def _kept(type: Any) -> Emit:
     return one
 
 
+def _kept_at(type: Any) -> Emit:
+    """The same of another block of the cluster."""
+
+    def one(b: Builder, address: Value, rank: Value) -> Value:
+        pair = ir.LiteralStructType([I32, I32])
+        address, rank = (b.trunc(v, I32) if v.type.width > 32 else v for v in (address, rank))
+        text = "{ .reg .b32 there; mapa.shared::cluster.u32 there, $2, $3; ld.shared::cluster.v2.b32 {$0, $1}, [there]; }"
+        made = _asm(b, pair, text, "=r,=r,r,r,~{memory}", [address, rank], volatile=True)
+        words = [b.extract_value(made, n) for n in range(2)]
+        return _unwords(b, words if type in (F64, I64) else words[:1], type)
+
+    return one
+
+
 def _keeping(context: Any, address: Any, value: Any) -> Any:
     def generate(target: Any, b: Builder, signature: Any, values: list[Value]) -> Value:
         _keep(b, *values)
@@ -412,10 +426,11 @@ def _keeping(context: Any, address: Any, value: Any) -> Any:
 _publish("keep", with_arity(_keeping, ["address", "value"]))
 for _name, _type in (("f64", F64), ("f32", F32), ("i64", I64), ("i32", I32), ("i8", I8), ("u8", I8), ("bool", I1)):
     elementwise(f"kept_{_name}", 1, lambda _, held=_TYPES[_name][0]: held, _kept(_type))
+    elementwise(f"kept_at_{_name}", 2, lambda *_, held=_TYPES[_name][0]: held, _kept_at(_type))
 
 
 def _staged(name: str, lanes: int) -> None:
-    """`stage_bf16_8(address, value)`: neighbours in shared memory. `staged_bf16_8(address, pitch)`: elements so many bytes apart."""
+    """`stage_bf16_8(address, value)`: neighbours into shared memory; `staged_bf16_8(address, pitch)`: elements so far apart."""
     held, bits, decode, encode = _TYPES[name]
     suffix = f"_{lanes}" if lanes > 1 else ""
     codes = {8: ("b8", I16, "h"), 16: ("b16", I16, "h"), 32: ("b32", I32, "r")}
@@ -513,7 +528,8 @@ elementwise("odd_f32", 1, lambda x: types.float32, host._to_odd)
 elementwise("integer_odd_f32", 1, lambda x: types.float32, host._integer_to_odd)
 _BF16_ROUND = "{ .reg .b16 zero, high; mov.b16 zero, 0; cvt.rn.bf16.f32 high, $1; mov.b32 $0, {zero, high}; }"
 for _name, _emit in (
-    ("f16", host._f16_round), ("bf16", lambda b, x: _asm(b, F32, _BF16_ROUND, "=f,f", [x])), ("f8e4m3", host._E4M3.round), ("f8e5m2", host._E5M2.round),
+    ("f16", host._f16_round), ("bf16", lambda b, x: _asm(b, F32, _BF16_ROUND, "=f,f", [x])),
+    ("f8e4m3", host._E4M3.round), ("f8e5m2", host._E5M2.round),
 ):  # fmt: skip
     elementwise(f"round_{_name}", 1, lambda x: types.float32, _emit)
 
@@ -623,7 +639,7 @@ _UNARY: dict[str, Emit] = {
     "floor": _libdevice("floor"),
     "ceil": _libdevice("ceil"),
     "nearest": _libdevice("rint"),
-    "minus": lambda b, x: b.fneg(x) if _is_float(x) else b.neg(x),
+    "minus": lambda b, x: b.fsub(ir.Constant(x.type, -0.0), x) if _is_float(x) else b.neg(x),  # NVVM's language has no fneg
     "integer_sign": host._integer_sign,
     "integer_absolute": host._UNARY["integer_absolute"],
 }
@@ -640,4 +656,4 @@ elementwise("power", 2, _same, _libdevice("pow"))
 # The names of types as functions.
 f32, f64, i32, i64, i8, u8 = types.float32, types.float64, types.int32, types.int64, types.int8, types.uint8
 inf, nan = float("inf"), float("nan")
-__all__ += ["f32", "f64", "i32", "i64", "i8", "u8", "inf", "nan"]
+__all__ += ["f32", "f64", "i8", "i32", "i64", "inf", "nan", "u8"]

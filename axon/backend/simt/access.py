@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from axon.backend.cpu.lanes import inner, reduced
 from axon.backend.memory import Tensor
 from axon.backend.plan import Nest, scalars
-from axon.core import Axis, Compute, Index, Local, Monoid, Read, Scalar, Scan, Value
+from axon.core import Axis, Binary, Compute, Const, Index, Local, Monoid, Read, Scalar, Scan, Value
 from axon.core_walk import nodes
 from axon.names import Symbol
 from axon.shapes.dimension import Dim, Minimum
@@ -181,3 +181,38 @@ def held_in_registers(nest: Nest) -> bool:
         if inner(step, rows):
             inside |= {out.symbol for out in step.outs}
     return len(extents) <= 1
+
+
+def uniform(nest: Nest, vector: int, sizes: MappingOf[Symbol, int]) -> Iterator[Scalar]:
+    """The comparisons of indices, of a nest by lanes, that come out the same for so many neighbours from an aligned one on.
+
+    `j + r < 0` does if r is a multiple of the vector in every row, since j begins at a multiple.
+    """
+    lane = nest.rows[-1].symbol
+    known = {s: Dim.of(n) for s, n in sizes.items()}
+    for step in nest.steps:
+        for node in (n for scalar in scalars(step) for n in nodes(scalar)):
+            if not isinstance(node, Binary) or node.op not in ("lt", "ge", "gt", "le"):
+                continue
+            sides = [_index_of(side) for side in (node.left, node.right)]
+            if sides[0] is None or sides[1] is None:
+                continue
+            split = (sides[0] - sides[1]).substitute(known).linear_in(lane)
+            if split is None or split[0].constant not in (1, -1) or lane in split[1].variables:
+                continue
+            # j + r < 0, or r - j < 0; `ge` is `not lt`, `le` is `not gt`, and a > b is a - 1 >= b.
+            rest = split[1] if split[0].constant == 1 else -split[1]
+            off = 0 if (node.op in ("lt", "ge")) == (split[0].constant == 1) else 1
+            plain = all(isinstance(a, Symbol) for _, monomial in rest.terms for a in monomial)
+            if plain and all(c % vector == 0 for c, monomial in (rest - off).terms):
+                yield node
+
+
+def _index_of(scalar: Scalar) -> Dim | None:
+    match scalar:
+        case Index(dim=dim):
+            return dim
+        case Const(value=int() as value, element=element) if element.is_integer:
+            return Dim.of(value)
+        case _:
+            return None

@@ -32,20 +32,21 @@ from axon.backend.emit import (
 from axon.backend.plan import Nest, scalars
 from axon.backend.render import Names
 from axon.backend.simt.access import accesses, is_ordered
-from axon.backend.simt.mapping import MOST, THREADS, WARP, Mapping
+from axon.backend.simt.mapping import CLUSTER, MOST, THREADS, WARP, Mapping
 from axon.backend.simt.tiles import tiled_rows
 from axon.backend.simt.writer import Lane, LaneWriter
-from axon.core import Axis, Compute, Convert, Read, Scan, Value, element_of
+from axon.core import LOGIC, Axis, Binary, Bind, Compute, Convert, Read, Scalar, Scan, Select, Value, element_of
 from axon.core_walk import nodes
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 
+CLUSTER_SYNC = "ptx.cluster_arrive(); ptx.cluster_wait()"
 UNROLL = 4  # turns of a loop that fetch before any of them computes
 SLOT = 8  # bytes of shared memory for a scalar of one warp
 _RESERVED = frozenset({
-    "kernel", "thread", "block", "member", "team", "row", "rows", "active", "bad", "status", "shared", "warp", "lane", "item", "items",
-    "wide", "tall", "above", "left", "outer", "top", "turn", "place", "down", "over", "there", "stretch", "reached", "earlier", "step",
+    "kernel", "thread", "block", "member", "team", "row", "rows", "active", "bad", "status", "shared", "warp", "lane", "item",
+    "items", "wide", "tall", "above", "left", "outer", "top", "turn", "place", "down", "over", "there", "stretch", "reached", "earlier", "step",
     "cuda", "range", "True", "False", "None", "and", "or", "not", "if", "else", "for", "while", "in", "is", "def", "return",
 })  # fmt: skip
 
@@ -82,6 +83,7 @@ class Emitter:
             self.code, self.variable, self.size, self.held, self.stride, self.moves_together, self.made.__contains__, self.register
         )
         stored = [self.values[symbol].element for symbol in nest.stored]
+        self.writer.uniform = mapping.uniform
         self.writer.narrow = all(element.is_float and element.bits <= 16 for element in stored)
         found = list(accesses(nest, mapping.by in ("lanes", "tiles")))
         self.together = {(a.tensor, a.subscripts, a.lane.symbol) for n, a in enumerate(found) if n in mapping.beside}
@@ -150,18 +152,23 @@ class Emitter:
             del body[body.index("    bad = False")]
         parameters = tuple(self.parameters)
         used = set(re.findall(r"\b[a-z]\w*(?=\()", "\n".join(body))) | {"inf", "nan"} & set(re.findall(r"\w+", "\n".join(body)))
-        used -= {"range", "cuda", "as_i64_", "kernel", "shared_memory"}
+        used -= {"range", "shared_memory", "cluster_of", "cluster_rank", "cluster_arrive", "cluster_wait"}
         head = ["from numba import cuda", ""]
         shared = 0
-        if self.slots or self.bytes:
+        clusters = CLUSTER if self.mapping.by == "cluster" else 1
+        if clusters > 1:  # no block leaves while another reads what it keeps
+            code.line("ptx.cluster_arrive()")
+            code.line("ptx.cluster_wait()")
+        if self.slots or self.bytes or clusters > 1:
             head += ["from axon.backend import ptx"]
             shared = self.bytes or self.slots * SLOT * (MOST // WARP)
         head += ["from axon.backend.ptx_scalar import (", *_wrapped(sorted(used)), ")", ""]
         head += ["shared_memory = ptx.shared_memory()", ""] if shared else []
+        head[-1:] = [f"cluster_of = ptx.cluster_of({CLUSTER})", ""] if clusters > 1 else head[-1:]
         notes = [f"# {line}".rstrip() for line in (*comments, str(self.mapping))]
         text = "\n".join([*notes, *head, "", f"def kernel({', '.join(self.parameters.values())}):", *body, ""])
-        threads = THREADS if self.mapping.by != "block" else MOST
-        return Emitted(text, parameters, threads, 1, shared)
+        threads = MOST if self.mapping.by in ("block", "cluster") else THREADS
+        return Emitted(text, parameters, threads, clusters, shared)
 
     @contextmanager
     def rows(self) -> Iterator[None]:
@@ -200,6 +207,13 @@ class Emitter:
             self.team = "team"
             code.line("team = as_i64(cuda.blockDim.x)")
             code.line("row, member = block, thread")
+        elif self.mapping.by == "cluster":
+            self.team = "team"
+            code.line("cluster_of()")
+            code.line("rank = as_i64(ptx.cluster_rank())")
+            code.line(f"team = as_i64(cuda.blockDim.x) * {CLUSTER}")
+            code.line(f"row = unsigned_divide(block, {CLUSTER})")
+            code.line("member = rank * as_i64(cuda.blockDim.x) + thread")
         else:
             self.team = self.parameter(TeamParameter(), "team")
             code.line(f"row = unsigned_divide(block * {THREADS} + thread, {self.team})")
@@ -232,6 +246,7 @@ class Emitter:
     def steps(self) -> None:
         """Each step in order; a team waits where a step reads what other members stored."""
         waiting: set[Symbol] = set()
+        self.ahead()
         for step in self.nest.steps:
             if self.team and not self.mapping.chunks:
                 used = {n.tensor for s in scalars(step) for n in nodes(s) if isinstance(n, Read)}
@@ -241,6 +256,18 @@ class Emitter:
             self.code.line(f"# {', '.join(out.symbol.name for out in step.outs)}")
             self.step(step)
             waiting |= {out.symbol for out in step.outs if out.symbol not in self.variables}
+
+    def ahead(self) -> None:
+        """Ask early for what steps that have one value per row will read: it takes its time."""
+        for step in self.nest.steps:
+            if not self.team or len(step.axes) > len(self.nest.rows) or not isinstance(step, Compute) or step.reduction is not None:
+                continue
+            found = [n for body in step.body for n in nodes(body)]
+            if any(isinstance(n, Select | Bind) or (isinstance(n, Binary) and n.op in LOGIC) for n in found):
+                continue
+            for read in found:
+                if isinstance(read, Read) and self.made.isdisjoint(r.tensor for r in nodes(read) if isinstance(r, Read)):
+                    self.writer.value(read)
 
     def step(self, step: Compute | Scan) -> None:
         rows = len(self.nest.rows)
@@ -287,7 +314,7 @@ class Emitter:
                 place = ("member", f"member + {self.team}", f"member + {chunk} * {self.team}")[min(chunk, 2)]
                 place = f"({place})" if chunk else place
                 start = writer.let(f"{place} * {vector}" if vector > 1 else f"{place} + 0")
-                there = writer.let(f"lt_int({start}, {limit})")
+                there = "True" if mapping.whole else writer.let(f"lt_int({start}, {limit})")
                 writer.lane = Lane(axis.symbol, start, vector)
                 with writer.masked(there, False):
                     yield there
@@ -435,29 +462,39 @@ class Emitter:
         """A state of the whole team, in every member."""
         code = self.code
         names = self.named(state)
-        with self.writer.branch(f"for step in range({5 if self.mapping.by == 'block' else f'bits({self.team})'}):"):
+        with self.writer.branch(f"for step in range({f'bits({self.team})' if self.mapping.by == 'warp' else 5}):"):
             other = tuple(code.let(f"shuffle_xor({name}, 1 << step)") for name in names)
             self.assign(names, self.merged(reduce, names, other))
         if self.mapping.by == "warp":
             return names
-        # The first lane of each warp hands its own on; then every warp joins all of them.
-        base = self.base(len(names))
-        with code.block("if thread % 32 == 0:"):
+        self.gather(reduce, names, "block_sync()", "keep", "thread % 32 == 0", "thread // 32", "as_i64(cuda.blockDim.x) // 32")
+        if self.mapping.by == "cluster":
+            self.gather(reduce, names, CLUSTER_SYNC, "keep", "thread == 0", "0", str(CLUSTER))
+        return names
+
+    def gather(self, reduce: Reducer, names: State, sync: str, keep: str, when: str, at: str, count: str) -> None:
+        """Warps, or blocks of a cluster, hand on what they have; then each warp joins all of it."""
+        code = self.code
+        base, each = self.base(len(names)), SLOT * len(names)
+        with code.block(f"if {when}:"):
             for n, name in enumerate(names):
-                code.line(f"keep({base} + {SLOT * len(names)} * (thread // 32) + {SLOT * n}, {name})")
-        code.line("block_sync()")
+                code.line(f"{keep}({base} + {each} * ({at}) + {SLOT * n}, {name})")
+        for line in sync.split("; "):
+            code.line(line)
         here = code.let("thread % 32")
-        code.line(f"there = lt_int({here}, team // 32)")
+        code.line(f"there = lt_int({here}, {count})")
+        code.line(f"place = select(there, {here}, 0)")
         for n, (name, element) in enumerate(zip(names, reduce.elements, strict=True)):
-            kept = code.let(f"kept_{element.accumulator.value}({base} + {SLOT * len(names)} * select(there, {here}, 0) + {SLOT * n})")
-            code.line(f"{name} = {kept}")
-        nothing = reduce.nothing(self.writer)
-        for name, unit in zip(names, nothing, strict=True):
+            held = element.accumulator.value
+            if sync == CLUSTER_SYNC:
+                code.line(f"{name} = kept_at_{held}({base} + {SLOT * n}, place)")
+            else:
+                code.line(f"{name} = kept_{held}({base} + {each} * place + {SLOT * n})")
+        for name, unit in zip(names, reduce.nothing(self.writer), strict=True):
             code.line(f"{name} = select(there, {name}, {unit})")
         with self.writer.branch("for step in range(5):"):
             other = tuple(code.let(f"shuffle_xor({name}, 1 << step)") for name in names)
             self.assign(names, self.merged(reduce, names, other))
-        return names
 
     def named(self, state: State) -> State:
         """Variables of their own, to be assigned."""
@@ -503,37 +540,48 @@ class Emitter:
             limit = writer._let_dim(axis.extent)
             name = self.names[axis.symbol]
             stride = f"{self.team} * {vector}" if vector > 1 else self.team
+            writer.extents[axis.symbol] = axis.extent
+            # What the next stretch needs is fetched before this one is combined.
+            coming = self.named(self.stretch(reduce, where, axis, "0", limit))
             with writer.branch(f"for stretch in range(0, {limit}, {stride}):"):
-                writer.extents[axis.symbol] = axis.extent
-                writer.lane = Lane(axis.symbol, name, vector)
-                code.line(f"{name} = stretch + member * {vector}" if vector > 1 else f"{name} = stretch + member")
-                there = writer.let(f"lt_int({name}, {limit})")
-                with writer.masked(there, False):
-                    condition, varies = there, False
-                    if where is not None:
-                        condition, varies = writer.let(f"both({there}, {writer.value(where)})"), writer.along(where)
-                    with writer.masked(condition, varies):
-                        own = reduce.combine(writer, reduce.nothing(writer), reduce.values(writer), condition)
+                own = tuple(code.let(value) for value in coming)
+                self.assign(coming, self.stretch(reduce, where, axis, f"stretch + {stride}", limit))
                 sums = self.running(reduce, own)
                 before, whole = self.prefixes(reduce, self.named(sums[-1]))
                 before = self.named(self.merged(reduce, carry, before))
                 if running is not None:
+                    code.line(f"{name} = stretch + member * {vector}" if vector > 1 else f"{name} = stretch + member")
+                    writer.lane = Lane(axis.symbol, name, vector)
                     parts = [reduce.finish(writer, self.merged(reduce, before, one), None) for one in sums]
-                    with writer.masked(there, False):
+                    with writer.masked(writer.let(f"lt_int({name}, {limit})"), False):
                         self.define(running, [_together(code, column) for column in zip(*parts, strict=True)])
+                    writer.lane = None
                 self.assign(carry, tuple(code.let(text) for text in self.merged(reduce, carry, whole)))
-                writer.lane = None
-                del writer.extents[axis.symbol]
+            del writer.extents[axis.symbol]
         return carry
+
+    def stretch(self, reduce: Reducer, where: Scalar | None, axis: Axis, first: str, limit: str) -> State:
+        """What a member's neighbours have, in the stretch that begins there."""
+        code, writer, vector = self.code, self.writer, self.mapping.vector
+        name = code.let(f"{first} + member * {vector}" if vector > 1 else f"{first} + member", f"{axis.symbol.name}_")
+        writer.lane = Lane(axis.symbol, name, vector)
+        there = writer.let(f"lt_int({name}, {limit})")
+        with writer.masked(there, False):
+            condition, varies = there, False
+            if where is not None:
+                condition, varies = writer.let(f"both({there}, {writer.value(where)})"), writer.along(where)
+            with writer.masked(condition, varies):
+                own = reduce.combine(writer, reduce.nothing(writer), reduce.values(writer), condition)
+        writer.lane = None
+        return tuple(self.code.let(self.spread(value)) for value in own)
 
     def running(self, reduce: Reducer, own: State) -> list[State]:
         """The running combinations of a thread's neighbours."""
         if self.width == 1:
             return [own]
-        spread = tuple(self.code.let(self.spread(value)) for value in own)
-        sums = [tuple(self.code.let(f"{value}[0]") for value in spread)]
+        sums = [tuple(self.code.let(f"{value}[0]") for value in own)]
         for n in range(1, self.width):
-            item = tuple(self.code.let(f"{value}[{n}]") for value in spread)
+            item = tuple(self.code.let(f"{value}[{n}]") for value in own)
             sums.append(self.merged(reduce, sums[-1], item))
         return sums
 

@@ -13,26 +13,27 @@ Note [Teams]
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
 from axon.backend.cpu.lanes import by_lanes, inner, reduced
 from axon.backend.memory import Tensor
 from axon.backend.plan import Nest
-from axon.backend.simt.access import held_in_registers, width_of
+from axon.backend.simt.access import held_in_registers, uniform, width_of
 from axon.backend.simt.tiles import SIDE, Across, across
 from axon.backend.simt.tiles import THREADS as TILED
-from axon.core import Value
+from axon.core import Scalar, Value
 from axon.names import Symbol
 from axon.shapes.dimension import Dim, Minimum
 
 FEW = 132 * 256  # threads, below which the chip is not busy
 LONG = 64  # turns of a loop that is worth a team
-By = Literal["lanes", "tiles", "warp", "block"]
+By = Literal["lanes", "tiles", "warp", "block", "cluster"]
 WARP = 32
 THREADS = 256  # of a block whose teams are parts of warps, or single threads
 MOST = 512  # threads of a block that shares a row: more would have too few registers each
+CLUSTER = 8  # blocks that share a row
 CHUNKS = (4, 8)  # vectors of a row that a thread holds
 
 
@@ -44,10 +45,12 @@ class Mapping:
     vector: int = 1
     beside: frozenset[int] = frozenset()  # the accesses that move neighbours together, by number
     chunks: int = 0
+    whole: bool = False  # a team has exactly as many vectors as a row
     across: Across | None = None  # by tiles: what comes through shared memory
+    uniform: frozenset[Scalar] = frozenset()  # comparisons of indices that come out the same for all neighbours
 
     def __str__(self) -> str:
-        team = {"lanes": "a thread for each row", "tiles": "a block for each square", "warp": "part of a warp for each row", "block": "a block for each row"}[self.by]
+        team = {"lanes": "a thread for each row", "tiles": "a block for each square", "warp": "part of a warp for each row", "block": "a block for each row", "cluster": f"{CLUSTER} blocks for each row"}[self.by]
         wide = f"{self.vector} neighbours at a time" if self.vector > 1 else "one element at a time"
         held = f" · {self.chunks} times in registers" if self.chunks else ""
         return f"{team} · {wide}{held}"
@@ -68,15 +71,25 @@ def choose(nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symb
     width = width_of(nest, values, tensors, sizes, lanes)
     if lanes:
         through = across(nest, tensors, sizes)
-        return Mapping("tiles" if through else "lanes", width.vector, width.beside, across=through)
+        same = frozenset(uniform(nest, width.vector, sizes)) if width.vector > 1 else frozenset()
+        return Mapping("tiles" if through else "lanes", width.vector, width.beside, across=through, uniform=same)
     vectors = -(-widest(nest, sizes) // width.vector)
     held = held_in_registers(nest)
-    teams: tuple[tuple[By, int], ...] = (("warp", WARP), ("block", MOST))
-    for by, team in teams:
-        for chunks in CHUNKS if by == "block" else CHUNKS[:1]:
+    teams: tuple[tuple[By, int], ...] = (("warp", WARP), ("block", MOST), ("cluster", MOST * CLUSTER))
+    # Blocks of a cluster meet at each reduction: that pays where a row is gone through more than once.
+    sweeps = sum(bool(inner(step, len(nest.rows)) or reduced(step)) for step in nest.steps)
+    for by, team in teams if sweeps > 1 else teams[:2]:
+        for chunks in CHUNKS[:1] if by == "warp" else CHUNKS:
             if held and vectors <= team * chunks:
-                return Mapping(by, width.vector, width.beside, chunks)
+                found = Mapping(by, width.vector, width.beside, chunks)
+                exact = grid(found, nest, sizes).team * chunks == vectors and not _ragged(nest, width.vector, sizes)
+                return replace(found, whole=exact)
     return Mapping("warp" if vectors <= WARP else "block", width.vector, width.beside)
+
+
+def _ragged(nest: Nest, vector: int, sizes: MappingOf[Symbol, int]) -> bool:
+    """Whether rows end within a vector."""
+    return widest(nest, sizes) % vector != 0
 
 
 def plainest(nest: Nest) -> Mapping:
@@ -134,6 +147,11 @@ def grid(mapping: Mapping, nest: Nest, sizes: MappingOf[Symbol, int]) -> Grid:
         while team < WARP and team * each < vectors:
             team *= 2
         return Grid(-(-rows * team // THREADS), THREADS, team)
+    if mapping.by == "cluster":
+        threads = min(MOST, max(WARP, -(-vectors // (each * CLUSTER) // WARP) * WARP))
+        while threads * CLUSTER * each < vectors and threads < MOST:
+            threads += WARP
+        return Grid(rows * CLUSTER, threads, threads * CLUSTER)
     threads = min(MOST, max(WARP, -(-vectors // each // WARP) * WARP))
     while threads * each < vectors and threads < MOST:
         threads += WARP

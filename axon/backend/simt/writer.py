@@ -59,6 +59,7 @@ class LaneWriter(Writer):
         self.variable = self._variable
         self.lane: Lane | None = None
         self.masks: list[Mask] = []
+        self.uniform: frozenset[Scalar] = frozenset()  # comparisons that are the same along the lane
         self.narrow = False  # what is stored has 16 bits or fewer
         self.first = False  # the lane's variable is that of the first neighbour
 
@@ -70,9 +71,16 @@ class LaneWriter(Writer):
 
     def along(self, scalar: Dim | Scalar) -> bool:
         """Whether a value is a tuple."""
+        if not isinstance(scalar, Dim) and scalar in self.uniform:
+            return False
         return self.lane is not None and self.lane.vector > 1 and not self.first and not steady(scalar, self.lane.axis)
 
     def value(self, scalar: Scalar) -> str:
+        if not self.first and isinstance(scalar, Binary) and scalar in self.uniform:
+            self.first = True
+            found = super().value(scalar)
+            self.first = False
+            return found
         if isinstance(scalar, Const) and is_narrow(scalar.element):
             # Rounded here: a kernel holds it as f32.
             return literal(float(scalar.element.dtype.type(scalar.value)), Element.F32)
