@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
@@ -34,12 +36,25 @@ def run(program: Program, inputs: Sequence[Array], explicit: Sequence[int] = ())
     tensors = {value.symbol: np.asarray(array, order="C") for value, array in zip(program.inputs, inputs, strict=True)}
     given = [*inputs, *tensors.values()]
     with np.errstate(all="ignore"):
-        results = _block(program.block, dims, tensors)
+        try:
+            results = _block(program.block, dims, tensors)
+        except ShapeError as error:
+            raise _in_words_of_the_caller(error, program) from None
     fresh: list[Array] = []
     for result in results:
         shared = any(result is other for other in fresh) or any(np.may_share_memory(result, array) for array in given)
         fresh.append(result.copy() if shared else result)
     return fresh
+
+
+def _in_words_of_the_caller(error: ShapeError, program: Program) -> ShapeError:
+    """Inputs by what they are called outside: the field `p.tokens` is `p_tokens` in core."""
+    paths = {value.symbol.name: shape.path for value, shape in zip(program.inputs, program.contract.shapes, strict=True)}
+
+    def path(name: re.Match[str]) -> str:
+        return f"`{paths.get(name[1], name[1])}`"
+
+    return ShapeError(tuple(replace(d, message=re.sub(r"`(\w+)`", path, d.message)) for d in error.diagnostics))
 
 
 def _block(block: Block, dims: dict[Symbol, int], tensors: dict[Symbol, Array]) -> list[Array]:

@@ -6,7 +6,8 @@ The engine is arithmetic and proof, with no syntax, no types and no wording:
     relation    a statement about two                  facts           what is assumed, indexed by variable
     prove       decides a relation under facts         counterexample  small sizes that violate one
       refute      contradictions between claims          linear          … over the integers
-      groebner    … between products                   solve           equations, and simplification of what remains
+      groebner    … between products                   solve           equations
+                                                         simplify      … and other relations, without what follows
     contract    what a call must satisfy
       determine   how it finds its dimensions            guard       … compiled to one function, and what is wrong if it fails
       multiples   what divides a size

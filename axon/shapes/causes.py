@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from axon.names import Symbol
 from axon.shapes.constraint import Equal, Range
-from axon.shapes.dimension import Dim, divided
+from axon.shapes.dimension import divided
 from axon.shapes.settle import Clash, Problem, Refuted, Trouble, Unknown
 from axon.source import Span
 
@@ -110,9 +110,14 @@ def _with(first: Cause, again: Clash) -> Cause:
     return replace(first, again=(*first.again, primary(again).reason.span))
 
 
-def _proportion(c: Clash) -> Dim:
-    slack = c.relation.slack
-    return divided(slack if slack.mapping and slack.terms[0][0] > 0 else -slack, slack.content or 1)
+def _proportion(c: Clash) -> object:
+    """What a conflict is without the names and the common factor of its sizes: 8 * w = 16 * w is n = 2 * n."""
+    slack = divided(c.relation.slack, c.relation.slack.content or 1)
+    slack = -slack if slack.mapping and slack.terms[0][0] < 0 else slack
+    if any(not isinstance(atom, Symbol) for atom in slack.atoms):
+        return slack
+    number: dict[Symbol, int] = {}
+    return tuple((n, tuple(number.setdefault(v, len(number)) for v in m if isinstance(v, Symbol))) for n, m in slack.terms)
 
 
 def _vaguer(c: Clash, other: Clash, flexible: set[Symbol]) -> bool:

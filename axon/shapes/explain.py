@@ -109,7 +109,7 @@ def _clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
             "AX0307",
             "a size that only the data decide cannot be proved equal to another",
             tuple(labels),
-            (f"{shown} is known only when the program runs",),
+            (f"{relation.render(words.name)} is known only when the program runs",),
             (Suggestion("compare them at run time with `as`: `(e as f32[n])`"),),
         )
     notes = _numbers(relation, words, shown)
@@ -145,10 +145,15 @@ def _linked(side: Side, raw: Dim, size: Dim, c: Clash, problem: Problem) -> tupl
 
 def _sizes(c: Clash, problem: Problem) -> tuple[Equal, Dim, Dim]:
     """The equation to blame, and its two sides as the other equations of the core make them."""
+
+    def differ(e: Equal) -> bool:
+        return problem.resolve(e.left) != problem.resolve(e.right)
+
     first = blamed(c)
     flexible = set(problem.flexible)
     clear = not c.relation.variables & flexible
-    others = (e for e in reversed(c.equals) if len(e.reason.sides) == 2 and e.reason.span != first.reason.span)
+    at = first.reason.span
+    others = [e for e in reversed(c.equals) if len(e.reason.sides) == 2 and e.reason.span != at and differ(e)]
     for primary in (first, *others):
         rest = [Equation(problem.resolve(e.left), problem.resolve(e.right), e) for e in c.equals if e is not primary]
         try:
@@ -159,6 +164,8 @@ def _sizes(c: Clash, problem: Problem) -> tuple[Equal, Dim, Dim]:
         open_ = clear and (left - right).variables & flexible
         if left != right and not open_ and (primary is first or Relation(left, "=", right).trivial is False):
             return primary, left, right
+    if c.kind == "data" and others and not differ(first):
+        return others[0], problem.resolve(others[0].left), problem.resolve(others[0].right)
     return first, c.relation.left, c.relation.right
 
 

@@ -28,7 +28,8 @@ from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Range, R
 from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Minimum, Quotient, maximum, minimum
 from axon.shapes.prove import Answer, Facts, prove, reduced, unsatisfiable
 from axon.shapes.relation import Relation
-from axon.shapes.solve import Equation, Solution, independent, normal, solve
+from axon.shapes.simplify import independent, normal
+from axon.shapes.solve import Equation, Solution, solve
 from axon.source import Span
 
 _ZERO, _ONE = Dim.of(0), Dim.of(1)

@@ -1,4 +1,4 @@
-"""Solving equations between dimensions, and simplifying the relations that remain.
+"""Solving equations between dimensions.
 
 `solve` eliminates flexible variables, in an order that keeps answers unique where they are: first equations `v = expr` with a unit
 coefficient; then linear ones over the integers; then `c * v = expr` with a polynomial c, which gives `v = expr / c` and the
@@ -15,12 +15,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import gcd
 from time import thread_time
 from typing import TypeAlias
 
 from axon.names import Symbol
-from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, Monomial, atom_key, divided, without
+from axon.shapes.dimension import Dim, DimensionTooLarge, Monomial, divided, without
 from axon.shapes.prove import Answer, Facts, nonnegative, positive, prove, reduced, unsatisfiable
 from axon.shapes.relation import Relation, integer_root
 
@@ -29,7 +28,6 @@ _SECONDS = 0.8  # a net: step counts decide normally
 _MINIMISE_SECONDS = 0.7
 _FEW = 12
 _MAX_JUDGED = 200  # relations of one system that are looked at in depth
-_MAX_SIMPLIFIED = 300  # relations from which each is compared with all others
 _MAX_FORCED = 20  # variables forced to be 0 or 1 for which it is looked whether the rest of the system says so too
 
 
@@ -426,8 +424,10 @@ class _Solver:
         return relation
 
     def _judge_residual(self) -> None:
-        for equation in self._waiting.values():
-            equation = self._resolved(equation)
+        resolved = [self._resolved(equation) for equation in self._waiting.values()]
+        if len(resolved) <= _MAX_JUDGED:  # what says it directly is blamed, and not what follows from it
+            resolved.sort(key=lambda equation: len(equation.used.equations()))
+        for equation in resolved:
             relation = Relation(equation.left, "=", equation.right)
             if not _stated(self._given).reduced(equation.slack).mapping:
                 continue
@@ -504,6 +504,14 @@ def _substitutions(equations: Iterable[Relation]) -> _Solver:
     return solver
 
 
+def without_repetition(relations: list[Relation]) -> list[Relation]:
+    """Those that are not trivial, without equations that the ones before them make true."""
+    relations = [r for r in relations if r.trivial is not True]
+    variables = sorted({v for r in relations for v in r.variables}, key=lambda v: v.id)
+    known = _Solver((), variables, Facts())
+    return [r for r in relations if r.op != "=" or known.learn(r)]
+
+
 def _root(slack: Dim, v: Symbol) -> Dim | None:
     """The size that a variable is by v ** p = (what is raised to p), if the slack says that and nothing else."""
     if len(slack.mapping) != 2:
@@ -524,108 +532,3 @@ def _sides(slack: Dim) -> tuple[Dim, Dim]:
     """slack = 0 with no negative term on either side."""
     left = Dim({m: c for m, c in slack.mapping.items() if c > 0})
     return left, left - slack
-
-
-# ── simplification ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def simplify(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, ...]:
-    """An equivalent set under the facts: none trivial, none that the facts or the others prove, in an order of its own.
-
-    A quotient's divisor is known not to be 0 where it occurs, so `d % h = 0` makes `h >= 1` superfluous.
-    """
-    return independent({_canonical(r, facts): None for given in relations for r in _unfolded(given)}, facts)
-
-
-def independent(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, ...]:
-    """As `simplify`, of relations as `normal` gives them, each once."""
-    kept = list(relations)
-    if len(kept) > _MAX_SIMPLIFIED:  # nobody writes so many; they must not cost too much
-        return tuple(sorted(_without_repetition(kept), key=_complexity))
-    kept = sorted((r for r in _joined(kept) if not _superfluous(r, facts)), key=_complexity)
-    for i, relation in enumerate(kept):  # b * a = b * c is a = c beside b >= 1
-        if relation.left.variables and any(all(v in m for m in relation.left.mapping) for v in relation.left.variables):
-            kept[i] = _canonical(relation, facts.assume(*kept[:i], *kept[i + 1 :]))
-    kept = sorted(dict.fromkeys(kept), key=_complexity)
-    assumed = facts.assume(*kept)
-    for relation in reversed(kept):  # the complicated ones go first
-        others = assumed.without(relation)
-        if _superfluous(relation, others):
-            assumed = others
-    left = set(assumed.relations)
-    return tuple(r for r in kept if r in left)
-
-
-def normal(relation: Relation) -> tuple[Relation, ...]:
-    """What a relation says, in the form in which `simplify` gives it if nothing else is known."""
-    return tuple(_canonical(r, Facts()) for r in _unfolded(relation))
-
-
-def _without_repetition(relations: list[Relation]) -> list[Relation]:
-    """Those that are not trivial, without equations that the ones before them make true."""
-    relations = [r for r in relations if r.trivial is not True]
-    variables = sorted({v for r in relations for v in r.variables}, key=lambda v: v.id)
-    known = _Solver((), variables, Facts())
-    return [r for r in relations if r.op != "=" or known.learn(r)]
-
-
-def _unfolded(relation: Relation) -> list[Relation]:
-    """`n = min n m` as n <= m, `n * m >= 1` as n >= 1 and m >= 1; and divisors that cancel out of the slack are not 0."""
-    slack = relation.slack
-    lost = (relation.left.quotients | relation.right.quotients) - slack.quotients
-    found = [Relation(q.divisor, "<>", _ZERO) for q in sorted(lost, key=atom_key) if q.divisor.constant is None]
-    if relation.op == "=":
-        for atom in slack.atoms:
-            if isinstance(atom, Minimum):
-                least = [item for item in atom.items if slack in (p := item - Dim({(atom,): 1}), -p)]
-                if least:
-                    return found + [Relation(least[0], "<=", item) for item in atom.items if item != least[0]]
-    elif relation.op != "<>":
-        product = slack + 1
-        for v in sorted(product.variables, key=lambda v: v.id):
-            split = product.split(v)
-            if split is not None and not split[1].mapping and split[0].constant is None:
-                factors = [Relation(factor, ">=", Dim.of(1)) for factor in (Dim.of(v), split[0])]
-                return found + [r for factor in factors for r in _unfolded(factor)]
-    return [*found, relation]
-
-
-def _superfluous(relation: Relation, others: Facts) -> bool:
-    """Whether the others prove it, and also that no divisor in it is 0."""
-    divisors = (Relation(q.divisor, "<>", _ZERO) for q in relation.left.quotients)
-    return all(prove(others, r) is Answer.PROVED for r in (relation, *divisors))
-
-
-def _canonical(relation: Relation, facts: Facts) -> Relation:
-    """slack op 0, without factors known to be positive and, of an equality, with a positive leading coefficient."""
-    slack, op = relation.slack, relation.op if relation.op in ("=", "<>") else ">="
-    varying = [c for m, c in slack.mapping.items() if m]
-    if not varying:
-        return Relation(slack, op, _ZERO)
-    for v in sorted(slack.variables, key=lambda v: v.id):
-        one: Monomial = (v,)
-        while all(v in m for m in slack.mapping) and positive(facts, Dim.of(v)):
-            slack = Dim({left: c for m, c in slack.mapping.items() if (left := without(m, one)) is not None})
-    step = gcd(*varying)
-    if op == ">=":
-        slack = Dim({m: c // step for m, c in slack.mapping.items() if c // step})
-    elif slack.offset % step == 0:
-        slack = divided(slack, step)
-        if slack.terms[0][0] < 0:
-            slack = -slack
-    if op == "<>" and (nonnegative(facts, slack) or nonnegative(facts, -slack)):
-        return Relation((slack if nonnegative(facts, slack) else -slack) - 1, ">=", _ZERO)
-    return Relation(slack, op, _ZERO)
-
-
-def _joined(relations: list[Relation]) -> list[Relation]:
-    """p = 0 in place of p >= 0 and -p >= 0."""
-    least = {r.left for r in relations if r.op == ">=" and r.left.mapping}
-    equal = {p if p.terms[0][0] > 0 else -p for p in least if -p in least}
-    found = [r for r in relations if not (r.op == ">=" and (r.left in equal or -r.left in equal))]
-    return found + [Relation(p, "=", _ZERO) for p in equal if Relation(p, "=", _ZERO) not in found]
-
-
-def _complexity(relation: Relation) -> tuple[object, ...]:
-    slack = relation.left
-    return (slack.depth, slack.degree, len(slack.mapping), relation.op, slack.sort_key)

@@ -211,16 +211,17 @@ class Generalization(Expressions):
         if not outcome.troubles:
             return
         namer = Namer(self.state)
-        # In a sentence about an index, a dimension of the same name would confuse.
-        for own in self.opened_names:
-            size = self.state.dimension(Dim.of(own)).symbol
-            if size in self.state.data_sizes and own.name not in namer.taken:
-                namer.names.setdefault(size, own.name)
-                namer.taken.add(own.name)
-        namer.taken |= {s.name for x in outcome.troubles if isinstance(x, Refuted) for s, _ in x.ends}
         mentioned = [s for e in problem.equals for d in (e.left, e.right) for s in self.state.dimension(d).variables]
         mentioned += [s for u in problem.uses for s in self.state.dimension(u.target).variables]
         mentioned += [s for o in problem.obligations for s in o.relation.variables]
+        here = set(mentioned)
+        for own in self.opened_names:
+            size = self.state.dimension(Dim.of(own)).symbol
+            if size in self.state.data_sizes and size in here and own.name not in namer.taken:
+                namer.names.setdefault(size, own.name)
+                namer.taken.add(own.name)
+        # In a sentence about an index, a dimension of the same name would confuse.
+        namer.taken |= {s.name for x in outcome.troubles if isinstance(x, Refuted) for s, _ in x.ends}
         namer.plan([s for s in mentioned if s in self.state.rigid])
         namer.plan(symbols_of(self.state, t))
         origins = tuple((self.state.dimension(dim), span) for dim, span in self.origins)

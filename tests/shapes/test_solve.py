@@ -14,7 +14,8 @@ from axon.names import fresh
 from axon.shapes.dimension import Dim, dim_sum
 from axon.shapes.prove import Answer, Facts, prove
 from axon.shapes.relation import Relation
-from axon.shapes.solve import Equation, Solution, simplify, solve
+from axon.shapes.simplify import simplify
+from axon.shapes.solve import Equation, Solution, solve
 
 NAMES = {name: Dim.of(fresh(name)) for name in ["h", "r", "s", "n", "m", "d", "k", "e", "w", "a", "b", "c"]}
 

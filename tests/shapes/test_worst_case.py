@@ -16,7 +16,7 @@ from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.shapes.settle import inequalities
-from axon.shapes.solve import normal
+from axon.shapes.simplify import normal
 from axon.source import SourceFile
 
 QUIET = Reason(SourceFile("", "").span(), "")
