@@ -193,8 +193,8 @@ def view(pointer: int, shape: Any, strides: Any, element: Element) -> Any:
     count = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
     if count == 0:
         return np.zeros(shape, element.dtype)
-    raw = np.frombuffer((ctypes.c_uint8 * (count * size)).from_address(pointer), np.uint8).view(element.dtype)
-    return np.lib.stride_tricks.as_strided(raw, shape, [s * size for s in strides])
+    raw = (ctypes.c_uint8 * (count * size)).from_address(pointer)
+    return np.ndarray(shape, element.dtype, raw, 0, [s * size for s in strides])
 
 
 def recorded(fake: FakeDriver, original: Callable[..., Any]) -> Callable[..., Any]:

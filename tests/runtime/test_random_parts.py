@@ -1,0 +1,70 @@
+"""Generated core programs, in parts on a played device, give what the interpreter gives, and stop where it stops, in its words."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from axon.backend import algorithms, failures, runtime, stepped_call, steps
+from axon.backend.steps import Stepped
+from axon.core_print import print_program
+from axon.core_verify import CoreInvalid
+from axon.diagnostics import AxonError
+from axon.interpret import run
+from tests.runtime.parted import PlayedDriver, PlayedExecutable, built, small
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+from core_random import Generator
+
+PROGRAMS = 2_000 if os.environ.get("AXON_SOAK") else 160
+
+
+def outcome(compute: Any, *arguments: Any) -> Any:
+    """What a program gives, or the diagnostics with which it stops."""
+    try:
+        return compute(*arguments)
+    except AxonError as error:
+        return error.diagnostics
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> PlayedDriver:
+    made = PlayedDriver()
+    for module in (runtime, stepped_call, failures):
+        monkeypatch.setattr(module, "driver", lambda: made)
+    monkeypatch.setattr(steps, "Executable", PlayedExecutable)
+    monkeypatch.setattr(algorithms, "build_all", built)
+    monkeypatch.setattr(failures, "_free", [])
+    small(monkeypatch)
+    return made
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_programs(part: int, cuda: PlayedDriver) -> None:
+    seen = set()
+    for seed in range(part, PROGRAMS, 4):
+        program, inputs = Generator(Random(seed)).program()
+        try:
+            want = outcome(run, program, inputs)
+        except CoreInvalid:  # the generator reads outside a tensor without a check
+            continue
+        sizes = program.contract.bind([], [x.shape for x in inputs])
+        given = [x.copy() for x in inputs]
+        call = stepped_call.HostCall(Stepped(program), given, sizes, None)
+        got = outcome(call, given, None)
+        text = print_program(program)
+        if isinstance(want, tuple) or isinstance(got, tuple):
+            assert got == want, text
+            seen.add("stopped")
+            continue
+        seen.add("equal")
+        for x, y in zip(got, want, strict=True):
+            assert (x.dtype, x.shape) == (y.dtype, y.shape), text
+            assert x.tobytes() == y.tobytes(), text
+        assert not cuda.held or all(size >= 4096 for size in map(len, cuda.held.values())), "device memory is left"
+    assert "equal" in seen
