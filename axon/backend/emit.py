@@ -119,6 +119,7 @@ class Emitter:
         self.program, self.paired = program, paired
         self.names = Names(_RESERVED)
         self.lines: list[str] = []
+        self.body: list[str] = []  # the lines of the kernel, when it has run
         self.depth = 0
         self.intrinsics: dict[str, str] = {}  # expression → name
         self.functions: list[str] = []
@@ -145,7 +146,7 @@ class Emitter:
         self.line("ptx.cluster_arrive()" if program.cluster > 1 else "ptx.block_sync()")
         if program.cluster > 1:
             self.line("ptx.cluster_wait()")
-        body, self.lines = self.lines, []
+        self.body, self.lines = self.lines, []
         parameters = ", ".join(self.parameters.values())
         made = [f"{name} = {expression}" for expression, name in self.intrinsics.items()]
         head = [
@@ -155,7 +156,7 @@ class Emitter:
             "from axon.backend import ptx" + (", ptx_tiles" if program.bounds is not None else ""),
             "",
         ]
-        text = "\n".join([*head, *self.functions, *made, "", "", f"def kernel({parameters}):", *body]) + "\n"
+        text = "\n".join([*head, *self.functions, *made, "", "", f"def kernel({parameters}):", *self.body]) + "\n"
         return Emitted(text, tuple(self.parameters), program.threads, program.cluster, program.shared)
 
     # ── text ────────────────────────────────────────────────────────────────────────────────────────────────────────────
