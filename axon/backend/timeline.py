@@ -8,11 +8,11 @@ not how long a kernel takes: `explain` predicts that, with what this leaves out 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from random import Random
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 
@@ -22,15 +22,16 @@ from axon.backend.barriers import BarrierProgram
 from axon.backend.families import Tiled, kernels, results_of
 from axon.backend.flow import Instruction
 from axon.backend.memory import contiguous
+from axon.backend.parts import Body, Repeat, Straight, outs, parts
 from axon.backend.pipeline import stages, traits
 from axon.backend.plan import Nest
 from axon.backend.prepare import blocks, is_empty, prepare
 from axon.backend.schedule import Mapping as Chosen
-from axon.backend.schedule_file import NOTHING, Schedule
+from axon.backend.schedule_file import NOTHING, Fixed, Schedule
 from axon.backend.simulate import _Agent, _Cluster
 from axon.backend.target import HOPPER, Target
 from axon.backend.tile import Store
-from axon.core import Program
+from axon.core import Check, Compress, Program, Sort, Value
 from axon.element import Element
 from axon.names import Symbol
 
@@ -66,7 +67,8 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The first `seconds` of the first block of a kernel; `stages` of its widest ring. `number` counts all kernels from 1."""
+    """The first `seconds` of the first block of a kernel; `stages` of its widest ring. `number` counts the kernels
+    with roles from 1."""
 
     number: int
     kernel: Tiled
@@ -84,23 +86,57 @@ def timelines(
 
     Raises `Unsupported` for what has no kernel.
     """
-    todo = kernels(program)
-    values = (*program.inputs, *(value for kernel in todo for value in results_of(kernel)))
-    out = []
-    for number, (kernel, fixed) in enumerate(zip(todo, schedule.of(len(todo)), strict=True), 1):
-        if isinstance(kernel, Nest) or is_empty(kernel, sizes):
-            continue
-        shapes = {v.symbol: tuple(d.evaluate(sizes) for d in v.shape) for v in values}
-        lying = {v.symbol: contiguous(0, shapes[v.symbol], v.element) for v in values}
-        ready = prepare(kernel, lying, sizes)
-        mapping = fixed.ranked(ready.problem, traits(ready.kernel), target, kernel.span)[0]
-        made = stages(ready.kernel, mapping, target, values, ready.boxed, ready.paired).barriers
-        held = {v.symbol: _stand_in(v.element, shapes[v.symbol]) for v in values}
-        clusters = max(1, blocks(mapping, ready.problem, target) // mapping.cluster)
-        run = _Timed(made, held, sizes, clusters, seconds)
-        run.run()
-        out.append(Timeline(number, kernel, mapping, run.lanes(), run.ended, max(ring.depth for ring in made.rings)))
+    split = parts(program)
+    whole = split.straight
+    body = split.body if whole is None else Body((Straight(whole),), whole.block.results)
+    known = {value.symbol: value for value in program.inputs}
+    found = [(inner, here, kernels(inner)) for inner, here in _straights(body, dict(sizes), known)]
+    fixed = iter(schedule.of(sum(len(todo) for _, _, todo in found)))
+    out: list[Timeline] = []
+    number = 0
+    for inner, here, todo in found:
+        values = (*inner.inputs, *(value for kernel in todo for value in results_of(kernel)))
+        for kernel, mine in zip(todo, fixed, strict=False):
+            if isinstance(kernel, Nest):
+                continue
+            number += 1
+            if not is_empty(kernel, here):
+                out.append(_timeline(number, kernel, values, here, seconds, mine, target))
     return tuple(out)
+
+
+def _straights(body: Body, sizes: dict[Symbol, int], known: dict[Symbol, Value]) -> Iterator[tuple[Program, dict[Symbol, int]]]:
+    """The straight parts, with all sizes: of a loop its first step, of what data decide the most there can be."""
+    for part in body.parts:
+        match part:
+            case Straight(program=program):
+                yield program, dict(sizes)
+                known.update((value.symbol, value) for value in part.results)
+            case Repeat(op=op, body=inside):
+                known.update((state.symbol, state) for state in op.states)
+                yield from _straights(inside, {**sizes, op.counter: 0}, known)
+                known.update((value.symbol, value) for value in op.outs)
+            case Sort() | Compress() | Check():
+                if isinstance(part, Compress):
+                    sizes[part.size] = known[part.mask].shape[0].evaluate(sizes)
+                known.update((value.symbol, value) for value in outs(part))
+            case _:
+                assert_never(part)
+
+
+def _timeline(
+    number: int, kernel: Tiled, values: tuple[Value, ...], sizes: Mapping[Symbol, int], seconds: float, fixed: Fixed, target: Target
+) -> Timeline:
+    shapes = {v.symbol: tuple(d.evaluate(sizes) for d in v.shape) for v in values}
+    lying = {v.symbol: contiguous(0, shapes[v.symbol], v.element) for v in values}
+    ready = prepare(kernel, lying, sizes)
+    mapping = fixed.ranked(ready.problem, traits(ready.kernel), target, kernel.span)[0]
+    made = stages(ready.kernel, mapping, target, values, ready.boxed, ready.paired).barriers
+    held = {v.symbol: _stand_in(v.element, shapes[v.symbol]) for v in values}
+    clusters = max(1, blocks(mapping, ready.problem, target) // mapping.cluster)
+    run = _Timed(made, held, sizes, clusters, seconds)
+    run.run()
+    return Timeline(number, kernel, mapping, run.lanes(), run.ended, max(ring.depth for ring in made.rings))
 
 
 def _stand_in(element: Element, shape: tuple[int, ...]) -> Any:

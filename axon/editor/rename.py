@@ -68,7 +68,7 @@ def rename(workspace: Workspace, analysis: Analysis, offset: int, new: str) -> l
         return _field(workspace, analysis, fields_at(analysis, offset), found.name, new)
     free = isinstance(found.target, Free)
     if free and (of_module(found.analysis, Free(new, found.kind is Kind.TYPE)) or new in found.analysis.imports):
-        raise Refused(f"the module has a `{new}` already")
+        raise Refused(f"the module declares `{new}` already")
     if found.kind is not Kind.TYPE and new in (*builtins.NAMES, *builtins.REDUCTIONS) and found.kind is not Kind.TYPE_VARIABLE:
         raise Refused(f"`{new}` is a function of the language, which the new name would hide")
     changes = []

@@ -199,24 +199,26 @@ def _edge(a: Box, b: Box, bends: list[Point], source: str, to: str, tip: str) ->
 
 # ── roles over time ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-SCALE = 48.0  # of a microsecond
+SCALE = 48.0  # of a microsecond, at least
+ROOM = 1000.0  # that a short picture fills
 LANE, MARGIN = 34.0, 96.0
 
 
 def draw_timeline(timeline: Timeline) -> str:
     """One lane for each role and engine of a thread block, from left to right in microseconds. Colours are slots of the ring."""
-    width = MARGIN + timeline.seconds * 1e6 * SCALE + 30
+    scale = min(max(SCALE, ROOM / max(timeline.seconds * 1e6, 1e-3)), 8 * SCALE)
+    width = MARGIN + timeline.seconds * 1e6 * scale + 30
     height = LANE * len(timeline.lanes) + 34
     out = []
     for tick in range(int(timeline.seconds * 1e6) + 1):
-        x = MARGIN + tick * SCALE
+        x = MARGIN + tick * scale
         out.append(f'<line class="tick" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{height - 26:.1f}"/>')
         out.append(f'<text class="time" x="{x:.1f}" y="{height - 10:.1f}">{tick} µs</text>')
     for row, lane in enumerate(timeline.lanes):
         y = row * LANE + 6
         out.append(f'<text class="lane" x="8" y="{y + 16:.1f}">{escape(lane.name)}</text>')
         for s in lane.stretches:
-            x, wide = MARGIN + s.start * 1e6 * SCALE, max((s.end - s.start) * 1e6 * SCALE, 0.8)
+            x, wide = MARGIN + s.start * 1e6 * scale, max((s.end - s.start) * 1e6 * scale, 0.8)
             slot = f" slot{s.stage % SLOTS}" if s.stage is not None and s.kind != "wait" else ""
             where = f", slot {s.stage}" if s.stage is not None else ""
             tip = f"{lane.name}: {s.text}{where}\n{s.start * 1e6:.2f} to {s.end * 1e6:.2f} µs"

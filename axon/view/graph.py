@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count, takewhile
+from typing import assert_never
 
-from axon.backend import cost, families, plan
+from axon.backend import cost, families, parts, plan
 from axon.backend.fuse import fuse
 from axon.backend.pipeline import tensors
 from axon.backend.unsupported import Unsupported
-from axon.core import Block, Compute, Leaf, Loop, Op, Program, RecordOf, Scan, Structure, TupleOf, Value
+from axon.core import Block, Check, Compress, Leaf, Loop, Op, Program, RecordOf, Sort, Structure, TupleOf, Value
 from axon.core_print import names_in, print_op
+from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 from axon.source import Span
@@ -51,7 +53,7 @@ class Graph:
     items: tuple[Card | Kernel, ...]
     edges: tuple[tuple[str, str, Value], ...]
     names: Mapping[Symbol, str]
-    streams: tuple[families.Kernel, ...] = ()  # the GPU kernels, in the order of the groups
+    tiled: tuple[str, ...] = ()  # the numbers of the kernels that have roles, in order
 
 
 def graph(program: Program, target: str | None = None) -> Graph:
@@ -61,7 +63,7 @@ def graph(program: Program, target: str | None = None) -> Graph:
     """
     if target != "cpu":
         try:
-            return _gathered(_of_gpu(program, families.kernels(program)))
+            return _gathered(_of_gpu(program))
         except Unsupported:
             if target == "cuda":
                 raise
@@ -102,7 +104,7 @@ class _Maker:
 
     def operation(self, op: Op) -> Card:
         text = "\n".join(print_op(self.program, op).splitlines())
-        outs = _outs(op)
+        outs = parts.outs(op)
         title = ", ".join(self.names[out.symbol] for out in outs) or type(op).__name__.lower()
         card = Card(f"n{next(self.numbers)}", "operation", title, text, outs, op.span)
         for symbol in sorted(_read_by(op), key=lambda s: s.id):
@@ -131,81 +133,73 @@ class _Maker:
         return states, Card(f"n{next(self.numbers)}", "state", title, how, op.outs, op.span)
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What becomes a group: a kernel and its operations, or a loop around `inside`."""
+
+    title: str
+    ops: tuple[Op, ...]
+    reasons: tuple[plan.Reason, ...] = ()
+    reads: tuple[Symbol, ...] = ()
+    stores: tuple[Symbol, ...] = ()
+    inside: tuple[_Step, ...] = ()
+    has_roles: bool = False
+
+
 def _of_plan(made: plan.Plan) -> Graph:
-    program = plan.as_program(made)
-    names = names_in(program)
-    maker = _Maker(program, names)
-    values = plan.values_in(made)
-    inputs = maker.inputs()
-
-    def visit(body: plan.Kernels, number: str) -> list[Card | Kernel]:
-        out: list[Card | Kernel] = []
-        for position, kernel in enumerate(body.kernels, 1):
-            key, title = f"{number}{position}", _family(kernel)
-            reasons = tuple(reason.worded(names) for reason in kernel.reasons)
+    def steps(body: plan.Kernels) -> Iterator[_Step]:
+        for kernel in body.kernels:
+            reads = tuple(sorted(plan.reads_of(kernel), key=lambda symbol: symbol.id))
             if isinstance(kernel, plan.Repeat):
-                states, end = maker.loop(kernel.op)
-                items = [*states, *visit(kernel.body, f"{key}.")]
-                for symbol in kernel.body.results:
-                    maker.read(end, symbol)
-                trip = print_op(program, kernel.op).splitlines()[0].rpartition(" for ")[2].removesuffix(" =>")
-                flops = cost.flops(kernel.op)
-                out.append(Kernel(f"k{key}", f"{title}, {trip}", None, flops, (*items, maker.made(end)), reasons))
+                yield _loop(kernel.op, tuple(steps(kernel.body)), kernel.body.results, kernel.reasons)
             else:
-                cards = tuple(maker.operation(op) for op in plan.operations(kernel))
-                flops = cost.total(plan.operations(kernel))
-                out.append(Kernel(f"k{key}", title, plan.bytes_moved(kernel, values), flops, cards, reasons))
-        return out
+                ops = plan.operations(kernel)
+                yield _Step(_family(kernel), ops, kernel.reasons, reads, plan.writes_of(kernel))
 
-    items = visit(made.body, "")
-    results = maker.results(made.body.results)
-    return Graph(program, "the CPU", (*inputs, *items, *results), tuple(maker.edges), names)
+    return _drawn(made.program, "the CPU", tuple(steps(made.body)), made.body.results)
 
 
-def _family(kernel: plan.Kernel) -> str:
+def _family(kernel: plan.Nest | plan.Contraction | plan.Whole) -> str:
     match kernel:
         case plan.Nest():
             return kernel.family
         case plan.Contraction():
             return "contract"
-        case plan.Repeat(op=op):
-            return "unfold" if op.stacked else "loop"
         case plan.Whole(op=op):
             return type(op).__name__.lower()
 
 
-def _of_gpu(program: Program, made: tuple[families.Kernel, ...]) -> Graph:
-    """The operations of a kernel for the tensor cores are what its results need of the program, back to what it reads; the others
-    say which they are."""
-    found = [(kernel, _operations(program, kernel)) for kernel in made]
-    program = replace(program, block=Block(tuple(op for _, ops in found for op in ops), program.block.results))
-    names = names_in(program)
-    maker = _Maker(program, names)
-    values = {v.symbol: v for v in program.inputs} | {o.symbol: o for op in program.block.ops for o in _outs(op)}
-    inputs = maker.inputs()
-    items: list[Card | Kernel] = []
-    for number, (kernel, ops) in enumerate(found, 1):
-        cards = tuple(maker.operation(op) for op in ops)
-        if isinstance(kernel, plan.Nest):
-            reasons = tuple(reason.worded(names) for reason in kernel.reasons)
-            moved = plan.bytes_moved(kernel, values)
-            items.append(Kernel(f"k{number}", kernel.family, moved, cost.total(ops), cards, reasons))
-        else:
-            moved = Dim.of(0)
-            for value in tensors(kernel, tuple(values.values())):
-                moved = moved + plan.size_in_bytes(value)
-            items.append(Kernel(f"k{number}", type(kernel).__name__.lower(), moved, cost.total(ops), cards))
-    results = maker.results(program.block.results)
-    return Graph(program, "a Hopper GPU", (*inputs, *items, *results), tuple(maker.edges), maker.names, made)
+def _of_gpu(program: Program) -> Graph:
+    """As the GPU runs it: see `parts`."""
+    split = parts.parts(program)
+    whole = split.straight
+    body = split.body if whole is None else parts.Body((*split.checks, parts.Straight(whole)), whole.block.results)
+
+    def steps(body: parts.Body) -> Iterator[_Step]:
+        for part in body.parts:
+            match part:
+                case parts.Straight(program=inner):
+                    yield from (_kernel(inner, kernel) for kernel in families.kernels(inner))
+                case parts.Repeat(op=op, body=repeated):
+                    yield _loop(op, tuple(steps(repeated)), repeated.results, ())
+                case Sort() | Compress() | Check():
+                    made = plan.Whole(part)
+                    yield _Step(type(part).__name__.lower(), (part,), (), tuple(plan.reads_of(made)), plan.writes_of(made))
+                case _:
+                    assert_never(part)
+
+    return _drawn(program, "a Hopper GPU", tuple(steps(body)), body.results)
 
 
-def _operations(program: Program, kernel: families.Kernel) -> tuple[Op, ...]:
+def _kernel(program: Program, kernel: families.Kernel) -> _Step:
+    """Of one for the tensor cores, the operations are what its results need of the program, back to what it reads."""
     if isinstance(kernel, plan.Nest):
-        return kernel.steps
-    by_out = {out.symbol: op for op in program.block.ops for out in _outs(op)}
-    values = (*program.inputs, *(out for op in program.block.ops for out in _outs(op)))
-    stores = {result.value.symbol for result in kernel.results}
-    reads = {value.symbol for value in tensors(kernel, values)} - stores
+        reads = tuple(sorted(plan.reads_of(kernel), key=lambda symbol: symbol.id))
+        return _Step(kernel.family, kernel.steps, kernel.reasons, reads, kernel.stored)
+    by_out = {out.symbol: op for op in program.block.ops for out in parts.outs(op)}
+    values = (*program.inputs, *(out for op in program.block.ops for out in parts.outs(op)))
+    stores = tuple(result.value.symbol for result in kernel.results)
+    reads = tuple(value.symbol for value in tensors(kernel, values) if value.symbol not in stores)
     members: set[Symbol] = set()
     work = list(stores)
     while work:
@@ -214,7 +208,63 @@ def _operations(program: Program, kernel: families.Kernel) -> tuple[Op, ...]:
             continue
         members.add(symbol)
         work += _read_by(by_out[symbol])
-    return tuple(op for op in program.block.ops if any(out.symbol in members for out in _outs(op)))
+    ops = tuple(op for op in program.block.ops if any(out.symbol in members for out in parts.outs(op)))
+    return _Step(type(kernel).__name__.lower(), ops, (), reads, stores, has_roles=True)
+
+
+def _loop(op: Loop, inside: tuple[_Step, ...], results: tuple[Symbol, ...], reasons: tuple[plan.Reason, ...]) -> _Step:
+    body = Block(tuple(op for step in inside for op in step.ops), results)
+    return _Step("unfold" if op.stacked else "loop", (replace(op, body=body),), reasons, inside=inside)
+
+
+def _drawn(program: Program, whose: str, steps: tuple[_Step, ...], results: tuple[Symbol, ...]) -> Graph:
+    """The graph of a program whose operations are now those of the steps."""
+    program = replace(program, block=Block(tuple(op for step in steps for op in step.ops), results))
+    names = names_in(program)
+    maker = _Maker(program, names)
+    values = {value.symbol: value for value in _values(program)}
+    inputs = maker.inputs()
+    tiled: list[str] = []
+
+    def visit(steps: tuple[_Step, ...], number: str) -> list[Card | Kernel]:
+        out: list[Card | Kernel] = []
+        for position, step in enumerate(steps, 1):
+            key, flops = f"{number}{position}", cost.total(step.ops)
+            reasons = tuple(reason.worded(names) for reason in step.reasons)
+            first = step.ops[0]
+            if isinstance(first, Loop):
+                states, end = maker.loop(first)
+                items = [*states, *visit(step.inside, f"{key}.")]
+                for symbol in first.body.results:
+                    maker.read(end, symbol)
+                trip = print_op(program, first).splitlines()[0].rpartition(" for ")[2].removesuffix(" =>")
+                out.append(Kernel(f"k{key}", f"{step.title}, {trip}", None, flops, (*items, maker.made(end)), reasons))
+            else:
+                cards = tuple(map(maker.operation, step.ops))
+                moved = Dim.of(0)
+                for symbol in (*step.reads, *step.stores):
+                    moved = moved + plan.size_in_bytes(values[symbol])
+                if step.has_roles:
+                    tiled.append(key)
+                out.append(Kernel(f"k{key}", step.title, moved, flops, cards, reasons))
+        return out
+
+    items = visit(steps, "")
+    ends = maker.results(program.block.results)
+    return Graph(program, whose, (*inputs, *items, *ends), tuple(maker.edges), names, tuple(tiled))
+
+
+def _values(program: Program) -> Iterator[Value]:
+    """Every tensor of a program."""
+    yield from program.inputs
+    blocks = [program.block]
+    while blocks:
+        for op in blocks.pop().ops:
+            yield from parts.outs(op)
+            if isinstance(op, Loop):
+                yield from op.states
+                yield Value(op.counter, Element.I32, ())
+                blocks.append(op.body)
 
 
 # ── weights ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -269,14 +319,6 @@ def _paths(program: Program) -> Iterator[tuple[Symbol, list[str]]]:
 
     for parameter in program.params:
         yield from visit(parameter.structure, [parameter.name])
-
-
-def _outs(op: Op) -> tuple[Value, ...]:
-    match op:
-        case Compute() | Scan() | Loop():
-            return op.outs
-        case _:
-            return plan.values_of(plan.Whole(op))
 
 
 def _read_by(op: Op) -> frozenset[Symbol]:

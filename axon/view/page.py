@@ -48,7 +48,7 @@ def _fill(session: Session, callee: Callee, program: Program, shown: Graph, size
     source = session.checked.source
     words = Words(lambda dim: dim.render(lambda symbol: shown.names.get(symbol, symbol.name)), _numbers(sizes))
     text, hovers = pieces(source.path, source.text)
-    schedule = session.schedule(callee) if shown.streams else None
+    schedule = session.schedule(callee) if shown.tiled else None
     start, end = _declared_at(session, callee)
     parts = {
         "title": f"{escape(callee.name)} · {escape(source.path)}",
@@ -89,7 +89,7 @@ def _facts(path: str, program: Program, shown: Graph, sizes: Sizes | None) -> st
     if sizes is not None:
         named = {shown.names.get(s, s.name): n for s, n in sizes.items() if s in shown.names}
         parts.append("at " + ", ".join(f"{escape(name)} = {number:,}" for name, number in named.items()))
-    count = sum(1 for k in kernels(shown.items))
+    count = sum(kernel.moved is not None and kernel.title != "check" for kernel in kernels(shown.items))
     parts.append(f"{count} kernel{'s' if count != 1 else ''} of {shown.whose}")
     return " · ".join(parts)
 
@@ -169,7 +169,7 @@ def _short(ratio: float) -> str:
 
 def _pipelines(program: Program, shown: Graph, sizes: Sizes | None, schedule: Schedule | None) -> str:
     """The specialized kernels' roles over time."""
-    if not shown.streams:
+    if not shown.tiled:
         return ""
     from axon.backend.schedule_file import NOTHING
     from axon.backend.timeline import timelines
@@ -191,14 +191,14 @@ def _pipelines(program: Program, shown: Graph, sizes: Sizes | None, schedule: Sc
         "Numbers are slots of the ring between producer and consumers. "
         "Times are estimates from the rates of an H200; what waits for what is exact."
     )
-    drawn = "".join(map(_pipeline, found))
+    drawn = "".join(_pipeline(shown.tiled[timeline.number - 1], timeline) for timeline in found)
     return f'<section><h2>Roles over time</h2><p class="soft facts">{intro}</p><div class="legend">{legend}</div>{drawn}</section>'
 
 
 _SLOTS = ("#2563a8", "#15803d", "#b45309", "#9d3b8a", "#0e7490", "#6d5bd0")
 
 
-def _pipeline(timeline: Timeline) -> str:
-    head = f"<h3>{timeline.number} · {type(timeline.kernel).__name__.lower()}</h3>"
+def _pipeline(number: str, timeline: Timeline) -> str:
+    head = f"<h3>{number} · {type(timeline.kernel).__name__.lower()}</h3>"
     mapping = f'<p class="soft facts">{escape(str(timeline.mapping))} · the first {amount(timeline.seconds * 1e6, "µs")}</p>'
     return f'{head}{mapping}<div class="panel">{draw_timeline(timeline)}</div>'
