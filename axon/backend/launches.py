@@ -1,8 +1,8 @@
 """Launches of one call, again and again: arguments lie in memory ready for the driver, and only addresses that change are written.
 
-A call's addresses are a list: of its arguments, of its results, of the memory between its kernels, of the word in which a kernel notes
-that the program must stop, and last the stream. `Launch` says where each of them goes. A TMA descriptor is 128 bytes among the arguments, passed by value; the driver puts another address
-into it.
+A call's addresses are a list: of its arguments, of its results, of the memory between its kernels, of the word in which a kernel
+notes that the program must stop, and last the stream. `Launch` says where each of them goes. A TMA descriptor is 128 bytes among the
+arguments, passed by value; the driver puts another address into it.
 
 Note [Replays]
     Several kernels become a CUDA graph at the second call with the same sizes. Where an address has changed since the last
@@ -66,6 +66,7 @@ class Arguments:
         self.places: list[list[tuple[int, int]]] = [[] for _ in range(count)]  # a word and an offset, for each address
         self.descriptors: list[list[tuple[int, int]]] = [[] for _ in range(count)]
         self.sizes: dict[Dim, list[tuple[int, int]]] = {}  # where each dimension stands, and its bytes
+        self.resized: list[tuple[Dim, list[Any]]] | None = None
         self.calls: list[tuple[int, int, int]] = []  # config, function, arguments
         self.used: list[set[int]] = [set() for _ in range(count)]  # launches that mention each address
         here = -(-start // 64) * 64
@@ -109,12 +110,18 @@ class Arguments:
         return changed
 
     def resize(self, changing: frozenset[Symbol], sizes: Mapping[Symbol, int]) -> None:
-        """Write the dimensions that mention what changes."""
-        for dim, places in self.sizes.items():
-            if not changing.isdisjoint(dim.variables):
-                value = dim.evaluate(sizes)
-                for place, size in places:
-                    (ctypes.c_int32 if size == 4 else ctypes.c_int64).from_address(place).value = value
+        """Write the dimensions that mention what changes, which is the same at every call."""
+        if self.resized is None:
+            cells = {4: ctypes.c_int32, 8: ctypes.c_int64}
+            self.resized = [
+                (dim, [cells[size].from_address(place) for place, size in places])
+                for dim, places in self.sizes.items()
+                if not changing.isdisjoint(dim.variables)
+            ]
+        for dim, places_ in self.resized:
+            value = dim.evaluate(sizes)
+            for cell in places_:
+                cell.value = value
 
 
 class Launches:

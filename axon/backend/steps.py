@@ -61,6 +61,17 @@ class Held:
 Make = Callable[[tuple[int, ...]], Held]  # room for a value of this shape
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What each launch of a straight part needs. `steady` are the dimensions that its bindings depend on, `changing` the others."""
+
+    executable: Executable
+    inputs: tuple[Symbol, ...]
+    results: tuple[Value, ...]
+    steady: tuple[Symbol, ...]
+    changing: frozenset[Symbol]
+
+
 class Stepped:
     """A core program on one target: its parts, and the kernels of each. Safe to use from several threads.
 
@@ -86,7 +97,8 @@ class Stepped:
         self._bound: OrderedDict[tuple[Any, ...], Bound] = OrderedDict()
         self._watches: dict[int, Watch] = {}
         self._lives: dict[int, tuple[frozenset[Symbol], ...]] = {}
-        self._changing: dict[int, frozenset[Symbol]] = {}
+        self._results: dict[int, tuple[Symbol, ...]] = {}
+        self._known: dict[int, Known] = {}
         self._copies: dict[tuple[Element, int], Straight] = {}
         whole = self.parts.straight
         found = list(straights(self.parts.body))
@@ -94,12 +106,13 @@ class Stepped:
         if whole is not None:
             self.straight = Executable(whole, target, mapping, exact=exact, schedule=schedule)
             self.executables = {id(part): self.straight for part in found}
+            self._know(self.parts.body, frozenset())
             return
         self.executables = {id(part): Executable(part.program, target, mapping, exact=exact) for part in found}
         fixed = iter(schedule.of(len(self.kernels)))
         for executable in self.executables.values():
             executable.fixed = tuple(next(fixed) for _ in executable.kernels)
-        self._note_changing(self.parts.body, frozenset())
+        self._know(self.parts.body, frozenset())
 
     # ── as an executable ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -181,27 +194,41 @@ class Stepped:
             found = self._lives[id(body)] = _deaths(body)
         return found
 
-    def _note_changing(self, body: Body, counters: frozenset[Symbol]) -> None:
-        """Which counters are only part of what a straight part computes, and of no shape and no extent."""
+    def results(self, body: Body) -> tuple[Symbol, ...]:
+        """What a body made of what it gives."""
+        found = self._results.get(id(body))
+        if found is None:
+            own = {value.symbol for part in body.parts for value in made(part)}
+            found = self._results[id(body)] = tuple(own.intersection(body.results))
+        return found
+
+    def _know(self, body: Body, counters: frozenset[Symbol]) -> None:
+        """Note what is known of the straight parts inside loops with these counters."""
         for part in body.parts:
             if isinstance(part, Repeat):
-                self._note_changing(part.body, counters | {part.op.counter})
+                self._know(part.body, counters | {part.op.counter})
             elif isinstance(part, Straight):
-                self._changing[id(part)] = (counters & frozenset(part.program.explicit)) - _of_extents(part.program)
+                self._known[id(part)] = self._known_of(part, counters)
 
-    def changing(self, part: Straight) -> frozenset[Symbol]:
-        return self._changing.get(id(part), frozenset())
+    def _known_of(self, part: Straight, counters: frozenset[Symbol]) -> Known:
+        executable, explicit = self.executables[id(part)], part.program.explicit
+        changing = counters.intersection(explicit) - _of_extents(part.program)
+        inputs = tuple(value.symbol for value in executable.program.inputs)
+        return Known(executable, inputs, part.results, tuple(s for s in explicit if s not in changing), changing)
+
+    def known(self, part: Straight) -> Known:
+        return self._known[id(part)]
 
     def bind(self, part: Straight, given: Mapping[Symbol, Tensor], sizes: Mapping[Symbol, int], device: int) -> Bound:
         """The launches of a straight part for tensors that lie like these; kept. See Note [Steps of a loop]."""
-        changing = self.changing(part)
-        lies = tuple([(t.pointer & 15, t.shape, t.strides) for t in given.values()])
-        key = (id(part), device, lies, *[sizes[s] for s in part.program.explicit if s not in changing])
+        known = self._known[id(part)]
+        lies = [(t.pointer & 15, t.strides) for t in given.values()]  # their shapes follow from the sizes
+        key = (id(part), device, *lies, *[sizes[s] for s in known.steady])
         with self._lock:
             found = self._bound.get(key)
             if found is None:
                 own = {symbol: sizes[symbol] for symbol in part.program.explicit}
-                found = self._bound[key] = self.executables[id(part)].bind(given, own, device, (), changing)
+                found = self._bound[key] = known.executable.bind(given, own, device, (), known.changing)
                 if len(self._bound) > KEPT:
                     self._bound.popitem(last=False)
             return found
@@ -212,6 +239,7 @@ class Stepped:
             if (element, rank) not in self._copies:
                 made = self._copies[element, rank] = _copy(element, rank)
                 self.executables[id(made)] = Executable(made.program, self.target)
+                self._known[id(made)] = self._known_of(made, frozenset())
             return self._copies[element, rank]
 
 
@@ -373,9 +401,8 @@ class Run:
             held = self.held[symbol]
             direct = first.get(symbol) == number and symbol not in wanted
             results.append(held if make is None or direct else self.copied(held, make))
-        for part in body.parts:
-            for value in made(part):
-                self.held.pop(value.symbol, None)
+        for symbol in self.stepped.results(body):
+            self.held.pop(symbol, None)
         return results
 
     def part(self, part: Part, wanted: dict[Symbol, Make], dying: frozenset[Symbol]) -> None:
@@ -433,9 +460,9 @@ class Run:
     # ── parts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def straight(self, part: Straight, wanted: dict[Symbol, Make]) -> None:
-        executable = self.stepped.executables[id(part)]
-        given = {value.symbol: self.held[value.symbol].tensor for value in executable.program.inputs}
-        for value in part.results:
+        known, held = self.stepped.known(part), self.held
+        given = {symbol: held[symbol].tensor for symbol in known.inputs}
+        for value in known.results:
             given[value.symbol] = self.room(value, wanted).tensor
         self.launch(part, given, self.sizes)
 
@@ -443,8 +470,8 @@ class Run:
         bound = self.stepped.bind(part, given, sizes, self.device)
         room = self.pool.take(bound.room) if bound.room else None
         addresses = [tensor.pointer for tensor in given.values()]
-        addresses += (room.address if room is not None else 0, 0 if self.watch is None else self.watch.address, self.stream)
-        changing = self.stepped.changing(part)
+        addresses += (room.address if room else 0, self.watch.address if self.watch else 0, self.stream)
+        changing = self.stepped.known(part).changing
         if changing:
             bound.launches(addresses, changing, sizes)
         else:
