@@ -102,6 +102,8 @@ class Matcher:
         raw = strict_array(value)
         if raw is None:
             weak = weak_array(value)
+            if weak is None and (library := libraries.of(value)) is not None and library.element(value) is None:
+                raise self._lacking(at, path, value.dtype)
             if weak is None:
                 way = "its .filled(…)" if isinstance(value, np.ma.MaskedArray) else "np.asarray(…) of it"
                 help = (Suggestion(f"pass {way}"),) if hasattr(value, "__array__") else ()
@@ -112,8 +114,7 @@ class Matcher:
         raw = viewed(raw, element)
         own = of_dtype(raw.dtype)
         if own is None:
-            help = (Suggestion("Axon's element types are " + ", ".join(e.value for e in Element)),)
-            raise self._wrong(at, "AX0504", f"`{path}` has element type {raw.dtype}, which Axon lacks", help=help)
+            raise self._lacking(at, path, raw.dtype)
         if isinstance(element, Element) and own is not element:
             raise self._element(at, path, own, element.value, element)
         if isinstance(element, t.ElementVar):
@@ -183,6 +184,10 @@ class Matcher:
         raise self._wrong(at, "AX0506", f"`{path}` has the wrong rank", note, *because, help=help)
 
     # ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _lacking(self, at: Wanted, path: str, given: Any) -> AxonError:
+        help = (Suggestion("Axon's element types are " + ", ".join(e.value for e in Element)),)
+        return self._wrong(at, "AX0504", f"`{path}` has element type {given}, which Axon lacks", help=help)
 
     def _element(self, at: Wanted, path: str, own: Element, must: str, element: Element | None) -> AxonError:
         help = (Suggestion(f"pass {_indexed(path)}.astype({_NUMPY_NAME.get(element, element.value)})"),) if element else ()
