@@ -21,6 +21,7 @@ from contextlib import suppress
 from functools import cache as once
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Lock
 from typing import Any
 
 from axon.backend import cache
@@ -144,9 +145,13 @@ def _one(key: str, stages: Forms, target: Target, compile: Compile, step: Callab
     return made
 
 
+_ALONE = Lock()  # llvmlite is not for two threads at once
+
+
 def _here(source: Emitted, target: Target, meanwhile: Callable[[], None]) -> tuple[bytes, str]:
     meanwhile()
-    return link(source.text, _kinds(source), source.threads, target)
+    with _ALONE:
+        return link(source.text, _kinds(source), source.threads, target)
 
 
 def compile_source(emitted: Emitted, target: Target) -> Kernel:

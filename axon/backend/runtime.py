@@ -127,6 +127,15 @@ class Executable:
         served = self.serving(self._contiguous(sizes), sizes)
         served.plans(served._contiguous(sizes), sizes, exact=True)
 
+    def wanted(self, sizes: MappingOf[Symbol, int], *, exact: bool = False) -> list[Forms]:
+        """What is still to be built for contiguous tensors of these sizes, so that several programs' kernels are built together."""
+        served = self.serving({}, sizes)
+        tensors = served._contiguous(sizes)
+        with served._lock:
+            ready = {n: served._prepared(n, tensors, sizes) for n, k in enumerate(served.kernels) if not is_empty(k, sizes)}
+            picked = {n: (r, served._choices_of(n, r).pick(r, sizes, exact=exact or served.exact)) for n, r in ready.items()}
+            return list(served._forms(picked).values())
+
     def made(self) -> list[tuple[int, Any, int]]:
         """The kernels that are built: the number of each, its variant, its registers."""
         with self._lock:
@@ -166,14 +175,7 @@ class Executable:
 
     def _build(self, wanted: MappingOf[int, tuple[Any, Any]]) -> dict[int, RegistersExhausted]:
         """Build what is not there yet; what does not fit its registers comes back."""
-        made: dict[int, Forms] = {}
-        for number, (ready, variant) in wanted.items():
-            if (number, ready.key, variant) in self._built:
-                continue
-            if isinstance(ready, Prepared):
-                made[number] = stages(ready.kernel, variant.mapping, self.target, self.values, variant.boxed, variant.paired)
-            else:
-                made[number] = nests.forms(ready, variant, self.known)
+        made = self._forms(wanted)
         failures: dict[int, RegistersExhausted] = {}
         for (number, forms), kernel in zip(made.items(), build_all(list(made.values()), self.target), strict=True):
             ready, variant = wanted[number]
@@ -182,6 +184,18 @@ class Executable:
             else:
                 self._built[number, ready.key, variant] = forms, kernel
         return failures
+
+    def _forms(self, wanted: MappingOf[int, tuple[Any, Any]]) -> dict[int, Forms]:
+        """The forms of what is not built yet."""
+        made: dict[int, Forms] = {}
+        for number, (ready, variant) in wanted.items():
+            if (number, ready.key, variant) in self._built:
+                continue
+            if isinstance(ready, Prepared):
+                made[number] = stages(ready.kernel, variant.mapping, self.target, self.values, variant.boxed, variant.paired)
+            else:
+                made[number] = nests.forms(ready, variant, self.known)
+        return made
 
     def _planned(self, number: int, ready: Any, variant: Any, sizes: MappingOf[Symbol, int]) -> Plan:
         forms, kernel = self._built[number, ready.key, variant]
@@ -303,7 +317,7 @@ class Executable:
                     values.append(bytes(8))
                     slots.append(Slot(number, False, *places[STATUS]))
         count = plan.blocks
-        if source.cluster > 1 and plan.mapping.persistent:
+        if source.cluster > 1 and not isinstance(plan.kernel, Nest) and plan.mapping.persistent:
             # A cluster that had to wait for another would start its tiles late.
             count = min(count, cuda.clusters(function, count, plan.threads, source.shared, source.cluster) * source.cluster)
         return Launch(function, count, plan.threads, source.shared, tuple(values), tuple(slots), tuple(sized))

@@ -36,6 +36,9 @@ fun lower (x : T[n, d]) = for i => sum for j where j <= i => x[i, j]
 fun outer (x : T[n, d]) = for i j, k < 3 => x[i, j] * cast _ k
 fun variance (x : T[n, d]) = for i => let val m = (sum j => x[i, j]) / cast _ d in sum j => (x[i, j] - m) ** 2.0 end
 fun twice (x : T[n, d]) = (for i => max j => x[i, j], for i => min j => x[i, j])
+fun wide (x : T[n, d]) = nn.softmax x
+fun averages (x : T[n, d]) = for i => scan (fn a b => a * 0.0 + b, 0.0) j => x[i, j]
+fun turned (x : T[n, d]) = for i, j < 2 * (d / 2) => if j < d / 2 then -x[i, j + d / 2] else x[i, j - d / 2]
 fun product (x : T[n, d]) = for i j => sum k => x[i, k] * x[j, k]
 fun neighbours (x : T[n, d]) = for i => let val e = for j => exp x[i, j] in sum for j where j >= 1 => e[j] * e[j - 1] end
 fun anyall (x : T[n, d]) = (for i => any j => x[i, j] > 1.0, for i => all j => x[i, j] < 3.0)
@@ -55,7 +58,7 @@ NAMES = tuple(line.split()[1] for line in SOURCE.splitlines() if line.startswith
 WHOLE = tuple(line.split()[1] for line in INTEGERS.splitlines() if line.startswith("fun "))
 TORCH = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64, "i32": torch.int32, "i64": torch.int64}
 TOLERANCE = {"f32": 2e-5, "bf16": 3e-2, "f16": 4e-3, "f64": 1e-12}
-SIZES = ((64, 256), (5, 37), (1, 1), (0, 8), (7, 0), (33, 4096), (3, 20001))
+SIZES = ((64, 256), (5, 37), (1, 1), (0, 8), (7, 0), (33, 4096), (3, 20001), (2, 131072))
 
 
 def check(source: str, name: str, element: str, size: tuple[int, int]) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from contextlib import ExitStack, contextmanager
 
+from axon.backend import plan as plans
 from axon.backend.cpu.function import at_least_0
 from axon.backend.cpu.lanes import inner
 from axon.backend.cpu.reducers import Reducer, State, reducer
@@ -46,7 +47,8 @@ UNROLL = 4  # turns of a loop that fetch before any of them computes
 SLOT = 8  # bytes of shared memory for a scalar of one warp
 _RESERVED = frozenset({
     "kernel", "thread", "block", "member", "team", "row", "rows", "active", "bad", "status", "shared", "warp", "lane", "item",
-    "items", "wide", "tall", "above", "left", "outer", "top", "turn", "place", "down", "over", "there", "stretch", "reached", "earlier", "step",
+    "items", "wide", "tall", "above", "left", "outer", "top", "turn", "place", "down", "over", "there", "stretch", "reached",
+    "step", "warps", "flip",
     "cuda", "range", "True", "False", "None", "and", "or", "not", "if", "else", "for", "while", "in", "is", "def", "return",
 })  # fmt: skip
 
@@ -84,7 +86,8 @@ class Emitter:
         )
         stored = [self.values[symbol].element for symbol in nest.stored]
         self.writer.uniform = mapping.uniform
-        self.writer.narrow = all(element.is_float and element.bits <= 16 for element in stored)
+        read = [self.values[s].element for s in plans.reads_of(nest)]
+        self.writer.narrow = _narrow(stored) or _narrow(read)
         found = list(accesses(nest, mapping.by in ("lanes", "tiles")))
         self.together = {(a.tensor, a.subscripts, a.lane.symbol) for n, a in enumerate(found) if n in mapping.beside}
 
@@ -140,6 +143,8 @@ class Emitter:
                 self.names[value.symbol]
         code = self.code
         code.line("bad = False")
+        code.line("flip = 0")
+        code.line("shared = as_i64(shared_memory())")
         code.line("thread = as_i64(cuda.threadIdx.x)")
         code.line("block = as_i64(cuda.blockIdx.x)")
         with self.rows():
@@ -149,7 +154,11 @@ class Emitter:
             code.line("if bad:")
             code.line(f"    store_i32({self.parameter(StatusParameter(), 'status')}, 0, i32(1), True)")
         else:
-            del body[body.index("    bad = False")]
+            body.remove("    bad = False")
+        if not self.slots:
+            body.remove("    flip = 0")
+        if not self.slots and not self.bytes:
+            body.remove("    shared = as_i64(shared_memory())")
         parameters = tuple(self.parameters)
         used = set(re.findall(r"\b[a-z]\w*(?=\()", "\n".join(body))) | {"inf", "nan"} & set(re.findall(r"\w+", "\n".join(body)))
         used -= {"range", "shared_memory", "cluster_of", "cluster_rank", "cluster_arrive", "cluster_wait"}
@@ -353,8 +362,9 @@ class Emitter:
         """The values of a pointwise step; what rounds a result to its own element type is left to the store."""
         found = []
         for out, body in zip(step.outs, step.body, strict=True):
-            rounds = isinstance(body, Convert) and body.element is out.element and element_of(body.operand) is Element.F32
-            found.append(self.writer.value(body.operand if rounds and isinstance(body, Convert) and is_narrow(out.element) else body))
+            if isinstance(body, Convert) and is_narrow(out.element) and body.element is out.element:
+                body = body.operand if element_of(body.operand) is Element.F32 else body
+            found.append(self.writer.value(body))
         return found
 
     # ── values ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -475,7 +485,7 @@ class Emitter:
     def gather(self, reduce: Reducer, names: State, sync: str, keep: str, when: str, at: str, count: str) -> None:
         """Warps, or blocks of a cluster, hand on what they have; then each warp joins all of it."""
         code = self.code
-        base, each = self.base(len(names)), SLOT * len(names)
+        base, each = self.exchange(len(names)), SLOT * len(names)
         with code.block(f"if {when}:"):
             for n, name in enumerate(names):
                 code.line(f"{keep}({base} + {each} * ({at}) + {SLOT * n}, {name})")
@@ -506,13 +516,14 @@ class Emitter:
         for name, value in zip(names, state, strict=True):
             self.code.line(f"{name} = {value}")
 
-    def base(self, states: int) -> str:
-        """Shared memory for the states of all warps, of its own."""
-        if not self.slots:
-            self.code.line("shared = as_i64(shared_memory())")
+    def exchange(self, states: int) -> str:
+        """Shared memory for the states of all warps, of its own. There are two places, which take turns: none is written while a
+        slow warp still reads it, since all warps meet in between."""
+        size = states * SLOT * (MOST // WARP)
         at = self.slots * SLOT * (MOST // WARP)
-        self.slots += states
-        return f"shared + {at}"
+        self.slots += 2 * states
+        self.code.line("flip = 1 - flip")
+        return self.code.let(f"shared + {at} + {size} * flip", "exchange_")
 
     # ── in order ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -603,26 +614,36 @@ class Emitter:
         whole = self.named(tuple(code.let(f"shuffle_at({name}, {last})") for name in sums))
         if not block:
             return before, whole
-        base = self.base(len(sums))
+        # The last lane of each warp hands its sum on; then every warp runs over all of them.
+        base = self.exchange(len(sums))
         with code.block("if thread % 32 == 31:"):
             for n, name in enumerate(sums):
                 code.line(f"keep({base} + {SLOT * len(sums)} * (thread // 32) + {SLOT * n}, {name})")
         code.line("block_sync()")
-        self.assign(whole, nothing)
-        above = self.named(nothing)
-        with writer.branch("for warp in range(team // 32):"):
-            parts = tuple(
-                code.let(f"kept_{element.accumulator.value}({base} + {SLOT * len(sums)} * warp + {SLOT * n})")
-                for n, element in enumerate(reduce.elements)
-            )
-            self.assign(whole, tuple(code.let(text) for text in self.merged(reduce, whole, parts)))
-            code.line("earlier = lt_int(warp, thread // 32)")
-            self.assign(above, self.chosen("earlier", self.merged(reduce, above, parts), above))
-        code.line("block_sync()")
+        code.line("warps = team // 32")
+        code.line(f"place = select(lt_int({lane}, warps), {lane}, 0)")
+        totals = self.named(tuple(
+            f"kept_{element.accumulator.value}({base} + {SLOT * len(sums)} * place + {SLOT * n})"
+            for n, element in enumerate(reduce.elements)
+        ))  # fmt: skip
+        with writer.branch("for step in range(5):"):
+            other = tuple(code.let(f"shuffle_up({name}, 1 << step)") for name in totals)
+            code.line(f"reached = ge_int({lane}, 1 << step)")
+            self.assign(totals, self.chosen("reached", self.merged(reduce, other, totals), totals))
+        whole = self.named(tuple(code.let(f"shuffle_at({name}, warps - 1)") for name in totals))
+        above = tuple(code.let(f"shuffle_at({name}, max_int(thread // 32 - 1, 0))") for name in totals)
+        lowest = writer.let("lt_int(thread, 32)")
+        above = self.chosen(lowest, nothing, above)
         return self.merged(reduce, above, before), whole
 
     def chosen(self, condition: str, yes: State, no: State) -> State:
         return tuple(self.code.let(f"select({condition}, {x}, {y})") for x, y in zip(yes, no, strict=True))
+
+
+def _narrow(elements: Sequence[Element]) -> bool:
+    """Whether there are floats of 16 or 8 bits, and no others."""
+    floats = [element for element in elements if element.is_float]
+    return bool(floats) and all(element.bits <= 16 for element in floats)
 
 
 def _together(code: Code, values: Sequence[str]) -> str:

@@ -102,7 +102,6 @@ def tiled_rows(emitter: Emitter) -> Iterator[None]:
     for axis in (lane, other):
         writer.extents[axis.symbol] = axis.extent
     i, j = emitter.names[other.symbol], emitter.names[lane.symbol]
-    code.line("shared = as_i64(shared_memory())")
     emitter.bytes = 0
     vector = mapping.across.vector
     for number, access in enumerate(accesses(nest, True)):

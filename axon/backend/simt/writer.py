@@ -60,7 +60,7 @@ class LaneWriter(Writer):
         self.lane: Lane | None = None
         self.masks: list[Mask] = []
         self.uniform: frozenset[Scalar] = frozenset()  # comparisons that are the same along the lane
-        self.narrow = False  # what is stored has 16 bits or fewer
+        self.narrow = False  # the floats that are stored, or all that are read, have 16 bits or fewer
         self.first = False  # the lane's variable is that of the first neighbour
 
     def _variable(self, symbol: Symbol) -> str:
