@@ -26,6 +26,11 @@ _HELPERS = {
     "lower": "fun lower (x : 'a[n]) = for i < n => sum for j < i + 1 => x[j]",
     "rising": "fun rising (x : 'a[n]) = all for i < n => i = 0 orelse x[i - 1] <= x[i]",
     "table": "val table = [| [| 1, 2, 3 |], [| 4, 5, 6 |] |]",
+    "upto": "sig upto : {count} -> i32[count]\nfun upto {count} = for i < count => i",
+    "where_true": "sig where_true : bool[n] -> ?k <= n. i32[k]\nfun where_true mask = nonzero mask",
+    "longer": "sig longer : 'a[n] -> 'a[m] -> 'a[max n m]\n"
+    "fun longer (x : 'a[n]) (y : 'a[m]) = for i < max n m => x[i | 0] + y[i | 0]",
+    "same_size": "sig same_size : 'a[n] -> 'a[-n + 2 * n]\nfun same_size (x : 'a[n]) = x",
     "totalled": "fun totalled x = sum .. => x[..]",
     "mirrored": "fun mirrored x = for .. i => x[.., i] + x[.., i]",
     "columns": "fun columns (x : 'a[..s, n]) = for i => sum .. => x[.., i]",
@@ -37,7 +42,8 @@ _HELPERS = {
 _FUNCTIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "exp": ("exp {}", np.exp), "log": ("log (abs {} + 1.0)", lambda x: np.log(abs(x) + 1)),
     "sqrt": ("sqrt (abs {})", lambda x: np.sqrt(abs(x))), "rsqrt": ("rsqrt (abs {} + 1.0)", lambda x: 1 / np.sqrt(abs(x) + 1)),
-    "erf": ("erf {}", np.vectorize(erf, otypes=[float])), "pow": ("pow {} 2.0", lambda x: x * x),
+    "erf": ("erf {}", np.vectorize(erf, otypes=[float])),
+    "pow": ("pow {} 2.0", lambda x: x * x),
 }  # fmt: skip
 
 
@@ -156,6 +162,33 @@ class Aside(Maker):
         n = min(a.array.size, b.array.size)
         text = f"sum i => ({self.helper('shorter')} {a.text} {b.text})[i]"
         return self.of(a, text, (), (a.array[:n] + b.array[:n]).sum(), (a.bound + b.bound) * max(n, 1))
+
+    def greatest(self) -> Declared | None:
+        """A size that is a maximum, in a signature, which is summed away."""
+        found = self.two()
+        if found is None:
+            return None
+        a, b = found
+        bound = a.bound * max(a.array.size, 1) + b.bound * max(b.array.size, 1)
+        return self.of(a, f"sum i => ({self.helper('longer')} {a.text} {b.text})[i]", (), a.array.sum() + b.array.sum(), bound)
+
+    def signatures(self) -> Declared | None:
+        """Signatures with a dimension parameter, with a size that only the data decide, and with a difference of sizes."""
+        found = self.vectors()
+        match self.scope.pick(("dimension", "existential", "difference")):
+            case "difference" if found:
+                t = self.scope.pick(found)
+                return self.of(t, f"{self.helper('same_size')} {t.text}", t.shape, t.array, t.bound)
+            case "existential" if found:
+                t = self.scope.pick(found)
+                name, zero = self.scope.index_name(), constant(0, t.element)
+                mask = f"{self.helper('where_true')} ({t.text} > {zero.text})"
+                text = f"let val ({name}_at : i32[{name}_k]) = {mask} in cast i32 {name}_k end"
+                value = np.int32((t.array > 0).sum())
+                return self.define(text, Tensor("", Element.I32, (), np.asarray(value), max(t.array.size, 1), True))
+            case _:
+                made = Tensor("", Element.I32, (number(3),), np.arange(3, dtype=np.int32), 3, True)
+                return self.define(f"{self.helper('upto')} {{3}}", made)
 
     def remainder(self) -> Declared | None:
         found = self.vectors()

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
 from programs import Program, leaves, programs
 from scalars import NARROW, Tensor
 from signature import Disagrees, accepts, check_result, read
 
-from axon import compiler
+from axon import compiler, syntax
 from axon.call import Session
 from axon.checker import CheckedModule
 from axon.diagnostics import AxonError, ShapeError
+from axon.grammar.parse import parse
 from axon.render import render
+from axon.source import SourceFile
 
 _TOKEN = re.compile(r"\w+|\S")
 EXAMPLES = 2_000 if os.environ.get("AXON_SOAK") else 150
@@ -101,3 +105,26 @@ def test_generated_programs(program: Program) -> None:
 @given(programs())
 def test_printed_signatures_can_be_pasted(program: Program) -> None:
     paste(program)
+
+
+@pytest.mark.skipif(EXAMPLES < 2_000, reason="rare constructs take some thousand programs: in the soak")
+def test_every_construct_is_generated() -> None:
+    seen: set[str] = set()
+
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None, phases=[Phase.generate])
+    @given(programs())
+    def collect(program: Program) -> None:
+        work: list[Any] = [parse(SourceFile("generated", program.text))[0]]
+        while work:
+            match work.pop():
+                case tuple() as parts:
+                    work += parts
+                case syntax.Node() as node:
+                    seen.add(type(node).__name__)
+                    work += [getattr(node, f.name) for f in fields(node) if f.name != "span"]
+
+    collect()
+    nodes = {
+        n for n, cls in vars(syntax).items() if isinstance(cls, type) and issubclass(cls, syntax.Node) and cls is not syntax.Node
+    }
+    assert nodes == seen & nodes, nodes - seen
