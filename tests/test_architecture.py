@@ -59,7 +59,7 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.backend.stepped_call", VOCABULARY | {"core", "libraries"}),
     # What a kernel met, and a check that fails, is worded by the interpreter.
     ("axon.backend.failures", CORE | {"interpret"}),
-    ("axon.backend.steps", CORE | {"interpret.frame"}),
+    ("axon.backend.step*", CORE | {"interpret.frame"}),
     ("axon.backend.parts", CORE | {"core_walk", "core_verify"}),
     # It does what has no barrier program.
     ("axon.backend.simulated", CORE | {"interpret.program"}),

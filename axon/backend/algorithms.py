@@ -81,10 +81,6 @@ class Algorithms:
         made = [sorting.tiles(element, rank, whole=whole) for whole in (True, False)]
         return [*made, sorting.merge(sorting.Keys(element).wide), sorting.finish(element, rank)]
 
-    def warm(self, element: Element | None, rank: int) -> list[Kernel]:
-        """Build them. Needs no GPU."""
-        return self._build(self.kernels(element, rank))
-
     # ── making ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _kept(self, key: tuple[Any, ...], make: Callable[[], Bound | Compressing]) -> Bound | Compressing:

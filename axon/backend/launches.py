@@ -1,8 +1,8 @@
 """Launches of one call, again and again: arguments lie in memory ready for the driver, and only addresses that change are written.
 
 A call's addresses are a list: of its arguments, of its results, of the memory between its kernels, of the word in which a kernel
-notes that the program must stop, and last the stream. `Launch` says where each of them goes. A TMA descriptor is 128 bytes among the
-arguments, passed by value; the driver puts another address into it.
+notes that the program must stop, and last the stream. `Launch` says where each of them goes. A TMA descriptor is 128 bytes among
+the arguments, passed by value; the driver puts another address into it.
 
 Note [Replays]
     Several kernels become a CUDA graph at the second call with the same sizes. Where an address has changed since the last

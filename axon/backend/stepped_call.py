@@ -27,7 +27,8 @@ from axon.backend.given import (
     tensor_of,
 )  # fmt: skip
 from axon.backend.memory import Tensor, contiguous
-from axon.backend.steps import Held, Make, Pool, Run, Stepped
+from axon.backend.stepping import Held, Make, Pool, Run
+from axon.backend.steps import Stepped
 from axon.core import Program, Value
 from axon.element import Element
 from axon.libraries import Library
@@ -79,6 +80,7 @@ class SteppedCall:
     ) -> None:
         self.stepped, self.library, self.device, self.sizes = stepped, library, device, dict(sizes)
         self.driver = driver()
+        stepped.build(sizes)
         self.context = self.driver.context(device)
         program = stepped.program
         lies = lying(library, program, given, matched, library.stream(device))
@@ -173,6 +175,7 @@ class HostCall:
 
     def __init__(self, stepped: Stepped, matched: Sequence[Any], sizes: Mapping[Symbol, int], room: Given | None) -> None:
         self.stepped, self.sizes = stepped, dict(sizes)
+        stepped.build(sizes)
         self.host = [np.ascontiguousarray(x).reshape(np.shape(x)) for x in matched]
         self.results = [stepped.values[s] for s in stepped.program.block.results]
         self.room = room

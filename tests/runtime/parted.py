@@ -35,6 +35,9 @@ class PlayedExecutable:
     def warm(self, sizes: Any) -> None:
         self.log.append("warm")
 
+    def wanted(self, sizes: Any, *, exact: bool = False) -> list[Any]:
+        return []
+
     def made(self) -> list[Any]:
         return []
 

@@ -50,7 +50,8 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> PlayedDriver:
         monkeypatch.setattr(module, "driver", lambda: made)
     monkeypatch.setattr(arrays, "gpu", lambda device=0, target=None: None)
     monkeypatch.setattr(steps, "Executable", PlayedExecutable)
-    monkeypatch.setattr(algorithms, "build_all", built)
+    for module in (algorithms, steps):
+        monkeypatch.setattr(module, "build_all", built)
     monkeypatch.setattr(PlayedExecutable, "log", [])
     monkeypatch.setattr(failures, "_free", [])
     small(monkeypatch)

@@ -38,7 +38,8 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> PlayedDriver:
     for module in (runtime, stepped_call, failures):
         monkeypatch.setattr(module, "driver", lambda: made)
     monkeypatch.setattr(steps, "Executable", PlayedExecutable)
-    monkeypatch.setattr(algorithms, "build_all", built)
+    for module in (algorithms, steps):
+        monkeypatch.setattr(module, "build_all", built)
     monkeypatch.setattr(failures, "_free", [])
     small(monkeypatch)
     return made
