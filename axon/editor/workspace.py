@@ -121,7 +121,16 @@ class Workspace:
         spans = [f.span for c in fork.current() for scheme in c.schemes.values() for f in scheme.facts if f.span is not None]
         places = [place for span in spans if (place := fork.place(span)) is not None]
         errors = sum(d.severity == "error" for d in fork.diagnostics())
-        return Attempt(errors, tuple(Span(changed, *place) for place in places))
+        found = tuple(_in_whole(fork, changed, d) for c in fork.current() for d in c.diagnostics)
+        return Attempt(errors, tuple(Span(changed, *place) for place in places), found)
+
+
+def _in_whole(analysis: Analysis, whole: SourceFile, diagnostic: Diagnostic) -> Diagnostic:
+    """A diagnostic of a chunk as one of the file; what lies elsewhere keeps its place."""
+    labels = [(label, analysis.place(label.span)) for label in diagnostic.labels]
+    moved = tuple(replace(label, span=Span(whole, *place)) if place is not None else label for label, place in labels)
+    edits = [(s, _moved(analysis, whole, s.edits)) for s in diagnostic.suggestions]
+    return replace(diagnostic, labels=moved, suggestions=tuple(replace(s, edits=e) for s, e in edits if e is not None))
 
 
 def _moved(analysis: Analysis, whole: SourceFile, edits: tuple[Edit, ...]) -> tuple[Edit, ...] | None:

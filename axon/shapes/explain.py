@@ -115,10 +115,7 @@ def _clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
     notes = _numbers(relation, words, shown)
     if c.kind == "named":
         notes = (f"{shown} does not follow from what is stated; your names say that any sizes will do", *notes)
-    if c.again:
-        lines = [str(span.file.position(span.start)[0]) for span in c.again]
-        listed = lines[0] if len(lines) == 1 else f"{', '.join(lines[:-1])} and {lines[-1]}"
-        notes = (*notes, f"likewise in line{'s' * (len(lines) > 1)} {listed}")
+    labels += [Label(span, "likewise") for span in c.again[:_MAX_LABELS]]
     mends = _mends(left, right, places, primary, c, words)
     return Diagnostic("AX0301", "these sizes cannot agree", tuple(labels), notes, tuple(mends))
 
