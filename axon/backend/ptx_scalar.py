@@ -401,20 +401,6 @@ def _kept(type: Any) -> Emit:
     return one
 
 
-def _kept_at(type: Any) -> Emit:
-    """The same of another block of the cluster."""
-
-    def one(b: Builder, address: Value, rank: Value) -> Value:
-        pair = ir.LiteralStructType([I32, I32])
-        address, rank = (b.trunc(v, I32) if v.type.width > 32 else v for v in (address, rank))
-        text = "{ .reg .b32 there; mapa.shared::cluster.u32 there, $2, $3; ld.shared::cluster.v2.b32 {$0, $1}, [there]; }"
-        made = _asm(b, pair, text, "=r,=r,r,r,~{memory}", [address, rank], volatile=True)
-        words = [b.extract_value(made, n) for n in range(2)]
-        return _unwords(b, words if type in (F64, I64) else words[:1], type)
-
-    return one
-
-
 def _keeping(context: Any, address: Any, value: Any) -> Any:
     def generate(target: Any, b: Builder, signature: Any, values: list[Value]) -> Value:
         _keep(b, *values)
@@ -426,7 +412,6 @@ def _keeping(context: Any, address: Any, value: Any) -> Any:
 _publish("keep", with_arity(_keeping, ["address", "value"]))
 for _name, _type in (("f64", F64), ("f32", F32), ("i64", I64), ("i32", I32), ("i8", I8), ("u8", I8), ("bool", I1)):
     elementwise(f"kept_{_name}", 1, lambda _, held=_TYPES[_name][0]: held, _kept(_type))
-    elementwise(f"kept_at_{_name}", 2, lambda *_, held=_TYPES[_name][0]: held, _kept_at(_type))
 
 
 def _staged(name: str, lanes: int) -> None:

@@ -2,11 +2,6 @@
 
 Each step of the nest becomes its loops, in order; the mapping says which loop the threads of a team share, and how many neighbours
 a thread holds. See Note [Teams] in `mapping`.
-
-Note [Order]
-    Members take a loop's elements in turn, so a sum is taken in another order than its axis has. Where order matters (a custom
-    monoid, the place of the first best, a running combination), the team takes its elements stretch by stretch: each member a few
-    neighbours, then a scan over the members, then what came before.
 """
 
 from __future__ import annotations
@@ -19,7 +14,6 @@ from contextlib import ExitStack, contextmanager
 from axon.backend import plan as plans
 from axon.backend.cpu.function import at_least_0
 from axon.backend.cpu.lanes import inner
-from axon.backend.cpu.reducers import Reducer, State, reducer
 from axon.backend.cpu.scalars import Code, Held, is_narrow
 from axon.backend.emit import (
     Emitted,
@@ -32,19 +26,17 @@ from axon.backend.emit import (
 )
 from axon.backend.plan import Nest, scalars
 from axon.backend.render import Names
-from axon.backend.simt.access import accesses, is_ordered
-from axon.backend.simt.mapping import CLUSTER, MOST, THREADS, WARP, Mapping
+from axon.backend.simt.access import accesses
+from axon.backend.simt.mapping import MOST, THREADS, WARP, Mapping
+from axon.backend.simt.reductions import SLOT, Reductions
 from axon.backend.simt.tiles import tiled_rows
 from axon.backend.simt.writer import Lane, LaneWriter
-from axon.core import LOGIC, Axis, Binary, Bind, Compute, Convert, Read, Scalar, Scan, Select, Value, element_of
+from axon.core import LOGIC, Axis, Binary, Bind, Compute, Convert, Read, Scan, Select, Value, element_of
 from axon.core_walk import nodes
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 
-CLUSTER_SYNC = "ptx.cluster_arrive(); ptx.cluster_wait()"
-UNROLL = 4  # turns of a loop that fetch before any of them computes
-SLOT = 8  # bytes of shared memory for a scalar of one warp
 _RESERVED = frozenset({
     "kernel", "thread", "block", "member", "team", "row", "rows", "active", "bad", "status", "shared", "warp", "lane", "item",
     "items", "wide", "tall", "above", "left", "outer", "top", "turn", "place", "down", "over", "there", "stretch", "reached",
@@ -65,9 +57,7 @@ def emit(
 
 
 class Emitter:
-    def __init__(
-        self, nest: Nest, values: MappingOf[Symbol, Value], mapping: Mapping, units: MappingOf[Symbol, int]
-    ) -> None:
+    def __init__(self, nest: Nest, values: MappingOf[Symbol, Value], mapping: Mapping, units: MappingOf[Symbol, int]) -> None:
         self.nest, self.mapping, self.units = nest, mapping, units
         self.values = dict(values) | {out.symbol: out for step in nest.steps for out in step.outs}
         self.code = Code()
@@ -79,11 +69,11 @@ class Emitter:
         self.places: dict[Symbol, str] = {}  # variables of axes that have several
         self.staged: dict[tuple[Symbol, object], tuple[str, int, int]] = {}  # where a square lies, bytes of its rows and elements
         self.bytes = 0  # of shared memory for squares
-        self.slots = 0  # of shared memory, for each warp
         self.team: str = ""
         self.writer = LaneWriter(
             self.code, self.variable, self.size, self.held, self.stride, self.moves_together, self.made.__contains__, self.register
         )
+        self.reductions = Reductions(self)
         stored = [self.values[symbol].element for symbol in nest.stored]
         self.writer.uniform = mapping.uniform
         read = [self.values[s].element for s in plans.reads_of(nest)]
@@ -155,29 +145,24 @@ class Emitter:
             code.line(f"    store_i32({self.parameter(StatusParameter(), 'status')}, 0, i32(1), True)")
         else:
             body.remove("    bad = False")
-        if not self.slots:
+        if not self.reductions.slots:
             body.remove("    flip = 0")
-        if not self.slots and not self.bytes:
+        if not self.reductions.slots and not self.bytes:
             body.remove("    shared = as_i64(shared_memory())")
         parameters = tuple(self.parameters)
         used = set(re.findall(r"\b[a-z]\w*(?=\()", "\n".join(body))) | {"inf", "nan"} & set(re.findall(r"\w+", "\n".join(body)))
-        used -= {"range", "shared_memory", "cluster_of", "cluster_rank", "cluster_arrive", "cluster_wait"}
+        used -= {"range", "shared_memory"}
         head = ["from numba import cuda", ""]
         shared = 0
-        clusters = CLUSTER if self.mapping.by == "cluster" else 1
-        if clusters > 1:  # no block leaves while another reads what it keeps
-            code.line("ptx.cluster_arrive()")
-            code.line("ptx.cluster_wait()")
-        if self.slots or self.bytes or clusters > 1:
+        if self.reductions.slots or self.bytes:
             head += ["from axon.backend import ptx"]
-            shared = self.bytes or self.slots * SLOT * (MOST // WARP)
+            shared = self.bytes or self.reductions.slots * SLOT * (MOST // WARP)
         head += ["from axon.backend.ptx_scalar import (", *_wrapped(sorted(used)), ")", ""]
         head += ["shared_memory = ptx.shared_memory()", ""] if shared else []
-        head[-1:] = [f"cluster_of = ptx.cluster_of({CLUSTER})", ""] if clusters > 1 else head[-1:]
         notes = [f"# {line}".rstrip() for line in (*comments, str(self.mapping))]
         text = "\n".join([*notes, *head, "", f"def kernel({', '.join(self.parameters.values())}):", *body, ""])
-        threads = MOST if self.mapping.by in ("block", "cluster") else THREADS
-        return Emitted(text, parameters, threads, clusters, shared)
+        threads = MOST if self.mapping.by == "block" else THREADS
+        return Emitted(text, parameters, threads, 1, shared)
 
     @contextmanager
     def rows(self) -> Iterator[None]:
@@ -216,13 +201,6 @@ class Emitter:
             self.team = "team"
             code.line("team = as_i64(cuda.blockDim.x)")
             code.line("row, member = block, thread")
-        elif self.mapping.by == "cluster":
-            self.team = "team"
-            code.line("cluster_of()")
-            code.line("rank = as_i64(ptx.cluster_rank())")
-            code.line(f"team = as_i64(cuda.blockDim.x) * {CLUSTER}")
-            code.line(f"row = unsigned_divide(block, {CLUSTER})")
-            code.line("member = rank * as_i64(cuda.blockDim.x) + thread")
         else:
             self.team = self.parameter(TeamParameter(), "team")
             code.line(f"row = unsigned_divide(block * {THREADS} + thread, {self.team})")
@@ -281,9 +259,9 @@ class Emitter:
     def step(self, step: Compute | Scan) -> None:
         rows = len(self.nest.rows)
         if isinstance(step, Scan):
-            self.scan(step)
+            self.reductions.scan(step)
         elif step.reduction is not None:
-            self.reduction(step)
+            self.reductions.reduction(step)
         else:
             axes = inner(step, rows)
             if not axes:
@@ -389,43 +367,6 @@ class Emitter:
                 else:
                     writer.put(out.symbol, at, value, held, together)
 
-    # ── reductions ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def reduction(self, step: Compute) -> None:
-        reduction, writer, rows = step.reduction, self.writer, len(self.nest.rows)
-        assert reduction is not None
-        reduce = reducer(reduction.monoid, step.body)
-        axes = inner(step, rows)
-        if self.ordered(step) and self.team:
-            with self.loops(axes):
-                total = self.in_order(step, reduce, reduction.axes, None)
-                self.finish(step, reduce, total)
-            return
-        with self.loops(axes):
-            state = self.accumulators(reduce)
-            with self.loops(reduction.axes[:-1]):
-                for there in self.sweep(reduction.axes[-1], unroll=UNROLL):
-                    where = there if there != "True" else ""
-                    if reduction.where is None:
-                        self.take(reduce, state, where)
-                    else:
-                        condition = writer.value(reduction.where)
-                        with writer.masked(condition, writer.along(reduction.where)):
-                            self.take(reduce, state, writer.let(f"both({condition}, {where})") if where else condition)
-            total = self.joined(reduce, state)
-            if self.team:
-                total = self.across(reduce, total)
-            self.finish(step, reduce, total)
-
-    def finish(self, step: Compute, reduce: Reducer, total: State) -> None:
-        assert step.reduction is not None
-        found = reduce.finish(self.writer, total, step.reduction.asked)
-        self.define(step, [value if value.isidentifier() else self.code.let(value) for value in found])
-
-    def ordered(self, step: Compute) -> bool:
-        """Whether a reduction must be taken in the order of its axes. See Note [Order]."""
-        return step.reduction is not None and is_ordered(step.reduction.monoid)
-
     @property
     def width(self) -> int:
         """Accumulators of a thread: by rows those of neighbours are joined after the loop, by lanes each neighbour has its own."""
@@ -434,221 +375,11 @@ class Emitter:
     def spread(self, value: str) -> str:
         return f"spread_{self.width}({value})" if self.width > 1 else value
 
-    def accumulators(self, reduce: Reducer) -> State:
-        """Variables with what there is before anything is reduced."""
-        made = []
-        for value in reduce.nothing(self.writer):
-            name = self.code.name("a")
-            self.code.line(f"{name} = {self.spread(value)}")
-            made.append(name)
-        return tuple(made)
-
-    def take(self, reduce: Reducer, state: State, where: str) -> None:
-        """Take the values at this place in."""
-        writer = self.writer
-        values = reduce.values(writer)
-        for name, value in zip(state, reduce.combine(writer, state, values, where), strict=True):
-            self.code.line(f"{name} = {self.spread(value)}")
-
-    def joined(self, reduce: Reducer, state: State) -> State:
-        """One state of a thread's: by rows, its neighbours' together."""
-        if not self.team or self.width == 1:
-            return tuple(self.code.let(name) for name in state)
-        parts = [tuple(self.code.let(f"{name}[{n}]") for name in state) for n in range(self.width)]
-        total = parts[0]
-        for part in parts[1:]:
-            total = self.merged(reduce, total, part)
-        return total
-
-    def merged(self, reduce: Reducer, left: State, right: State) -> State:
-        """Two states as one, the left one's elements before the right one's."""
-        writer = self.writer
-        flagged = reduce.elements[-1] is Element.BOOL and len(reduce.elements) > 1 and hasattr(reduce, "kind")
-        if flagged:
-            return reduce.combine(writer, left, right[:-1], right[-1])
-        return reduce.combine(writer, left, right, "")
-
-    def across(self, reduce: Reducer, state: State) -> State:
-        """A state of the whole team, in every member."""
-        code = self.code
-        names = self.named(state)
-        with self.writer.branch(f"for step in range({f'bits({self.team})' if self.mapping.by == 'warp' else 5}):"):
-            other = tuple(code.let(f"shuffle_xor({name}, 1 << step)") for name in names)
-            self.assign(names, self.merged(reduce, names, other))
-        if self.mapping.by == "warp":
-            return names
-        self.gather(reduce, names, "block_sync()", "keep", "thread % 32 == 0", "thread // 32", "as_i64(cuda.blockDim.x) // 32")
-        if self.mapping.by == "cluster":
-            self.gather(reduce, names, CLUSTER_SYNC, "keep", "thread == 0", "0", str(CLUSTER))
-        return names
-
-    def gather(self, reduce: Reducer, names: State, sync: str, keep: str, when: str, at: str, count: str) -> None:
-        """Warps, or blocks of a cluster, hand on what they have; then each warp joins all of it."""
-        code = self.code
-        base, each = self.exchange(len(names)), SLOT * len(names)
-        with code.block(f"if {when}:"):
-            for n, name in enumerate(names):
-                code.line(f"{keep}({base} + {each} * ({at}) + {SLOT * n}, {name})")
-        for line in sync.split("; "):
-            code.line(line)
-        here = code.let("thread % 32")
-        code.line(f"there = lt_int({here}, {count})")
-        code.line(f"place = select(there, {here}, 0)")
-        for n, (name, element) in enumerate(zip(names, reduce.elements, strict=True)):
-            held = element.accumulator.value
-            if sync == CLUSTER_SYNC:
-                code.line(f"{name} = kept_at_{held}({base} + {SLOT * n}, place)")
-            else:
-                code.line(f"{name} = kept_{held}({base} + {each} * place + {SLOT * n})")
-        for name, unit in zip(names, reduce.nothing(self.writer), strict=True):
-            code.line(f"{name} = select(there, {name}, {unit})")
-        with self.writer.branch("for step in range(5):"):
-            other = tuple(code.let(f"shuffle_xor({name}, 1 << step)") for name in names)
-            self.assign(names, self.merged(reduce, names, other))
-
-    def named(self, state: State) -> State:
-        """Variables of their own, to be assigned."""
-        names = tuple(self.code.name("t") for _ in state)
-        self.assign(names, state)
-        return names
-
-    def assign(self, names: State, state: State) -> None:
-        for name, value in zip(names, state, strict=True):
-            self.code.line(f"{name} = {value}")
-
-    def exchange(self, states: int) -> str:
-        """Shared memory for the states of all warps, of its own. There are two places, which take turns: none is written while a
-        slow warp still reads it, since all warps meet in between."""
-        size = states * SLOT * (MOST // WARP)
-        at = self.slots * SLOT * (MOST // WARP)
-        self.slots += 2 * states
-        self.code.line("flip = 1 - flip")
-        return self.code.let(f"shared + {at} + {size} * flip", "exchange_")
-
-    # ── in order ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def scan(self, step: Scan) -> None:
-        axes = inner(step, len(self.nest.rows))
-        reduce = reducer(step.monoid, step.body)
-        if self.team:
-            with self.loops(axes[:-1]):
-                self.in_order(step, reduce, axes[-1:], step)
-            return
-        with self.loops(axes[:-1]):
-            state = self.accumulators(reduce)
-            with self.loops(axes[-1:]):
-                self.take(reduce, state, "")
-                found = reduce.finish(self.writer, tuple(self.code.let(name) for name in state), None)
-                self.define(step, found)
-
-    def in_order(self, step: Compute | Scan, reduce: Reducer, axes: Sequence[Axis], running: Scan | None) -> State:
-        """The combination of everything in order; of a scan, every running one is defined on the way. See Note [Order]."""
-        code, writer, vector = self.code, self.writer, self.mapping.vector
-        carry = self.named(reduce.nothing(writer))
-        where = step.reduction.where if isinstance(step, Compute) and step.reduction else None
-        with self.loops(axes[:-1]):
-            axis = axes[-1]
-            limit = writer._let_dim(axis.extent)
-            name = self.names[axis.symbol]
-            stride = f"{self.team} * {vector}" if vector > 1 else self.team
-            writer.extents[axis.symbol] = axis.extent
-            # What the next stretch needs is fetched before this one is combined.
-            coming = self.named(self.stretch(reduce, where, axis, "0", limit))
-            with writer.branch(f"for stretch in range(0, {limit}, {stride}):"):
-                own = tuple(code.let(value) for value in coming)
-                self.assign(coming, self.stretch(reduce, where, axis, f"stretch + {stride}", limit))
-                sums = self.running(reduce, own)
-                before, whole = self.prefixes(reduce, self.named(sums[-1]))
-                before = self.named(self.merged(reduce, carry, before))
-                if running is not None:
-                    code.line(f"{name} = stretch + member * {vector}" if vector > 1 else f"{name} = stretch + member")
-                    writer.lane = Lane(axis.symbol, name, vector)
-                    parts = [reduce.finish(writer, self.merged(reduce, before, one), None) for one in sums]
-                    with writer.masked(writer.let(f"lt_int({name}, {limit})"), False):
-                        self.define(running, [_together(code, column) for column in zip(*parts, strict=True)])
-                    writer.lane = None
-                self.assign(carry, tuple(code.let(text) for text in self.merged(reduce, carry, whole)))
-            del writer.extents[axis.symbol]
-        return carry
-
-    def stretch(self, reduce: Reducer, where: Scalar | None, axis: Axis, first: str, limit: str) -> State:
-        """What a member's neighbours have, in the stretch that begins there."""
-        code, writer, vector = self.code, self.writer, self.mapping.vector
-        name = code.let(f"{first} + member * {vector}" if vector > 1 else f"{first} + member", f"{axis.symbol.name}_")
-        writer.lane = Lane(axis.symbol, name, vector)
-        there = writer.let(f"lt_int({name}, {limit})")
-        with writer.masked(there, False):
-            condition, varies = there, False
-            if where is not None:
-                condition, varies = writer.let(f"both({there}, {writer.value(where)})"), writer.along(where)
-            with writer.masked(condition, varies):
-                own = reduce.combine(writer, reduce.nothing(writer), reduce.values(writer), condition)
-        writer.lane = None
-        return tuple(self.code.let(self.spread(value)) for value in own)
-
-    def running(self, reduce: Reducer, own: State) -> list[State]:
-        """The running combinations of a thread's neighbours."""
-        if self.width == 1:
-            return [own]
-        sums = [tuple(self.code.let(f"{value}[0]") for value in own)]
-        for n in range(1, self.width):
-            item = tuple(self.code.let(f"{value}[{n}]") for value in own)
-            sums.append(self.merged(reduce, sums[-1], item))
-        return sums
-
-    def prefixes(self, reduce: Reducer, own: State) -> tuple[State, State]:
-        """What the members before this one have together, and what all have."""
-        code, writer = self.code, self.writer
-        block = self.mapping.by == "block"
-        lane = code.let("thread % 32" if block else "member")
-        sums = self.named(own)
-        with writer.branch(f"for step in range({5 if block else f'bits({self.team})'}):"):
-            other = tuple(code.let(f"shuffle_up({name}, 1 << step)") for name in sums)
-            code.line(f"reached = ge_int({lane}, 1 << step)")
-            self.assign(sums, self.chosen("reached", self.merged(reduce, other, sums), sums))
-        nothing = reduce.nothing(writer)
-        first = writer.let(f"eq_int({lane}, 0)")
-        before = tuple(code.let(f"shuffle_up({name}, 1)") for name in sums)
-        before = self.named(self.chosen(first, nothing, before))
-        last = "31" if block else f"(thread % 32 - member) + {self.team} - 1"
-        whole = self.named(tuple(code.let(f"shuffle_at({name}, {last})") for name in sums))
-        if not block:
-            return before, whole
-        # The last lane of each warp hands its sum on; then every warp runs over all of them.
-        base = self.exchange(len(sums))
-        with code.block("if thread % 32 == 31:"):
-            for n, name in enumerate(sums):
-                code.line(f"keep({base} + {SLOT * len(sums)} * (thread // 32) + {SLOT * n}, {name})")
-        code.line("block_sync()")
-        code.line("warps = team // 32")
-        code.line(f"place = select(lt_int({lane}, warps), {lane}, 0)")
-        totals = self.named(tuple(
-            f"kept_{element.accumulator.value}({base} + {SLOT * len(sums)} * place + {SLOT * n})"
-            for n, element in enumerate(reduce.elements)
-        ))  # fmt: skip
-        with writer.branch("for step in range(5):"):
-            other = tuple(code.let(f"shuffle_up({name}, 1 << step)") for name in totals)
-            code.line(f"reached = ge_int({lane}, 1 << step)")
-            self.assign(totals, self.chosen("reached", self.merged(reduce, other, totals), totals))
-        whole = self.named(tuple(code.let(f"shuffle_at({name}, warps - 1)") for name in totals))
-        above = tuple(code.let(f"shuffle_at({name}, max_int(thread // 32 - 1, 0))") for name in totals)
-        lowest = writer.let("lt_int(thread, 32)")
-        above = self.chosen(lowest, nothing, above)
-        return self.merged(reduce, above, before), whole
-
-    def chosen(self, condition: str, yes: State, no: State) -> State:
-        return tuple(self.code.let(f"select({condition}, {x}, {y})") for x, y in zip(yes, no, strict=True))
-
 
 def _narrow(elements: Sequence[Element]) -> bool:
     """Whether there are floats of 16 or 8 bits, and no others."""
     floats = [element for element in elements if element.is_float]
     return bool(floats) and all(element.bits <= 16 for element in floats)
-
-
-def _together(code: Code, values: Sequence[str]) -> str:
-    """The values of neighbours as one."""
-    return values[0] if len(values) == 1 else code.let(f"({', '.join(values)})")
 
 
 def _wrapped(names: Sequence[str]) -> list[str]:

@@ -5,9 +5,9 @@ Note [Teams]
     of columns. By *rows*, a team of threads shares a row, and its members take the elements of each inner loop in turn, `vector`
     neighbours at a time: the sum of a row, a softmax. A team is some lanes of a warp, or a block.
 
-    A team of a nest that is *held* has as many vectors of the row in registers as there are (at most `chunks` for each thread): what
-    several steps read is then read once. Otherwise each step goes through the row again, and what passes between steps elsewhere
-    than at the same element goes through memory.
+    A team of a nest that is *held* has all vectors of the row in registers (at most `chunks` for each thread): what several steps
+    read is then read once. Otherwise each step goes through the row again, and what passes between steps elsewhere than at the same
+    element goes through memory.
 """
 
 from __future__ import annotations
@@ -29,12 +29,19 @@ from axon.shapes.dimension import Dim, Minimum
 
 FEW = 132 * 256  # threads, below which the chip is not busy
 LONG = 64  # turns of a loop that is worth a team
-By = Literal["lanes", "tiles", "warp", "block", "cluster"]
+By = Literal["lanes", "tiles", "warp", "block"]
 WARP = 32
 THREADS = 256  # of a block whose teams are parts of warps, or single threads
 MOST = 512  # threads of a block that shares a row: more would have too few registers each
-CLUSTER = 8  # blocks that share a row
 CHUNKS = (4, 8)  # vectors of a row that a thread holds
+
+
+_TEAMS: dict[By, str] = {
+    "lanes": "a thread for each row",
+    "tiles": "a block for each square",
+    "warp": "part of a warp for each row",
+    "block": "a block for each row",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,7 @@ class Mapping:
     uniform: frozenset[Scalar] = frozenset()  # comparisons of indices that come out the same for all neighbours
 
     def __str__(self) -> str:
-        team = {"lanes": "a thread for each row", "tiles": "a block for each square", "warp": "part of a warp for each row", "block": "a block for each row", "cluster": f"{CLUSTER} blocks for each row"}[self.by]
+        team = _TEAMS[self.by]
         wide = f"{self.vector} neighbours at a time" if self.vector > 1 else "one element at a time"
         held = f" · {self.chunks} times in registers" if self.chunks else ""
         return f"{team} · {wide}{held}"
@@ -65,7 +72,9 @@ class Grid:
     team: int
 
 
-def choose(nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Mapping:
+def choose(
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
+) -> Mapping:
     """The mapping for tensors that lie like these."""
     lanes = not nest_sweeps(nest) or (by_lanes(nest) and not too_few(nest, sizes))
     width = width_of(nest, values, tensors, sizes, lanes)
@@ -75,10 +84,8 @@ def choose(nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symb
         return Mapping("tiles" if through else "lanes", width.vector, width.beside, across=through, uniform=same)
     vectors = -(-widest(nest, sizes) // width.vector)
     held = held_in_registers(nest)
-    teams: tuple[tuple[By, int], ...] = (("warp", WARP), ("block", MOST), ("cluster", MOST * CLUSTER))
-    # Blocks of a cluster meet at each reduction: that pays where a row is gone through more than once.
-    sweeps = sum(bool(inner(step, len(nest.rows)) or reduced(step)) for step in nest.steps)
-    for by, team in teams if sweeps > 1 else teams[:2]:
+    teams: tuple[tuple[By, int], ...] = (("warp", WARP), ("block", MOST))
+    for by, team in teams:
         for chunks in CHUNKS[:1] if by == "warp" else CHUNKS:
             if held and vectors <= team * chunks:
                 found = Mapping(by, width.vector, width.beside, chunks)
@@ -147,13 +154,7 @@ def grid(mapping: Mapping, nest: Nest, sizes: MappingOf[Symbol, int]) -> Grid:
         while team < WARP and team * each < vectors:
             team *= 2
         return Grid(-(-rows * team // THREADS), THREADS, team)
-    if mapping.by == "cluster":
-        threads = min(MOST, max(WARP, -(-vectors // (each * CLUSTER) // WARP) * WARP))
-        while threads * CLUSTER * each < vectors and threads < MOST:
-            threads += WARP
-        return Grid(rows * CLUSTER, threads, threads * CLUSTER)
     threads = min(MOST, max(WARP, -(-vectors // each // WARP) * WARP))
     while threads * each < vectors and threads < MOST:
         threads += WARP
     return Grid(rows, threads, threads)
-

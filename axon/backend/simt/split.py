@@ -150,5 +150,3 @@ def _with_axis(step: Compute, axes: tuple[Axis, ...]) -> Compute:
     assert changed.reduction is not None
     inside = tuple(Axis(a.symbol, a.extent.substitute(names)) for a in changed.reduction.axes)
     return replace(changed, axes=axes, reduction=replace(changed.reduction, axes=inside))
-
-

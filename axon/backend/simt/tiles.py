@@ -1,8 +1,8 @@
 """Maps that read across: a block takes a square of the result, and brings what lies the other way through shared memory.
 
-`y[j, i] = x[i, j]` stores along i and reads along j. The threads of a block fetch a square of `x` along j, keep it in shared memory,
-and then each takes neighbours along i from there: both sides of memory see whole lines. A row of the square has four bytes more
-than its elements, so that a column of it lies in different banks.
+`y[j, i] = x[i, j]` stores along i and reads along j. The threads of a block fetch a square of `x` along j, keep it in shared
+memory, and then each takes neighbours along i from there: both sides of memory see whole lines. A row of the square has four bytes
+more than its elements, so that a column of it lies in different banks.
 """
 
 from __future__ import annotations

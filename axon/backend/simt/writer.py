@@ -18,7 +18,6 @@ from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, minimum, variables_of
 
-
 NARROW = frozenset({"exp", "erf", "tanh", "rsqrt"})  # functions that have a quick form, right to 2^-20
 
 
@@ -207,12 +206,13 @@ class LaneWriter(Writer):
     def load(self, read: Read, held: Held) -> str:
         name = f"{'load' if self.own(read.tensor) else 'fetch'}_{held.value.element.value}"
         lane = self.lane
-        if lane is not None and lane.vector > 1 and self.moves_together(read, lane):
-            if not any(mask.varies for mask in self.masks) or self._is_inside(read):
-                offset = self.first_offset(read.tensor, read.subscripts)
-                text = f"{name}_{lane.vector}({held.pointer}, {offset}, {self.mask(steady_only=True)})"
-                return self.code.let(text) if self.own(read.tensor) else self.let(text)
-        text = f"{name}({held.pointer}, {self.place(read.tensor, read.subscripts)}, {self.mask()})"
+        wide = lane is not None and lane.vector > 1 and self.moves_together(read, lane)
+        if lane is not None and wide and (self._is_inside(read) or not any(mask.varies for mask in self.masks)):
+            offset = self.first_offset(read.tensor, read.subscripts)
+            text = f"{name}_{lane.vector}({held.pointer}, {offset}, {self.mask(steady_only=True)})"
+        else:
+            text = f"{name}({held.pointer}, {self.place(read.tensor, read.subscripts)}, {self.mask()})"
+        # What the kernel itself writes is read anew each time.
         return self.code.let(text) if self.own(read.tensor) else self.let(text)
 
     def first_offset(self, tensor: Symbol, subscripts: tuple[Dim | Scalar, ...]) -> str:
@@ -251,9 +251,6 @@ class LaneWriter(Writer):
             self.code.line(f"{name}_{lane.vector}({held.pointer}, {at}, {value}, {self.mask(steady_only=True)})")
         else:
             self.code.line(f"{name}({held.pointer}, {self.place(tensor, subscripts)}, {value}, {self.mask()})")
-
-
-
 
 
 def _is_defined(atom: Atom) -> bool:
