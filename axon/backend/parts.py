@@ -499,13 +499,17 @@ def _as_block(body: Body) -> Block:
     return Block(tuple(ops), body.results)
 
 
-def straights(body: Body) -> Iterator[Straight]:
-    """Every straight part, those inside loops where their loop stands."""
+def everything(body: Body) -> Iterator[Part]:
+    """Every part, those inside loops after their loop."""
     for part in body.parts:
-        if isinstance(part, Straight):
-            yield part
-        elif isinstance(part, Repeat):
-            yield from straights(part.body)
+        yield part
+        if isinstance(part, Repeat):
+            yield from everything(part.body)
+
+
+def straights(body: Body) -> Iterator[Straight]:
+    """Every straight part, in that order."""
+    return (part for part in everything(body) if isinstance(part, Straight))
 
 
 # ── the printer ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from itertools import islice
@@ -14,12 +15,13 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from axon.backend import render_barriers, roles, tile
-from axon.backend.build import ptx
+from axon.backend import render_barriers, roles, sorting, tile
+from axon.backend.algorithms import Algorithms
+from axon.backend.build import build, ptx
 from axon.backend.families import Tiled
 from axon.backend.memory import contiguous
 from axon.backend.needs import Missing, gpu
-from axon.backend.parts import parts, straights
+from axon.backend.parts import everything, parts, straights
 from axon.backend.pipeline import traits
 from axon.backend.plan import Nest, bytes_moved
 from axon.backend.prepare import is_empty, problem_of
@@ -27,9 +29,9 @@ from axon.backend.runtime import Executable, Plan
 from axon.backend.schedule import Mapping, Problem, predict, ranked
 from axon.backend.schedule_file import NOTHING, Schedule
 from axon.backend.stream import Stream
-from axon.backend.target import Target
+from axon.backend.target import HOPPER, Target
 from axon.backend.unsupported import Unsupported
-from axon.core import Program
+from axon.core import Compress, Program, Sort
 from axon.core_print import names_in
 from axon.names import Symbol
 
@@ -52,9 +54,38 @@ def show(program: Program, stage: str, sizes: MappingOf[Symbol, int] | None = No
         for executable, own in executables(program, sizes_of(program, sizes), schedule or NOTHING)
         for plan in plans(executable, own).values()
     ]
+    found += [_plain_stage(kernel, stage, HOPPER) for kernel in _own_kernels(program)]
     if not found:
         raise Unsupported("it has no kernels of its own: what it gives is made by the host, or is an argument")
     return "\n".join(found)
+
+
+def _own_kernels(program: Program) -> Iterator[sorting.Plain]:
+    """The kernels of a program's sorts and compresses, each once."""
+    algorithms, seen = Algorithms(HOPPER), set[str]()
+    for part in everything(parts(program).body):
+        match part:
+            case Sort(values=values):
+                kernels = algorithms.kernels(values.element, len(values.shape))
+            case Compress():
+                kernels = algorithms.kernels(None, 1)
+            case _:
+                continue
+        yield from (kernel for kernel in kernels if kernel.source.text not in seen)
+        seen |= {kernel.source.text for kernel in kernels}
+
+
+def _plain_stage(kernel: sorting.Plain, stage: str, target: Target) -> str:
+    match stage:
+        case "kernel":
+            return kernel.source.text
+        case "ptx":
+            return ptx(kernel.source, target)
+        case "sass":
+            return _disassembled(build(kernel, target).cubin)
+        case _:
+            (head,) = (line for line in kernel.source.text.splitlines() if line.startswith("def kernel"))
+            return f"{head.partition('# ')[2]}: one role, no barriers\n"
 
 
 def executables(program: Program, sizes: MappingOf[Symbol, int], schedule: Schedule) -> list[tuple[Executable, dict[Symbol, int]]]:
