@@ -160,7 +160,7 @@ def test_broken_parts_are_named():
 
 
 def test_what_the_command_line_shows():
-    """Parts at the end of the plan and in front of what is explained; the kernels of sorts beside the others; nothing for one part."""
+    """Parts, at the end of the plan and before what is explained; the kernels of sorts; nothing for a straight program."""
     program = compiler.lower(axon.compile("fun f (x : f32[n]) = loop (s = x) for t < 3 => sort s")._session.checked, "f", None)
     assert "1. loop of 3 steps, by the host" in compiler.emit(program, "plan", None)
     assert compiler.explain(program, None).startswith("f: 1 part on a GPU\n  1. loop of 3 steps")
