@@ -148,17 +148,19 @@ def _prose(markdown: str) -> str:
 
 def _table(shown: Graph, words: Words) -> str:
     rows = []
+    explained = any(kernel.reasons for kernel in kernels(shown.items))
     for kernel in kernels(shown.items):
         cells = [f"<td>{escape(kernel.key[1:])}</td><td>{escape(kernel.title)}</td>"]
         moved, flops = (words.number(d) if d is not None else None for d in (kernel.moved, kernel.flops))
         for dim, unit in ((kernel.moved, "B"), (kernel.flops, "FLOP")):
             cells.append(f'<td class="number">{escape(words.amount(dim, unit)) if dim is not None else ""}</td>')
         ratio = _short(flops / moved) if moved and flops is not None else ""
-        cells.append(f'<td class="number">{ratio}</td><td class="soft">{"<br>".join(map(escape, kernel.reasons))}</td>')
+        why = f'<td class="soft">{"<br>".join(map(escape, kernel.reasons))}</td>' if explained else ""
+        cells.append(f'<td class="number">{ratio}</td>{why}')
         rows.append(f"<tr>{''.join(cells)}</tr>")
     if not rows:
         return '<p class="soft">Nothing is computed: the results are arguments.</p>'
-    heads = ("", "family", "bytes moved", "operations", "FLOP per byte", "why its operations stand together")
+    heads = ("", "family", "bytes moved", "operations", "FLOP per byte", *(["why its operations stand together"] * explained))
     note = '<p class="soft facts">Bytes are the least that must move: each tensor that the kernel reads or stores, once.</p>'
     return f"<table><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>{''.join(rows)}</table>{note}"
 
