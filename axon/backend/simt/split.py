@@ -36,6 +36,9 @@ def split(nest: Nest) -> Iterator[Nest]:
         return
     group = [step for step in nest.steps if _splits(step, nest) and reduced(step)[0].extent == first]
     ready = _independent(nest, group)
+    if not ready:
+        yield nest
+        return
     parts, joined = zip(*(_halves(step, nest, first) for step in ready), strict=True)
     axis = parts[0].axes[0]
     stored = tuple(out.symbol for part in parts for out in part.outs)
@@ -97,7 +100,7 @@ def parts_of(rows: tuple[Axis, ...], extent: Dim, others: Dim) -> tuple[Dim, Dim
         for axis in rows[:-1]:
             items = items * axis.extent
         items = items * (rows[-1].extent // LANES + 1)
-        count = minimum(extent // SHORTEST + 1, Dim.of(THREADS) // items + 1)
+        count = minimum(extent // SHORTEST + 1, Dim.of(THREADS) // (items + 1) + 1)
     else:
         count = minimum((extent * others) // 4096 + 1, BLOCKS)
         if others.constant == 1:
