@@ -184,6 +184,29 @@ def test_edits_of_an_import_reach_its_users(tmp_path: Path) -> None:
     assert not analysis.diagnostics()
 
 
+def test_an_import_that_has_not_changed_is_not_looked_at_again() -> None:
+    workspace = Workspace()
+    analysed("import nn\nfun f x = nn.relu x\n", workspace=workspace)
+    (library,) = (a for path, a in workspace.analyses.items() if path.endswith("nn.axon"))
+    runs = library.runs
+    edited(workspace, "nn.relu x", "nn.softmax x")
+    assert library.runs == runs
+
+
+def test_half_a_declaration_is_checked_once_for_all_questions_and_again_when_others_change() -> None:
+    from axon.editor.complete import complete
+
+    workspace = Workspace()
+    text = "fun g (x : f32[n]) = x\nfun f y = let val a = g y in a"
+    details = []
+    for number in range(4):
+        analysis = analysed(text.replace("f32[n]", "f32[n, n]") if number == 3 else text + "b"[:number], workspace=workspace)
+        found = analysis.apart
+        details.append({i.label: i.detail for i in complete(workspace, analysis, len(analysis.text))}["a"])
+        assert (analysis.apart is found) == (number in (1, 2))
+    assert details == ["f32[n]", "f32[n]", "f32[n]", "f32[n, n]"]
+
+
 def test_modules_that_import_each_other(tmp_path: Path) -> None:
     for name, other in (("a", "b"), ("b", "a")):
         (tmp_path / f"{name}.axon").write_text(f"import {other}\nval {name} = 1.0\n")
