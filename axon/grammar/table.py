@@ -68,6 +68,8 @@ def compile_grammar(grammar: str, *, strict: bool = False) -> dict[str, Any]:
     terminals = sorted(compiled.terminals, key=lambda t: (-t.priority, -t.pattern.max_width, -len(t.pattern.value), t.name))
     literal = {t.name: t.pattern.value for t in terminals if isinstance(t.pattern, PatternStr)}
     number = {rule: i for i, rule in enumerate(compiled.rules)}
+    shared = {rule.origin.name for rule in compiled.rules} & set(literal.values())
+    assert not shared, f"{shared} would stand for rules and for words, which states[…] cannot tell apart"
     parse_table = compiled.parser.parser._parse_table
     states = []
     for state in range(len(parse_table.states)):

@@ -86,3 +86,8 @@ def test_cold_start() -> None:
         )
 
     assert seconds(f"{PARSE}; import sys; assert 'lark' not in sys.modules") - seconds("import axon") < 0.15
+
+
+def test_no_rule_has_the_name_of_a_word() -> None:
+    """A state's moves are told by symbols' names: `type` as a rule and as a keyword would be one symbol."""
+    assert not set(load().literals) & load().nonterminals
