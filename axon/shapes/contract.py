@@ -16,6 +16,7 @@ from axon.shapes.guard import MAX_EXTENT, ContractBroken, Guard, compiled, expla
 from axon.shapes.multiples import Multiples
 from axon.shapes.prove import Answer, Facts, prove
 from axon.shapes.relation import Relation
+from axon.shapes.simplify import normal
 from axon.source import Span
 
 __all__ = ["Contract", "ContractBroken", "ContractFact", "ParameterShape"]
@@ -69,10 +70,11 @@ class Contract:
     def needs(self) -> tuple[tuple[Symbol, Relation], ...]:
         """What must hold besides so that a call can compute its dimensions, each with one that needs it: h >= 1 for c in h * c."""
         facts, found = self.proven(), []
-        for symbol, relation in self._plan.needs:
-            if prove(facts, relation) is not Answer.PROVED:
-                found.append((symbol, relation))
-                facts = facts.assume(relation)
+        for symbol, needed in self._plan.needs:
+            for relation in normal(needed):
+                if prove(facts, relation) is not Answer.PROVED:
+                    found.append((symbol, relation))
+                    facts = facts.assume(relation)
         return tuple(found)
 
     def bind(self, explicit: Sequence[int], shapes: Sequence[Sequence[int]]) -> dict[Symbol, int]:

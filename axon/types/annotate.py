@@ -11,7 +11,7 @@ from axon import syntax as S
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import Element
 from axon.names import Symbol, fresh
-from axon.resolve import Alias, Entity, ModuleName, RunName, Scope, ValueName, unknown, unknown_member
+from axon.resolve import Alias, BrokenName, Entity, ModuleName, RunName, Scope, ValueName, unknown, unknown_member
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
 from axon.source import Span
@@ -273,8 +273,10 @@ class Annotations(Solver):
                     return found.dim
                 if found is None:
                     known = (n for n in scope.names() if isinstance(v := scope.value(n), ValueName) and v.dim is not None)
-                    self.report(unknown("dimension", name, d.span, known))
-                else:
+                    self.report(self._undefined(name, unknown("dimension", name, d.span, known)))
+                    if self.heading:
+                        scope.values[name] = BrokenName()  # its other mentions say nothing new
+                elif not isinstance(found, BrokenName):
                     self.report(not_a_dimension(f"`{name}`", d.span, self._as_parameter(name, found)))
                 return self.state.dim("")
             case S.DimNegate(operand):
@@ -310,6 +312,13 @@ class Annotations(Solver):
                 return functions[function.text](self._dim(scope, args[0]), self._dim(scope, args[1]))
             case _:
                 assert_never(d)
+
+    def _undefined(self, name: str, found: Diagnostic) -> Diagnostic:
+        """A dimension that nothing defines may be meant to be given by the call."""
+        if found.suggestions or not self.heading:
+            return found
+        text = f"name it in the type of a parameter, or let the call give it: `fun {self.heading[-1].name.text} {{{name}}} …`"
+        return replace(found, suggestions=(Suggestion(text),))
 
     def _as_parameter(self, name: str, entity: Entity | None) -> tuple[Suggestion, ...]:
         """A parameter of the function around made a dimension parameter of it."""

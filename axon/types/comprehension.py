@@ -557,7 +557,7 @@ class Comprehensions(Annotations):
                     pass
         shape = tuple(i for item in items for i in item)
         rank = sum(isinstance(i, Dim) for i in shape)
-        text = f"`{name}` is indexed here with {rank} subscript{'s' * (rank != 1)}"
+        text = f"`{name}` is indexed here" + (f" with {rank} subscript{'s' * (rank != 1)}" if rank or not shape else "")
         found = Tensor(base.element, shape)
         if shape != base.shape and not self.unify(base, found, Reason(e.span, text)):
             return POISON

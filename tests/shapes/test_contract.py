@@ -166,7 +166,7 @@ def test_what_a_solution_needs() -> None:
     assert needs(["x: h, h * c"]) == ["c: h >= 1"]
     assert needs(["x: h, h * c"], "h >= 2") == []
     assert needs(["x: k, b, k * n + m, n + b * m"]) == ["n: k * b <> 1"]
-    assert needs(["x: n * m, n * m * m"]) == ["m: n * m >= 1"]
+    assert needs(["x: n * m, n * m * m"]) == ["m: n >= 1", "m: m >= 1"]
 
 
 def test_what_is_determined_is_unique() -> None:
