@@ -90,4 +90,4 @@ def test_cold_start() -> None:
 
 def test_no_rule_has_the_name_of_a_word() -> None:
     """A state's moves are told by symbols' names: `type` as a rule and as a keyword would be one symbol."""
-    assert not set(load().literals) & load().nonterminals
+    assert not set(table.load().literals) & table.load().nonterminals
