@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import RLock
 from typing import Any, assert_never
@@ -120,8 +121,9 @@ class Stepped:
         """Before the first call: build the kernels of all parts side by side, as far as they can be foreseen."""
         with self._lock:
             if not self._foreseen:
-                self._build_together(sizes, exact=False)
                 self._foreseen = True
+                with suppress(ZeroDivisionError):  # a size that has no value stops the program where it is needed
+                    self._build_together(sizes, exact=False)
 
     def _build_together(self, sizes: Mapping[Symbol, int], *, exact: bool) -> None:
         forms: list[Forms] = []
