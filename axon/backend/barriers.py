@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 from axon.backend.bounds import Bounds
 from axon.backend.schedule import Mapping
 from axon.backend.target import Target
-from axon.backend.tile import Finish, Fold, Narrow, Rescale, Reset, Store, Tile, TileAxis
+from axon.backend.tile import Finish, Fold, Load, Narrow, Rescale, Reset, Store, Tile, TileAxis
 from axon.core import Value
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
@@ -30,12 +30,16 @@ Keep: TypeAlias = Literal["never", "always", "later"]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A tile of each stage, `offset` bytes after the stage begins. Its panels are `panel` bytes apart, `width` elements wide."""
+    """A tile of each stage, `offset` bytes after the stage begins. Its panels are `panel` bytes apart, `width` elements wide.
+
+    `load` says what it is to hold: what the copies into it are proved against.
+    """
 
     tile: Tile
     offset: int
     panel: int
     width: int
+    load: Load
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +389,8 @@ class Order:
 class BarrierProgram:
     """A kernel. `fenced` says that barriers, once initialized, are published to the cluster before anyone uses them.
 
-    `steps` is the axis of its loops; `derived`, `whole` and `bounds` are the tile program's.
+    `steps` is the axis of its loops; `derived`, `whole` and `bounds` are the tile program's. `stores` are the results, which every
+    tile must leave in memory as a whole.
     """
 
     tensors: tuple[Value, ...]
@@ -401,10 +406,16 @@ class BarrierProgram:
     derived: tuple[tuple[Symbol, Dim], ...] = ()
     whole: tuple[TileAxis, ...] = ()
     bounds: Bounds | None = None
+    stores: tuple[Store, ...] = ()
 
     @property
     def cluster(self) -> int:
         return self.order.cluster
+
+    @property
+    def blocks(self) -> int:
+        """How many times 64 rows a consumer has."""
+        return self.order.rows.step // (64 * self.mapping.consumers)
 
     @property
     def threads(self) -> int:

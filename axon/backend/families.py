@@ -7,6 +7,7 @@ becomes the nests of a plan (see `plan` and `fuse`), in as few pieces as the ord
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -240,7 +241,8 @@ def _streams(
         shared, inner = _shared(made, number, program, numbers)
         if shared:
             others = [o for i, o in enumerate(ops) if i not in inner and i != number and set(_tensors(o)) & shared]
-            made = stream(op, producers, values, [o for o in others if isinstance(o, Compute) and o.reduction])
+            with suppress(Unsupported):  # what it cannot make beside its own stays shared, and that is the reason
+                made = stream(op, producers, values, [o for o in others if isinstance(o, Compute) and o.reduction])
             shared, inner = _shared(made, number, program, numbers)
         if shared:
             names = ", ".join(f"`{s.name}`" for s in sorted(shared, key=lambda s: s.id))

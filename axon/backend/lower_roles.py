@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 from typing import assert_never
 
@@ -26,6 +27,7 @@ class _Lowering:
     def __init__(self, program: r.RoleProgram, target: Target, boxed: frozenset[Symbol]) -> None:
         self.program, self.target, self.boxed = program, target, boxed
         self.rings: dict[Symbol, Ring] = {}
+        self.loads = {load.tile: load for load in _loads((*program.producer, *program.consumer))}
         self.buffer: Buffer | None = None
         self.next_slot = 0
 
@@ -65,6 +67,7 @@ class _Lowering:
         return BarrierProgram(
             source.tensors, mapping, self.target, order, steps, tuple(self.rings.values()), buffers, roles, data,
             derived=source.derived, whole=source.whole, bounds=source.bounds,
+            stores=tuple(s for s in program.consumer if isinstance(s, Store)),
         )  # fmt: skip
 
     def _turns(self) -> tuple[tuple[Op, ...], tuple[Op, ...]]:
@@ -90,7 +93,7 @@ class _Lowering:
         for tile in aref.fields:
             width = self.target.swizzle * 8 // tile.element.bits
             panel = prod(tile.shape[:-1]) * self.target.swizzle
-            fields.append(Field(tile, offset, panel, width))
+            fields.append(Field(tile, offset, panel, width, self.loads[tile]))
             offset += tile.bytes
         blocks = self.program.mapping.cluster if any(self._shared(tile.axes) for tile in aref.fields) else 1
         return Ring(aref.symbol, aref.depth, tuple(fields), 1, aref.consumers * blocks, barriers, data, offset)
@@ -263,3 +266,15 @@ class _Lowering:
         if axis == source.columns.symbol:
             return Coordinate(axis, source.columns.step, column)
         return Coordinate(axis, 1)
+
+
+def _loads(body: tuple[r.RoleStatement, ...]) -> Iterator[Load]:
+    """What is put anywhere."""
+    for statement in body:
+        match statement:
+            case r.Put(loads=loads):
+                yield from loads
+            case r.RoleFor(body=inner):
+                yield from _loads(inner)
+            case _:
+                pass

@@ -47,6 +47,7 @@ def check_layout(program: BarrierProgram) -> None:
     """Setup, the layout of shared memory, and that the copies of one put fill a stage exactly."""
     if not program.fenced:
         raise Found(Violation("setup", "barriers are used before their initialization is published"))
+    _check_numbers(program)
     areas = [(r.barriers, 16 * r.depth) for r in program.rings] + [(r.data, r.depth * r.stage) for r in program.rings]
     consumers = program.mapping.consumers
     areas += [(x.offset, consumers * x.slots * x.slot) for x in program.buffers]
@@ -83,6 +84,19 @@ def check_layout(program: BarrierProgram) -> None:
                 case _:
                     pass
     _check_named(program)
+
+
+def _check_numbers(program: BarrierProgram) -> None:
+    """Operations name fields that there are, and wait for as many as there can be."""
+    for role in program.roles:
+        for op in operations(role.body):
+            parts = [(p.ring, p.field) for p in (op.left, op.right) if isinstance(p, b.Part)] if isinstance(op, b.Product) else []
+            parts += [(op.ring, op.field)] if isinstance(op, Copy) else []
+            for ring, field in parts:
+                if not 0 <= field < len(ring.fields):
+                    raise Found(Violation("layout", f"field {field} of {len(ring.fields)}"))
+            if isinstance(op, b.Retire | b.Reclaim) and op.pending < 0:
+                raise Found(Violation("count", f"a wait that leaves {op.pending} in flight"))
 
 
 def _check_named(program: BarrierProgram) -> None:

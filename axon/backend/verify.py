@@ -30,6 +30,7 @@ from collections import deque
 from axon.backend import barriers as b
 from axon.backend import tile as t
 from axon.backend.barriers import BarrierProgram, Ring
+from axon.backend.contents import check_contents
 from axon.backend.flow import BeginSteps, Instruction, Jump, MoreSteps, NextStep, NextTile, Unless, UnlessPiece, saturation
 from axon.backend.happened import Agent, Barrier, Facts, Flight, Place, State, Who, agents, knowledge, learn
 from axon.backend.proof import Found, Kind, Proof, Violation, check_layout
@@ -44,9 +45,11 @@ def verify(program: BarrierProgram) -> Proof | Violation:
     try:
         check_layout(program)
         try:
-            return _Explorer(program).explore(merge=True)
+            proof = _Explorer(program).explore(merge=True)
         except Found:
-            return _Explorer(program).explore(merge=False)  # one that really happens, or a proof after all
+            proof = _Explorer(program).explore(merge=False)  # one that really happens, or a proof after all
+        check_contents(program)
+        return proof
     except Found as found:
         return found.violation
 
@@ -58,6 +61,7 @@ class _Explorer:
         self.who = list(agents(program))
         operations = [op for role in program.roles for op in b.operations(role.body)]
         self.corrections = {op.stream.product for op in operations if isinstance(op, t.Fold)}
+        self.begun = {op.stream.score for op in operations if isinstance(op, t.Fold)}
         self.saturation = max(saturation(w.code) for w in self.who)
         self.waiters: dict[tuple[int, Symbol, b.Side], list[int]] = {}
         for number, who in enumerate(self.who):
@@ -551,10 +555,19 @@ class _Explorer:
                 if weights.symbol in agent.holds:
                     raise self.found("content", "weights are replaced before they are used", number)
                 self.need(agent, number, scores.symbol, "a fold takes")
+                if stream.score not in agent.holds:
+                    raise self.found("content", "scores are folded before their statistics begin anew", number)
             case t.Narrow(source=source, target=target):
                 touched, taken, made = {source.symbol, target.symbol}, {source.symbol}, {target.symbol}
                 self.need(agent, number, source.symbol, "rounding takes")
-            case t.Reset() | t.Finish():
+            case t.Reset(stream=stream):
+                if stream.score in agent.holds:
+                    raise self.found("content", "a stream begins before the one before it is finished", number)
+                agent.holds = agent.holds - {stream.changed} | {stream.score}
+                return
+            case t.Finish(stream=stream):
+                self.need(agent, number, stream.score, "a stream ends that has")
+                agent.holds = agent.holds - {stream.score} | {stream.changed}
                 return
         self.at_rest(agent, number, touched)
         agent.holds = agent.holds - taken | made
@@ -576,6 +589,8 @@ class _Explorer:
         if agent.groups or agent.open:
             raise self.found("read", "accumulators are read while products still write them", number)
         self.need(agent, number, store.accumulator.symbol, "a store takes")
+        if agent.holds & self.begun:
+            raise self.found("content", "a result is computed before the statistics of its rows are finished", number)
 
     # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 

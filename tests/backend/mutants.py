@@ -108,6 +108,20 @@ def with_ring(program: BarrierProgram, old: Ring, new: Ring) -> BarrierProgram:
     return replace(program, rings=changed(program.rings), roles=roles)
 
 
+def elsewhere(op: b.Copy | b.Send, descriptors: tuple[b.Descriptor, ...]) -> Iterator[Op]:
+    """The operation with another descriptor or box, and from another place along each dimension in every way."""
+    yield from (replace(op, descriptor=other) for other in descriptors if other != op.descriptor)
+    for n, extent in enumerate(op.descriptor.box):
+        box = (*op.descriptor.box[:n], extent * 2, *op.descriptor.box[n + 1 :])
+        yield replace(op, descriptor=replace(op.descriptor, box=box))
+    for n, place in enumerate(op.at):
+        for name in ("step", "offset", "by_rank", "by_consumer"):
+            moved = replace(place, **{name: getattr(place, name) + 64})
+            yield replace(op, at=(*op.at[:n], moved, *op.at[n + 1 :]))
+    if len(op.at) > 1:
+        yield replace(op, at=op.at[::-1])
+
+
 def refused(program: BarrierProgram, kinds: set[str], what: object) -> None:
     """The proof finds a violation of one of these kinds."""
     answer = verify(program)

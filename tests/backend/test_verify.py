@@ -15,7 +15,7 @@ from axon.backend.schedule import Mapping
 from axon.backend.target import HOPPER
 from axon.backend.verify import verify
 from axon.element import Element
-from tests.backend.mutants import Change, body_of, drop, mutate, refused, sites, twice, with_field, with_ring
+from tests.backend.mutants import Change, body_of, drop, elsewhere, mutate, refused, sites, twice, with_field, with_ring
 from tests.backend.programs import Case, contraction
 
 SMALL = Mapping(128, 128, 64, stages=3, cluster=2, slots=2)
@@ -194,3 +194,53 @@ def test_a_change_to_what_one_thread_does_is_refused(name: str, kind: type, chan
     program = lowered(contraction("ik,jk->ij"), TOGETHER)
     for number, op in sites(program, kind):
         refused(mutate(program, number, change), allowed, f"{name}: {op} at {number}")
+
+
+# ── what moves where ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+TWO_FIELDS = replace(SMALL, cluster=1)
+CONTENT_MUTANTS: list[tuple[str, type, Change, set[str]]] = [
+    ("a wider write", b.Write, with_field("width", lambda n: n + 16), {"layout"}),
+    ("a much wider write", b.Write, with_field("width", lambda n: n + 1024), {"layout"}),
+    ("a write of other columns", b.Write, with_field("column", lambda n: n + 16), {"content"}),
+    ("a write of other rows", b.Write, with_field("block", lambda n: n + 1), {"content"}),
+    ("a store that is missing", b.Send, drop, {"content", "buffer"}),
+    ("a copy that depends on the rank", b.Copy, with_field("by_rank", lambda n: n + 1024), {"layout", "content"}),
+    ("a copy of another field", b.Copy, with_field("field", lambda n: n ^ 1), {"content", "layout"}),
+    ("a copy of no field", b.Copy, with_field("field", lambda n: n + 16), {"layout"}),
+    ("a product twice", b.Product, twice, {"content"}),
+    ("a product of a block that is none", b.Product, with_field("block", lambda n: n + 1), {"content"}),
+    ("a product that forgets", b.Product, lambda op: (replace(op, keep="never"),), {"content"}),
+    ("a product that never begins anew", b.Product, lambda op: (replace(op, keep="always"),), {"content"}),
+    (
+        "a product of the other field",
+        b.Product,
+        lambda op: (replace(op, left=replace(op.left, field=op.left.field ^ 1)),),
+        {"content"},
+    ),
+    ("a product of no field", b.Product, lambda op: (replace(op, right=replace(op.right, field=7)),), {"layout"}),
+    ("a loop the other way", b.Steps, lambda op: (replace(op, backwards=True),), {"content", "deadlock", "exit"}),
+    ("a retirement of less than nothing", b.Retire, with_field("pending", lambda n: -1), {"count"}),
+    ("a reclaim of less than nothing", b.Reclaim, with_field("pending", lambda n: -1), {"count"}),
+]
+
+
+@pytest.mark.parametrize("mapping", [SMALL, TWO_FIELDS], ids=["cluster", "alone"])
+@pytest.mark.parametrize(("name", "kind", "change", "allowed"), CONTENT_MUTANTS, ids=[m[0] for m in CONTENT_MUTANTS])
+def test_what_is_about_other_data_is_refused(name: str, kind: type, change: Change, allowed: set[str], mapping: Mapping) -> None:
+    program = lowered(contraction("ik,jk->ij"), mapping)
+    for number, op in sites(program, kind):
+        refused(mutate(program, number, change), allowed, f"{name}: {op} at {number}")
+
+
+@pytest.mark.parametrize("mapping", [SMALL, TWO_FIELDS, TOGETHER], ids=["cluster", "alone", "one role"])
+@pytest.mark.parametrize("axes", ["ik,jk->ij", "ki,kj->ij"])
+def test_every_other_place_is_refused(axes: str, mapping: Mapping) -> None:
+    """Copies and stores of another box, another tensor, or from another place along any dimension."""
+    program = lowered(contraction(axes), mapping)
+    descriptors = program.descriptors
+    for number, op in sites(program, (b.Copy, b.Send)):
+        assert isinstance(op, b.Copy | b.Send)
+        for changed in elsewhere(op, descriptors):
+            what = f"{op} at {number}: {changed}"
+            refused(mutate(program, number, lambda _, changed=changed: (changed,)), {"content", "layout", "bytes", "buffer"}, what)

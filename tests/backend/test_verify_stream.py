@@ -17,7 +17,7 @@ from axon.backend.proof import Proof
 from axon.backend.schedule import Mapping
 from axon.backend.target import HOPPER
 from axon.backend.verify import verify
-from tests.backend.mutants import Change, body_of, drop, moves, mutate, refused, sites, twice, with_field, with_ring
+from tests.backend.mutants import Change, body_of, drop, elsewhere, moves, mutate, refused, sites, twice, with_field, with_ring
 from tests.backend.streams import program
 
 TWO = Mapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)
@@ -46,12 +46,25 @@ def test_what_the_compiler_makes_is_proved(mapping: str) -> None:
     assert isinstance(verify(lowered(mapping)), Proof)
 
 
+def moved(op: Op) -> tuple[Op, ...]:
+    """A copy from one step further along every dimension that steps."""
+    assert isinstance(op, b.Copy)
+    return (replace(op, at=tuple(replace(c, offset=c.offset + max(c.step, 16)) for c in op.at)),)
+
+
 STAGES = {"exit", "deadlock", "phase", "content", "overwrite", "read", "count"}
 MUTANTS: list[tuple[str, type, Change, set[str]]] = [
     ("a dropped release", b.Release, drop, {"deadlock", "exit"}),
     ("dropped weights", t.Fold, drop, {"content"}),
     ("a dropped rounding", t.Narrow, drop, {"content"}),
     ("a dropped correction", t.Rescale, drop, {"content"}),
+    ("statistics that do not begin anew", t.Reset, drop, {"content"}),
+    ("statistics that are not finished", t.Finish, drop, {"content"}),
+    ("a result that is not stored", b.Send, drop, {"content", "buffer"}),
+    ("a loop the other way", b.Steps, lambda op: (replace(op, backwards=False),), STAGES),
+    ("a product twice", b.Product, twice, {"content"}),
+    ("a wider write", b.Write, with_field("width", lambda n: n + 16), {"layout"}),
+    ("a copy from the piece after", b.Copy, moved, {"content"}),
     ("a doubled release", b.Release, twice, {"phase", "count", "overwrite"}),
     ("a release of the stage before", b.Release, with_field("back", lambda n: n + 1), STAGES),
     ("a release of the stage after", b.Release, with_field("back", lambda n: n - 1), STAGES | {"layout"}),
@@ -202,3 +215,20 @@ def test_exchanged_rings_are_refused(mapping: str) -> None:
             if ring != op.ring:
                 other = mutate(made, number, lambda op, ring=ring: (replace(op, ring=ring),))  # type: ignore[misc]
                 refused(other, STAGES | {"bytes", "layout"}, f"{op} at {number} for {ring.fields[0].tile.symbol}")
+
+
+@pytest.mark.parametrize("mapping", SHORT)
+def test_every_other_place_is_refused(mapping: str) -> None:
+    made = lowered(mapping)
+    for number, op in sites(made, (b.Copy, b.Send)):
+        assert isinstance(op, b.Copy | b.Send)
+        for changed in elsewhere(op, made.descriptors):
+            what = f"{op} at {number}: {changed}"
+            refused(mutate(made, number, lambda _, changed=changed: (changed,)), {"content", "layout", "bytes", "buffer"}, what)
+
+
+@pytest.mark.parametrize("mapping", ["two in turn", "one"])
+def test_a_last_piece_that_is_not_known_is_refused(mapping: str) -> None:
+    made = lowered(mapping)
+    for number, _ in sites(made, b.Last):
+        refused(mutate(made, number, drop), {"content"}, "no last piece")
