@@ -27,8 +27,10 @@ STORED = (Element.BF16, Element.F16, Element.F32)
 
 
 class Forms(Protocol):
-    """What is built of a kernel: its source, and its barrier program if it has one."""
+    """What is built of a kernel: its source, its barrier program if it has one, and whether it may keep values in memory of its own."""
 
+    @property
+    def spills(self) -> bool: ...
     @property
     def barriers(self) -> BarrierProgram | None: ...
     @property
@@ -40,6 +42,7 @@ class Plain:
     """A kernel of which there is nothing but source: its threads wait for nothing that could be proved."""
 
     source: Emitted
+    spills: bool = False
     barriers: None = None
 
 
@@ -51,6 +54,11 @@ class Stages:
     roles: RoleProgram
     barriers: BarrierProgram
     source: Emitted
+
+    @property
+    def spills(self) -> bool:
+        """Never: it would lose what it is for."""
+        return False
 
 
 def stages(

@@ -103,19 +103,6 @@ def _fma(b: Builder, x: Value, y: Value, z: Value) -> Value:
     return _call(b, f"llvm.fma.{_suffix(x)}", x, y, z)
 
 
-def _magnitude(b: Builder, x: Value) -> Value:
-    """|x| by its bits: what every compiler for LLVM's text takes."""
-    bits = _bits(b, x)
-    return _float(b, b.and_(bits, _int(bits.type, 2 ** (bits.type.width - 1) - 1)))
-
-
-def _signed_as(b: Builder, x: Value, like: Value) -> Value:
-    """The magnitude of one with the sign of another, likewise."""
-    bits = _bits(b, _magnitude(b, x))
-    sign = b.and_(_bits(b, like), _int(bits.type, 2 ** (bits.type.width - 1)))
-    return _float(b, b.or_(bits, sign))
-
-
 def _bits(b: Builder, x: Value) -> Value:
     return b.bitcast(x, I32 if x.type == F32 else I64)
 
@@ -235,12 +222,12 @@ class _Small:
     def round(self, b: Builder, x: Value) -> Value:
         """To nearest even: below the least normal value by adding and taking off a number whose last bit is the least step."""
         cut = 23 - self.mantissa
-        bits = _bits(b, _magnitude(b, x))
+        bits = _bits(b, _abs(b, x))
         odd = b.and_(b.lshr(bits, _int(I32, cut)), _int(I32, 1))
         up = b.add(b.add(bits, _int(I32, (1 << (cut - 1)) - 1)), odd)
         normal = _float(b, b.and_(up, _int(I32, ~((1 << cut) - 1) & 0xFFFFFFFF)))
         step = _f(2.0 ** (1 - self.bias - self.mantissa + 23))
-        size = _magnitude(b, x)
+        size = _abs(b, x)
         small = b.fsub(b.fadd(size, step), step)
         value = b.select(b.fcmp_ordered("<", size, _f(2.0 ** (1 - self.bias))), small, normal)
         value = b.select(b.fcmp_ordered(">", value, _f(self.greatest)), _f(self.above), value)
@@ -248,11 +235,11 @@ class _Small:
         return _with_sign(b, value, x)
 
     def encode(self, b: Builder, x: Value) -> Value:
-        scaled = _bits(b, b.fmul(_magnitude(b, x), _f(2.0 ** (self.bias - 127))))
+        scaled = _bits(b, b.fmul(_abs(b, x), _f(2.0 ** (self.bias - 127))))
         size = b.lshr(scaled, _int(I32, 23 - self.mantissa))
         if self.above == float("inf"):
             code = (0x7F >> self.mantissa) << self.mantissa
-            size = b.select(b.fcmp_ordered("==", _magnitude(b, x), _f(float("inf"))), _int(I32, code), size)
+            size = b.select(b.fcmp_ordered("==", _abs(b, x), _f(float("inf"))), _int(I32, code), size)
         size = b.select(b.fcmp_unordered("uno", x, x), _int(I32, 0x7F), size)
         sign = b.lshr(b.and_(_bits(b, x), _int(I32, 0x80000000)), _int(I32, 24))
         return b.trunc(b.or_(size, sign), I8)
@@ -291,7 +278,7 @@ def _to_odd(b: Builder, x: Value) -> Value:
     """f64 to f32 such that rounding again to a narrower type rounds correctly once: inexact results get an odd last bit."""
     y = b.fptrunc(x, F32)
     back = b.fpext(y, F64)
-    away = b.fcmp_ordered(">", _magnitude(b, back), _magnitude(b, x))
+    away = b.fcmp_ordered(">", _abs(b, back), _abs(b, x))
     inexact = b.fcmp_ordered("one", back, x)
     bits = b.sub(_bits(b, y), b.zext(away, I32))
     return _float(b, b.or_(bits, b.zext(inexact, I32)))

@@ -91,4 +91,6 @@ class Choices:
 
 def forms(ready: PreparedNest, variant: Variant, values: MappingOf[Symbol, Value], comments: Sequence[str] = ()) -> Plain:
     """The kernel of a variant."""
-    return Plain(emit(ready.kernel, values, variant.mapping, dict(ready.units), comments))
+    # The last resort may keep values in memory: some functions of f64 cannot do without.
+    last = variant.mapping == plainest(ready.kernel)
+    return Plain(emit(ready.kernel, values, variant.mapping, dict(ready.units), comments), spills=last)
