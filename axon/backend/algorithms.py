@@ -15,8 +15,8 @@ from axon.backend.driver import Driver
 from axon.backend.emit import ExtentParameter, PointerParameter, StrideParameter
 from axon.backend.launches import Launch, Launches, Slot
 from axon.backend.memory import Tensor
+from axon.backend.pipeline import Plain
 from axon.backend.scratch import ALIGNMENT
-from axon.backend.sorting import Plain
 from axon.backend.target import Target
 from axon.element import Element
 from axon.names import Symbol

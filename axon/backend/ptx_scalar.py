@@ -346,9 +346,15 @@ def _turns(b: Builder, first: Value, limit: Value, step: Value) -> Value:
 
 
 elementwise("turns", 3, lambda *_: types.int64, _turns, alike=True)
-# The binary logarithm of a power of two.
-_leading = lambda b, x: b.zext(_asm(b, I32, "clz.b64 $0, $1;", "=r,l", [x]), I64)
-elementwise("bits", 1, lambda x: types.int64, lambda b, x: b.sub(ir.Constant(I64, 63), _leading(b, x)))
+
+
+def _logarithm(b: Builder, x: Value) -> Value:
+    """Of a power of two, to the base 2."""
+    zeros = _asm(b, I32, "clz.b64 $0, $1;", "=r,l", [x])
+    return b.sub(ir.Constant(I64, 63), b.zext(zeros, I64))
+
+
+elementwise("bits", 1, lambda x: types.int64, _logarithm)
 
 
 def _words(b: Builder, x: Value) -> list[Value]:

@@ -15,14 +15,14 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from axon.backend import render_barriers, roles, sorting, tile
+from axon.backend import render_barriers, roles, tile
 from axon.backend.algorithms import Algorithms
 from axon.backend.build import build, ptx
 from axon.backend.families import Tiled
 from axon.backend.memory import contiguous
 from axon.backend.needs import Missing, gpu
 from axon.backend.parts import everything, parts, straights
-from axon.backend.pipeline import traits
+from axon.backend.pipeline import Plain, traits
 from axon.backend.plan import Nest, bytes_moved
 from axon.backend.prepare import is_empty, problem_of
 from axon.backend.runtime import Executable, Plan
@@ -60,7 +60,7 @@ def show(program: Program, stage: str, sizes: MappingOf[Symbol, int] | None = No
     return "\n".join(found)
 
 
-def _own_kernels(program: Program) -> Iterator[sorting.Plain]:
+def _own_kernels(program: Program) -> Iterator[Plain]:
     """The kernels of a program's sorts and compresses, each once."""
     algorithms, seen = Algorithms(HOPPER), set[str]()
     for part in everything(parts(program).body):
@@ -75,7 +75,7 @@ def _own_kernels(program: Program) -> Iterator[sorting.Plain]:
         seen |= {kernel.source.text for kernel in kernels}
 
 
-def _plain_stage(kernel: sorting.Plain, stage: str, target: Target) -> str:
+def _plain_stage(kernel: Plain, stage: str, target: Target) -> str:
     match stage:
         case "kernel":
             return kernel.source.text

@@ -25,6 +25,7 @@ from string import Template
 from textwrap import dedent, indent
 
 from axon.backend.emit import Emitted, ExtentParameter, Parameter, PointerParameter, StrideParameter
+from axon.backend.pipeline import Plain
 from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim
@@ -44,14 +45,6 @@ MERGED, MERGED_PLACES = fresh("merged"), fresh("merged_places")
 COUNTS, TOTAL = fresh("counts"), fresh("total")
 LENGTH, ROWS, WIDTH, RUN, BLOCKS = (fresh(name) for name in ("length", "rows", "width", "run", "blocks"))
 LEADING = tuple(fresh(f"extent{d}") for d in range(32))  # the extents of the dimensions before the last
-
-
-@dataclass(frozen=True, slots=True)
-class Plain:
-    """A kernel without a barrier program: there is nothing to prove."""
-
-    source: Emitted
-    barriers: None = None
 
 
 @dataclass(frozen=True, slots=True)
