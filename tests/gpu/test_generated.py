@@ -1,0 +1,96 @@
+"""Generated core programs on a real GPU give what the interpreter gives, and stop where it stops, in its words.
+
+All kernels are built together first. AXON_SOAK=1 takes 2,000 programs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axon.backend import steps
+from axon.backend.build import build_all
+from axon.backend.stepped_call import HostCall
+from axon.backend.steps import Stepped
+from axon.backend.target import HOPPER
+from axon.core_print import print_program
+from axon.core_verify import CoreInvalid
+from axon.diagnostics import AxonError
+from axon.interpret import run
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+from core_random import Generator
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
+    pytest.skip("needs a Hopper GPU", allow_module_level=True)
+
+PROGRAMS = int(os.environ.get("AXON_PROGRAMS", 2_000 if os.environ.get("AXON_SOAK") else 40))
+
+
+def outcome(compute: Any, *arguments: Any) -> Any:
+    """What a program gives, or the diagnostics with which it stops."""
+    try:
+        return compute(*arguments)
+    except AxonError as error:
+        return error.diagnostics
+
+
+def generated(seed: int) -> Any:
+    program, inputs = Generator(Random(seed)).program()
+    return program, inputs, program.contract.bind([], [x.shape for x in inputs])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _built() -> None:
+    """The kernels of all programs at once, so that they are built on all cores."""
+    forms: list[Any] = []
+    original = steps.build_all
+    try:
+        steps.build_all = lambda wanted, target: forms.extend(wanted)  # type: ignore[assignment, return-value]
+        for seed in range(PROGRAMS):
+            program, _, sizes = generated(seed)
+            Stepped(program).build(sizes)
+    finally:
+        steps.build_all = original
+    build_all(forms, HOPPER)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_generated_programs(part: int) -> None:
+    seen, wrong = set(), []
+    for seed in range(part, PROGRAMS, 4):
+        program, inputs, sizes = generated(seed)
+        try:
+            want = outcome(run, program, inputs)
+        except CoreInvalid:  # the generator reads outside a tensor without a check
+            continue
+        got = outcome(HostCall(Stepped(program), [x.copy() for x in inputs], sizes, None), inputs, None)
+        why = different(got, want)
+        if why:
+            wrong.append(f"seed {seed}: {why}\n{print_program(program)}")
+        seen.add("stopped" if isinstance(want, tuple) else "equal")
+    assert not wrong, f"{len(wrong)} programs differ\n" + "\n".join(wrong[:3])
+    assert "equal" in seen
+
+
+def different(got: Any, want: Any) -> str:
+    """Why results, or what stops a program, are not the same."""
+    if isinstance(want, tuple) or isinstance(got, tuple):
+        return (
+            ""
+            if got == want
+            else f"{got if isinstance(got, tuple) else 'results'}, not {want if isinstance(want, tuple) else 'results'}"
+        )
+    for x, y in zip(got, want, strict=True):
+        if (x.dtype, x.shape) != (y.dtype, y.shape):
+            return f"{x.dtype}{x.shape}, not {y.dtype}{y.shape}"
+        if not np.allclose(x.astype(float), y.astype(float), rtol=1e-4, atol=1e-5, equal_nan=True):
+            return f"{x}, not {y}"
+    return ""
