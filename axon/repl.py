@@ -3,10 +3,15 @@ prompt_toolkit, otherwise line by line, so that a script can be piped into it.""
 
 from __future__ import annotations
 
+import _thread
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from axon import __version__, commands, compiler, extras, render
@@ -93,7 +98,8 @@ class Reader:
     def _guarded(self, action: Callable[[], None]) -> bool:
         """Whatever goes wrong is printed, and nothing is lost; False if the reading ends here."""
         try:
-            action()
+            with _interruptible():
+                action()
         except AxonError as error:
             self.failed = True
             render.write(error.diagnostics, sys.stdout)
@@ -122,6 +128,35 @@ class Reader:
         if answer.broken:
             print("What was declared before no longer fits, and cannot be used until it does:\n")
             render.write(answer.broken, sys.stdout)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C stops what runs, but no import: half of a package like Numba can neither be used nor imported again."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    later: list[threading.Timer] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        at = frame
+        while at is not None:
+            if at.f_code.co_filename.startswith("<frozen importlib"):
+                later.append(threading.Timer(0.05, _thread.interrupt_main))
+                later[-1].start()
+                return
+            at = at.f_back
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        for timer in later:
+            timer.cancel()
 
 
 def shown(answer: Evaluated) -> str:
