@@ -86,8 +86,9 @@ class Reductions:
         """Take the values at this place in."""
         writer = self.writer
         values = reduce.values(writer)
-        for name, value in zip(state, reduce.combine(writer, state, values, where), strict=True):
-            self.code.line(f"{name} = {self.emitter.spread(value)}")
+        with writer.forgotten():
+            for name, value in zip(state, reduce.combine(writer, state, values, where), strict=True):
+                self.code.line(f"{name} = {self.emitter.spread(value)}")
 
     def joined(self, reduce: Reducer, state: State) -> State:
         """One state of a thread's: by rows, its neighbours' together."""

@@ -85,6 +85,13 @@ class LaneWriter(Writer):
             return literal(float(scalar.element.dtype.type(scalar.value)), Element.F32)
         return super().value(scalar)
 
+    @contextmanager
+    def forgotten(self) -> Iterator[None]:
+        """What is written inside is not known afterwards: it mentions variables that change."""
+        self._known.append({})
+        yield
+        self._known.pop()
+
     # ── arithmetic ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def rounded(self, text: str, element: Element) -> str:

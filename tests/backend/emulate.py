@@ -1,0 +1,578 @@
+"""Plain kernels run without a GPU: the emitted text as Python, every CUDA thread as a task of its own.
+
+    launch    an emitted kernel, its grid and its tensors -> what it stores, or `Hazard`
+
+A kernel's text becomes a generator function: where it calls a shuffle or waits for others, it yields. The threads of a warp run in
+any order up to there; a shuffle takes place when all 32 have come to the same one, a `block_sync` when all threads of the block
+have. Warps take turns in any order.
+
+What a GPU would let pass is a `Hazard` here:
+* an access outside of its tensor, of what nobody wrote, not aligned to its width, or of the wrong element type;
+* an access of shared memory outside of what the kernel asked for;
+* two accesses of one place, one of them a store, by threads between which no `block_sync` or `warp_sync` lies; a shuffle orders
+  nothing. Blocks are never ordered;
+* reading through the read-only cache (`fetch_*`) what the same kernel stores;
+* threads of a warp at different shuffles, or at different waits, or some gone while others wait.
+
+Values have the types of the device: an i64 is an `int` (offsets do not wrap: what leaves a tensor is seen), other numbers are
+NumPy scalars, 16- and 8-bit floats are held as f32, a condition is a `bool`. An operation on types that the intrinsic would refuse
+is a TypeError.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import random
+import re
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass, field
+from functools import cache, partial
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from axon.backend.emit import Emitted, ExtentParameter, PointerParameter, StatusParameter, StrideParameter, TeamParameter
+from axon.backend.memory import Tensor
+from axon.backend.simt.mapping import Grid
+from axon.element import Element
+from axon.names import Symbol
+
+WARP = 32
+SHARED = 1024  # the address of shared memory
+TOGETHER = frozenset({"shuffle_xor", "shuffle_up", "shuffle_at", "warp_sync", "block_sync"})
+KINDS: dict[Element, Any] = {Element.I64: int, Element.BOOL: bool, Element.F64: np.float64} | {
+    e: np.float32 if e.is_float else e.dtype.type for e in Element if e not in (Element.I64, Element.BOOL, Element.F64)
+}  # the type of a value that is held in registers
+
+
+class Hazard(Exception):
+    """A kernel does what a GPU does not promise to do well."""
+
+
+# ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Access(NamedTuple):
+    """Who touched a place, and after how many waits of its block and of its warp."""
+
+    block: int
+    thread: int
+    blocks: int
+    warps: int
+
+    def before(self, other: Access) -> bool:
+        if self.block != other.block:
+            return False
+        if self.thread == other.thread or self.blocks < other.blocks:
+            return True
+        return self.thread // WARP == other.thread // WARP and self.warps < other.warps
+
+
+class History:
+    """The last store of each place, and the reads since."""
+
+    def __init__(self) -> None:
+        self.stores: dict[Hashable, Access] = {}
+        self.reads: dict[Hashable, dict[int, Access]] = {}
+
+    def read(self, places: Iterable[Hashable], who: Access) -> None:
+        for place in places:
+            last = self.stores.get(place)
+            if last is not None and not last.before(who):
+                raise Hazard(f"{who} reads {place} that {last} stores, and nothing lies between")
+            self.reads.setdefault(place, {})[who.thread] = who
+
+    def store(self, places: Iterable[Hashable], who: Access) -> None:
+        for place in places:
+            for last in (*self.reads.pop(place, {}).values(), *([self.stores[place]] if place in self.stores else [])):
+                if not last.before(who):
+                    raise Hazard(f"{who} stores to {place} that {last} used, and nothing lies between")
+            self.stores[place] = who
+
+
+@dataclass
+class Storage:
+    """The memory of one tensor: everything from its first element to its last, also what lies between its rows."""
+
+    tensor: Tensor
+    anyone: bool = False  # threads may store to the same place: the word for failures
+    values: Any = field(init=False)
+    written: Any = field(init=False)
+    history: History = field(default_factory=History)
+    fetched: bool = False
+    stored: bool = False
+
+    def __post_init__(self) -> None:
+        spans = zip(self.tensor.shape, self.tensor.strides, strict=True)
+        span = 1 + sum((n - 1) * stride for n, stride in spans) if all(self.tensor.shape) else 0
+        self.values, self.written = np.zeros(span, self.tensor.element.dtype), np.zeros(span, bool)
+
+    def _seen(self, flat: Any) -> Any:
+        strides = [stride * flat.itemsize for stride in self.tensor.strides]
+        return np.lib.stride_tricks.as_strided(flat, self.tensor.shape, strides)
+
+    def put(self, array: Any) -> None:
+        if array.size:
+            self._seen(self.values)[...] = array
+            self._seen(self.written)[...] = True
+
+    def get(self) -> Any:
+        if self.values.size and not self._seen(self.written).all():
+            raise Hazard("elements of a result are never stored")
+        return np.array(self._seen(self.values))
+
+    def begin(self) -> None:
+        self.history, self.fetched, self.stored = History(), False, False
+
+    def place(self, offset: int, lanes: int, element: Element) -> None:
+        """Check an access of so many neighbours from an element on."""
+        size = element.dtype.itemsize
+        if element is not self.tensor.element:
+            raise Hazard(f"{element.value} in a tensor of {self.tensor.element.value}")
+        if not 0 <= offset <= self.values.size - lanes:
+            raise Hazard(f"{lanes} elements at {offset} of {self.values.size}")
+        if (self.tensor.pointer + offset * size) % min(16, lanes * size):
+            raise Hazard(f"{lanes} elements of {size} bytes at {offset} of {self.tensor.pointer} are not aligned")
+
+
+class Shared:
+    """The shared memory of one block."""
+
+    def __init__(self, size: int) -> None:
+        self.bytes, self.written, self.history = bytearray(size), bytearray(size), History()
+
+    def _place(self, address: int, size: int, align: int) -> range:
+        at = address - SHARED
+        if not 0 <= at <= len(self.bytes) - size:
+            raise Hazard(f"{size} bytes at {at} of {len(self.bytes)} of shared memory")
+        if address % align:
+            raise Hazard(f"{size} bytes at {at} of shared memory are not aligned to {align}")
+        return range(at, at + size)
+
+    def put(self, address: int, data: bytes, align: int, who: Access) -> None:
+        place = self._place(address, len(data), align)
+        self.history.store(place, who)
+        self.bytes[place.start : place.stop] = data
+        self.written[place.start : place.stop] = b"\1" * len(data)
+
+    def get(self, address: int, size: int, align: int, who: Access) -> bytes:
+        place = self._place(address, size, align)
+        self.history.read(place, who)
+        if not all(self.written[place.start : place.stop]):
+            raise Hazard(f"shared memory at {place.start} is read and was never stored")
+        return bytes(self.bytes[place.start : place.stop])
+
+
+def held(x: Any, element: Element) -> Any:
+    """An element from memory as it is held in registers."""
+    return KINDS[element](x)
+
+
+def encoded(x: Any, element: Element) -> Any:
+    """A value of registers as an element of memory."""
+    if type(x) is not KINDS[element]:
+        raise TypeError(f"{x!r} is stored as {element.value}")
+    return element.dtype.type(x)
+
+
+# ── operations on scalars ───────────────────────────────────────────────────────────────────────────────────────────────
+
+WIDTHS: dict[Any, int] = {int: 64, np.int32: 32, np.int8: 8, np.uint8: 8, bool: 1}
+UNSIGNED = (np.uint8, bool)
+FLOATS = (np.float32, np.float64)
+
+
+def wrapped(value: int, kind: Any) -> Any:
+    low = value & ((1 << WIDTHS[kind]) - 1)
+    return kind(low if kind in UNSIGNED else signed(low, kind))
+
+
+def signed(value: int, kind: Any) -> int:
+    half = 1 << (WIDTHS[kind] - 1)
+    return ((int(value) + half) & (2 * half - 1)) - half
+
+
+def unsigned(value: int, kind: Any) -> int:
+    return int(value) & ((1 << WIDTHS[kind]) - 1)
+
+
+def alike(*values: Any) -> Any:
+    """The type of an operation: that of its floats, or the widest of its integers."""
+    kinds = set(map(type, values))
+    if len(kinds) == 1:
+        return kinds.pop()
+    if kinds <= WIDTHS.keys():
+        return max(kinds, key=WIDTHS.__getitem__)
+    raise TypeError(f"{values} have different types")
+
+
+def integers(operation: Callable[..., int], view: Callable[[int, Any], int] = signed) -> Callable[..., Any]:
+    """An operation on integers that wraps."""
+
+    def apply(*values: Any) -> Any:
+        kind = alike(*values)
+        if kind not in WIDTHS:
+            raise TypeError(f"{values} are no integers")
+        return wrapped(operation(*(view(x, kind) for x in values)), kind)
+
+    return apply
+
+
+def floats(operation: Callable[..., Any]) -> Callable[..., Any]:
+    def apply(*values: Any) -> Any:
+        kind = type(values[0])
+        for x in values:
+            if type(x) is not kind or kind not in FLOATS:
+                raise TypeError(f"{values} are no floats of one type")
+        return kind(operation(*values))
+
+    return apply
+
+
+def either_kind(operation: Callable[..., Any]) -> Callable[..., Any]:
+    of_integers, of_floats = integers(operation), floats(operation)
+    return lambda *values: of_floats(*values) if type(values[0]) in FLOATS else of_integers(*values)
+
+
+def conditions(operation: Callable[..., bool]) -> Callable[..., bool]:
+    def apply(*values: Any) -> bool:
+        for x in values:
+            if type(x) is not bool:
+                raise TypeError(f"{values} are no conditions")
+        return operation(*values)
+
+    return apply
+
+
+def comparison(operation: Callable[[Any, Any], bool], view: Callable[[int, Any], int] | None) -> Callable[..., bool]:
+    def apply(x: Any, y: Any) -> bool:
+        kind = alike(x, y)
+        if (kind in WIDTHS) != (view is not None):
+            raise TypeError(f"{x!r} and {y!r} are compared as something else")
+        return bool(operation(view(x, kind), view(y, kind)) if view else operation(x, y))
+
+    return apply
+
+
+def select(condition: Any, x: Any, y: Any) -> Any:
+    if type(condition) is not bool or type(x) is not type(y):
+        raise TypeError(f"select({condition!r}, {x!r}, {y!r})")
+    return x if condition else y
+
+
+def float_remainder(x: Any, y: Any) -> Any:
+    rest = np.fmod(x, y)
+    return np.copysign(type(x)(0), y) if rest == 0 else rest + y if (y < 0) != (rest < 0) else rest
+
+
+def to_odd(x: Any) -> Any:
+    """To f32 such that rounding again to a narrower type rounds correctly once."""
+    exact = x if type(x) is int else float(x)
+    y = np.float32(exact)
+    if exact == exact and float(y) != exact:
+        y = np.nextafter(y, np.float32(0)) if abs(float(y)) > abs(exact) else y
+        y = (np.array(y).view(np.int32) | 1).view(np.float32)[()]
+    return y
+
+
+def truncated(x: Any, kind: Any) -> Any:
+    """Towards zero, to the nearest that the type has; 0 for what is no number."""
+    low, high = (0, 255) if kind is np.uint8 else (-(1 << WIDTHS[kind] - 1), (1 << WIDTHS[kind] - 1) - 1)
+    if type(x) not in FLOATS:
+        raise TypeError(f"{x!r} is no float")
+    return kind(0 if x != x else low if x < low else high if x > high else min(high, int(x)))
+
+
+def _floor(x: int, y: int) -> int:
+    return x // y if y else 0
+
+
+def _modulo(x: int, y: int) -> int:
+    return x % y if y else 0
+
+
+PURE: dict[str, Callable[..., Any]] = {
+    **{name: either_kind(op) for name, op in {
+        "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "minus": lambda x: -x,
+    }.items()},
+    **{name: floats(op) for name, op in {
+        "sum_float": lambda x, y: x + y, "prod_float": lambda x, y: x * y, "divide": lambda x, y: x / y, "power": np.power,
+        "max_float": np.maximum, "min_float": np.minimum, "float_remainder": float_remainder,
+        "sum_product": lambda s, x, y: s + x * y,
+        "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "erf": math.erf,
+        "rsqrt": lambda x: type(x)(1) / np.sqrt(x), "absolute": abs, "floor": np.floor, "ceil": np.ceil, "nearest": np.rint,
+        "sign": np.sign,
+        "narrow_exp": np.exp, "narrow_erf": math.erf, "narrow_tanh": np.tanh, "narrow_rsqrt": lambda x: type(x)(1) / np.sqrt(x),
+        "narrow_div": lambda x, y: x / y,
+    }.items()},
+    **{name: integers(op) for name, op in {
+        "floor_divide": _floor, "remainder": _modulo, "max_int": max, "min_int": min, "integer_absolute": abs,
+        "integer_sign": lambda x: (x > 0) - (x < 0),
+    }.items()},
+    **{name: integers(op, unsigned) for name, op in {
+        "unsigned_divide": _floor, "unsigned_remainder": _modulo, "max_unsigned": max, "min_unsigned": min,
+        "integer_power": lambda x, y: pow(x, y & (2**63 - 1), 2**64),
+    }.items()},
+    **{name: conditions(op) for name, op in {
+        "both": lambda x, y: x and y, "either": lambda x, y: x or y, "negation": lambda x: not x,
+    }.items()},
+    **{f"{op}_{name}": comparison(does, view)
+        for name, view in {"float": None, "int": signed, "unsigned": unsigned}.items()
+        for op, does in {
+            "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "lt": lambda x, y: x < y, "le": lambda x, y: x <= y,
+            "gt": lambda x, y: x > y, "ge": lambda x, y: x >= y,
+        }.items()},
+    "select": select,
+    "turns": lambda first, limit, step: max(limit - first + step - 1, 0) // step,
+    "bits": lambda x: int(x).bit_length() - 1,
+    "odd_f32": to_odd, "integer_odd_f32": to_odd,
+    "to_f32": np.float32, "to_f64": np.float64,
+    **{f"{how}_f{bits}": lambda x, view=view, to=to: to(np.int64(view(x, type(x))))
+        for how, view in {"signed": signed, "unsigned": unsigned}.items()
+        for bits, to in {32: np.float32, 64: np.float64}.items()},
+    **{f"round_{e.value}": lambda x, e=e: np.float32(e.dtype.type(x)) for e in Element if e.is_float and e.bits <= 16},
+    **{f"{how}_{e.value}": lambda x, view=view, kind=KINDS[e]: wrapped(view(x, type(x)), kind)
+        for how, view in {"as": signed, "widen": unsigned}.items() for e in Element if e.is_integer},
+    **{f"trunc_{e.value}": partial(truncated, kind=KINDS[e]) for e in Element if e.is_integer},
+}  # fmt: skip
+NAMED = {e.value: KINDS[e] for e in (Element.F32, Element.F64, Element.I8, Element.I32, Element.I64, Element.U8)} | {
+    "inf": math.inf,
+    "nan": math.nan,
+    "some": lambda x: any(x) if isinstance(x, tuple) else x,
+}
+
+
+def lifted(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """On tuples of lanes, a scalar standing beside each."""
+
+    def apply(*values: Any) -> Any:
+        if tuple not in map(type, values):
+            return operation(*values)
+        (lanes,) = {len(x) for x in values if type(x) is tuple}
+        return tuple(map(operation, *(x if type(x) is tuple else (x,) * lanes for x in values)))
+
+    return apply
+
+
+LIFTED = {name: lifted(operation) for name, operation in PURE.items()} | NAMED
+
+
+# ── threads ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Block:
+    """One block: its memory, the thread that is running, and what intrinsics do for it."""
+
+    def __init__(self, number: int, shared: Shared, storages: MappingOf[int, Storage]) -> None:
+        self.number, self.shared, self.storages = number, shared, storages
+        self.thread = 0
+        self.waits, self.warp_waits = 0, [0] * (1024 // WARP)
+
+    @property
+    def who(self) -> Access:
+        return Access(self.number, self.thread, self.waits, self.warp_waits[self.thread // WARP])
+
+    def intrinsic(self, name: str) -> Any:
+        """What a name of `ptx_scalar` means."""
+        if name in LIFTED:
+            return LIFTED[name]
+        if name == "keep":
+            return self.keep
+        parts = re.fullmatch(r"(fetch|load|store|stage|staged|kept|count|spread)_(\w+?)(?:_(\d+))?", name)
+        if parts is None:
+            raise KeyError(name)
+        what, kind, lanes = parts[1], parts[2], int(parts[3] or 1)
+        match what:
+            case "count":
+                return lambda start: tuple(start + n for n in range(int(kind)))
+            case "spread":
+                return lambda x: x if isinstance(x, tuple) else (x,) * int(kind)
+        element = Element(kind)
+        match what:
+            case "fetch" | "load":
+                read = partial(self.read, element, lanes, what == "fetch")
+                return read if lanes > 1 else lifted(lambda *given: read(*given)[0])
+            case "store":
+                write = partial(self.write, element, lanes)
+                return write if lanes > 1 else lifted(write)
+            case "stage":
+                return partial(self.stage, element)
+            case "staged":
+                return partial(self.staged, element, lanes)
+        return lambda address: held(np.frombuffer(self.shared.get(address, 8, 8, self.who), element.dtype)[0], element)
+
+    def storage(self, pointer: int) -> Storage:
+        if pointer not in self.storages:
+            raise Hazard(f"{pointer} is no tensor")
+        return self.storages[pointer]
+
+    def read(self, element: Element, lanes: int, fetched: bool, pointer: int, offset: int, inside: bool) -> Any:
+        if not inside:
+            return (held(0, element),) * lanes
+        storage = self.storage(pointer)
+        storage.place(offset, lanes, element)
+        if fetched:
+            storage.fetched = True
+        else:
+            storage.history.read(range(offset, offset + lanes), self.who)
+        if fetched and storage.stored:
+            raise Hazard("what a kernel stores is read through the read-only cache")
+        if not storage.written[offset : offset + lanes].all():
+            raise Hazard(f"{lanes} elements at {offset} are read, and not all were stored")
+        return tuple(held(x, element) for x in storage.values[offset : offset + lanes])
+
+    def write(self, element: Element, lanes: int, pointer: int, offset: int, value: Any, inside: bool) -> None:
+        given = value if isinstance(value, tuple) else (value,) * lanes
+        data = [encoded(x, element) for x in given]
+        if len(data) != lanes:
+            raise TypeError(f"{len(data)} values in {lanes} places")
+        if not inside:
+            return
+        storage = self.storage(pointer)
+        storage.place(offset, lanes, element)
+        storage.stored = True
+        if storage.fetched:
+            raise Hazard("what a kernel stores is read through the read-only cache")
+        if not storage.anyone:
+            storage.history.store(range(offset, offset + lanes), self.who)
+        storage.values[offset : offset + lanes] = data
+        storage.written[offset : offset + lanes] = True
+
+    def keep(self, address: int, value: Any) -> None:
+        data = (np.int64(value) if type(value) is int else value).tobytes() if type(value) is not bool else bytes([value])
+        self.shared.put(address, data.ljust(8, b"\0"), 8, self.who)
+
+    def stage(self, element: Element, address: int, value: Any) -> None:
+        data = b"".join(encoded(x, element).tobytes() for x in (value if isinstance(value, tuple) else (value,)))
+        self.shared.put(address, data, min(4, len(data)), self.who)
+
+    def staged(self, element: Element, lanes: int, address: int, pitch: int) -> Any:
+        size = element.dtype.itemsize
+        found = [self.shared.get(address + n * pitch, size, min(4, size), self.who) for n in range(lanes)]
+        values = tuple(held(np.frombuffer(data, element.dtype)[0], element) for data in found)
+        return values if lanes > 1 else values[0]
+
+
+class _Yielding(ast.NodeTransformer):
+    """Calls that wait for other threads as `yield`s of their name, their line and their arguments."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if not (isinstance(node.func, ast.Name) and node.func.id in TOGETHER):
+            return node
+        parts = [ast.Constant(node.func.id), ast.Constant(node.lineno), *node.args]
+        return ast.Yield(ast.Tuple(parts, ast.Load()))
+
+
+@cache
+def _compiled(text: str) -> tuple[Any, tuple[str, ...]]:
+    """The kernel as a generator function's code, and the intrinsics that it imports."""
+    tree = ast.parse(text)
+    names = [a.name for node in tree.body if isinstance(node, ast.ImportFrom) for a in node.names]
+    tree.body = [node for node in tree.body if not isinstance(node, ast.ImportFrom)]
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            node.body.insert(0, ast.Expr(ast.Yield()))  # also where it waits for nobody
+    tree = ast.fix_missing_locations(_Yielding().visit(tree))
+    return compile(tree, "<kernel>", "exec"), tuple(n for n in names if n not in TOGETHER | {"cuda", "ptx"})
+
+
+Request = tuple[Any, ...]  # a call that waits for others: its name, its line, its arguments
+
+
+def _run_block(
+    code: Any, names: Sequence[str], arguments: Sequence[int], block: Block, threads: int, chance: random.Random
+) -> None:
+    place = SimpleNamespace(x=0)
+    cuda = SimpleNamespace(threadIdx=place, blockIdx=SimpleNamespace(x=block.number), blockDim=SimpleNamespace(x=threads))
+    ptx = SimpleNamespace(shared_memory=lambda: lambda: SHARED)
+    known = {name: block.intrinsic(name) for name in names} | {"cuda": cuda, "ptx": ptx}
+    exec(code, known)
+    tasks: list[Generator[Request, Any, None]] = [known["kernel"](*arguments) for _ in range(threads)]
+    for task in tasks:
+        next(task)
+    waiting: list[Request | None] = [None] * threads  # None: gone
+    answers: list[Any] = [None] * threads
+    warps = [range(first, first + WARP) for first in range(0, threads, WARP)]
+    ready, blocked, gone = set(range(len(warps))), set(), set()
+    while ready:
+        number = chance.choice(sorted(ready))
+        for thread in chance.sample(warps[number], WARP):
+            block.thread = place.x = thread
+            try:
+                waiting[thread] = tasks[thread].send(answers[thread])
+            except StopIteration:
+                waiting[thread] = None
+        requests = [waiting[thread] for thread in warps[number]]
+        if len({request[:2] if request else None for request in requests}) > 1:
+            raise Hazard(f"threads of a warp part: {requests}")
+        if requests[0] is None or requests[0][0] == "block_sync":
+            ready.discard(number)
+            (gone if requests[0] is None else blocked).add(number)
+        else:
+            block.warp_waits[number] += requests[0][0] == "warp_sync"
+            answers[warps[number].start : warps[number].stop] = _together([request or () for request in requests])
+        if not ready and blocked:
+            lines = {request[1] for request in waiting if request}
+            if gone or len(lines) > 1:
+                raise Hazard(f"warps wait for each other at lines {lines}, and {len(gone)} are gone")
+            block.waits += 1
+            answers = [None] * threads
+            ready, blocked = blocked, set()
+
+
+def _together(requests: list[Request]) -> list[Any]:
+    """What the lanes of a warp get from each other."""
+    what = requests[0][0]
+    if what == "warp_sync":
+        return [None] * WARP
+    out = []
+    for lane, (_, line, value, distance) in enumerate(requests):
+        place = {"shuffle_xor": lane ^ distance, "shuffle_up": lane - distance, "shuffle_at": distance}[what]
+        if what == "shuffle_up" and place < 0:
+            place = lane
+        if not 0 <= place < WARP:
+            raise Hazard(f"lane {lane} asks for lane {place} at line {line}")
+        out.append(requests[place][2])
+        if type(out[-1]) is not type(value):
+            raise TypeError(f"a shuffle of {value!r} and {out[-1]!r}")
+    return out
+
+
+def launch(
+    source: Emitted,
+    grid: Grid,
+    storages: MappingOf[Symbol, Storage],
+    status: Storage,
+    sizes: MappingOf[Symbol, int],
+    chance: random.Random,
+) -> None:
+    """Run a kernel; what it stores lies in `storages` then. Raises `Hazard`."""
+    if grid.threads > source.threads:
+        raise Hazard(f"{grid.threads} threads of a kernel that is compiled for {source.threads}")
+    arguments = []
+    used = {status.tensor.pointer: status}
+    for parameter in source.parameters:
+        match parameter:
+            case PointerParameter(tensor=symbol):
+                arguments.append(storages[symbol].tensor.pointer)
+                used[storages[symbol].tensor.pointer] = storages[symbol]
+            case StrideParameter(tensor=symbol, dimension=dimension):
+                arguments.append(storages[symbol].tensor.strides[dimension])
+            case ExtentParameter(size=size):
+                arguments.append(size.evaluate(sizes))
+            case TeamParameter():
+                arguments.append(grid.team)
+            case StatusParameter():
+                arguments.append(status.tensor.pointer)
+            case _:
+                raise TypeError(f"{parameter} of a plain kernel")
+    for storage in used.values():
+        storage.begin()
+    code, names = _compiled(source.text)
+    with np.errstate(all="ignore"):
+        for number in chance.sample(range(grid.blocks), grid.blocks):
+            _run_block(code, names, arguments, Block(number, Shared(source.shared), used), grid.threads, chance)

@@ -1,0 +1,47 @@
+"""Small programs whose kernels are plain: every family of nests, by lanes and by rows."""
+
+SOURCE = """
+import nn
+fun gelu (x : T[n, d]) = for i j => 0.5 * x[i, j] * (1.0 + erf (x[i, j] * 0.7071))
+fun softmax (x : T[n, d]) = for i j =>
+  let val m = max k => x[i, k]
+      val z = sum k => exp (x[i, k] - m)
+  in exp (x[i, j] - m) / z end
+fun layer_norm (x : T[n, d]) (g : T[d]) (c : T[d]) = nn.layer_norm {scale = g, shift = c} x
+fun rowsum (x : T[n, d]) = for i => sum j => x[i, j]
+fun colsum (x : T[n, d]) = for j => sum i => x[i, j]
+fun total (x : T[n, d]) = sum i j => x[i, j]
+fun shift (x : T[n, d]) = for i j => x[i, j - 1 | 0.0] + x[i, j]
+fun cum (x : T[n, d]) = for i => scan (op +, 0.0) j => x[i, j]
+fun cumcol (x : T[n, d]) = for i j => let val c = for j => scan (op +, 0.0) i => x[i, j] in c[j, i] end
+fun best (x : T[n, d]) = for i => argmax j => x[i, j]
+fun worst (x : T[n, d]) = for i => argmin for j where j % 3 <> 0 => x[i, j]
+fun embed (x : T[n, d]) = for i < n, j => x[(i * 7) % n, j]
+fun transpose (x : T[n, d]) = for j i => x[i, j]
+fun mask (x : T[n, d]) = for i j => if j <= i then x[i, j] else -1.0
+fun lower (x : T[n, d]) = for i => sum for j where j <= i => x[i, j]
+fun outer (x : T[n, d]) = for i j, k < 3 => x[i, j] * cast _ k
+fun variance (x : T[n, d]) = for i => let val m = (sum j => x[i, j]) / cast _ d in sum j => (x[i, j] - m) ** 2.0 end
+fun twice (x : T[n, d]) = (for i => max j => x[i, j], for i => min j => x[i, j])
+fun wide (x : T[n, d]) = nn.softmax x
+fun averages (x : T[n, d]) = for i => scan (fn a b => a * 0.0 + b, 0.0) j => x[i, j]
+fun turned (x : T[n, d]) = for i, j < 2 * (d / 2) => if j < d / 2 then -x[i, j + d / 2] else x[i, j - d / 2]
+fun product (x : T[n, d]) = for i j => sum k => x[i, k] * x[j, k]
+fun neighbours (x : T[n, d]) = for i => let val e = for j => exp x[i, j] in sum for j where j >= 1 => e[j] * e[j - 1] end
+fun anyall (x : T[n, d]) = (for i => any j => x[i, j] > 1.0, for i => all j => x[i, j] < 3.0)
+fun counts (x : T[n, d]) = for i => sum j => if x[i, j] > 0.0 then 1 else 0
+fun halves (x : T[n, d]) = for i, j < d / 2 => x[i, j] * x[i, j + d / 2] - x[i, 2 * j]
+fun custom (x : T[n, d]) = for i => reduce (fn a b => max a b, -inf) j => x[i, j]
+fun peaks (x : T[n, d]) = for j => argmax i => x[i, j]
+fun first (x : T[n, d]) = for j => reduce (fn a b => if a <> 0.0 then a else b, 0.0) i => x[i, j]
+fun choose (x : T[n, d]) = for i < n, j => if i > 0 andalso x[i - 1, j] > 0.0 then x[i - 1, j] else 0.0
+"""
+INTEGERS = """
+fun add (x : T[n, d]) = for i j => x[i, j] * 3 - x[i, d - 1 - j]
+fun sums (x : T[n, d]) = (for i => sum j => x[i, j], for j => max i => x[i, j])
+fun quotients (x : T[n, d]) = for i j => x[i, j] / 3 + x[i, j] % 5
+fun floats (x : T[n, d]) = for i j => cast f32 x[i, j] * 0.5
+fun powers (x : T[n, d]) = for i j => x[i, j] ** 3
+"""
+NAMES = tuple(line.split()[1] for line in SOURCE.splitlines() if line.startswith("fun "))
+WHOLE = tuple(line.split()[1] for line in INTEGERS.splitlines() if line.startswith("fun "))
