@@ -40,7 +40,17 @@ def test_check_and_sig(tmp_path: Path) -> None:
 def test_the_public_names() -> None:
     import axon
 
-    assert sorted(axon.__all__) == ["AxonError", "Diagnostic", "Function", "Module", "ShapeError", "check", "compile", "load"]
+    assert sorted(axon.__all__) == [
+        "AxonError",
+        "Diagnostic",
+        "Function",
+        "Module",
+        "ShapeError",
+        "check",
+        "compile",
+        "load",
+        "synchronize",
+    ]
     assert all(hasattr(axon, name) and name in dir(axon) for name in axon.__all__)
     assert not hasattr(axon, "nope")
     assert issubclass(axon.ShapeError, axon.AxonError)

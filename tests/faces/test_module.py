@@ -251,7 +251,6 @@ def refused(m: axon.Module) -> dict[str, Any]:
         "float_dimension_parameter": lambda: m.grid[1.0, 3],
         "huge_dimension_parameter": lambda: m.grid[2**31, 3],
         "dimension_parameters_twice": lambda: m.grid[2, 3][2, 3],
-        "target": lambda: m.double(one, target="simulate"),
         "unknown_target": lambda: m.double(one, target="cup"),
         "index": lambda: m.pick(one, 3),
         "negative_index": lambda: m.pick(one, -1),
