@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from axon.names import Symbol
@@ -123,3 +124,15 @@ class Obligation:
     sized: bool = False  # a size of a type depends on it, so it cannot be left to run time
     subject: tuple[tuple[str, Dim], ...] = ()
     asked: tuple[Relation, tuple[Symbol, ...]] | None = None  # the contract's own relation, and its variables as in `subject`
+
+
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """A dimension of a parameter of a function, as its body's equations know it before they are solved."""
+
+    name: str
+    size: Dim
+    equals: tuple[Equal, ...]
+    flexible: tuple[Symbol, ...]
+    inside: Callable[[Equal], Callee | None]  # of an argument's equation in the body: the function called there
+    others: Callable[[], Iterable[Callee]]  # the functions to which the body passes something that has this size there

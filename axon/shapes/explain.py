@@ -15,9 +15,10 @@ from axon.names import Symbol
 from axon.nearest import legal_sizes, nearest_sizes
 from axon.shapes.causes import Cause, Unbounded
 from axon.shapes.causes import primary as blamed
-from axon.shapes.constraint import Equal, Range, Reason, Side
+from axon.shapes.constraint import Callee, Equal, Range, Reason, Side
 from axon.shapes.counterexample import counterexample
 from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum
+from axon.shapes.inside import decided
 from axon.shapes.prove import Facts
 from axon.shapes.relation import Relation
 from axon.shapes.settle import Clash, Hopeless, Problem, Refuted, TooLarge, Unknown, Unprovable
@@ -47,6 +48,7 @@ class Words:
     where: Callable[[str], Edit] | None  # the edit that adds a fact to the declaration
     stated: Callable[[Symbol], bool]  # whether the user gave a dimension its name
     origin: Callable[[Side, Dim], Place | None]  # what decides a size that a side has, before it was solved for
+    called: Callable[[Equal], Callee | None]  # of an argument's equation: the function called, and the dimension of its parameter
 
 
 def explain(trouble: Cause, problem: Problem, words: Words) -> Diagnostic:
@@ -115,9 +117,25 @@ def _clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
     notes = _numbers(relation, words, shown)
     if c.kind == "named":
         notes = (f"{shown} does not follow from what is stated; your names say that any sizes will do", *notes)
+    labels += _within_callee(primary, words)
     labels += [Label(span, "likewise") for span in c.again[:_MAX_LABELS]]
     mends = _mends(left, right, places, primary, c, words)
     return Diagnostic("AX0301", "these sizes cannot agree", tuple(labels), notes, tuple(mends))
+
+
+def _within_callee(primary: Equal, words: Words) -> list[Label]:
+    """Of a refused argument: the place in the body of the function that asks for this size."""
+    callee = words.called(primary)
+    found = decided(callee) if callee is not None else None
+    if found is None:
+        return []
+    name, reason = found
+    text = reason.text
+    if reason.span.file.path != primary.reason.span.file.path:  # what a library does is not to blame
+        return []
+    if all(side.about and side.text.endswith(" is {}") for side in reason.sides):
+        text = "this index runs over " + " and ".join(side.text.removesuffix(" is {}") for side in reason.sides)
+    return [Label(reason.span, f"in `{name}`, {'this is ' * text.startswith(('argument', 'the argument'))}{text}")]
 
 
 def _sides(primary: Equal, c: Clash) -> tuple[Side, Side]:

@@ -109,6 +109,7 @@ class Outcome:
     contract: list[tuple[Relation, Reason]] = field(default_factory=list)
     floating: list[Equal] = field(default_factory=list)  # equations between sizes of the declaration around
     owed: list[Obligation] = field(default_factory=list)  # and obligations on those
+    equals: tuple[Equal, ...] = ()  # all that was solved, also for ranges
     troubles: list[Trouble] = field(default_factory=list)
 
 
@@ -149,6 +150,7 @@ class _Settler:
         self._prove_obligations()
         if not self.out.troubles:  # a declaration with errors has no contract
             self._contract()
+        self.out.equals = tuple(self.equals)
         return self.out
 
     def _blame_size(self) -> None:

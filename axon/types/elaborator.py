@@ -13,7 +13,7 @@ from axon.diagnostics import Diagnostic
 from axon.element import Element
 from axon.names import Symbol
 from axon.resolve import Scope
-from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Reason, Side
+from axon.shapes.constraint import NOWHERE, Callee, Context, Equal, Obligation, Reason, Side
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.relation import Relation
 from axon.source import Span
@@ -54,6 +54,7 @@ class Elaborator(ABC):
         self.diagnostics: list[Diagnostic] = []
         self.deferred: list[Deferred] = []
         self.guards: dict[Deferred, Context] = {}  # where those are needed, if not everywhere
+        self.inside: dict[Symbol, Callable[[str, int, int], Callee | None]] = {}  # of functions that are used, as in their schemes
         self.defining: list[str] = []  # the declarations around
         self.heading: list[S.Fun] = []  # the functions among them
         self.circular: list[S.TypeDecl] = []  # types that contain themselves, each reported once

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 from axon import typed as T
@@ -12,7 +13,7 @@ from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.causes import Cause, Unbounded, causes, primary
-from axon.shapes.constraint import Reason, Side
+from axon.shapes.constraint import Callee, Equal, Reason, Side
 from axon.shapes.contract import Contract, ContractFact, ParameterShape
 from axon.shapes.dimension import Dim
 from axon.shapes.explain import Place, Words, explain
@@ -33,11 +34,13 @@ from axon.types.type import (
     Row,
     Scheme,
     SchemeFact,
+    Shape,
     Tensor,
     TupleType,
     Type,
     TypeVar,
 )
+from axon.types.unify import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,47 @@ class Generalization(Expressions):
             scheme = replace(scheme, facts=(*scheme.facts, *found))
         if scheme.facts:
             scheme = replace(scheme, names=dimension_names(state, scheme))
+        if ok and params and state.level == 0:
+            scheme = replace(scheme, inside=self._inside(t, outcome.equals, problem.flexible, params, body))
         return replace(scheme, opens=keep_functions and self.opened > mark.opened), ok
+
+    def _inside(
+        self, t: Type, equals: tuple[Equal, ...], flexible: tuple[Symbol, ...], params: tuple[T.Pattern, ...], body: T.Expr
+    ) -> Callable[[str, int, int], Callee | None]:
+        """Of a function: what its body's equations say of a dimension of a parameter."""
+
+        def of(name: str, parameter: int, axis: int) -> Callee | None:
+            trail = self.trail(params, (body,))
+            shape = _parameter_shape(trail, self.state, t, parameter)
+            size = shape[axis] if shape is not None and axis < len(shape) else None
+            if not isinstance(size, Dim):
+                return None
+            others = partial(self._passed_on, trail, size, axis, len(shape or ()))
+            return Callee(name, size, equals, flexible, partial(self._called, trail), others)
+
+        return of
+
+    def _passed_on(self, trail: Trail, size: Dim, axis: int, rank: int) -> Iterator[Callee]:
+        """The functions that are called with something of this size in this dimension."""
+        for function, n, _ in trail.arguments():
+            shape = _parameter_shape(trail, self.state, function.type, n)
+            inside = self.inside.get(function.symbol)
+            if inside is None or shape is None or len(shape) != rank or shape[axis] != size:
+                continue
+            callee = inside(function.symbol.name, n, axis)
+            if callee is not None:
+                yield callee
+
+    def _called(self, trail: Trail, equal: Equal) -> Callee | None:
+        """The function that an argument's equation is about, and the dimension of its parameter."""
+        found = trail.passed(equal.reason)
+        if found is None or found[0].symbol not in self.inside:
+            return None
+        function, n = found
+        shape = _parameter_shape(trail, self.state, function.type, n)
+        if shape is None or equal.right not in shape:
+            return None
+        return self.inside[function.symbol](function.symbol.name, n, shape.index(equal.right))
 
     def _kept_inside(self, mark: _Mark, t: Type, span: Span) -> bool:
         """See that no size that one call of a function decides is part of the function's type, nor of a parameter's."""
@@ -235,7 +278,9 @@ class Generalization(Expressions):
                 return None
             return Place(found.kind, found.span, found.clause(show))
 
-        words = Words(namer.dim, origins, tuple(self.annotations), where, self.state.rigid.__contains__, origin)
+        words = Words(
+            namer.dim, origins, tuple(self.annotations), where, self.state.rigid.__contains__, origin, partial(self._called, trail)
+        )
 
         def access(index: Span) -> Span | None:
             found = trail.read(index)
@@ -446,6 +491,16 @@ def _as_parameters(names: list[str], function: Span) -> Iterable[Suggestion]:
         edit = Edit(Span(function.file, at, at), f", {listed}" if given is not None else f" {{{listed}}}")
         yield Suggestion(f"make {'it a dimension parameter' if len(chosen) == 1 else 'them parameters'}: `{{{listed}}}`", (edit,))
     yield Suggestion(f"make it a dimension parameter: `{{{names[0]}}}`")
+
+
+def _parameter_shape(trail: Trail, state: State, t: Type, parameter: int) -> Shape | None:
+    """The shape of a parameter of a function that takes a tensor there."""
+    for n in range(parameter + 1):
+        t = state.prune(t)
+        if not isinstance(t, Function):
+            return None
+        t = t.param if n == parameter else t.result
+    return trail.shape(t)
 
 
 def _why(reason: Reason) -> str:

@@ -182,6 +182,8 @@ class Expressions(Applications):
                 if dims is not None and len(dims) != len(explicit):
                     self.report(errors.dims_wrong(name, explicit, len(dims), span))
                     return self._broken(span)
+                if scheme.inside is not None:
+                    self.inside[symbol] = scheme.inside
                 if not scheme.quantified:
                     return self._open(env, T.Variable(symbol, None, type=scheme.type, span=span))
                 if scheme.opens and env.repeated:

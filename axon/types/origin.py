@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 
 from axon import typed as T
 from axon.names import Symbol
-from axon.shapes.constraint import Range
+from axon.shapes.constraint import Range, Reason
 from axon.shapes.dimension import Dim
 from axon.source import Span
 from axon.types.type import Function, RecordType, Row, Shape, ShapeItem, Tensor, TupleType, Type
@@ -182,6 +182,20 @@ class Trail:
                 itself = others != shapes
             t = self._state.prune(t.result)
         return given or Origin("call", function.span)
+
+    def passed(self, reason: Reason) -> tuple[T.Variable, int] | None:
+        """The function to which an expression is an argument, where a reason speaks of the two, and which argument it is."""
+        if len(reason.sides) != 2:
+            return None
+        at = reason.span, reason.sides[1].span
+        return next(((f, n) for f, n, argument in self.arguments() if (argument.span, f.span) == at), None)
+
+    def arguments(self) -> Iterator[tuple[T.Variable, int, T.Expr]]:
+        """Every function that is called by its name, with each of its arguments and its position."""
+        for call in self._calls.values():
+            if isinstance(call.function, T.Variable):
+                for n, argument in enumerate(call.arguments):
+                    yield call.function, n, argument
 
     def axis_of(self, expr: T.Expr, raw: Dim) -> int | None:
         """Which dimension of a tensor this is: the very one, else the first of this size."""

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from axon import syntax as S
 from axon.element import Element
 from axon.names import Symbol
+from axon.shapes.constraint import Callee
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.source import Span
@@ -136,6 +137,7 @@ class Scheme:
     explicit: tuple[Symbol, ...] = ()
     facts: tuple[SchemeFact, ...] = ()
     opens: bool = False  # a function whose calls open a size that only the data decide: none stands under a comprehension
+    inside: Callable[[str, int, int], Callee | None] | None = None  # a dimension of a parameter, as the body sees it
     names: Mapping[Symbol, str] = field(default_factory=dict)  # what its signature calls its dimensions, where it has facts
 
     @property
