@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
-from weakref import WeakSet, ref
+from weakref import WeakSet
 
 from axon.backend.driver import Driver, driver
 from axon.core import Program
@@ -118,20 +118,6 @@ def interpreted(program: Program, copies: Copies, explicit: Sequence[int]) -> Ax
     except AxonError as error:
         return error
     return None
-
-
-def weakly(arrays: Sequence[Any], copy: Callable[[Sequence[Any]], list[Any]]) -> Copies:
-    """Copies of arrays that this does not keep alive."""
-    try:
-        held = [ref(x) for x in arrays]
-    except TypeError:  # a library whose arrays cannot be held weakly
-        return lambda: None
-
-    def copies() -> list[Any] | None:
-        alive = [reference() for reference in held]
-        return None if any(x is None for x in alive) else copy(alive)
-
-    return copies
 
 
 def synchronize() -> None:

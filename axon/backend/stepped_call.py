@@ -6,14 +6,15 @@ again and again. `HostCall` copies NumPy's arrays to the first GPU, runs any pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 from axon.backend.driver import Driver, OutOfDeviceMemory, driver
-from axon.backend.failures import Copies, weakly
+from axon.backend.failures import Copies
 from axon.backend.given import (
     Given,
     check_apart,
@@ -45,8 +46,16 @@ class Copier:
 
     def weakly(self, inputs: Sequence[Any]) -> Copies:
         """Copies of a call's arguments, of which it keeps no array alive."""
-        numbers = {n: x for n, x in enumerate(inputs) if n not in self.arrays}
-        return weakly([inputs[n] for n in self.arrays], partial(self._copied, numbers))
+        try:
+            held = [ref(inputs[n]) for n in self.arrays]
+        except TypeError:  # a library whose arrays cannot be held weakly
+            return lambda: None
+        numbers = {n: x for n, x in enumerate(inputs) if n not in self.arrays} if len(held) < len(inputs) else {}
+        return partial(self._alive, held, numbers)
+
+    def _alive(self, held: Sequence[Callable[[], Any]], numbers: Mapping[int, Any]) -> list[Any] | None:
+        alive = [reference() for reference in held]
+        return None if any(x is None for x in alive) else self._copied(numbers, alive)
 
     def now(self, inputs: Sequence[Any]) -> Copies:
         """The same, for while the call lasts."""
