@@ -45,7 +45,7 @@ class BuildError(AxonError):
     def __init__(self, what: str, log: str = "") -> None:
         notes = (
             "this is a mistake in Axon, not in your program: please report it with the source",
-            *log.strip().splitlines()[-12:],
+            *re.sub(r"'_Z\w+'", "'kernel'", log.replace("\0", "")).strip().splitlines()[-12:],
         )
         super().__init__((Diagnostic("AX0611", f"a GPU kernel could not be built: {what}", notes=notes),))
 
@@ -185,6 +185,8 @@ def _checked(cubin: bytes, log: str, spills: bool = False) -> Kernel | Refused:
         raise BuildError("the linker says nothing of an entry", log)
     spilled = sum(int(n) for n in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", log))
     warnings = [line for line in log.splitlines() if re.search(r"C75\d\d", line)]
+    if warnings and all("insufficient register" in line for line in warnings):
+        return Refused(f"its products wait for each other for want of registers:\n{log}")
     if warnings:
         raise BuildError("it loses its asynchrony", "\n".join([log, *warnings]))
     if spilled and not spills:
