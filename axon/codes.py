@@ -39,7 +39,7 @@ CALL_CODES = {
 BACKEND_CODES = {
     "AX0601": "no such target",
     "AX0602": "no such stage",
-    "AX0603": "no GPU kernel for this yet",
+    "AX0603": "there is no GPU kernel for this",
     "AX0604": "the GPU path lacks something on this machine",
     "AX0605": "a schedule file is wrong",
     "AX0611": "a GPU kernel could not be built",

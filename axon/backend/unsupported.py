@@ -12,7 +12,7 @@ class Unsupported(AxonError):
     def __init__(self, reason: str, span: Span | None = None, *notes: str, near: bool = True) -> None:
         """`near`: it came close enough to a family for the reason to be worth saying."""
         labels = (Label(span, reason),) if span else ()
-        super().__init__((Diagnostic("AX0603", f"no GPU kernel for this yet: {reason}", labels, notes),))
+        super().__init__((Diagnostic("AX0603", f"there is no GPU kernel for this: {reason}", labels, notes),))
         self.reason, self.near = reason, near
 
     def __str__(self) -> str:

@@ -87,8 +87,6 @@ def test_what_differs_takes_the_slow_way(m: Any, fake: FakeDriver) -> None:
     """Nothing but the same element types, shapes, strides and alignment finds a call that was seen."""
     a, b = randn(24, 64), randn(64, 16)
     want = m.product(a, b)
-    flat = torch.zeros(24 * 64 + 8, dtype=torch.bfloat16)
-    shifted = flat[1 : 24 * 64 + 1].view(24, 64)
     others = [
         (randn(64, 24).T, b), (a.to(torch.float16), b.to(torch.float16)), (randn(32, 64), b), (a, randn(64, 24)),
         (torch.nn.Parameter(a), b),
@@ -97,8 +95,6 @@ def test_what_differs_takes_the_slow_way(m: Any, fake: FakeDriver) -> None:
         for x, y in others:
             near(m.product(x, y), x @ y)
             near(m.product(a, b), want)
-        with pytest.raises(axon.AxonError, match="AX0603"):  # bulk copies cannot read an odd address
-            m.product(shifted, b)
         for wrong in ((a, b.float()), (a, b[:-1]), (a, b[0]), (a,), (a, b, b), (a, 1.0), (a, b.to_sparse())):
             with pytest.raises(axon.AxonError):
                 m.product(*wrong)
