@@ -112,7 +112,7 @@ class Storage:
 
     def _seen(self, flat: Any) -> Any:
         strides = [stride * flat.itemsize for stride in self.tensor.strides]
-        return np.lib.stride_tricks.as_strided(flat, self.tensor.shape, strides)
+        return np.ndarray(self.tensor.shape, flat.dtype, flat.view(np.uint8), strides=strides)
 
     def put(self, array: Any) -> None:
         if array.size:
