@@ -176,6 +176,7 @@ def _nests(
         if got in stored:
             names.setdefault(got, want)
     for kernel in plan.body.kernels:
+        product = isinstance(kernel, plans.Contraction)  # it has results enough to keep the chip busy
         if isinstance(kernel, plans.Contraction):
             steps = (kernel.op, *kernel.epilogue)
             kernel = Nest(kernel.op.axes, steps, kernel.stored, kernel.reasons)
@@ -183,7 +184,7 @@ def _nests(
         kernel = _named(kernel, names)
         why = [reasons[o.symbol] for step in kernel.steps for o in step.outs if o.symbol in reasons]
         kernel = replace(kernel, reasons=(*kernel.reasons, *(Reason(_escaped(f"not on the tensor cores: {w}")) for w in why)))
-        yield from split(kernel)
+        yield from [kernel] if product else split(kernel)
     for want, got in zip(wanted, plan.body.results, strict=True):
         if names.get(got, got) != want:  # an argument, or the same as another result: it still is a tensor of its own
             yield _copy(values[want], names.get(got, got))

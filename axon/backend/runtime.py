@@ -216,8 +216,10 @@ class Executable:
                     continue
                 try:
                     ready = prepare(kernel, tensors, sizes)
-                    self._choices_of(number, ready).pick(ready, sizes, exact=self.exact)
+                    fits = self._choices_of(number, ready).fits(ready)
                 except Unsupported:
+                    fits = False
+                if not fits:
                     unfit |= {r.value.symbol for r in kernel.results}
             if not unfit:
                 return self

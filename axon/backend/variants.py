@@ -82,6 +82,10 @@ class Choices:
             return self._add(Variant(order[0], ready.boxed, ready.paired, why))
         return self._add(Variant(self._covering(ready, sizes, order), _NOTHING, _NOTHING, "any size"))
 
+    def fits(self, ready: Prepared) -> bool:
+        """Whether any mapping is left for a kernel at these sizes."""
+        return bool(self._ranked(ready))
+
     def refuse(self, variant: Variant) -> None:
         """Its code does not fit the registers: it is not a choice after all."""
         self.variants.remove(variant)
