@@ -146,8 +146,8 @@ def timed(graphs: list[Any], count: int) -> list[float]:
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of Axon, the bytes that it must move, a copy's bytes per second, seconds of the peer, and Axon's greatest error relative
-    to the greatest value."""
+    """Seconds of Axon, the bytes that it must move, a copy's bytes per second, seconds of the peer, and Axon's greatest error
+    relative to the greatest value."""
 
     seconds: float
     moved: int
@@ -218,7 +218,8 @@ def main() -> None:
     mean = exp(sum(map(log, fractions)) / len(fractions)) if fractions else 0.0
     lines += ["", f"Of a copy: geometric mean {mean:.3f}, least {min(fractions, default=0):.3f}."]
     if ratios:
-        lines.append(f"Ratio to torch.compile: geometric mean {exp(sum(map(log, ratios)) / len(ratios)):.3f}, least {min(ratios):.3f}.")
+        mean = exp(sum(map(log, ratios)) / len(ratios))
+        lines.append(f"Ratio to torch.compile: geometric mean {mean:.3f}, least {min(ratios):.3f}.")
     print("\n".join(lines[-2:]))
     if options.out:
         with open(options.out, "w", encoding="utf-8") as file:

@@ -263,7 +263,8 @@ def _key(emitted: Emitted, target: Target, spills: bool = False) -> str:
     Of the source up to names and comments: the layers of a network differ in nothing else, and share one machine code.
     """
     text = canonical(emitted.text)
-    parts = [str(cache.FORMAT), target.name, "spills" * spills, str(emitted.threads), *_kinds(emitted), *_tools(), _intrinsics(), text]
+    facts = [str(cache.FORMAT), target.name, "spills" * spills, str(emitted.threads)]
+    parts = [*facts, *_kinds(emitted), *_tools(), _intrinsics(), text]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 

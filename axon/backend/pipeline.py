@@ -27,7 +27,7 @@ STORED = (Element.BF16, Element.F16, Element.F32)
 
 
 class Forms(Protocol):
-    """What is built of a kernel: its source, its barrier program if it has one, and whether it may keep values in memory of its own."""
+    """What is built of a kernel: its source, its barrier program if it has one, and whether it may spill."""
 
     @property
     def spills(self) -> bool: ...

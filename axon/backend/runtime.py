@@ -8,8 +8,8 @@ serves which sizes.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import RLock
 from typing import Any
@@ -65,7 +65,7 @@ class Plan:
 @dataclass(frozen=True, slots=True)
 class Bound:
     """A program's launches for tensors of some shapes and strides on one device. Addresses are given to `launches`, in this order:
-    those of `given`, of `room` bytes between the kernels, of the word for failures, the stream. `fails`: a kernel may write there."""
+    those of `given`, of `room` bytes between the kernels, of the word for failures, the stream. `fails`: one may write there."""
 
     given: tuple[Symbol, ...]
     kernels: tuple[Launch, ...]
@@ -241,8 +241,8 @@ class Executable:
         """The launches for tensors that lie like these, on a GPU. What is not among `tensors` lies between the kernels.
 
         `tensors` are in the order in which their addresses will be given; `scalars` are inputs of rank 0 that are given by value.
-        Of the dimensions that are `changing`, of which no shape and no extent depends, nothing is taken for granted: they are written
-        anew at each launch.
+        Of the dimensions that are `changing`, of which no shape and no extent depends, nothing is taken for granted: they are
+        written anew at each launch.
         """
         cuda = driver()
         context = cuda.context(device)
@@ -252,8 +252,9 @@ class Executable:
         if serving is not self:
             return serving.bind(tensors, sizes, device, scalars, changing)
         plans = self.plans(lying, steady)
-        used = {p.tensor for plan in plans.values() for p in plan.stages.source.parameters if isinstance(p, PointerParameter)}
-        used |= {p.descriptor.tensor for plan in plans.values() for p in plan.stages.source.parameters if isinstance(p, MapParameter)}
+        taken = [p for plan in plans.values() for p in plan.stages.source.parameters]
+        used = {p.tensor for p in taken if isinstance(p, PointerParameter)}
+        used |= {p.descriptor.tensor for p in taken if isinstance(p, MapParameter)}
         between = [v for v in self.values if v.symbol not in tensors and v.symbol in used]
         offsets, room = scratch.plan([self._life(v, sizes, v.symbol in scalars) for v in between])
         inside = {v.symbol: at for v, at in zip(between, offsets, strict=True)}
@@ -278,7 +279,8 @@ class Executable:
 
     def _touched(self, kernel: Any) -> set[Symbol]:
         """The tensors that a kernel may read or write in memory."""
-        return {v.symbol for v in (nests.used_by(kernel, self.known) if isinstance(kernel, Nest) else tensors_of(kernel, self.values))}
+        values = nests.used_by(kernel, self.known) if isinstance(kernel, Nest) else tensors_of(kernel, self.values)
+        return {value.symbol for value in values}
 
     def _launch(
         self,

@@ -36,6 +36,7 @@ ASKED = "sizes that were asked for"
 _NOTHING: frozenset[Symbol] = frozenset()
 LIMIT = 3
 TOLERANCE = 1.1
+TRIES = 4  # mappings beside a schedule's that may turn out not to fit their registers
 SAMPLES = 96  # sizes over which the third variant is chosen
 
 
@@ -66,6 +67,8 @@ class Choices:
         Raises `Unsupported` where no mapping is left.
         """
         order = self._ranked(ready)
+        if len(self.refused) >= TRIES and self.fixed.values:
+            raise self.fixed.unfit()  # to compile all that a schedule leaves open takes minutes
         if not order:
             raise self.fixed.unfit() if self.fixed.values else Unsupported("no mapping fits this kernel", ready.kernel.span)
         best = predict(order[0], ready.problem, self.target)
