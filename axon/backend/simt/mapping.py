@@ -5,6 +5,9 @@ Note [Teams]
     of columns. By *rows*, a team of threads shares a row, and its members take the elements of each inner loop in turn, `vector`
     neighbours at a time: the sum of a row, a softmax. A team is some lanes of a warp, or a block.
 
+    Threads of a warp exchange values all together. Where they do so within loops that are longer in some rows than in others
+    (`uneven`), a team is a whole warp or a block.
+
     A team of a nest that is *held* has all vectors of the row in registers (at most `chunks` for each thread): what several steps
     read is then read once. Otherwise each step goes through the row again, and what passes between steps elsewhere than at the same
     element goes through memory.
@@ -20,10 +23,10 @@ from typing import Literal
 from axon.backend.cpu.lanes import by_lanes, inner, reduced
 from axon.backend.memory import Tensor
 from axon.backend.plan import Nest
-from axon.backend.simt.access import held_in_registers, uniform, width_of
+from axon.backend.simt.access import held_in_registers, is_ordered, uniform, width_of
 from axon.backend.simt.tiles import SIDE, Across, across
 from axon.backend.simt.tiles import THREADS as TILED
-from axon.core import Scalar, Value
+from axon.core import Scalar, Scan, Value
 from axon.names import Symbol
 from axon.shapes.dimension import Dim, Minimum
 
@@ -85,13 +88,15 @@ def choose(
     vectors = -(-widest(nest, sizes) // width.vector)
     held = held_in_registers(nest)
     teams: tuple[tuple[By, int], ...] = (("warp", WARP), ("block", MOST))
+    if uneven(nest):
+        teams = teams[1:]
     for by, team in teams:
         for chunks in CHUNKS[:1] if by == "warp" else CHUNKS:
             if held and vectors <= team * chunks:
                 found = Mapping(by, width.vector, width.beside, chunks)
                 exact = grid(found, nest, sizes).team * chunks == vectors and not _ragged(nest, width.vector, sizes)
                 return replace(found, whole=exact)
-    return Mapping("warp" if vectors <= WARP else "block", width.vector, width.beside)
+    return Mapping("warp" if vectors <= WARP and not uneven(nest) else "block", width.vector, width.beside)
 
 
 def _ragged(nest: Nest, vector: int, sizes: MappingOf[Symbol, int]) -> bool:
@@ -110,9 +115,29 @@ def too_few(nest: Nest, sizes: MappingOf[Symbol, int]) -> bool:
     return items < FEW and widest(nest, sizes) >= LONG
 
 
+def uneven(nest: Nest) -> bool:
+    """Whether rows go through loops of different lengths: teams of one warp would part where they must meet."""
+    rows = frozenset(a.symbol for a in nest.rows)
+    loops = (a for step in nest.steps for a in (*inner(step, len(nest.rows)), *reduced(step)))
+    return any(not axis.extent.variables.isdisjoint(rows) for axis in loops)
+
+
 def nest_sweeps(nest: Nest) -> bool:
     """Whether there is anything in a row for a team to share."""
     return any(inner(step, len(nest.rows)) or reduced(step) for step in nest.steps)
+
+
+def uneven(nest: Nest) -> bool:
+    """Whether a team puts something together within a loop whose extent differs from row to row."""
+    rows = {axis.symbol for axis in nest.rows}
+    for step in nest.steps:
+        axes = (*inner(step, len(nest.rows)), *reduced(step))
+        within = isinstance(step, Scan) or (
+            step.reduction is not None and (is_ordered(step.reduction.monoid) or axes != reduced(step))
+        )
+        if within and any(not rows.isdisjoint(axis.extent.variables) for axis in axes):
+            return True
+    return False
 
 
 def widest(nest: Nest, sizes: MappingOf[Symbol, int]) -> int:
@@ -150,7 +175,7 @@ def grid(mapping: Mapping, nest: Nest, sizes: MappingOf[Symbol, int]) -> Grid:
     vectors = max(1, -(-widest(nest, sizes) // mapping.vector))
     each = max(1, mapping.chunks)
     if mapping.by == "warp":
-        team = 1
+        team = WARP if uneven(nest) else 1
         while team < WARP and team * each < vectors:
             team *= 2
         return Grid(-(-rows * team // THREADS), THREADS, team)
