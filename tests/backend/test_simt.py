@@ -29,7 +29,7 @@ from axon.backend.prepare import is_empty
 from axon.backend.runtime import Executable
 from axon.backend.simt import variants
 from axon.backend.simt.access import held_in_registers, uniform, width_of
-from axon.backend.simt.mapping import CHUNKS, MOST, THREADS, WARP, By, Grid, Mapping, grid, nest_sweeps, plainest, widest
+from axon.backend.simt.mapping import CHUNKS, MOST, THREADS, WARP, By, Grid, Mapping, grid, nest_sweeps, plainest, uneven, widest
 from axon.backend.simt.tiles import across
 from axon.backend.target import HOPPER
 from axon.core import Program
@@ -159,7 +159,7 @@ def form(given: Case, nest: Nest, mapping: Mapping, *, small: bool = False) -> t
         match mapping.by:
             case "block":
                 return source, Grid(rows, 2 * WARP, 2 * WARP)
-            case "warp":
+            case "warp" if not uneven(nest):
                 return source, Grid(-(-rows * 4 // THREADS), THREADS, 4)
     return source, launched
 
