@@ -115,13 +115,6 @@ def too_few(nest: Nest, sizes: MappingOf[Symbol, int]) -> bool:
     return items < FEW and widest(nest, sizes) >= LONG
 
 
-def uneven(nest: Nest) -> bool:
-    """Whether rows go through loops of different lengths: teams of one warp would part where they must meet."""
-    rows = frozenset(a.symbol for a in nest.rows)
-    loops = (a for step in nest.steps for a in (*inner(step, len(nest.rows)), *reduced(step)))
-    return any(not axis.extent.variables.isdisjoint(rows) for axis in loops)
-
-
 def nest_sweeps(nest: Nest) -> bool:
     """Whether there is anything in a row for a team to share."""
     return any(inner(step, len(nest.rows)) or reduced(step) for step in nest.steps)
