@@ -122,7 +122,8 @@ def _halves(step: Compute, nest: Nest, extent: Dim) -> tuple[Compute, list[Compu
     count, length = parts_of(nest.rows, extent, size if free else Dim.of(1))
     part, within = Axis(fresh("part"), count), fresh(axis.symbol.name)
     at = {axis.symbol: Dim.of(part.symbol) * length + Dim.of(within)}
-    held = out.element.accumulator
+    # An extreme needs no more bits than its elements, and of nothing it is theirs.
+    held = out.element if reduction.monoid.kind in ("max", "min") else out.element.accumulator
     value: Scalar = body if element_of(body) is held else Convert(body, held)
     made = Value(fresh(f"{out.symbol.name}_parts"), held, (count, *out.shape))
     short = Axis(within, minimum(length, extent - Dim.of(part.symbol) * length))
