@@ -105,14 +105,11 @@ def width_of(
     nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], lanes: bool
 ) -> Width:
     """So many neighbours that the narrowest access takes 16 bytes, if every loop that a thread cuts has a multiple of them and
-    every store lies for that. Reads that do not lie for it are made one by one. Neighbours go through the same loops."""
-    loops = [axis for step in nest.steps for axis in (*inner(step, len(nest.rows)), *reduced(step))]
-    if lanes and nest.rows and any(nest.rows[-1].symbol in axis.extent.variables for axis in loops):
-        return ALONE
+    every store lies for that. Reads that do not lie for it are made one by one."""
     made = {out.symbol for step in nest.steps for out in step.outs} - set(nest.stored)
     found = list(accesses(nest, lanes))
     loops = [a for step in nest.steps for a in (*inner(step, len(nest.rows)), *reduced(step))]
-    if lanes and any(nest.rows[-1].symbol in a.extent.variables for a in loops):
+    if lanes and nest.rows and any(nest.rows[-1].symbol in a.extent.variables for a in loops):
         return ALONE  # neighbours go through loops of different lengths
     beside = {
         n: a

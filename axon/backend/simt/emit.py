@@ -361,7 +361,7 @@ class Emitter:
             if out.symbol in self.nest.stored or (not scalar and not self.mapping.chunks):
                 together = lane is not None and (out.symbol, at, lane.axis) in self.together
                 held = Held(out, self.pointer(out.symbol))
-                if scalar and self.team:
+                if self.team and lane is None:  # all members have it
                     with writer.masked(writer.let("eq_int(member, 0)"), False):
                         writer.put(out.symbol, at, value, held, together)
                 else:
