@@ -219,10 +219,10 @@ def try_all(source: str, name: str, element: str, layout: Layout | None = None, 
     chance = random.Random(name + element)
     cases = [case(made, size, seed=n, layout=layout) for n, size in enumerate(SIZES)]
     found = [(given, k, mappings) for given in cases for k, mappings in enumerate(choices(given))]
+    found = [one for one in found if threads(one[0], one[2]) <= (16_384 if SOAK else 1024)]
     if not SOAK:
-        few = [one for one in found if threads(one[0], one[2]) <= 1024]
-        (first, *_), last = few, [one for one in few if one[1] == 0][-1]
-        found = [first, last, *chance.sample(few, min(sampled, len(few)))]
+        (first, *_), last = found, [one for one in found if one[1] == 0][-1]
+        found = [first, last, *chance.sample(found, min(sampled, len(found)))]
     for given, k, mappings in found:
         compare(given, mappings, expected(given), seed=k)
         if SOAK:
