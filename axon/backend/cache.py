@@ -9,10 +9,12 @@ limit.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import os
 import re
+import shutil
 import stat
 import tempfile
 import time
@@ -51,7 +53,10 @@ class Refused:
 
 
 def directory() -> Path:
-    """Where kernels are kept: `AXON_CACHE`, or the user's cache directory. Made for this user alone."""
+    """Where kernels are kept: `AXON_CACHE`, or the user's cache directory. Made for this user alone.
+
+    A user's directory that cannot be used is replaced by one of the process's own, with a warning; `AXON_CACHE` is not: Missing.
+    """
     chosen = os.environ.get("AXON_CACHE")
     if chosen:
         path = Path(chosen)
@@ -63,10 +68,24 @@ def directory() -> Path:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         owner = path.stat().st_uid
     except OSError as error:
-        raise Missing(f"a directory for built kernels: {path}: {error.strerror}", "AXON_CACHE names another one") from None
-    if owner != os.getuid():
-        raise Missing(f"a directory for built kernels: {path} belongs to another user", "AXON_CACHE names another one")
-    return path
+        return _instead(f"{path}: {error.strerror}", chosen)
+    return path if owner == os.getuid() else _instead(f"{path} belongs to another user", chosen)
+
+
+def _instead(why: str, chosen: str | None) -> Path:
+    if chosen:
+        raise Missing(f"a directory for built kernels: {why}", "AXON_CACHE names another one", who="Axon")
+    return _of_this_process(why)
+
+
+@once
+def _of_this_process(why: str) -> Path:
+    """A directory that goes with the process."""
+    path = tempfile.mkdtemp(prefix="axon-")
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    text = f"kernels are built anew in each process, since they cannot be kept ({why}); AXON_CACHE names another directory"
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
+    return Path(path)
 
 
 def limit() -> int:

@@ -15,11 +15,11 @@ _INSTALL = "pip install 'axon[cuda]' installs the tools"
 
 
 class Missing(AxonError):
-    """Something that the GPU path needs is not on this machine."""
+    """Something that the GPU path needs, or `who` does, is not on this machine."""
 
-    def __init__(self, what: str, help: str = "", *notes: str) -> None:
+    def __init__(self, what: str, help: str = "", *notes: str, who: str = "the GPU path") -> None:
         suggestions = (Suggestion(help),) if help else ()
-        super().__init__((Diagnostic("AX0604", f"the GPU path lacks {what}", notes=notes, suggestions=suggestions),))
+        super().__init__((Diagnostic("AX0604", f"{who} lacks {what}", notes=notes, suggestions=suggestions),))
 
     def noting(self, text: str) -> Missing:
         """The same with a further note."""

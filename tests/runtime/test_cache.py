@@ -188,3 +188,20 @@ def test_a_killed_process_leaves_the_cache_sound(tmp_path: Path) -> None:
     log = tmp_path / "log"
     assert start(MAKE, KEY, str(log)).wait(60) == 0
     assert log.read_text() == "made\n"
+
+
+def test_a_home_that_cannot_be_written_to_costs_only_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.write_text("no directory")
+    monkeypatch.delenv("AXON_CACHE", raising=False)
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(home))
+    cache._of_this_process.cache_clear()
+    with pytest.warns(RuntimeWarning, match="built anew in each process"):
+        path = cache.directory()
+    assert path.is_dir()
+    cache.write(KEY, Kernel(b"code", "entry", 1, 0))
+    assert cache.read(KEY) == Kernel(b"code", "entry", 1, 0)
+    monkeypatch.setenv("AXON_CACHE", str(home))
+    with pytest.raises(axon.AxonError, match="Axon lacks a directory for built kernels"):
+        cache.directory()
