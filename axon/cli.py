@@ -224,11 +224,21 @@ def _explain(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _refuse_program(out: str | None, source: str) -> None:
+    """Raises AxonError where the place to write to is that of a program: sources are not overwritten."""
+    if out is None or out == "-":
+        return
+    if os.path.splitext(out)[1].lower() == SUFFIX or os.path.realpath(out) == os.path.realpath(source):
+        note = "give the file to write another name: a program is not overwritten"
+        raise AxonError((Diagnostic("AX0408", f"`--out {out}` names a program", notes=(note,)),))
+
+
 def _view(arguments: argparse.Namespace) -> int:
     from axon.call import Session
     from axon.view.page import page
 
     path, name = _split(arguments.path)
+    _refuse_program(arguments.out, path)
     session = Session(_checked(path))
     callee = the_function(session, path, name)
     text = page(session, callee, arguments.arguments, arguments.target)
@@ -246,6 +256,7 @@ def _stub(arguments: argparse.Namespace) -> int:
     from axon.call import Session
     from axon.stub import stub
 
+    _refuse_program(arguments.out, arguments.path)
     text = stub(Session(_checked(arguments.path)), arguments.path)
     if arguments.out == "-":
         sys.stdout.write(text)

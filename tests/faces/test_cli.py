@@ -212,6 +212,18 @@ def test_out(axon_cli: Cli, here: Path) -> None:
     assert sorted(os.listdir()) == ["p.npz", "run.axon", "s.npz", "y.npy"]
 
 
+@pytest.mark.parametrize("out", ["run.axon", "./run.axon", "other.axon", "RUN.AXON", "link"])
+@pytest.mark.parametrize("command", [("view", "run.axon:double"), ("stub", "run.axon")])
+def test_out_never_overwrites_a_program(axon_cli: Cli, here: Path, command: tuple[str, str], out: str) -> None:
+    (here / "run.axon").write_text(RUN)
+    (here / "link").symlink_to("run.axon")
+    ran = axon_cli(*command, "--out", out)
+    assert ran.status == 1
+    assert f"error[AX0408]: `--out {out}` names a program" in ran.out
+    assert (here / "run.axon").read_text() == RUN
+    assert sorted(os.listdir()) == ["link", "run.axon"]
+
+
 def test_narrow_floats_survive_files(axon_cli: Cli, here: Path) -> None:
     (here / "a.axon").write_text("fun same (x : bf16[n]) = x\nfun eighth (x : f8e5m2[n]) = x\nfun any x = x\n")
     for element, name in (("bf16", "same"), ("f8e5m2", "eighth")):
