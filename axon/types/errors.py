@@ -91,7 +91,7 @@ def _labels(reason: Reason, first: str, second: str) -> tuple[Label, ...]:
     out = [Label(reason.span, reason.text)]
     for side, has in zip(reason.sides, (first, second), strict=False):
         text = side.text.replace("{}", has) if "{}" in side.text else f"this is {has}"
-        text = text.replace(" has a scalar", " is a scalar")
+        text = re.sub(r" has (?=an? )", " is ", text)
         same = next((n for n, label in enumerate(out) if label.span == side.span), None)
         if same is None:
             out.append(Label(side.span, text))
@@ -151,7 +151,8 @@ def _classes(state: State, a: object, b: object, reason: Reason) -> Diagnostic:
     (first, one), (second, other) = words(a), words(b)
     labels = _labels(reason, first, second) if not isinstance(b, frozenset) else (Label(reason.span, reason.text),)
     sides = [s.span for s in reason.sides] if len(reason.sides) == 2 else [reason.span, reason.span]
-    if isinstance(b, Element) or (isinstance(a, frozenset) and not isinstance(b, frozenset)):
+    operands = all(span != reason.span for span in sides)  # neither is the one that is needed: first comes what one would cast
+    if operands and ((one <= FLOAT and other <= INT) or (isinstance(b, Element) and not (one <= INT and other <= FLOAT))):
         (first, one), (second, other) = (second, other), (first, one)
         sides.reverse()
     helps: list[Suggestion] = []

@@ -233,12 +233,13 @@ class State:
         left, right = self.element(left), self.element(right)
         if left == right:
             return
+        given = left, right
         both = self.allowed_of(left) & self.allowed_of(right)
         if isinstance(left, ElementVar) and left.symbol not in self.rigid:
             left, right = right, left
         if isinstance(right, ElementVar) and right.symbol not in self.rigid:
             if not both:
-                raise Mismatch("class", left, right)
+                raise Mismatch("class", *given)
             self.elements[right.symbol] = left
             if isinstance(left, ElementVar):
                 self._lower(left.symbol, self.levels[right.symbol])
