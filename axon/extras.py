@@ -13,4 +13,5 @@ def require(package: str, extra: str, what: str) -> None:
         import_module(package)
     except ImportError:
         message = f"{what} needs the package `{package}`"
-        raise AxonError((Diagnostic("AX0003", message, suggestions=(Suggestion(f"pip install 'axon[{extra}]'"),)),)) from None
+        help_ = Suggestion(f"pip install '.[{extra}]' in a clone of Axon")
+        raise AxonError((Diagnostic("AX0003", message, suggestions=(help_,)),)) from None

@@ -11,7 +11,7 @@ from axon.diagnostics import AxonError, Diagnostic, Suggestion
 
 _PACKAGES = ("numba-cuda", "llvmlite", "cuda-core", "cuda-bindings", "cuda-pathfinder")
 _LIBRARIES = ("nvvm", "nvJitLink")
-_INSTALL = "pip install 'axon[cuda]' installs the tools"
+_INSTALL = "pip install '.[cuda]' in a clone of Axon installs the tools"
 
 
 class Missing(AxonError):

@@ -196,7 +196,7 @@ class Reader:
                 case ["make", *targets]:
                     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
                     assert all(re.search(rf"^{re.escape(t)}:", makefile, re.MULTILINE) for t in targets if "=" not in t)
-                case [*_, "pip", "install", what] if found := re.fullmatch(r"axon\[(.+)\]", what):
+                case [*_, "pip", "install", what] if found := re.fullmatch(r"\.\[(.+)\]", what):
                     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
                     assert set(found[1].split(",")) <= project["optional-dependencies"].keys(), what
                 case other:

@@ -127,7 +127,7 @@ def test_without_the_tools(axon_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> No
     needs.toolchain.cache_clear()
     assert ran.status == 1
     assert "error[AX0604]: the GPU path lacks the Python package `numba-cuda-of-another-world`" in ran.out
-    assert "pip install 'axon[cuda]'" in ran.out
+    assert "pip install '.[cuda]'" in ran.out
 
 
 def test_without_a_cache(axon_cli: Cli, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@
 
 Texts are mutated by tokens (see `mutate`) or by bytes; those that find new branches of Axon's code are kept. A crash, a hang or
 a traceback ends the run with exit status 1; the shortest text that still shows it is written to DIR/found.axon. Needs
-`pip install axon[fuzz]`.
+`pip install '.[fuzz]'`.
 """
 
 from __future__ import annotations

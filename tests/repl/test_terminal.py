@@ -110,7 +110,7 @@ def test_without_its_packages(tmp_path: Path) -> None:
     os.close(follower)
     assert ran.returncode == 1
     assert "error[AX0003]: `axon repl` needs the package `prompt_toolkit`" in ran.stdout
-    assert "pip install 'axon[repl]'" in ran.stdout
+    assert "pip install '.[repl]'" in ran.stdout
     checked = subprocess.run(
         [*command, "check", "a.axon"], cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=60, check=False
     )

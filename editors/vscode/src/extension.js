@@ -41,7 +41,7 @@ async function start() {
     client = undefined;
     const settings = "Open settings";
     const chosen = await vscode.window.showErrorMessage(
-      `Axon: \`${program}\` could not be started (${error.message ?? error}). pip install 'axon[lsp]', or say where it is.`,
+      `Axon: \`${program}\` could not be started (${error.message ?? error}). In a clone of Axon, pip install '.[lsp]', or say where it is.`,
       settings,
     );
     if (chosen === settings) await vscode.commands.executeCommand("workbench.action.openSettings", "axon.command");
