@@ -157,6 +157,12 @@ class Analysis:
         start = self.begins[broken.source]
         return None if moved[0] is None or moved[1] is None else (start + moved[0], start + moved[1])
 
+    def _in_whole(self, source: SourceFile, diagnostic: Diagnostic) -> Diagnostic:
+        """A diagnostic with its labels in the file instead of its declarations; what lies elsewhere keeps its place."""
+        labels = ((label, self.place(label.span)) for label in diagnostic.labels)
+        moved = tuple(label if place is None else replace(label, span=Span(source, *place)) for label, place in labels)
+        return replace(diagnostic, labels=moved)
+
     def line(self, offset: int) -> int:
         """The number of the line at an offset, from 1."""
         return self.text.count("\n", 0, offset) + 1
@@ -231,7 +237,8 @@ class Analysis:
 
     def finish(self, source: SourceFile) -> CheckedModule:
         """What a complete run has come to, as modules that import this one see it."""
-        self.finished = CheckedModule(source, tuple(self.diagnostics()), {}, {}, {}, {}, State(), {}, (), self.exports)
+        found = tuple(self._in_whole(source, d) for d in self.diagnostics())
+        self.finished = CheckedModule(source, found, {}, {}, {}, {}, State(), {}, (), self.exports)
         return self.finished
 
     @property

@@ -22,7 +22,7 @@ def fields_at(analysis: Analysis, offset: int) -> Fields:
     at = spot(analysis, offset)
     if at is None or at.part is None or at.occurrence is None:
         return frozenset()
-    return next((fields for o, fields in _named(at.part) if o is at.occurrence and fields is not None), frozenset())
+    return next((fields for o, fields in _named(analysis, at.part) if o is at.occurrence and fields is not None), frozenset())
 
 
 def field_references(workspace: Workspace, analysis: Analysis, fields: Fields, name: str) -> list[tuple[Analysis, Occurrence]]:
@@ -31,7 +31,7 @@ def field_references(workspace: Workspace, analysis: Analysis, fields: Fields, n
         (module, occurrence)
         for module in _joined(workspace, analysis)
         for part in _parts(module)
-        for occurrence, found in _named(part)
+        for occurrence, found in _named(module, part)
         if found == fields and isinstance(occurrence.target, Free) and occurrence.target.name == name
     ]
 
@@ -42,7 +42,7 @@ def undecided(workspace: Workspace, analysis: Analysis, name: str) -> bool:
         fields is None and isinstance(occurrence.target, Free) and occurrence.target.name == name
         for module in _joined(workspace, analysis)
         for part in _parts(module)
-        for occurrence, fields in _named(part)
+        for occurrence, fields in _named(module, part)
     )
 
 
@@ -51,10 +51,12 @@ def _parts(analysis: Analysis) -> Iterator[Part]:
         yield from parts(analysis, chunk)
 
 
-def _named(part: Part) -> Iterator[tuple[Occurrence, Fields | None]]:
+def _named(analysis: Analysis, part: Part) -> Iterator[tuple[Occurrence, Fields | None]]:
     """The names of fields in a declaration, each with the fields of its record; None where these are not known."""
     by_place = {
-        (o.span.start, o.span.end): o for o in part.names.occurrences if isinstance(o.target, Free) and o.target.owner == ""
+        (o.span.start, o.span.end): o
+        for o in part.names.occurrences
+        if isinstance(o.target, Free) and o.target.owner is not None and o.target.owner not in analysis.imports
     }
     for node in nodes(part.decl):
         named: list[tuple[Span, Fields | None]]

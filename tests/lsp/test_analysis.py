@@ -207,6 +207,13 @@ def test_half_a_declaration_is_checked_once_for_all_questions_and_again_when_oth
     assert details == ["f32[n]", "f32[n]", "f32[n]", "f32[n, n]"]
 
 
+def test_the_errors_of_an_import_are_where_its_file_has_them(tmp_path: Path) -> None:
+    (tmp_path / "bad.axon").write_text("fun a x = x\n\nfun b x = x\nfun c x =\n  x + missing\n")
+    (found,) = analysed("import bad\n", str(tmp_path / "a.axon")).diagnostics()
+    assert found.code == "AX0410"
+    assert found.notes[0].endswith(f"(at {tmp_path / 'bad.axon'}:5:7)")
+
+
 def test_modules_that_import_each_other(tmp_path: Path) -> None:
     for name, other in (("a", "b"), ("b", "a")):
         (tmp_path / f"{name}.axon").write_text(f"import {other}\nval {name} = 1.0\n")

@@ -114,6 +114,16 @@ def renamed(text: str, new: str, path: str = "<buffer>") -> str:
             "v",
             "fun f (p : { in_ : { v : f32 } }) = p.in_.v + p.in_.v\n",
         ),
+        (  # of a value of the module, which might have been a module itself
+            "val k = { ▮alpha = 1.0, beta = 2.0 }\nfun f x = k.alpha * x\n",
+            "gamma",
+            "val k = { gamma = 1.0, beta = 2.0 }\nfun f x = k.gamma * x\n",
+        ),
+        (
+            "val k = { alpha = 1.0, beta = 2.0 }\nfun f x = k.▮alpha * x\n",
+            "gamma",
+            "val k = { gamma = 1.0, beta = 2.0 }\nfun f x = k.gamma * x\n",
+        ),
         ("fun f x = let val ▮y = x fun g z = z + y in g y end\n", "w", "fun f x = let val w = x fun g z = z + w in g w end\n"),
     ],
 )
