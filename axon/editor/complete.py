@@ -20,7 +20,7 @@ from axon.editor.workspace import Workspace
 from axon.grammar.lexer import Token
 from axon.loader import SUFFIX, library_modules
 from axon.types.show import signature
-from axon.types.type import RecordType, TupleType
+from axon.types.type import RecordType, TupleType, Type
 
 _DECLARING = ("fun", "val", "type", "sig", "import")
 _RUNS = (Kind.RUN, Kind.SHAPE)
@@ -196,13 +196,35 @@ def _members(analysis: Analysis, tokens: list[Token], mended: Mended | None, fac
             return _types(module)
         return [_declared(c, name, module) for (is_type, name), c in module.table.items() if not is_type]
     record = _record(mended) if mended is not None else None
-    t = facts.type_at(record.span) if facts is not None and record is not None else None
-    t = facts.state.prune(t) if facts is not None and t is not None else None
-    if facts is not None and isinstance(t, RecordType):
-        return [Item(name, Kind.FIELD, facts.show(inner), 1) for name, inner in t.fields]
-    if facts is not None and isinstance(t, TupleType):
-        return [Item(str(n), Kind.FIELD, facts.show(inner), 1) for n, inner in enumerate(t.items, 1)]
+    found = _typed(analysis, facts, record) if facts is not None and record is not None else None
+    match found:
+        case of, RecordType() as t:
+            return [Item(name, Kind.FIELD, of.show(inner), 1) for name, inner in t.fields]
+        case of, TupleType(items):
+            return [Item(str(n), Kind.FIELD, of.show(inner), 1) for n, inner in enumerate(items, 1)]
     return _all_fields(analysis)
+
+
+def _typed(analysis: Analysis, facts: Facts, e: S.Expr) -> tuple[Facts, Type] | None:
+    """The type of what a dot follows. The checker keeps nothing of an operand beside an error, and the name that is being
+    typed is one: then the type is that of the name that `e` begins with, and of the fields after that."""
+    t = facts.type_at(e.span)
+    if t is not None:
+        return facts, facts.state.prune(t)
+    match e:
+        case S.Var(name):
+            occurrence = facts.names.at(e.span.file, e.span.start)
+            if occurrence is not None and isinstance(occurrence.target, Binding):
+                t = facts.type_at(occurrence.target.span)
+                return None if t is None else (facts, facts.state.prune(t))
+            checked = analysis.table.get((False, name))
+            scheme = checked.schemes.get(name) if checked is not None else None
+            return None if checked is None or scheme is None else (checked.facts, checked.state.prune(scheme.type))
+        case S.Field(record, member):
+            match _typed(analysis, facts, record):
+                case of, RecordType(fields):
+                    return next(((of, of.state.prune(inner)) for n, inner in fields if n == member.text), None)
+    return None
 
 
 def _is_bound(mended: Mended, name: str) -> bool:

@@ -19,6 +19,7 @@ from axon.editor.signatures import signature_help
 from axon.editor.tokens import words
 from axon.editor.workspace import Workspace
 
+RECORDS = "type r = { w : f32[3, 2], in_ : { alpha : f32 } }\ntype s = { other : f32 }\n"
 SPLIT = "fun split {h} x = for i < h, j c => x[j, (i, c)]\n"
 MATMUL = "fun matmul a b = for i j => sum k => a[i, k] * b[k, j]\n"
 
@@ -180,6 +181,11 @@ def test_definition_in_the_library() -> None:
         ("import ▮", ["nn", "linalg"], []),
         ("type pair[d] = { one : f32[d], two : f32 }\nfun f (p : pair[d]) = p.▮", ["one", "two"], ["p"]),
         ("type pair[d] = { one : f32[d], two : f32 }\nfun f (p : pair[d]) = let val q = p in q.▮ in 1 end", ["one", "two"], []),
+        (f"{RECORDS}fun f (x : f32[3]) (p : r) = x @ p.▮", ["w", "in_"], ["other"]),
+        (f"{RECORDS}fun f (p : r) = p.w + exp p.▮", ["w", "in_"], ["other", "alpha"]),
+        (f"{RECORDS}fun f (p : r) = 1.0 + p.in_.▮", ["alpha"], ["w", "other"]),
+        (f"{RECORDS}val k = {{ mine = 1.0 }}\nfun f x = x * k.▮", ["mine"], ["w", "other"]),
+        (f"{RECORDS}fun f x = 1.0 + x.▮", ["w", "other"], []),  # nothing says which
         ("fun f x = for ..i jj => x[..i, ▮", ["jj", "x"], []),
         ("fun f x = for ..ii jj => x[..▮", ["ii"], ["jj"]),
         ("fun f x = let val aa = x val bb = aa in aa + ▮ end\nfun g x = x\n", ["aa", "bb"], ["g"]),
