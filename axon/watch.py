@@ -9,14 +9,20 @@ from collections.abc import Callable, Sequence
 
 from axon import render
 from axon.batch import Report, check_files
-from axon.diagnostics import AxonError
+from axon.diagnostics import AxonError, Diagnostic
 
 PAUSE = 0.2  # seconds between looks at the files
 _CLEAR = "\x1b[2J\x1b[3J\x1b[H"
 
 
 def watch(paths: Sequence[str], pause: Callable[[float], None] = time.sleep) -> None:
-    """Check the files that the paths name now and after each change. Ends with an interruption, or when nobody reads any more."""
+    """Check the files that the paths name now and after each change. Ends with an interruption, or when nobody reads any more.
+
+    Raises AxonError for a path that names nothing at first, which is a slip; what goes later may come back.
+    """
+    missing = [path for path in paths if not os.path.lexists(path)]
+    if missing:
+        raise AxonError(tuple(Diagnostic("AX0408", f"cannot read `{path}`", notes=("there is no such file",)) for path in missing))
     known: object = None
     while True:
         before = _stamps(paths, frozenset())

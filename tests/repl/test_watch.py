@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from axon.cli import main
 from axon.watch import watch
 
 
@@ -31,15 +32,15 @@ def watched(paths: list[str], *edits: Callable[[], object]) -> None:
 
 def test_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
-    lib, main = Path("lib.axon"), Path("main.axon")
+    lib, top = Path("lib.axon"), Path("main.axon")
     lib.write_text("val one = 1\n")
-    main.write_text("import lib\nval two = lib.one + lib.one\n")
+    top.write_text("import lib\nval two = lib.one + lib.one\n")
     watched(
         ["main.axon"],
-        lambda: main.write_text("import lib\nval two = lib.two\n"),
+        lambda: top.write_text("import lib\nval two = lib.two\n"),
         lambda: lib.write_text("val one = 1\nval two = 2\n"),  # a module that is imported, not named
-        lambda: main.unlink(),
-        lambda: main.write_text("val two = 2\n"),
+        lambda: top.unlink(),
+        lambda: top.write_text("val two = 2\n"),
     )
     captured = capsys.readouterr()
     said = [line.split(" ", 1)[1] for line in captured.err.splitlines()]
@@ -65,6 +66,15 @@ def test_a_directory_in_which_files_appear(
         "checked 1 file: no errors; watching",
         "checked 2 files: 1 error; watching",
     ]
+
+
+def test_a_path_that_names_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.axon").write_text("val a = 1\n")
+    assert main(["watch", "a.axon", "nope"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "error[AX0408]: cannot read `nope`\n  = there is no such file\n"
+    assert "watching" not in captured.err
 
 
 def test_as_a_command(tmp_path: Path) -> None:
