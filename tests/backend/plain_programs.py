@@ -21,6 +21,7 @@ fun transpose (x : T[n, d]) = for j i => x[i, j]
 fun mask (x : T[n, d]) = for i j => if j <= i then x[i, j] else -1.0
 fun lower (x : T[n, d]) = for i => sum for j where j <= i => x[i, j]
 fun outer (x : T[n, d]) = for i j, k < 3 => x[i, j] * cast _ k
+fun rounded (x : T[n, d]) = let val y = for i j => cast bf16 x[i, j] in (y, for i => sum j => cast f32 y[i, j]) end
 fun variance (x : T[n, d]) = for i => let val m = (sum j => x[i, j]) / cast _ d in sum j => (x[i, j] - m) ** 2.0 end
 fun twice (x : T[n, d]) = (for i => max j => x[i, j], for i => min j => x[i, j])
 fun wide (x : T[n, d]) = nn.softmax x

@@ -63,6 +63,7 @@ class Emitter:
         self.code = Code()
         self.names = Names(_RESERVED)
         self.parameters: dict[Parameter, str] = {}
+        self.read = frozenset().union(*map(plans.tensors_of, nest.steps))
         self.made = {out.symbol for step in nest.steps for out in step.outs}
         self.registers: dict[tuple[Symbol, str], str] = {}  # a value of the row at the place of a lane
         self.variables: dict[Symbol, str] = {}  # scalars of the row
@@ -337,11 +338,12 @@ class Emitter:
         del self.places[axis.symbol]
 
     def bodies(self, step: Compute) -> list[str]:
-        """The values of a pointwise step; what rounds a result to its own element type is left to the store."""
+        """The values of a pointwise step. What rounds a result to its own element type is left to the store if no step reads it."""
         found = []
         for out, body in zip(step.outs, step.body, strict=True):
-            if isinstance(body, Convert) and is_narrow(out.element) and body.element is out.element:
-                body = body.operand if element_of(body.operand) is Element.F32 else body
+            alone = is_narrow(out.element) and out.symbol not in self.read
+            if alone and isinstance(body, Convert) and body.element is out.element and element_of(body.operand) is Element.F32:
+                body = body.operand
             found.append(self.writer.value(body))
         return found
 
