@@ -92,6 +92,7 @@ class Session:
         Without a target it is computed where the arguments are: on the GPU if arrays of a GPU library lie there. With `out`, the
         result is written there.
         """
+        from axon import room as rooms
         from axon import values
 
         check_target(callee, target)
@@ -102,16 +103,18 @@ class Session:
         if target == "cuda" or (target is None and any(map(libraries.on_gpu, given))):
             return self._launch(callee, explicit, given, out, numbers)
         library = next((library for value in (*given, out) for library, _ in libraries.arrays(value)), None)
+        original = given
         if library is not None:
             given = [_on_host(callee, p.name, value) for p, value in zip(callee.parameters, given, strict=True)]
-        program, inputs, _ = self._bound(callee, explicit, given)
-        room = values.room(callee.name, program.result, out)
-        if room is not None:
-            room = [(path, _on_host(callee, path, x)) for path, x in room]
+        program, inputs, _ = self._bound(callee, explicit, given, original)
+        own = rooms.room(callee.name, program.result, out)
+        room = None if own is None else [(path, _on_host(callee, path, x)) for path, x in own]
+        if own is not None and room is not None:
+            rooms.check(callee.name, room, own)
         with _in_call(callee):
             results = self._compute(callee, program, inputs, explicit, target)
-        if room is not None:
-            values.fill(callee.name, room, results)
+        if own is not None and room is not None:
+            rooms.fill(callee.name, room, own, results)
             return out
         if library is not None:
             return values.assemble(program.result, [_given_back(callee, library, values.array(r)) for r in results])
@@ -146,12 +149,14 @@ class Session:
 
     def _launch(self, callee: Callee, explicit: list[int], given: list[Any], out: Any, numbers: bool) -> Any:
         """The result on a GPU, which may still be computed when this returns; of NumPy arrays, computed and copied back."""
+        from axon import room as rooms
         from axon import values
 
-        program, matched, bound = self._bound(callee, explicit, list(map(values.stand_in, given)))
+        program, matched, bound = self._bound(callee, explicit, list(map(values.stand_in, given)), given)
         flat = values.flatten(program.params, given)
         raw = [flat[i] for i in range(len(flat))]
-        room = values.room(callee.name, program.result, out)
+        room = rooms.room(callee.name, program.result, out)
+        rooms.check(callee.name, room or [], room or [])
         with _in_call(callee):
             call = compiler.prepare(self._executable(callee, program), raw, matched, bound, room)
             results = compiler.launch(call, [value for _, value in raw], room)
@@ -204,14 +209,19 @@ class Session:
                 self._executables[id(program)] = compiler.executable(program, schedule)
             return self._executables[id(program)]
 
-    def _bound(self, callee: Callee, explicit: list[int], given: list[Any]) -> tuple[core.Program, list[Any], dict[Symbol, int]]:
-        """The specialization for these arguments, its inputs, and its dimensions: the contract holds."""
+    def _bound(
+        self, callee: Callee, explicit: list[int], given: list[Any], original: Sequence[Any] | None = None
+    ) -> tuple[core.Program, list[Any], dict[Symbol, int]]:
+        """The specialization for these arguments, its inputs, and its dimensions: the contract holds.
+
+        Errors speak of `original`, the arguments as the caller has them.
+        """
         from axon import values
         from axon.broken import contract_error, spans
         from axon.shapes.contract import ContractBroken
         from axon.types.show import dimension_names
 
-        matched, program = self._specialize(callee, given)
+        matched, program = self._specialize(callee, given, original)
         flat = values.flatten(program.params, matched)
         inputs = [flat[i][1] for i in range(len(program.inputs))]
         shapes = [array.shape for array in inputs]
@@ -222,10 +232,12 @@ class Session:
             names = dimension_names(self.checked.state, callee.scheme)
             raise contract_error(callee.name, broken, program.contract, explicit, shapes, where, callee.signature, names) from None
 
-    def _specialize(self, callee: Callee, given: list[Any]) -> tuple[list[Any], core.Program]:
+    def _specialize(
+        self, callee: Callee, given: list[Any], original: Sequence[Any] | None = None
+    ) -> tuple[list[Any], core.Program]:
         from axon import values
 
-        matched = values.Matcher(callee.name, callee.scheme).match(list(callee.parameters), given)
+        matched = values.Matcher(callee.name, callee.scheme).match(list(callee.parameters), given, original)
         key = (callee.name, *map(values.form, matched))
         with self._lock:
             if key not in self._programs:

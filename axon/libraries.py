@@ -421,8 +421,14 @@ def of(x: Any) -> Library | None:
     try:
         return _by_type[kind]
     except KeyError:
-        found = _by_type[kind] = _find(kind)
-        return found
+        return of_type(kind)
+
+
+def of_type(kind: type) -> Library | None:
+    """The library whose arrays are of this type."""
+    if kind not in _by_type:
+        _by_type[kind] = _find(kind)
+    return _by_type[kind]
 
 
 def _find(kind: type) -> Library | None:

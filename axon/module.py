@@ -72,16 +72,18 @@ class Module:
             raise AttributeError(name)
         try:
             value = self[name]
-        except KeyError:
-            near = nearest(name, self)
-            hint = f"; did you mean {near!r}?" if near else ""
+        except KeyError as error:
             # An object of None: Python would otherwise look for a hint of its own, and print two.
-            raise AttributeError(f"{self!r} declares no {name!r}{hint}", name=name, obj=None) from None
+            raise AttributeError(error.args[0], name=name, obj=None) from None
         if isinstance(value, Function):
             self.__dict__[name] = value  # the next `m.f` costs what any attribute costs
         return value
 
     def __getitem__(self, name: str) -> Any:
+        if name not in self._session.checked.signatures:
+            near = nearest(name, self) if isinstance(name, str) else None
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise KeyError(f"{self!r} declares no {name!r}{hint}")
         callee = self._session.callee(name)
         return Function(self._session, callee) if callee.is_function else self._session.call(callee, ())
 

@@ -20,6 +20,7 @@ from axon.names import Symbol
 from axon.nearest import nearest
 from axon.source import Span
 from axon.types import type as t
+from axon.weak import weak_array, why_not
 
 if TYPE_CHECKING:
     from axon.lower import ArgumentType
@@ -44,9 +45,14 @@ class Matcher:
     scheme: t.Scheme
     elements: dict[Symbol, tuple[Element, str]] = field(default_factory=dict)  # and the argument that decided it
     rows: dict[Symbol, tuple[int, str]] = field(default_factory=dict)  # ranks
+    given: dict[str, Any] = field(default_factory=dict)  # the arguments as the caller has them, by parameter
 
-    def match(self, wanted: list[Wanted], values: list[Any]) -> list[Any]:
-        """The arguments with every tensor as an array; raises AxonError at the first that does not fit."""
+    def match(self, wanted: list[Wanted], values: list[Any], given: Sequence[Any] | None = None) -> list[Any]:
+        """The arguments with every tensor as an array; raises AxonError at the first that does not fit.
+
+        `given` are the arguments before arrays of other libraries became NumPy's: errors speak of those.
+        """
+        self.given = {parameter.name: value for parameter, value in zip(wanted, given or values, strict=True)}
         for parameter, value in zip(wanted, values, strict=True):
             self._walk(parameter, parameter.name, parameter.type, value, self._array)
         return [
@@ -68,7 +74,8 @@ class Matcher:
                 self._check_fields(at, path, [name for name, _ in fields], value)
                 return {name: self._walk(at, f"{path}.{name}", item, value[name], leaf) for name, item in fields}
             case t.Function():
-                raise self._wrong(at, "AX0505", f"`{path}` is a function, and functions cannot come from Python")
+                note = f"an Axon program gives it: a function that calls `{self.function}` with one"
+                raise self._wrong(at, "AX0505", f"`{path}` is a function, and functions cannot come from Python", note)
             case t.Exists(body=body):
                 return self._walk(at, path, body, value, leaf)
             case t.TypeVar() | t.Poison():
@@ -105,10 +112,8 @@ class Matcher:
             if weak is None and (library := libraries.of(value)) is not None and library.element(value) is None:
                 raise self._lacking(at, path, value.dtype)
             if weak is None:
-                way = "its .filled(…)" if isinstance(value, np.ma.MaskedArray) else "np.asarray(…) of it"
-                help = (Suggestion(f"pass {way}"),) if hasattr(value, "__array__") else ()
-                what = "a list that is not a block of numbers of one kind" if isinstance(value, list) else describe(value)
-                raise self._wrong(at, "AX0504", f"`{path}` must be an array or a number, not {what}", help=help)
+                what, way = _no_array(value, _indexed(path))
+                raise self._wrong(at, "AX0504", f"`{path}` must be an array or a number, not {what}", help=_pass(way))
             self._check_rank(at, path, wanted, weak.ndim)
             return None
         raw = viewed(raw, element)
@@ -121,7 +126,7 @@ class Matcher:
             allowed = self._allowed(element.symbol)
             known, first = self.elements.setdefault(element.symbol, (own, path))
             if own not in allowed:
-                raise self._element(at, path, own, one_of(allowed), None)
+                raise self._element(at, path, own, one_of(allowed), next(e for e in _USUAL if e in allowed))
             if own is not known:
                 raise self._element(at, path, own, f"{known.value}, as `{first}` does", known)
         self._check_rank(at, path, wanted, raw.ndim)
@@ -140,23 +145,21 @@ class Matcher:
             allowed = self._allowed(element.symbol)
             default = kind if kind in allowed or kind is not Element.I32 else Element.F32
             if default not in allowed:
-                raise self._element(at, path, kind, one_of(allowed), None)
+                raise self._not_converted(at, path, one_of(allowed), next(e for e in _USUAL if e in allowed), weak, value)
             element = self.elements.setdefault(element.symbol, (default, path))[0]
         element = element or kind
         fits = {"b": element is Element.BOOL, "i": element in INT or element in FLOAT, "f": element in FLOAT}[weak.dtype.kind]
         if not fits:
-            what = {"b": "a bool", "i": "an integer", "f": "a float"}[weak.dtype.kind]
-            raise self._wrong(at, "AX0504", f"`{path}` must hold {element.value}, and {what} is not converted to that")
+            raise self._not_converted(at, path, element.value, element, weak, value)
         if element in INT and weak.size:
             info = np.iinfo(element.dtype)
             for extreme in (int(weak.min()), int(weak.max())):
                 if not info.min <= extreme <= info.max:
-                    message = f"`{path}` must hold {element.value}, and {extreme} is outside its range"
-                    raise self._wrong(at, "AX0504", message)
+                    raise self._outside(at, path, wanted, element, f"{extreme}", Element.I64)
         with np.errstate(over="ignore"):
             settled = weak.astype(element.dtype)
         if element in FLOAT and not np.array_equal(np.isfinite(settled), np.isfinite(weak)):
-            raise self._wrong(at, "AX0504", f"`{path}` must hold {element.value}, and a number is outside its range")
+            raise self._outside(at, path, wanted, element, "a number", Element.F64)
         return settled
 
     def _allowed(self, symbol: Symbol) -> frozenset[Element]:
@@ -186,12 +189,36 @@ class Matcher:
     # ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _lacking(self, at: Wanted, path: str, given: Any) -> AxonError:
-        help = (Suggestion("Axon's element types are " + ", ".join(e.value for e in Element)),)
-        return self._wrong(at, "AX0504", f"`{path}` has element type {given}, which Axon lacks", help=help)
+        words = "Axon's element types are " + ", ".join(e.value for e in Element)
+        if isinstance(given, np.dtype) and of_dtype(given.newbyteorder("=")) is not None:
+            words = f'pass {_indexed(path)}.astype("{given.newbyteorder("=").name}"), which has the order of bytes of this machine'
+        return self._wrong(at, "AX0504", f"`{path}` has element type {given}, which Axon lacks", help=(Suggestion(words),))
 
-    def _element(self, at: Wanted, path: str, own: Element, must: str, element: Element | None) -> AxonError:
-        help = (Suggestion(f"pass {_indexed(path)}.astype({_NUMPY_NAME.get(element, element.value)})"),) if element else ()
-        return self._wrong(at, "AX0504", f"`{path}` holds {own.value}, and must hold {must}", help=help)
+    def _element(self, at: Wanted, path: str, own: Element, must: str, element: Element) -> AxonError:
+        way = conversion(self._given(at, path), _indexed(path), element)
+        return self._wrong(at, "AX0504", f"`{path}` holds {own.value}, and must hold {must}", help=_pass(way))
+
+    def _not_converted(self, at: Wanted, path: str, must: str, element: Element, weak: Array, value: Any) -> AxonError:
+        """Of a number, or a list of numbers, whose kind is not the one that is wanted."""
+        what = {"b": "a bool", "i": "an integer", "f": "a float"}[weak.dtype.kind]
+        name, kind = _indexed(path), "bool" if element is Element.BOOL else "int" if element in INT else "float"
+        way = f"np.array({name}).astype({NUMPY_NAME[element]})" if isinstance(value, list) else f"{kind}({name})"
+        return self._wrong(at, "AX0504", f"`{path}` must hold {must}, and {what} is not converted to that", help=_pass(way))
+
+    def _outside(self, at: Wanted, path: str, wanted: t.Tensor | None, element: Element, what: str, wide: Element) -> AxonError:
+        """Of a number that its element type does not hold; if nothing but a default has chosen that, `wide` may do."""
+        variable = wanted.element if wanted else None
+        chosen = isinstance(variable, t.ElementVar) and self.elements[variable.symbol][1] == path
+        may = isinstance(variable, t.ElementVar) and wide in self._allowed(variable.symbol)
+        way = f"np.array({_indexed(path)}, {NUMPY_NAME[wide]})" if chosen and may and element is not wide else ""
+        return self._wrong(at, "AX0504", f"`{path}` must hold {element.value}, and {what} is outside its range", help=_pass(way))
+
+    def _given(self, at: Wanted, path: str) -> Any:
+        """What the caller passed at a path."""
+        value = self.given[at.name]
+        for part in path.removeprefix(at.name).split(".")[1:]:
+            value = value[int(part) - 1] if isinstance(value, tuple) else value[part]
+        return value
 
     def _wrong(self, at: Wanted, code: str, message: str, *notes: str, help: tuple[Suggestion, ...] = ()) -> AxonError:
         labels = (Label(at.span, f"this parameter of `{self.function}`"),) if at.span else ()
@@ -201,11 +228,44 @@ class Matcher:
 
 # ── what a value is ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_NUMPY_NAME = {
+NUMPY_NAME = {
     Element.F64: "np.float64", Element.F32: "np.float32", Element.F16: "np.float16", Element.BF16: "ml_dtypes.bfloat16",
     Element.F8E4M3: "ml_dtypes.float8_e4m3fn", Element.F8E5M2: "ml_dtypes.float8_e5m2", Element.I64: "np.int64",
     Element.I32: "np.int32", Element.I8: "np.int8", Element.U8: "np.uint8", Element.BOOL: "bool",
 }  # fmt: skip
+_USUAL = (Element.F32, Element.I32, *Element)  # what to suggest first where several element types will do
+
+
+def conversion(value: Any, name: str, element: Element) -> str:
+    """How a caller writes the conversion of an array, in its own library's words."""
+    library, numpy = libraries.of(value), NUMPY_NAME[element]
+    own = element.dtype.name
+    match library.name if library is not None else "numpy":
+        case "torch":
+            return f"{name}.to(torch.{own})"
+        case "jax":
+            return f"{name}.astype(jnp.{own})"
+        case "numba":
+            return f"cuda.to_device({name}.copy_to_host().astype({numpy}))"
+        case _:
+            return f"{name}.astype({numpy})"
+
+
+def _no_array(value: Any, name: str) -> tuple[str, str]:
+    """What a value is that is neither an array nor a number, in words, and what to pass instead (or nothing)."""
+    if isinstance(value, list):
+        return why_not(value, name)
+    if isinstance(value, np.ma.MaskedArray):
+        return describe(value), f"{name}.filled(…)"
+    if hasattr(value, "__array__"):
+        return describe(value), f"np.asarray({name})"
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | tuple):
+        return describe(value), f"list({name})"
+    return describe(value), ""
+
+
+def _pass(way: str) -> tuple[Suggestion, ...]:
+    return (Suggestion(f"pass {way}"),) if way else ()
 
 
 def strict_array(value: Any) -> Array | None:
@@ -213,24 +273,6 @@ def strict_array(value: Any) -> Array | None:
     if isinstance(value, np.ma.MaskedArray):
         return None
     return np.asarray(value) if isinstance(value, np.ndarray | np.generic) else None
-
-
-def weak_array(value: Any) -> Array | None:
-    """A number, or nested lists of numbers, as bool, int64 or float64."""
-    if isinstance(value, bool | int | float):
-        try:
-            return np.asarray(value, dtype=np.int64 if type(value) is int else None)
-        except OverflowError:
-            return None
-    if not isinstance(value, list):
-        return None
-    try:
-        array = np.asarray(value)
-    except (ValueError, OverflowError):  # ragged
-        return None
-    if array.size == 0:
-        array = array.astype(np.float64)
-    return array if array.dtype.kind in "bf" or array.dtype == np.int64 else None
 
 
 def stand_in(value: Any) -> Any:
@@ -267,7 +309,7 @@ def describe(value: Any) -> str:
     if isinstance(value, list):
         return "a list"
     if isinstance(value, int) and not isinstance(value, bool):
-        return f"the integer {value}" if abs(value) < 1 << 64 else "an integer of more than 64 bits"
+        return f"the integer {value}" if -(1 << 63) <= value < 1 << 63 else "an integer of more than 64 bits"
     if isinstance(value, bool | float):
         return f"{value}"
     return f"a value of the Python type {type(value).__name__}"
@@ -357,49 +399,6 @@ def assemble(structure: core.Structure, results: Sequence[Any]) -> Any:
             return tuple(assemble(item, results) for item in items)
         case core.RecordOf(fields=fields):
             return {name: assemble(item, results) for name, item in fields}
-
-
-def room(function: str, structure: core.Structure, out: Any) -> list[tuple[str, Any]] | None:
-    """What a caller gives for results to be written into: an array for each result, with its path; None if nothing is given."""
-    if out is None:
-        return None
-    found: dict[int, tuple[str, Any]] = {}
-
-    def walk(path: str, structure: core.Structure, value: Any) -> None:
-        match structure:
-            case core.Leaf(position=position):
-                found[position] = (path, value)
-            case core.TupleOf(items=items):
-                if not isinstance(value, tuple) or len(value) != len(items):
-                    raise _bad_room(function, f"`{path}` must be a tuple of {len(items)}, like the result, not {describe(value)}")
-                for i, (item, part) in enumerate(zip(items, value, strict=True), 1):
-                    walk(f"{path}.{i}", item, part)
-            case core.RecordOf(fields=fields):
-                names = [name for name, _ in fields]
-                if not isinstance(value, Mapping) or set(value) != set(names):
-                    raise _bad_room(function, f"`{path}` must be a dict with the keys {listed(names)}, like the result")
-                for name, item in fields:
-                    walk(f"{path}.{name}", item, value[name])
-
-    walk("out", structure, out)
-    return [found[i] for i in range(len(found))]
-
-
-def fill(function: str, room: list[tuple[str, Any]], results: Sequence[Any]) -> None:
-    """Write results into NumPy arrays of the same element types and shapes."""
-    for (path, target), result in zip(room, results, strict=True):
-        made = np.asarray(result)
-        if not isinstance(target, np.ndarray):
-            raise _bad_room(function, f"`{path}` must be a NumPy array, as the arguments are, not {describe(target)}")
-        if target.shape != made.shape or target.dtype != made.dtype or not target.flags.writeable:
-            what = f"a writable array of {made.dtype} with shape {made.shape}"
-            raise _bad_room(function, f"`{path}` must be {what}, not {describe(target)}")
-    for (_, target), result in zip(room, results, strict=True):
-        target[...] = np.asarray(result)
-
-
-def _bad_room(function: str, message: str) -> AxonError:
-    return AxonError((Diagnostic("AX0505", f"{message}, in a call of `{function}`"),))
 
 
 def array(result: Any) -> Array:

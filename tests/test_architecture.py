@@ -77,7 +77,9 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
         VOCABULARY
         | {"syntax", "typed", "resolve", "builtins", "checker", "suggestions", "loader", "grammar.*", "types.*", *DIMENSIONS},
     ),
-    ("axon.values", VOCABULARY | {"core", "libraries", "types.type", "lower*"}),
+    ("axon.weak", VOCABULARY | {"libraries"}),
+    ("axon.values", VOCABULARY | {"core", "libraries", "types.type", "lower*", "weak"}),
+    ("axon.room", VOCABULARY | {"core", "libraries", "values"}),
     ("axon.broken", VOCABULARY | {"shapes.contract", "shapes.dimension", "shapes.relation"}),
     ("axon.suggestions", VOCABULARY),  # it is given what checks a file
     ("axon.derivation", VOCABULARY | {"typed", "checker", "shapes.dimension", "types.origin", "types.show", "types.type"}),

@@ -41,6 +41,7 @@ val limit = 3
 val both = { a = 1.5, b = (true, 2) }
 fun lambda x = x * x
 fun three () = 3
+fun three_of (x : i32[3]) = x
 """
 
 
@@ -81,8 +82,10 @@ def test_what_a_module_has(m: axon.Module) -> None:
 def test_unknown_attributes(m: axon.Module) -> None:
     with pytest.raises(AttributeError, match="declares no 'doubel'; did you mean 'double'"):
         _ = m.doubel
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match="declares no 'doubel'; did you mean 'double'"):
         _ = m["doubel"]
+    with pytest.raises(KeyError, match="declares no 0"):
+        _ = m[0]  # type: ignore[index]
     assert not hasattr(m, "__array__")
     assert not hasattr(m, "_repr_svg_")
     copy.copy(m)
@@ -204,6 +207,23 @@ def test_results_are_fresh(m: axon.Module) -> None:
     assert m.same(frozen).flags.writeable
 
 
+def test_room_for_results(m: axon.Module) -> None:
+    """Strided, reversed, interleaved and windowed room: whatever has a place for each element."""
+    x = f32(3)
+    wide = f32(4, 6)
+    assert m.double(x, out=wide[1, ::2]) is not None
+    assert wide[1].tolist() == [0, 7, 2, 9, 4, 11]
+    a, b = wide[0, ::2], wide[0, 1::2]
+    m.twice(x, out=(a[::-1], b))
+    assert wide[0].tolist() == [2, 0, 1, 1, 0, 2]
+    odd = np.lib.stride_tricks.as_strided(f32(8), (2, 3), (12, 8))  # places 0 2 4 3 5 7: apart, though rows cross
+    m.double(f32(2, 3), out=odd)
+    assert odd.tolist() == [[0, 2, 4], [6, 8, 10]]
+    m.double(f32(0), out=np.broadcast_to(f32(1), (0,)).copy())
+    assert m.double(f32(1, 3), out=np.lib.stride_tricks.as_strided(f32(3), (1, 3), (0, 4))).tolist() == [[0, 2, 4]]
+    assert m.double(x, out=x).tolist() == [0, 2, 4]  # room may be an argument
+
+
 # ── what is refused ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -232,6 +252,25 @@ def refused(m: axon.Module) -> dict[str, Any]:
         "integer_too_large": lambda: m.pick(one, 2**31),
         "integer_far_too_large": lambda: m.double(10**1000),
         "ragged_list": lambda: m.double([[1, 2], [3]]),
+        "list_of_arrays": lambda: m.double([one, one]),
+        "list_of_numpy_numbers": lambda: m.double([1.0, np.float64(0.1)]),
+        "list_of_integers_too_large": lambda: m.double([1, 2**70]),
+        "list_of_integers_that_i64_holds": lambda: m.double([1, 2**40]),
+        "list_of_bools_and_numbers": lambda: m.double([True, 2]),
+        "list_of_texts": lambda: m.double([["a"]]),
+        "list_in_itself": lambda: m.double(endless()),
+        "range": lambda: m.double(range(3)),
+        "bools_for_numbers": lambda: m.double([True]),
+        "floats_for_integers": lambda: m.three_of([1.0, 2.0, 3.0]),
+        "integer_beyond_i64": lambda: m.double(2**63),
+        "out_read_only": lambda: m.double(one, out=frozen(one)),
+        "out_of_another_shape": lambda: m.double(one, out=two),
+        "out_of_another_element_type": lambda: m.double(one, out=np.zeros(3)),
+        "out_list": lambda: m.double(one, out=[0, 0, 0]),
+        "out_all_at_one_place": lambda: m.double(one, out=np.lib.stride_tricks.as_strided(f32(1), (3,), (0,))),
+        "out_windows": lambda: m.double(two, out=np.lib.stride_tricks.as_strided(f32(4), (3, 2), (4, 4))),
+        "out_twice": lambda: m.twice(one, out=(shared := f32(3), shared)),
+        "out_structure": lambda: m.twice(one, out=one),
         "masked": lambda: m.double(np.ma.masked_array([1.0], [True])),
         "missing": lambda: m.add(one),
         "missing_all": lambda: m.add(),
@@ -256,6 +295,18 @@ def refused(m: axon.Module) -> dict[str, Any]:
         "negative_index": lambda: m.pick(one, -1),
         "division": lambda: m.ratio(1, 0),
     }
+
+
+def frozen(x: Any) -> Any:
+    copy = x.copy()
+    copy.flags.writeable = False
+    return copy
+
+
+def endless() -> list[Any]:
+    x: list[Any] = []
+    x.append(x)
+    return x
 
 
 CASES = sorted(refused(None))  # type: ignore[arg-type]

@@ -189,7 +189,11 @@ def test_tensors_on_the_host_stay_there() -> None:
         (lambda: m.double(torch.ones(3).to_sparse()), "to_dense"),
         (lambda: m.double(torch.ones(3, device="meta")), "AX0505"),
         (lambda: m.product(a, b[:-1]), "AX0501"),
-        (lambda: m.product(a, b, out=torch.empty(4, 4)), "AX0505"),
+        (lambda: m.product(a, b, out=torch.empty(4, 4)), r"pass torch.empty\(\(4, 3\), dtype=torch.float32\)"),
+        (lambda: m.double(torch.ones(3), out=torch.zeros(1).expand(3)), "several elements at one place"),
+        (lambda: m.product(a, b.double()), r"pass b\.to\(torch\.float32\)"),
+        (lambda: m.mix({"w": torch.ones(3).half(), "k": 1.0}, torch.ones(3)), r"pass p\[\"w\"\]\.to\(torch\.float32\)"),
+        (lambda: m.double([torch.ones(3), torch.ones(3)]), r"a list that holds arrays(.|\n)*torch\.stack\(x\)"),
     ]:
         with pytest.raises(axon.AxonError, match=words):
             wrong()
