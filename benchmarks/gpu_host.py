@@ -90,7 +90,8 @@ def calls() -> dict[str, float]:
             x = torch.addmm(x, x, b)
         return x
 
-    torch.testing.assert_close(deep.f(a, b), layers(a), rtol=5e-2, atol=5e-2)
+    wanted = layers(a).float()  # its values grow; 20 roundings to bf16 count
+    assert float((deep.f(a, b).float() - wanted).abs().max() / wanted.abs().max()) < 3e-2
     static = torch.empty_like(a)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

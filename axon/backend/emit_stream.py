@@ -86,11 +86,12 @@ class StreamEmitter:
         known = {bounds.first_row: "first_row", bounds.last_row: "last_row"}
         for name, end in zip(("some_from", "some_to", "all_from", "all_to"), (*bounds.some, *bounds.every), strict=True):
             self.assign(name, end, known, None, wide=True)
-        # In 64 bits up to here; limited, they fit in 32.
+        # In 64 bits up to here; limited to the streamed axis, they fit in 32 and keep few registers alive.
+        extent = out.size(program.steps.extent)
         out.line(f"first_piece = int32(max(min(some_from // {step}, steps - 1), 0))")
-        out.line(f"last_piece = int32(max(min((some_to + {step - 1}) // {step}, steps), first_piece + 1))")
-        out.line(f"every_from = int32(max(min((all_from + {step - 1}) // {step}, steps), 0))")
-        out.line(f"every_to = int32(max(min(all_to, {out.size(program.steps.extent)}) // {step}, 0))")
+        out.line(f"last_piece = max(int32((max(min(some_to, {extent}), 0) + {step - 1}) // {step}), first_piece + 1)")
+        out.line(f"every_from = int32((max(min(all_from, {extent}), 0) + {step - 1}) // {step})")
+        out.line(f"every_to = int32(max(min(all_to, {extent}), 0) // {step})")
 
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

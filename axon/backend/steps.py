@@ -224,7 +224,7 @@ class Stepped:
         with self._lock:
             found = self._bound.get(key)
             if found is None:
-                own = {symbol: sizes[symbol] for symbol in part.program.explicit}
+                own = dict(sizes) if self.straight else {symbol: sizes[symbol] for symbol in part.program.explicit}
                 found = self._bound[key] = known.executable.bind(given, own, device, (), known.changing)
                 if len(self._bound) > KEPT:
                     self._bound.popitem(last=False)

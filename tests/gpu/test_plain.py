@@ -36,15 +36,19 @@ def check(source: str, name: str, element: str, size: tuple[int, int]) -> None:
     try:
         want = function(*given, target="interpret")
     except axon.AxonError as refused:
-        with pytest.raises(axon.AxonError, match=str(refused).split(":")[0][:14]):
-            function(*(g.cuda() for g in given))
+        there = [g.cuda() for g in given]  # alive until the failure is seen, so that it gets the interpreter's words
+        with pytest.raises(axon.AxonError) as raised:
+            function(*there)
+            axon.synchronize()
+        assert raised.value.diagnostics[0].code == refused.diagnostics[0].code
         return
     got = function(*(g.cuda() for g in given))
     for one, other in zip(_flat(got), _flat(want), strict=True):
         mine, theirs = one.cpu().double().numpy(), other.double().numpy()
         assert mine.shape == theirs.shape
         scale = max(1.0, float(np.abs(theirs[np.isfinite(theirs)]).max(initial=0)))
-        np.testing.assert_allclose(mine, theirs, atol=TOLERANCE.get(element, 0) * scale, rtol=0, equal_nan=True)
+        computed = 2e-5 if element == "f64" and other.dtype == torch.float32 else TOLERANCE.get(element, 0)
+        np.testing.assert_allclose(mine, theirs, atol=computed * scale, rtol=0, equal_nan=True)
 
 
 def _flat(x: Any) -> list[Any]:
