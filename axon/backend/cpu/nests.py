@@ -2,15 +2,21 @@
 
     write    a Nest -> its Function: text, parameters, and into how many pieces of work it can be cut
 
+Note [Sums of sums]
+    A sum over several axes in one accumulator loses digits with every run of the innermost one: what the run adds is rounded to the
+    size of all before it. So the sum over an axis is a sum of sums over the axes inside it, each with an accumulator of its own: the
+    error grows with the sum of the extents, and not with their product.
+
 The function takes pointers to contiguous tensors, sizes, and a range of work items, so that threads share a kernel by calling it on
 ranges of their own. It returns 0, or 1 where the program must stop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from axon.backend.cpu import lanes
 from axon.backend.cpu.best import split_best
@@ -336,6 +342,9 @@ class NestWriter(Parameters):
             if ragged:  # the ranges differ from lane to lane: the loop over lanes stands outside
                 with self.lane_loop(vector), self.loops(reduction.axes, scope) as fails:
                     failed |= fails | self._accumulate(step, reduce, slots, vector, scope)
+            elif vector is None:
+                accumulate = partial(self._accumulate, step, reduce, vector=None, scope=scope)
+                failed |= self._runs(reduction.axes, reduce, [slots], scope, lambda own: accumulate(own[0]))
             else:
                 with self.loops(reduction.axes, scope) as fails, self.lane_loop(vector):
                     failed |= fails | self._accumulate(step, reduce, slots, vector, scope)
@@ -348,6 +357,29 @@ class NestWriter(Parameters):
                 if after:
                     failed |= self._pointwise_body(after, later, scope)
         return failed
+
+    def _runs(
+        self,
+        axes: tuple[Axis, ...],
+        reduce: Reducer,
+        slots: Sequence[Slots],
+        scope: list[Axis],
+        body: Callable[[Sequence[Slots]], bool],
+    ) -> bool:
+        """Loops over what is reduced, with accumulators in variables. See Note [Sums of sums]."""
+        if len(axes) == 1 or not reduce.in_parts:
+            with self.loops(axes, scope) as fails:
+                return body(slots) | fails
+        with self.loops(axes[:1], scope) as failed:
+            inside = [*scope, axes[0]]
+            writer = self.writer(inside)
+            parts = [self._slots(reduce, None, "") for _ in slots]
+            for part in parts:
+                part.set(writer, "", reduce.nothing(writer))
+            failed |= self._runs(axes[1:], reduce, parts, inside, body)
+            for mine, part in zip(slots, parts, strict=True):
+                mine.set(writer, "", reduce.merge(writer, mine.names, part.names))
+        return failed | writer.fails
 
     def _jams(self, reduction: Reduction, last: Axis) -> bool:
         return reduction.where is None and all(last.symbol not in axis.extent.variables for axis in reduction.axes)
@@ -377,12 +409,16 @@ class NestWriter(Parameters):
         for place, mine in zip(places, slots, strict=True):
             self.names[last.symbol] = place
             mine.set(writer, "", reduce.nothing(writer))
-        with self.loops(step.reduction.axes, scope) as fails:
-            inside = self.writer([*scope, *step.reduction.axes])
-            for place, mine in zip(places, slots, strict=True):
+        axes = step.reduction.axes
+
+        def combine(own: Sequence[Slots]) -> bool:
+            inside = self.writer([*scope, *axes])
+            for place, mine in zip(places, own, strict=True):
                 self.names[last.symbol] = place
                 self._combine(inside, reduce, mine, None, "")
-            failed |= fails | inside.fails
+            return inside.fails
+
+        failed |= self._runs(axes, reduce, slots, scope, combine)
         for place, mine in zip(places, slots, strict=True):
             self.names[last.symbol] = place
             after = self.writer(scope)

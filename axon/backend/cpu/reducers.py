@@ -44,6 +44,10 @@ class Reducer(Protocol):
 
     elements: tuple[Element, ...]
 
+    @property
+    def in_parts(self) -> bool:
+        """Whether each run of the innermost axis is reduced by itself, and then merged. See Note [Sums of sums]."""
+
     def nothing(self, writer: Writer) -> State:
         """The state before anything is reduced."""
 
@@ -55,6 +59,9 @@ class Reducer(Protocol):
 
     def combine(self, writer: Writer, state: State, values: State, where: str) -> State:
         """The state with values taken in; where a condition is named, only if it holds."""
+
+    def merge(self, writer: Writer, state: State, part: State) -> State:
+        """The state with that of a part taken in."""
 
     def finish(self, writer: Writer, state: State, asked: Scalar | None) -> State:
         """The operation's results."""
@@ -83,6 +90,13 @@ class _Named:
         self.partly = kind in ("max", "min") and self.element.is_integer
         held = self.element.accumulator
         self.elements: tuple[Element, ...] = (held, Element.BOOL) if self.partly else (held,)
+
+    @property
+    def in_parts(self) -> bool:
+        return self.kind == "sum" and self.element.is_float
+
+    def merge(self, writer: Writer, state: State, part: State) -> State:
+        return (writer.code.let(f"sum_float({state[0]}, {part[0]})", "a"),)
 
     def nothing(self, writer: Writer) -> State:
         unit = literal(unit_of(self.kind, self.element), self.element.accumulator)
@@ -147,6 +161,11 @@ class _Best:
         self.element = element_of(bodies[0])
         self.elements = (self.element.accumulator, *map(element_of, bodies[1:]), Element.BOOL)
 
+    in_parts = False
+
+    def merge(self, writer: Writer, state: State, part: State) -> State:
+        raise AssertionError(self)
+
     def nothing(self, writer: Writer) -> State:
         return (*(literal(0, element) for element in self.elements[:-1]), "False")
 
@@ -180,6 +199,11 @@ class _Custom:
     def __init__(self, monoid: Monoid, bodies: tuple[Scalar, ...]) -> None:
         self.monoid, self.bodies = monoid, bodies
         self.elements = tuple(map(element_of, bodies))
+
+    in_parts = False
+
+    def merge(self, writer: Writer, state: State, part: State) -> State:
+        raise AssertionError(self)
 
     def nothing(self, writer: Writer) -> State:
         return tuple(map(writer.value, self.monoid.units))
