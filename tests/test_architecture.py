@@ -14,7 +14,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 VOCABULARY = {"source", "names", "element", "diagnostics", "codes", "nearest"}
 DIMENSIONS = {"shapes.dimension", "shapes.relation", "shapes.constraint"}  # data, and no solver
-CORE = VOCABULARY | {"core", "core_print", "shapes.dimension", "shapes.contract", "shapes.relation"}
+CORE = VOCABULARY | {"core", "core_print", "shapes.dimension", "shapes.contract", "shapes.relation", "shapes.width"}
 FACES = {
     *(
         "cli",
@@ -71,7 +71,7 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.types*", VOCABULARY | {"syntax", "typed", "resolve", "builtins", "grammar.parse", "grammar.mistakes", *DIMENSIONS}),
     ("axon.resolve", VOCABULARY | {"syntax", "types.type", *DIMENSIONS}),
     ("axon.typed", VOCABULARY | {"types.type", *DIMENSIONS}),
-    ("axon.lower*", VOCABULARY | {"core", "typed", "builtins", "checker", "types.type", "types.unify", "shapes.*"}),
+    ("axon.lower*", VOCABULARY | {"core", "core_walk", "typed", "builtins", "checker", "types.type", "types.unify", "shapes.*"}),
     (
         "axon.editor*",
         VOCABULARY

@@ -6,7 +6,7 @@ in their element type, as core says. numba computes with them in 64 bits, whose 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from axon.backend import ranges
 from axon.core import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
@@ -14,6 +14,7 @@ from axon.core_walk import nodes
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Atom, Dim, Quotient
+from axon.shapes.width import held
 
 _UNARY = {
     "exp": "libdevice.expf({0})",
@@ -82,7 +83,7 @@ def obstacle(scalar: Scalar) -> str | None:
 
 def _obstacle(node: Scalar) -> str | None:
     element = element_of(node)
-    if element not in COMPUTED:
+    if element not in COMPUTED and not (isinstance(node, Index | Const) and element is Element.I64):  # those of comparisons
         return f"computes in {element.value}"
     match node:
         case Index(dim=dim):
@@ -101,16 +102,7 @@ def _obstacle(node: Scalar) -> str | None:
 
 def inexact(dim: Dim) -> str | None:
     """Why a Dim cannot be computed in 64 bits; None if it can."""
-    return None if all(map(ranges.within, _exact(dim))) else "computes with an index that 64 bits may not hold"
-
-
-def _exact(dim: Dim) -> Iterator[Dim]:
-    """What of a Dim must be held exactly: the parts of its quotients and minima. Sums and products may wrap."""
-    for atom in dim.atoms:
-        if not isinstance(atom, Symbol):
-            for part in (atom.dividend, atom.divisor) if isinstance(atom, Quotient) else atom.items:
-                yield part
-                yield from _exact(part)
+    return None if all(map(ranges.within, held(dim))) else "computes with an index that 64 bits may not hold"
 
 
 class Writer:

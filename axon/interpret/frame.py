@@ -94,9 +94,9 @@ class Frame:
         affine = self.affine(dim)
         if affine is not None:
             constant, coefficients = affine
-            total = np.full((1,) * self.rank, constant, np.int64)
+            total = np.full((1,) * self.rank, _wrapped(constant), np.int64)
             for symbol, coefficient in coefficients.items():
-                total = total + coefficient * self.ramp(symbol)
+                total = total + _wrapped(coefficient) * self.ramp(symbol)
             return total
         total = np.zeros((1,) * self.rank, np.int64)
         for monomial, factor in dim.mapping.items():
@@ -136,6 +136,11 @@ class Frame:
     def fail(self, code: str, message: str, label: str = "", span: Span | None = None) -> NoReturn:
         """Stop the program with a diagnostic at the span, or at the operation's."""
         raise AxonError((diagnostic(code, message, label, span or self.span),))
+
+
+def _wrapped(value: int) -> int:
+    """A number modulo 2^64, as int64 holds it."""
+    return (value + 2**63) % 2**64 - 2**63
 
 
 def size_of(dim: Dim, dims: Mapping[Symbol, int], span: Span | None) -> int:

@@ -19,6 +19,7 @@ from axon.element import Element
 from axon.lower.builder import Builder, Context
 from axon.lower.evaluate import Evaluator
 from axon.lower.indexing import Definitions
+from axon.lower.limits import limits
 from axon.lower.value import Closure, Env, Frame, Primitive, RecordValue, TensorValue, TupleValue
 from axon.lower.value import Value as Lowered
 from axon.names import Symbol, fresh
@@ -109,6 +110,7 @@ class _Lowering:
         found = self._result(evaluator, values)
         results, structure = self._store(builder, found)
         block = Block(tuple(builder.ops), results)
+        contract = replace(contract, limits=limits(block, self.inputs, contract.determined()))
         return Program(self.name, scheme.explicit, tuple(params), tuple(self.inputs), contract, block, structure)
 
     def _result(self, evaluator: Evaluator, values: list[Lowered]) -> Lowered:

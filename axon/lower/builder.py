@@ -43,7 +43,7 @@ from axon.core import (
 from axon.core import Binary as CoreBinary
 from axon.diagnostics import AxonError, Diagnostic, Label
 from axon.element import Element
-from axon.lower.scalars import conjunction, facts, mentioned, substitute, zero
+from axon.lower.scalars import comparison, conjunction, facts, mentioned, simplified, substitute, zero
 from axon.lower.value import Subscripts, TensorValue
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim
@@ -254,7 +254,7 @@ class Builder:
         """Conditions that say that the context has any index at all, where that is not known."""
         open_ = [a.extent for a in context.axes if prove(self.known, Relation(a.extent, ">=", Dim.of(1))) is not Answer.PROVED]
         inner = {a.symbol for a in context.axes}
-        return [CoreBinary("gt", Index(e), Index(Dim.of(0))) for e in open_ if not e.variables & inner]
+        return [comparison("gt", e, Dim.of(0)) for e in open_ if not e.variables & inner]
 
     def view(self, value: Value, prefix: tuple[Dim, ...] = ()) -> TensorValue:
         """A stored value; `prefix` are the subscripts for the axes of the context that it is stored over."""
@@ -273,7 +273,7 @@ class Builder:
         for axis in reversed(context.axes):
             if axis.symbol in used and axis.extent.variables & own:
                 used |= axis.extent.variables
-                conditions.append(CoreBinary("lt", Index(Dim.of(axis.symbol)), Index(axis.extent)))
+                conditions.append(comparison("lt", Dim.of(axis.symbol), axis.extent))
         return [a for a in context.axes if a.symbol in used], conditions[::-1]
 
     def _hull(self, axis: Axis, context: Context) -> Dim:
@@ -347,7 +347,7 @@ class Builder:
         if self.risk > risk or not all(self.equal(x, y) for x, y in pairs):  # only a guard makes it right
             after = [replace(new, shape=old.shape, guarded=True) for new, old in zip(after, before, strict=True)]
         if bound:  # the loops of different indices end at different times
-            going = CoreBinary("lt", Index(Dim.of(counter)), trip)
+            going = simplified("lt", Index(Dim.of(counter)), trip)
             after = [_choose(going, new, old) for new, old in zip(after, before, strict=True)]
         results = tuple(self.stored_over(v, context, "next") for v in after)
         block = Block(tuple(self.ops), results)

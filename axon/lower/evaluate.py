@@ -293,7 +293,7 @@ class Evaluator(Indexing):
             return scalar_value(simplified(op, a.at(()), b.at(())), element)
 
         def at(s: Subscripts) -> Scalar:
-            return CoreBinary(op, a.at(stretched(s, a.shape, shape)), b.at(stretched(s, b.shape, shape)))
+            return simplified(op, a.at(stretched(s, a.shape, shape)), b.at(stretched(s, b.shape, shape)))
 
         pairs = zip(reversed(a.shape), reversed(b.shape), strict=False)
         agree = all(x == ONE or y == ONE or self.b.equal(x, y) for x, y in pairs)  # else a guard says that they do

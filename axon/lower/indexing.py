@@ -262,7 +262,7 @@ class Indexing(ABC):
             inside: Scalar | None = None
             for subscript, size in zip(subscripts(s), stored.shape, strict=True):
                 i = as_scalar(subscript)
-                ok = CoreBinary("and", CoreBinary("ge", i, Index(Dim.of(0))), CoreBinary("lt", i, Index(size)))
+                ok = CoreBinary("and", simplified("ge", i, Index(Dim.of(0))), simplified("lt", i, Index(size)))
                 inside = ok if inside is None else CoreBinary("and", inside, ok)
             return found if inside is None else Select(inside, found, default)
 

@@ -10,6 +10,7 @@ from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
+from axon.shapes.width import exact
 
 
 def as_scalar(subscript: Dim | Scalar) -> Scalar:
@@ -102,14 +103,11 @@ _RELATIONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=
 def facts(scalar: Scalar, holds: bool = True) -> tuple[Relation, ...]:
     """What a condition says about axes and dimensions if it holds, or if it does not."""
     match scalar:
-        case Binary(op=op, left=Index(dim=a), right=Index(dim=b)) if op in _RELATIONS:
-            relation = Relation(a, _RELATIONS[op], b)
-            return (relation if holds else relation.negated,)
         case Binary(op=op, left=left, right=right) if op in _RELATIONS:
-            a_, b_ = integer(left), integer(right)
-            if a_ is None or b_ is None:
+            a, b = integer(left), integer(right)
+            if a is None or b is None:
                 return ()
-            relation = Relation(a_, _RELATIONS[op], b_)
+            relation = Relation(a, _RELATIONS[op], b)
             return (relation if holds else relation.negated,)
         case Binary(op="and" | "or" as op, left=left, right=right) if (op == "and") == holds:
             return facts(left, holds) + facts(right, holds)
@@ -119,13 +117,19 @@ def facts(scalar: Scalar, holds: bool = True) -> tuple[Relation, ...]:
 
 
 def integer(scalar: Scalar) -> Dim | None:
-    """An i32 as a Dim, if it is symbolic."""
+    """An i32, or a side of a `comparison`, as a Dim, if it is symbolic."""
     match scalar:
         case Index(dim=dim):
             return dim
         case Const(value=int() as value, element=Element.I32):
             return Dim.of(value)
     return None
+
+
+def comparison(op: str, left: Dim, right: Dim) -> Scalar:
+    """A comparison of the exact values of two sizes: in 64 bits, where 32 may not hold them. See `limits` for what 64 may not."""
+    element = Element.I32 if exact(left, 32) and exact(right, 32) else Element.I64
+    return Binary(op, Index(left, element), Index(right, element))
 
 
 def conjunction(conditions: tuple[Scalar, ...]) -> Scalar | None:
@@ -140,9 +144,13 @@ def zero(element: Element) -> Const:
 
 
 def simplified(op: str, left: Scalar, right: Scalar) -> Scalar:
-    """A binary operation; on symbolic integers the sum, difference or product is symbolic too."""
+    """A binary operation; on symbolic integers the sum, difference or product is symbolic too, and comparisons are exact."""
     if op in ("add", "sub", "mul") and (isinstance(left, Index) or isinstance(right, Index)):
         a, b = integer(left), integer(right)
         if a is not None and b is not None:
             return Index(a + b if op == "add" else a - b if op == "sub" else a * b)
+    if op in _RELATIONS and (isinstance(left, Index) or isinstance(right, Index)):
+        a, b = integer(left), integer(right)
+        if a is not None and b is not None and not (exact(a, 32) and exact(b, 32)):
+            return comparison(op, a, b)
     return Binary(op, left, right)

@@ -43,12 +43,14 @@ class ContractFact:
 class Contract:
     """What binds a function's dimensions and what must hold of them.
 
-    `explicit` are the dimension parameters given by position; the others are found in the parameters' shapes.
+    `explicit` are the dimension parameters given by position; the others are found in the parameters' shapes. `limits` keep the
+    arithmetic on sizes exact: a call checks them too, but no signature shows them.
     """
 
     explicit: tuple[Symbol, ...]
     shapes: tuple[ParameterShape, ...]
     facts: tuple[ContractFact, ...] = ()
+    limits: tuple[ContractFact, ...] = ()
     _plans: list[Plan] = field(default_factory=list, init=False, compare=False, repr=False)  # at most one, as in the next three
     _guards: list[Guard | None] = field(default_factory=list, init=False, compare=False, repr=False)
     _known: list[Facts] = field(default_factory=list, init=False, compare=False, repr=False)

@@ -105,7 +105,7 @@ def root(polynomial: Callable[[int], int]) -> int:
 def compiled(contract: Contract, plan: Plan) -> Guard | None:
     """The guard as a function; None for a contract that is too large to be worth it."""
     sizes = [dim.weight for shape in contract.shapes for dim in shape.dims]
-    sizes += [fact.relation.left.weight + fact.relation.right.weight for fact in contract.facts]
+    sizes += [fact.relation.left.weight + fact.relation.right.weight for fact in (*contract.facts, *contract.limits)]
     sizes += [part.weight for step in plan.steps if isinstance(step, Divide) for part in (step.coefficient, step.rest)]
     if sum(sizes) > _MAX_WEIGHT:
         return None
@@ -142,7 +142,8 @@ def source(contract: Contract, plan: Plan) -> str:
     bad += [f"{text.places[place]} != {text.names[symbol]}" for place, symbol in plan.equal]
     bad += [f"{text.places[p, d]} != {text.sum(contract.shapes[p].dims[d])}" for p, d in plan.checks]
     bad += [f"{text.sum(q.divisor)} < 1" for fact in contract.facts for q in divisors(fact.relation)]
-    bad += [f"{text.sum(fact.relation.slack)} {_FAILS.get(fact.relation.op, '< 0')}" for fact in contract.facts]
+    facts = (*contract.facts, *contract.limits)
+    bad += [f"{text.sum(fact.relation.slack)} {_FAILS.get(fact.relation.op, '< 0')}" for fact in facts]
     if sizes := [text.names[s] for s in (*plan.order, *plan.extents.values())]:
         bad.append(f"({' | '.join(sizes)}) >> 31")  # not 0 if one is negative, or too large
     if bad:
@@ -233,6 +234,9 @@ class _Slowly:
             if not self._holds(fact):
                 raise ContractBroken("fact", fact=fact, bindings=self.values)
         self._in_range()
+        for fact in contract.limits:
+            if not self._holds(fact):
+                raise ContractBroken("fact", fact=fact, bindings=self.values)
         return self.values
 
     def _solve(self, step: Divide | Root) -> None:

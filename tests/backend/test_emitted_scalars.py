@@ -30,6 +30,7 @@ from axon.interpret.frame import Frame, Range
 from axon.interpret.scalar import evaluate
 from axon.names import fresh
 from axon.shapes.dimension import Dim, maximum, minimum
+from axon.shapes.width import exact
 from tests.backend import device
 
 # ── any expression ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -87,7 +88,11 @@ def integers(chance: random.Random, depth: int) -> Scalar:
 def conditions(chance: random.Random, depth: int) -> Scalar:
     if depth > 0 and chance.random() < 0.4:
         return Binary(chance.choice(["and", "or"]), conditions(chance, depth - 1), Unary("not", conditions(chance, depth - 1)))
-    return Binary(chance.choice(["lt", "le", "eq", "ne", "ge", "gt"]), integers(chance, depth), integers(chance, depth))
+    op = chance.choice(["lt", "le", "eq", "ne", "ge", "gt"])
+    wide = dims(chance, chance.randrange(3)), dims(chance, chance.randrange(3))
+    if chance.random() < 0.3 and all(exact(dim, 64) for dim in wide):  # as lowering compares sizes
+        return Binary(op, *(Index(dim, Element.I64) for dim in wide))
+    return Binary(op, integers(chance, depth), integers(chance, depth))
 
 
 @pytest.mark.parametrize("large", [False, True], ids=["small sizes", "sizes up to the limit"])

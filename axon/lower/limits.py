@@ -1,0 +1,117 @@
+"""What a call must see to besides its contract so that arithmetic on sizes is exact: the extents that a program computes are below
+2^31, as all sizes are, and what is compared or divided in 64 bits is held by them. Most programs need none of it: only products of
+sizes can be so large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from axon.core import Axis, Block, Check, Compress, Compute, Index, Loop, Read, Scalar, Scan, Sort, Value
+from axon.core_walk import nodes
+from axon.element import Element
+from axon.names import Symbol
+from axon.shapes.contract import ContractFact
+from axon.shapes.dimension import Dim
+from axon.shapes.relation import Relation
+from axon.shapes.width import MOST, WIDE, exact, held, majorant
+from axon.source import Span
+
+
+def limits(block: Block, inputs: Iterable[Value], known: frozenset[Symbol]) -> tuple[ContractFact, ...]:
+    """Facts about `known` dimensions, which a call determines, without which arithmetic on sizes in a block could overflow."""
+    walk = _Walk({value.symbol: value.shape for value in inputs}, known)
+    walk.block(block)
+    return tuple(ContractFact(relation, why, span) for relation, (why, span) in walk.found.items())
+
+
+class _Walk:
+    def __init__(self, shapes: dict[Symbol, tuple[Dim, ...]], known: frozenset[Symbol]) -> None:
+        self.shapes = shapes
+        self.known = known
+        self.above: dict[Symbol, Dim] = {}  # of an index, or a size that only the data decide: what it does not exceed
+        self.found: dict[Relation, tuple[str, Span | None]] = {}
+        self._seen: set[Dim] = set()
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            match op:
+                case Compute(axes=axes, reduction=reduction):
+                    self._axes((*axes, *(reduction.axes if reduction else ())), op.span)
+                    self._scalars(_scalars(op), op.span)
+                case Scan(axes=axes):
+                    self._axes(axes, op.span)
+                    self._scalars(_scalars(op), op.span)
+                case Loop(trip=trip, counter=counter):
+                    if isinstance(trip, Index):
+                        self._axes((Axis(counter, trip.dim),), op.span)
+                    self.shapes |= {state.symbol: state.shape for state in op.states}
+                    self.block(op.body)
+                case Compress(size=size, mask=mask):
+                    self.above[size] = self.shapes[mask][0]
+                case Check() | Sort():
+                    pass
+            for out in () if isinstance(op, Check) else (op.values, op.indices) if isinstance(op, Sort) else _outs(op):
+                self.shapes[out.symbol] = out.shape
+
+    def _axes(self, axes: Iterable[Axis], span: Span | None) -> None:
+        for axis in axes:
+            self._extent(axis.extent, span)
+            self.above[axis.symbol] = axis.extent
+
+    def _extent(self, extent: Dim, span: Span | None) -> None:
+        if extent in self._seen or exact(extent, 32):
+            return
+        self._seen.add(extent)
+        self._parts(extent, span)
+        simple = extent.variables <= self.known and not any(q.divisor.constant is None for q in extent.quotients)
+        self._limit(extent if simple else self._bounded(extent), MOST, "sizes end at 2,147,483,647", span)
+
+    def _scalars(self, scalars: Iterable[Scalar], span: Span | None) -> None:
+        for scalar in scalars:
+            for node in nodes(scalar):
+                match node:
+                    case Index(dim=dim, element=element):
+                        if element is Element.I64:
+                            self._wide(dim, span)
+                        self._parts(dim, span)
+                    case Read(subscripts=subscripts):
+                        compared = node.padding is not None or node.checked is not None
+                        for subscript in subscripts:
+                            if isinstance(subscript, Dim):
+                                if compared:
+                                    self._wide(subscript, span)
+                                self._parts(subscript, span)
+
+    def _parts(self, dim: Dim, span: Span | None) -> None:
+        for part in held(dim):
+            self._wide(part, span)
+
+    def _wide(self, dim: Dim, span: Span | None) -> None:
+        if dim not in self._seen and not exact(dim, 64):
+            self._limit(self._bounded(dim), WIDE, "sizes are computed in 64 bits", span)
+        self._seen.add(dim)
+
+    def _limit(self, dim: Dim, most: int, why: str, span: Span | None) -> None:
+        if dim.variables and dim.variables <= self.known:
+            self.found.setdefault(Relation(dim, "<=", Dim.of(most)), (why, span))
+
+    def _bounded(self, dim: Dim) -> Dim:
+        """A Dim over what the call determines that is at least as large, with indices at the ends of their ranges."""
+        dim = majorant(dim)
+        while inner := dim.variables - self.known:
+            dim = dim.substitute({symbol: majorant(self.above.get(symbol, Dim.of(MOST))) for symbol in inner})
+        return dim
+
+
+def _outs(op: Compute | Scan | Loop | Compress) -> tuple[Value, ...]:
+    return (op.out,) if isinstance(op, Compress) else op.outs
+
+
+def _scalars(op: Compute | Scan) -> Iterator[Scalar]:
+    yield from op.body
+    monoid = op.monoid if isinstance(op, Scan) else op.reduction.monoid if op.reduction else None
+    if monoid is not None:
+        yield from (*monoid.units, *monoid.combine)
+    if isinstance(op, Compute) and op.reduction is not None:
+        yield from (s for s in (op.reduction.where, op.reduction.asked) if s is not None)

@@ -1,0 +1,104 @@
+"""Between which numbers sizes lie, whatever the sizes are that they are made of: what decides how many bits hold them.
+
+Every dimension and every index is in 0 … 2^31 - 1. What an expression over them must hold exactly, and may not in 64 bits, a call
+sees to: `limits` says what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import TypeAlias
+
+from axon.names import Symbol
+from axon.shapes.dimension import Atom, Dim, Minimum, Quotient
+
+Range: TypeAlias = "tuple[int, int]"  # the least and the greatest value, both possible or beyond what is
+
+MOST = 2**31 - 1  # a size, an index
+WIDE = 2**62  # what arithmetic in 64 bits holds, sums of two included
+ANYTHING: Range = (-(2**100), 2**100)
+
+
+def of_dim(dim: Dim) -> Range:
+    """The exact values of a Dim, before they are brought into an element type."""
+    for coefficient, monomial in dim.terms:
+        if len(monomial) == 1 and isinstance(monomial[0], Minimum):  # c min(a, b) + r = min(c a + r, c b + r), or the maximum
+            rest = dim - Dim({monomial: coefficient})
+            found = [of_dim(item * coefficient + rest) for item in monomial[0].items]
+            pick = min if coefficient > 0 else max
+            return pick(low for low, _ in found), pick(high for _, high in found)
+    low = high = 0
+    for coefficient, monomial in dim.terms:
+        term = (coefficient, coefficient)
+        for atom in monomial:
+            term = times(term, _of_atom(atom))
+        low, high = low + term[0], high + term[1]
+    return low, high
+
+
+def _of_atom(atom: Atom) -> Range:
+    if isinstance(atom, Symbol):
+        return 0, MOST
+    if isinstance(atom, Quotient):
+        above, below = of_dim(atom.dividend), of_dim(atom.divisor)
+        if below[0] < 1:
+            return ANYTHING
+        found = [a // b for a, b in product(above, below)]
+        return min(found), max(found)
+    items = [of_dim(item) for item in atom.items]
+    return min(low for low, _ in items), min(high for _, high in items)
+
+
+def times(a: Range, b: Range) -> Range:
+    found = [x * y for x, y in product(a, b)]
+    return min(found), max(found)
+
+
+def divides_by_zero(dim: Dim) -> bool:
+    """Whether a Dim divides by what may be 0 or less, at any depth."""
+    for atom in dim.atoms:
+        if isinstance(atom, Quotient):
+            if of_dim(atom.divisor)[0] < 1 or divides_by_zero(atom.dividend) or divides_by_zero(atom.divisor):
+                return True
+        elif not isinstance(atom, Symbol) and any(divides_by_zero(item) for item in atom.items):
+            return True
+    return False
+
+
+def within(dim: Dim) -> bool:
+    """Whether arithmetic in 64 bits is exact for a Dim, each of its terms included."""
+    return all(low > -WIDE and high < WIDE for low, high in (of_dim(Dim({m: c})) for c, m in dim.terms)) and len(dim.terms) < 64
+
+
+def exact(dim: Dim, bits: int) -> bool:
+    """Whether so many bits hold every value of a Dim."""
+    low, high = of_dim(dim)
+    limit: int = 2 ** (bits - 1)
+    return -limit <= low and high < limit
+
+
+def held(dim: Dim) -> Iterator[Dim]:
+    """What of a Dim must be held exactly: the parts of its quotients and minima. Sums and products may wrap on the way."""
+    for atom in dim.atoms:
+        if not isinstance(atom, Symbol):
+            for part in (atom.dividend, atom.divisor) if isinstance(atom, Quotient) else atom.items:
+                yield part
+                yield from held(part)
+
+
+def majorant(dim: Dim) -> Dim:
+    """A polynomial in the same variables without negative terms, which is at least as large as the Dim and as its negative."""
+    total = Dim.of(0)
+    for coefficient, monomial in dim.terms:
+        term = Dim.of(abs(coefficient))
+        for atom in monomial:
+            match atom:
+                case Symbol():
+                    term *= Dim.of(atom)
+                case Quotient(dividend):  # the divisor is at least 1 where it is evaluated
+                    term *= majorant(dividend)
+                case Minimum(items):
+                    term *= sum(map(majorant, items), Dim.of(0))
+        total += term
+    return total
