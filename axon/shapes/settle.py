@@ -277,45 +277,48 @@ class _Settler:
         for symbol, extent in reversed(list(ranges.items())):
             if symbol not in dim.variables:
                 continue
-            rising = self._rising(dim, symbol)
+            rising = self._rising(dim, symbol, context)
             if rising is None:
                 return None
             dim = dim.substitute({symbol: self._end(symbol, extent, ranges, context, high=rising == upper)})
         return dim
 
-    def _rising(self, dim: Dim, symbol: Symbol) -> bool | None:
+    def _rising(self, dim: Dim, symbol: Symbol, context: Context) -> bool | None:
         """Whether a size never falls (True) or never rises (False) as a variable grows; None if neither is seen."""
         found: set[bool | None] = set()
         split = dim.linear_in(symbol)
         if split is not None:
-            return self._sign(split[0])
+            return self._sign(split[0], context)
         for m, c in dim.mapping.items():
             inside = [a for a in m if symbol in Dim({(a,): 1}).variables]
             if not inside:
                 continue
             rest = list(m)
             rest.remove(inside[0])
-            factor, grows = self._sign(Dim({tuple(rest): c})), self._atom_rising(inside[0], symbol)
+            factor, grows = self._sign(Dim({tuple(rest): c}), context), self._atom_rising(inside[0], symbol, context)
             found.add(None if len(inside) > 1 or factor is None or grows is None else factor == grows)
         return found.pop() if len(found) == 1 else None
 
-    def _atom_rising(self, atom: Atom, symbol: Symbol) -> bool | None:
+    def _atom_rising(self, atom: Atom, symbol: Symbol, context: Context) -> bool | None:
         match atom:
             case Symbol():
                 return True
             case Quotient(dividend, divisor):
                 defined = self.facts.assume(Relation(divisor, "<>", _ZERO))
                 known = symbol not in divisor.variables and self._proved(Relation(divisor, ">=", _ONE), defined)
-                return self._rising(dividend, symbol) if known else None
+                return self._rising(dividend, symbol, context) if known else None
             case Minimum(items):
-                found = {self._rising(item, symbol) for item in items if symbol in item.variables}
+                found = {self._rising(item, symbol, context) for item in items if symbol in item.variables}
                 return found.pop() if len(found) == 1 else None
 
-    def _sign(self, c: Dim) -> bool | None:
-        """Whether a coefficient is at least 0 (True) or at most 0 (False)."""
-        if self._proved(Relation(c, ">=", _ZERO), self.facts):
+    def _sign(self, c: Dim, context: Context) -> bool | None:
+        """Whether a coefficient is at least 0 (True) or at most 0 (False), where its divisors are at least 1, as they must be."""
+        facts = self.facts
+        if not context.conditions:
+            facts = facts.assume(*(Relation(q.divisor, ">=", _ONE) for q in c.quotients if q.divisor.constant is None))
+        if self._proved(Relation(c, ">=", _ZERO), facts):
             return True
-        return False if self._proved(Relation(c, "<=", _ZERO), self.facts) else None
+        return False if self._proved(Relation(c, "<=", _ZERO), facts) else None
 
     def _end(self, symbol: Symbol, extent: Dim, ranges: dict[Symbol, Dim], context: Context, high: bool) -> Dim:
         """The last or first value of an index, by its range and the guards that bound it directly."""
