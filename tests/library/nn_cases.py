@@ -323,7 +323,7 @@ def pool(name: str, rank: int, largest: bool, square: bool = False) -> None:
     @case(f"nn.{name}")
     def _(d: Drawn) -> Comparison:
         window = d.size(1, 3)
-        stride, padding = (window, 0) if square else (d.size(1, 3), d.size(0, 2))
+        stride, padding = (window, 0) if square else (d.size(1, 3), d.size(0, min(2, window - 1)))
         least = max(0, window - 2 * padding)
         x = d.real(d.size(0, 2), d.size(0, 2), *(d.size(least, least + 4) for _ in range(rank)))
         sizes = (window,) if square else (window, stride, padding)

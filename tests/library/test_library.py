@@ -77,3 +77,52 @@ def test_normalizations_in_16_bits(element: type, size: int, scale: float) -> No
     ]:
         assert got.dtype == element
         np.testing.assert_allclose(got.astype(np.float64), wanted, rtol=near, atol=near)
+
+
+def test_means_of_nothing() -> None:
+    """NaN, as in NumPy and PyTorch; of a sample of one too."""
+    nn, stats = (axon.load(stdlib_root() / f"{name}.axon") for name in ("nn", "stats"))
+    for target in ("interpret", "cpu"):
+        for element in (np.float16, np.float32, np.float64):
+            for n in (0, 1):
+                x = np.ones((2, n), element)
+                assert np.isnan(stats.sample_variance(x, target=target)).all()
+                assert np.isnan(stats.covariance(x.T, target=target)).all()
+            for found in (stats.mean, stats.variance, stats.standard_deviation):
+                assert np.isnan(found(np.ones((2, 0), element), target=target)).all()
+            assert np.isnan(nn.cross_entropy(np.ones((0, 3), element), np.zeros(0, np.int32), target=target))
+            assert np.isnan(nn.global_average_pool(np.ones((2, 3, 0), element), target=target)).all()
+        assert np.isnan(nn.accuracy(np.zeros(0, np.int32), np.zeros(0, np.int32), target=target))
+
+
+def test_means_keep_their_digits() -> None:
+    """Of many pixels far from 0, and of losses whose sum f16 does not hold."""
+    nn = axon.load(stdlib_root() / "nn.axon")
+    x = (np.random.default_rng(0).standard_normal((2, 3, 64, 64)) + 1000).astype(np.float32)
+    losses = np.full((5000, 2), (0, 40), np.float16)
+    for target in ("interpret", "cpu"):
+        wanted = x.mean((2, 3), dtype=np.float64).astype(np.float32)
+        np.testing.assert_array_equal(nn.global_average_pool(x, target=target), wanted)
+        assert nn.cross_entropy(losses, np.zeros(5000, np.int32), target=target) == 40
+
+
+def test_windows_of_nothing_are_refused() -> None:
+    nn = axon.load(stdlib_root() / "nn.axon")
+    image, signal = np.ones((1, 1, 4, 4), np.float32), np.ones((1, 1, 4), np.float32)
+    for name, x in [("max_pool_with", image), ("average_pool_with", image), ("max_pool1d", signal), ("average_pool1d", signal)]:
+        for window, padding in [(0, 0), (1, 1), (2, 3)]:
+            with pytest.raises(axon.ShapeError, match="contract `padding < window` does not hold"):
+                nn[name][window, 1, padding](x)
+    for name in ("max_pool", "average_pool"):
+        with pytest.raises(axon.ShapeError, match="contract `s >= 1` does not hold"):
+            nn[name][0](image)
+
+
+@pytest.mark.parametrize("q", [-0.01, 1.5])
+def test_shares_that_are_none(q: float) -> None:
+    """The line that the error shows says what is wrong."""
+    stats = axon.load(stdlib_root() / "stats.axon")
+    for target in ("interpret", "cpu"):
+        with pytest.raises(axon.ShapeError, match="q must be between 0 and 1"):
+            stats.quantile(q, [1.0, 2.0, 3.0], target=target)
+    assert np.isnan(stats.quantile(np.nan, [1.0, 2.0]))

@@ -4,8 +4,8 @@
 
 Note [Sums of sums]
     A sum over several axes in one accumulator loses digits with every run of the innermost one: what the run adds is rounded to the
-    size of all before it. So the sum over an axis is a sum of sums over the axes inside it, each with an accumulator of its own: the
-    error grows with the sum of the extents, and not with their product.
+    size of all before it. So the sum over an axis is a sum of sums over the axes inside it, each with an accumulator of its own:
+    the error grows with the sum of the extents, and not with their product.
 
 The function takes pointers to contiguous tensors, sizes, and a range of work items, so that threads share a kernel by calling it on
 ranges of their own. It returns 0, or 1 where the program must stop.
