@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, assert_never
 
 from axon.backend.scalar_facts import scatter
+from axon.backend.touched import elements_read
 from axon.core import Axis, Block, Check, Compress, Compute, Loop, Program, Read, Scalar, Scan, Sort, Value
 from axon.core_print import names_in, print_op
 from axon.core_walk import nodes
@@ -240,7 +241,7 @@ def size_in_bytes(value: Value) -> Dim:
 def bytes_moved(kernel: Kernel, values: Mapping[Symbol, Value]) -> Dim:
     """What a kernel must move at least: each tensor that it needs read once, each that it stores written once.
 
-    Of a gather this counts the whole table, and of a loop one step.
+    Of what `touched` finds to be a part, the part; of a gather the whole table, and of a loop one step.
     """
     total = Dim.of(0)
     match kernel:
@@ -249,10 +250,22 @@ def bytes_moved(kernel: Kernel, values: Mapping[Symbol, Value]) -> Dim:
                 total = total + bytes_moved(inner, values)
         case _:
             for symbol in sorted(reads_of(kernel), key=lambda symbol: symbol.id):
-                total = total + size_in_bytes(values[symbol])
+                total = total + _bytes_read(kernel, values[symbol])
             for value in values_of(kernel):
                 total = total + size_in_bytes(value)
     return total
+
+
+def _bytes_read(kernel: Nest | Contraction | Whole, value: Value) -> Dim:
+    reads = [
+        (op, node)
+        for op in operations(kernel)
+        if isinstance(op, Compute | Scan)
+        for scalar in scalars(op)
+        for node in nodes(scalar)
+        if isinstance(node, Read) and node.tensor == value.symbol
+    ]
+    return Dim.of(max(1, value.element.bits // 8)) * elements_read(reads, value) if reads else size_in_bytes(value)
 
 
 # ── the printer ─────────────────────────────────────────────────────────────────────────────────────────────────────────

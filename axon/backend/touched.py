@@ -1,0 +1,63 @@
+"""How many elements of a tensor a kernel reads: all of them, unless its subscripts leave some out that no call's sizes bring back.
+
+A row (`x[0, j]`), a diagonal (`x[i, i]`) and part of a dimension (`x[i]` below half of it) are counted as what they are. Where
+several different parts are read, and where data decide, the whole tensor is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from axon.backend.scalar_facts import all_axes
+from axon.core import Compute, Read, Scan, Value
+from axon.names import Symbol
+from axon.shapes.dimension import Dim
+
+Part = tuple[tuple[object, ...], Dim]  # what tells it from other parts, and how many elements it has
+
+
+def elements_read(reads: Iterable[tuple[Compute | Scan, Read]], value: Value) -> Dim:
+    """Of a tensor, by these reads of it, each with the operation that it stands in."""
+    whole = Dim.of(1)
+    for extent in value.shape:
+        whole = whole * extent
+    parts = {_part(op, read, value) for op, read in reads}
+    if len(parts) != 1:
+        return whole
+    (part,) = parts
+    return whole if part is None else part[1]
+
+
+def _part(op: Compute | Scan, read: Read, value: Value) -> Part | None:
+    """The part of a tensor at a read's subscripts; None for all of it, or where that is not known."""
+    if read.padding is not None:
+        return None
+    extents = {axis.symbol: axis.extent for axis in all_axes(op)}
+    mentioned: list[frozenset[Symbol]] = []
+    for subscript in read.subscripts:
+        if not isinstance(subscript, Dim):
+            return None
+        mentioned.append(subscript.variables & extents.keys())
+    total = Dim.of(1)
+    key: list[object] = []
+    counted: set[Symbol] = set()
+    for subscript, extent, mine in zip(read.subscripts, value.shape, mentioned, strict=True):
+        assert isinstance(subscript, Dim)
+        alone = all(len(other) <= 1 for other in mentioned if not mine.isdisjoint(other))
+        if not mine:  # one index
+            key.append(subscript)
+        elif len(mine) == 1 and alone:
+            (axis,) = mine
+            linear = subscript.linear_in(axis)
+            if linear is None or not linear[0].constant or not extents[axis].variables.isdisjoint(extents):
+                return None
+            key.append((extents[axis], *linear))
+            if axis not in counted:  # a diagonal has as many elements as its axis
+                counted.add(axis)
+                total = total * extents[axis]
+        elif all(mine.isdisjoint(other) for number, other in enumerate(mentioned) if read.subscripts[number] is not subscript):
+            total = total * extent  # a window: all of the dimension
+            key.append(None)
+        else:
+            return None
+    return tuple(key), total
