@@ -2,23 +2,24 @@
 
     python benchmarks/gpu_attention.py [--changes] [--ablation] [--out FILE]
 
-Each program is a few lines of Axon; nothing is tuned and no schedule is given. Both sides run in CUDA graphs that rotate inputs and
-outputs over four times the L2 cache, so that times are the device's. Replays alternate between the two, and the figure is the
-median of each. Inputs are random normal, 16 K tokens at a time. Results are compared with a float32 computation first. TFLOP/s
-count two products over the pairs that a mask leaves. A ratio above 1 says Axon is faster.
+Each program is a few lines of Axon; nothing is tuned and no schedule is given. Both sides run in CUDA graphs that rotate inputs
+and outputs over four times the L2 cache, so that times are the device's. Replays alternate between the two, and the figure is the
+median of each; the ratio is the median of the ratios of neighbours. Inputs are random normal, 16 K tokens at a time. Results are
+compared with a float32 computation first. TFLOP/s count two products over the pairs that a mask leaves. A ratio above 1 says Axon
+is faster.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
-from math import exp, log
 from multiprocessing import get_context
 from typing import Any
+
+from racing import L2_BYTES, Race, graph, mean, race
 
 from axon import compiler
 from axon.backend.build import BuildError
@@ -62,8 +63,6 @@ SOURCES = {
   in for b h i e => cast bf16 (sum j => p[b, h, i, j] * cast f32 v[b, h / g, j, e]) end
 """,
 }
-L2_BYTES = 60_000_000
-ROUNDS = 15
 
 
 @dataclass(frozen=True)
@@ -181,16 +180,7 @@ class Bench:
         return out
 
     def graph(self, launch: Callable[[int], object]) -> Any:
-        torch = self.torch
-        stream = torch.cuda.Stream()
-        with torch.cuda.stream(stream):
-            launch(0)
-            torch.cuda.synchronize()
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, stream=stream):
-                for n in range(self.launches):
-                    launch(n % self.sets)
-        return graph
+        return graph(launch, self.launches, self.sets)
 
     def reference(self, number: int, batch: int, head: int) -> Any:
         """One head in float32."""
@@ -261,24 +251,12 @@ class Bench:
         grouped = shape.groups > 1
         return self.graph(lambda n: compiled(*self.inputs[n][-3:], score_mod=change, block_mask=blocks, enable_gqa=grouped))
 
-    def timed(self, *graphs: Any) -> list[float]:
-        """Microseconds per launch of each graph: the medians of replays in turn."""
-        torch = self.torch
-        times: list[list[float]] = [[] for _ in graphs]
-        for round_ in range(ROUNDS + 2):
-            for number, graph in enumerate(graphs):
-                start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-                start.record()
-                graph.replay()
-                end.record()
-                end.synchronize()
-                if round_ >= 2:
-                    times[number].append(start.elapsed_time(end) * 1e3 / self.launches)
-        return [statistics.median(t) for t in times]
+    def race(self, *graphs: Any) -> Race:
+        return race(*graphs, launches=self.launches)
 
-    def rate(self, microseconds: float) -> float:
+    def rate(self, seconds: float) -> float:
         """TFLOP/s."""
-        return self.shape.flops / microseconds / 1e6
+        return self.shape.flops / seconds / 1e12
 
 
 def _count(shape: tuple[int, ...]) -> int:
@@ -297,13 +275,14 @@ def against(shapes: list[Shape], peer_name: str) -> list[str]:
         bench = Bench(shape)
         ours, mapping = bench.axon()
         peer = bench.cudnn() if peer_name == "cuDNN" else bench.flex()
-        theirs, mine = bench.timed(peer, ours)
-        ratios.append(theirs / mine)
+        run = bench.race(peer, ours)
+        theirs, mine = run.seconds
+        ratios.append(run.ratio(0, 1))
         lines.append(f"| {shape} | {bench.rate(theirs):.0f} | {bench.rate(mine):.0f} | {ratios[-1]:.3f} | {mapping} |")
         print(lines[-1], flush=True)
         del bench, ours, peer
         torch.cuda.empty_cache()
-    return [*lines, "", f"geometric mean {exp(sum(map(log, ratios)) / len(ratios)):.3f}, least {min(ratios):.3f}, of {len(ratios)}"]
+    return [*lines, "", f"geometric mean {mean(ratios):.3f}, least {min(ratios):.3f}, of {len(ratios)}"]
 
 
 def ablation() -> list[str]:
@@ -320,7 +299,7 @@ def ablation() -> list[str]:
                 graphs[name] = bench.axon(mapping_of(shape, change))[0]
             except AxonError as error:
                 rows[name].append(str(error).splitlines()[0][:60])
-        for name, time in zip(graphs, bench.timed(*graphs.values()), strict=True):
+        for name, time in zip(graphs, bench.race(*graphs.values()).seconds, strict=True):
             rows[name].append(f"{bench.rate(time):.0f}")
         del bench, graphs
         torch.cuda.empty_cache()

@@ -4,20 +4,21 @@
 
 Each program is a line of Axon; nothing is tuned and no schedule is given. Both sides run in CUDA graphs that rotate inputs and
 outputs over four times the L2 cache, so that times are the device's. Replays alternate between the two, and the figure is the
-median of each. Inputs are random normal. Results are compared with a float32 product first. A ratio above 1 says Axon is faster.
+median of each; the ratio is the median of the ratios of neighbours. Inputs are random normal. Results are compared with a float32
+product first. A ratio above 1 says Axon is faster.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
-from math import exp, log
 from multiprocessing import get_context
 from typing import Any
+
+from racing import L2_BYTES, Race, graph, mean, race
 
 from axon import compiler
 from axon.backend.build import BuildError
@@ -35,8 +36,6 @@ SOURCES = {
     "gelu": """import nn
 fun f (a : bf16[m, k]) (b : bf16[n, k]) (c : bf16[n]) = nn.gelu (for i j => (sum l => a[i, l] * b[j, l]) + c[j])""",
 }
-L2_BYTES = 60_000_000
-ROUNDS = 15
 
 
 @dataclass(frozen=True)
@@ -178,16 +177,7 @@ class Bench:
         return (a if left == "n" else a.t()), (b if right == "n" else b.t())
 
     def graph(self, launch: Callable[[int], object]) -> Any:
-        torch = self.torch
-        stream = torch.cuda.Stream()
-        with torch.cuda.stream(stream):
-            launch(0)
-            torch.cuda.synchronize()
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, stream=stream):
-                for n in range(self.launches):
-                    launch(n % self.sets)
-        return graph
+        return graph(launch, self.launches, self.sets)
 
     def axon(self, mapping: Mapping | None = None) -> tuple[Any, str]:
         """A graph of Axon's launches, and the mapping; fails on a wrong result."""
@@ -212,24 +202,12 @@ class Bench:
             sys.exit(f"{self.shape}: wrong by {error:.1e}")
         return graph, str(executable.plan(0, tensors[0], sizes).mapping)
 
-    def timed(self, *graphs: Any) -> list[float]:
-        """Microseconds per launch of each graph: the medians of replays in turn."""
-        torch = self.torch
-        times: list[list[float]] = [[] for _ in graphs]
-        for round_ in range(ROUNDS + 2):
-            for number, graph in enumerate(graphs):
-                start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-                start.record()
-                graph.replay()
-                end.record()
-                end.synchronize()
-                if round_ >= 2:
-                    times[number].append(start.elapsed_time(end) * 1e3 / self.launches)
-        return [statistics.median(t) for t in times]
+    def race(self, *graphs: Any) -> Race:
+        return race(*graphs, launches=self.launches)
 
-    def rate(self, microseconds: float) -> float:
+    def rate(self, seconds: float) -> float:
         """TFLOP/s."""
-        return 2 * self.shape.m * self.shape.n * self.shape.k / microseconds / 1e6
+        return 2 * self.shape.m * self.shape.n * self.shape.k / seconds / 1e12
 
 
 def against_cublas(shapes: list[Shape]) -> list[str]:
@@ -241,11 +219,11 @@ def against_cublas(shapes: list[Shape]) -> list[str]:
         bench = Bench(shape)
         ours, mapping = bench.axon()
         peer = bench.graph(lambda n, b=bench: torch.matmul(*b.factors(n), out=b.outputs[n]))  # type: ignore[misc]
-        theirs, mine = bench.timed(peer, ours)
-        ratios[shape] = theirs / mine
-        lines.append(
-            f"| {shape.name}: {shape} | {theirs:.1f} | {mine:.1f} | {bench.rate(mine):.0f} | {ratios[shape]:.3f} | {mapping} |"
-        )
+        run = bench.race(peer, ours)
+        theirs, mine = run.seconds
+        times = f"{theirs * 1e6:.1f} | {mine * 1e6:.1f}"
+        ratios[shape] = run.ratio(0, 1)
+        lines.append(f"| {shape.name}: {shape} | {times} | {bench.rate(mine):.0f} | {ratios[shape]:.3f} | {mapping} |")
         print(lines[-1], flush=True)
         del bench, ours, peer
         torch.cuda.empty_cache()
@@ -253,7 +231,7 @@ def against_cublas(shapes: list[Shape]) -> list[str]:
     lines.append("")
     usual = [r for s, r in ratios.items() if not s.pad]
     for name, some in (("all", list(ratios.values())), ("without padded ones", usual), ("every extent 4096 and up", large)):
-        lines.append(f"{name}: geometric mean {exp(sum(map(log, some)) / len(some)):.3f}, least {min(some):.3f}, of {len(some)}")
+        lines.append(f"{name}: geometric mean {mean(some):.3f}, least {min(some):.3f}, of {len(some)}")
     return lines
 
 
@@ -270,15 +248,16 @@ def epilogue() -> list[str]:
     compiled = torch.compile(plain, mode="max-autotune-no-cudagraphs")
     theirs = bench.graph(lambda n: compiled(*bench.inputs[n]))
     product = bench.graph(lambda n: torch.matmul(*bench.factors(n), out=bench.outputs[n]))
-    peer, cublas, mine = bench.timed(theirs, product, ours)
+    run = bench.race(theirs, product, ours)
+    peer, cublas, mine = run.seconds
     return [
         "| work | µs | TFLOP/s |",
         "| --- | --- | --- |",
-        f"| torch.compile max-autotune, bias and gelu | {peer:.1f} | {bench.rate(peer):.0f} |",
-        f"| cuBLAS, no epilogue | {cublas:.1f} | {bench.rate(cublas):.0f} |",
-        f"| Axon, bias and gelu ({mapping}) | {mine:.1f} | {bench.rate(mine):.0f} |",
+        f"| torch.compile max-autotune, bias and gelu | {peer * 1e6:.1f} | {bench.rate(peer):.0f} |",
+        f"| cuBLAS, no epilogue | {cublas * 1e6:.1f} | {bench.rate(cublas):.0f} |",
+        f"| Axon, bias and gelu ({mapping}) | {mine * 1e6:.1f} | {bench.rate(mine):.0f} |",
         "",
-        f"{EPILOGUE}: {peer / mine:.3f} times torch.compile",
+        f"{EPILOGUE}: {run.ratio(0, 2):.3f} times torch.compile",
     ]
 
 
@@ -296,7 +275,7 @@ def ablation() -> list[str]:
                 graphs[name] = bench.axon(mapping)[0]
             except BuildError:
                 rows[name].append("spills")
-        for name, time in zip(graphs, bench.timed(*graphs.values()), strict=True):
+        for name, time in zip(graphs, bench.race(*graphs.values()).seconds, strict=True):
             rows[name].append(f"{bench.rate(time):.0f}")
         del bench, graphs
         torch.cuda.empty_cache()

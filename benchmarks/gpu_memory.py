@@ -11,13 +11,13 @@ in the same run. `--peer` adds torch.compile (max-autotune); a ratio above 1 say
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
-from math import exp, log
 from typing import Any
+
+from racing import L2_BYTES, graph, mean, race
 
 import axon
 
@@ -42,8 +42,6 @@ fun cumulative_sum (x : T[n, d]) = for i => scan (op +, 0.0) j => x[i, j]
 NAMES = tuple(line.split()[1] for line in SOURCE.splitlines() if line.startswith("fun "))
 BYTES = 256 << 20  # of the large tensor
 WIDTHS = (64, 1024, 8192, 131072)
-L2_BYTES = 60_000_000
-ROUNDS = 11
 
 
 @dataclass(frozen=True)
@@ -112,47 +110,16 @@ def torch_function(work: str) -> Callable[..., Any]:
     }[work]
 
 
-def graph(run: Callable[[int], Any], count: int) -> Any:
-    """A CUDA graph of `run` on each of so many sets of tensors."""
-    import torch
-
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for n in range(min(count, 2)):
-            run(n)
-        stream.synchronize()
-        made = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(made, stream=stream):
-            kept = [run(n) for n in range(count)]
-    made.kept = kept
-    return made
-
-
-def timed(graphs: list[Any], count: int) -> list[float]:
-    """Seconds of one call, the median of alternating replays."""
-    import torch
-
-    times: list[list[float]] = [[] for _ in graphs]
-    for _ in range(ROUNDS):
-        for position, one in enumerate(graphs):
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            start.record()
-            one.replay()
-            end.record()
-            end.synchronize()
-            times[position].append(start.elapsed_time(end) / 1e3 / count)
-    return [statistics.median(t[1:]) for t in times]
-
-
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of Axon, the bytes that it must move, a copy's bytes per second, seconds of the peer, and Axon's greatest error
-    relative to the greatest value."""
+    """Seconds of Axon, the bytes that it must move, the fraction of a copy's bandwidth, seconds of the peer and their ratio to Axon's,
+    and Axon's greatest error relative to the greatest value."""
 
     seconds: float
     moved: int
-    copy: float
+    fraction: float
     peer: float | None
+    ratio: float | None
     error: float
 
 
@@ -177,8 +144,9 @@ def measure(shape: Shape, peer: bool) -> Measured:
         torch._dynamo.reset()
         compiled = torch.compile(torch_function(shape.work), mode="max-autotune-no-cudagraphs", dynamic=False)
         graphs.append(graph(lambda n: compiled(*sets[n]), count))
-    times = timed(graphs, count)
-    return Measured(times[0], moved, 2 * BYTES / times[1], times[2] if peer else None, error)
+    run = race(*graphs, launches=count)
+    fraction = run.ratio(1, 0) * moved / (2 * BYTES)
+    return Measured(run.seconds[0], moved, fraction, *((run.seconds[2], run.ratio(2, 0)) if peer else (None, None)), error)
 
 
 def main() -> None:
@@ -205,21 +173,20 @@ def main() -> None:
             print(lines[-1], flush=True)
             continue
         rate = found.moved / found.seconds
-        fractions.append(rate / found.copy)
-        cells = [str(shape), f"{rate / 1e12:.2f}", f"{rate / found.copy:.3f}"]
-        if found.peer is not None:
-            ratios.append(found.peer / found.seconds)
-            cells += [f"{found.moved / found.peer / 1e12:.2f}", f"{found.peer / found.seconds:.2f}"]
+        fractions.append(found.fraction)
+        cells = [str(shape), f"{rate / 1e12:.2f}", f"{found.fraction:.3f}"]
+        if found.peer is not None and found.ratio is not None:
+            ratios.append(found.ratio)
+            cells += [f"{found.moved / found.peer / 1e12:.2f}", f"{found.ratio:.2f}"]
         else:
             cells += ["", ""]
         lines.append(f"| {' | '.join([*cells, f'{found.error:.1e}'])} |")
         print(lines[-1], flush=True)
         torch.cuda.empty_cache()
-    mean = exp(sum(map(log, fractions)) / len(fractions)) if fractions else 0.0
-    lines += ["", f"Of a copy: geometric mean {mean:.3f}, least {min(fractions, default=0):.3f}."]
+    if fractions:
+        lines += ["", f"Of a copy: geometric mean {mean(fractions):.3f}, least {min(fractions):.3f}."]
     if ratios:
-        mean = exp(sum(map(log, ratios)) / len(ratios))
-        lines.append(f"Ratio to torch.compile: geometric mean {mean:.3f}, least {min(ratios):.3f}.")
+        lines.append(f"Ratio to torch.compile: geometric mean {mean(ratios):.3f}, least {min(ratios):.3f}.")
     print("\n".join(lines[-2:]))
     if options.out:
         with open(options.out, "w", encoding="utf-8") as file:

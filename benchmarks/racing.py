@@ -1,0 +1,70 @@
+"""Races on one GPU: device times of CUDA graphs that are replayed in turn.
+
+A GPU changes its clock under load, and stays at it for many launches. So what is compared runs side by side, and a ratio is the
+median of the ratios of neighbouring replays, not the ratio of two medians, which may come from two clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import exp, log
+from statistics import median
+from typing import Any
+
+L2_BYTES = 60_000_000  # of an H200; what a race moves is rotated over four times as much
+ROUNDS = 41
+
+
+def graph(launch: Callable[[int], Any], count: int, sets: int | None = None) -> Any:
+    """A CUDA graph of `count` launches, each on the next of so many sets of tensors; what they return lives as long as it."""
+    import torch
+
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for n in range(min(sets or count, 2)):
+            launch(n)
+        stream.synchronize()
+        made = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(made, stream=stream):
+            made.kept = [launch(n % (sets or count)) for n in range(count)]
+    return made
+
+
+@dataclass(frozen=True)
+class Race:
+    """Seconds of a launch of each side, in each round."""
+
+    times: tuple[tuple[float, ...], ...]
+
+    @property
+    def seconds(self) -> list[float]:
+        """The median of each side."""
+        return [median(side) for side in self.times]
+
+    def ratio(self, slower: int, faster: int) -> float:
+        """How many times longer one side takes than another: the median over the rounds."""
+        return median(a / b for a, b in zip(self.times[slower], self.times[faster], strict=True))
+
+
+def race(*graphs: Any, launches: int, rounds: int = ROUNDS) -> Race:
+    """Replay the graphs, of so many launches each, in turn; the first two rounds do not count."""
+    import torch
+
+    times: list[list[float]] = [[] for _ in graphs]
+    for round_ in range(rounds + 2):
+        for number, one in enumerate(graphs):
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            one.replay()
+            end.record()
+            end.synchronize()
+            if round_ >= 2:
+                times[number].append(start.elapsed_time(end) / 1e3 / launches)
+    return Race(tuple(map(tuple, times)))
+
+
+def mean(ratios: Iterable[float]) -> float:
+    """The geometric mean."""
+    logs = [log(r) for r in ratios]
+    return exp(sum(logs) / len(logs))
