@@ -112,8 +112,8 @@ def torch_function(work: str) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of Axon, the bytes that it must move, the fraction of a copy's bandwidth, seconds of the peer and their ratio to Axon's,
-    and Axon's greatest error relative to the greatest value."""
+    """Seconds of Axon, the bytes that it must move, the fraction of a copy's bandwidth, seconds of the peer and their ratio to
+    Axon's, and Axon's greatest error relative to the greatest value."""
 
     seconds: float
     moved: int
