@@ -83,8 +83,9 @@ def _keys(c: Clash, access: Callable[[Span], Span | None]) -> set[object]:
 
 
 def primary(c: Clash) -> Equal:
-    """The equation of a conflict that is blamed: the last that says where both sides come from."""
-    return next((e for e in reversed(c.equals) if len(e.reason.sides) == 2), c.equals[-1])
+    """The equation of a conflict that is blamed: the last that says where both sides come from, and does more than run an index."""
+    told = [e for e in reversed(c.equals) if len(e.reason.sides) == 2]
+    return next((e for e in told if not e.reason.sides[0].text.endswith("must run to {}")), told[0] if told else c.equals[-1])
 
 
 def _follows(c: Clash, cause: Clash, sources: Sequence[Span]) -> bool:

@@ -6,7 +6,7 @@ edits; whoever checks the file tries them, and prints only those after which it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -21,11 +21,12 @@ from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum
 from axon.shapes.inside import decided
 from axon.shapes.prove import Facts
 from axon.shapes.relation import Relation
-from axon.shapes.settle import Clash, Hopeless, Problem, Refuted, TooLarge, Unknown, Unprovable
-from axon.shapes.solve import Equation, solve
+from axon.shapes.settle import Clash, Hopeless, Problem, Refuted, TooLarge, Unknown, Unprovable, simpler
+from axon.shapes.solve import Equation, Solution, solve
 from axon.source import Span
 
 _MAX_LABELS = 4
+_SMALL = (8, 4, 2, 16)  # of those by which others are divided
 _TYPICAL = (64, 32, 48, 16, 24, 12, 8, 10, 6, 5, 7, 9)  # sizes to show with; distinct, so that different names get different ones
 
 
@@ -88,7 +89,7 @@ def explain(trouble: Cause, problem: Problem, words: Words) -> Diagnostic:
 
 
 def _clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
-    primary, left, right = _sizes(c, problem)
+    primary, left, right, stated = _sizes(c, problem)
     relation = Relation(left, "=", right)
     places, labels = [], [Label(primary.reason.span, primary.reason.text)]
     for given, own, size in zip(_sides(primary, c), (primary.left, primary.right), (left, right), strict=True):
@@ -114,7 +115,7 @@ def _clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
             (f"{relation.render(words.name)} is known only when the program runs",),
             (Suggestion("compare them at run time with `as`: `(e as f32[n])`"),),
         )
-    notes = _numbers(relation, words, shown)
+    notes = _numbers(relation, words, shown, stated)
     if c.kind == "named":
         notes = (f"{shown} does not follow from what is stated; your names say that any sizes will do", *notes)
     labels += _within_callee(primary, words)
@@ -158,8 +159,8 @@ def _linked(side: Side, raw: Dim, size: Dim, c: Clash, problem: Problem) -> tupl
     return side, raw
 
 
-def _sizes(c: Clash, problem: Problem) -> tuple[Equal, Dim, Dim]:
-    """The equation to blame, and its two sides as the other equations of the core make them."""
+def _sizes(c: Clash, problem: Problem) -> tuple[Equal, Dim, Dim, list[Relation]]:
+    """The equation to blame, its two sides as the others make them (those of the core, where all say too little), and facts."""
 
     def differ(e: Equal) -> bool:
         return problem.resolve(e.left) != problem.resolve(e.right)
@@ -169,6 +170,11 @@ def _sizes(c: Clash, problem: Problem) -> tuple[Equal, Dim, Dim]:
     clear = not c.relation.variables & flexible
     at = first.reason.span
     others = [e for e in reversed(c.equals) if len(e.reason.sides) == 2 and e.reason.span != at and differ(e)]
+    if (whole := _without(first, c, problem)) is not None:
+        stated = [r for r, _ in problem.assumed] + [r for r, _ in whole.conditions]
+        left, right = (simpler(d.substitute(whole.substitution), stated) for d in (first.left, first.right))
+        if left != right and not (left - right).variables & flexible:
+            return first, left, right, stated
     for primary in (first, *others):
         rest = [Equation(problem.resolve(e.left), problem.resolve(e.right), e) for e in c.equals if e is not primary]
         try:
@@ -178,10 +184,19 @@ def _sizes(c: Clash, problem: Problem) -> tuple[Equal, Dim, Dim]:
             break
         open_ = clear and (left - right).variables & flexible
         if left != right and not open_ and (primary is first or Relation(left, "=", right).trivial is False):
-            return primary, left, right
+            return primary, left, right, []
     if c.kind == "data" and others and not differ(first):
-        return others[0], problem.resolve(others[0].left), problem.resolve(others[0].right)
-    return first, c.relation.left, c.relation.right
+        return others[0], problem.resolve(others[0].left), problem.resolve(others[0].right), []
+    return first, c.relation.left, c.relation.right, []
+
+
+def _without(primary: Equal, c: Clash, problem: Problem) -> Solution | None:
+    """What everything but an equation says."""
+    rest = [Equation(e.left, e.right, e) for e in c.around if e is not primary]
+    try:
+        return solve(rest, problem.flexible, Facts().assume(*(r for r, _ in problem.assumed)))
+    except DimensionTooLarge:
+        return None
 
 
 def _origin(side: Side, size: Dim, place: Place | None, words: Words) -> Label:
@@ -231,8 +246,8 @@ def _merged(labels: list[Label]) -> list[Label]:
     return out
 
 
-def _numbers(relation: Relation, words: Words, shown: str) -> tuple[str, ...]:
-    """When the relation holds, if that is simple to say, and sizes for which it does not."""
+def _numbers(relation: Relation, words: Words, shown: str, stated: Sequence[Relation]) -> tuple[str, ...]:
+    """When the relation holds, if that is simple to say, and sizes for which it does not though all that is stated does."""
     slack = relation.left - relation.right
     if slack.constant is not None:
         if relation.left.constant is None or relation.right.constant is None:
@@ -254,9 +269,12 @@ def _numbers(relation: Relation, words: Words, shown: str) -> tuple[str, ...]:
             notes.append(only)
     if len(variables) > 1 and (when := _only_when(slack, words)):
         notes.append(f"{shown} holds only for {when}")
-    wish = dict(zip(variables, _TYPICAL, strict=False))
-    values = wish if len(wish) == len(variables) and _defined(relation, wish) and not relation.holds(wish) else None
-    values = values or counterexample(Facts(), relation, wish)
+    divisors = frozenset[Symbol]().union(*(q.divisor.variables for r in stated for q in r.left.quotients | r.right.quotients))
+    small = dict(zip([v for v in variables if v in divisors], _SMALL, strict=False))
+    wish = dict(zip([v for v in variables if v not in small], _TYPICAL, strict=False)) | small
+    fitting = len(wish) == len(variables) and _defined(relation, wish) and not relation.holds(wish)
+    fitting = fitting and all(_holds(r, wish) for r in stated if r.variables <= relation.variables)
+    values = wish if fitting else counterexample(Facts().assume(*stated), relation, wish) or counterexample(Facts(), relation, wish)
     if values is not None and _defined(relation, values):
         given = ", ".join(f"{words.name(s)} = {values[s]}" for s in variables)
         sides = f"{relation.left.evaluate(values)} {relation.op} {relation.right.evaluate(values)}"

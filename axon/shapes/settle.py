@@ -59,6 +59,7 @@ class Clash:
     relation: Relation
     kind: str  # "conflict" | "named" (sizes the user named would have to be equal) | "data" (decided by data)
     again: tuple[Span, ...] = ()  # other places at which the same is wrong
+    around: tuple[Equal, ...] = field(default=(), compare=False, repr=False)  # all equations of the declaration
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,29 +381,32 @@ class _Settler:
         for conflict in self.solution.conflicts:
             equals = tuple(r for r in conflict.reasons if isinstance(r, Equal))
             data = conflict.relation.variables & self.p.data
-            self.out.troubles.append(Clash(equals, conflict.relation, "data" if data else "conflict"))
+            self._clash(equals, conflict.relation, "data" if data else "conflict")
         for relation, reasons in self.solution.residual:
             equals = tuple(r for r in reasons if isinstance(r, Equal))
             variables = relation.variables
             if variables & self.p.data:
-                self.out.troubles.append(Clash(equals, relation, "data"))
+                self._clash(equals, relation, "data")
             elif variables and variables <= self.p.outer:
                 self.out.floating.append(Equal(relation.left, relation.right, equals[-1].reason))
             elif variables & (set(self.p.flexible) | self.p.outer) or _divisibility(relation):
                 self._keep(relation, equals)
             else:
-                self.out.troubles.append(Clash(equals, relation, "named"))
+                self._clash(equals, relation, "named")
         for relation, reasons in self.solution.conditions:
             equals = tuple(r for r in reasons if isinstance(r, Equal))
             if relation.variables & self.p.data and relation.op == ">=" and equals:  # a size that was solved for
                 self.out.owed.append(Obligation(relation, NOWHERE, equals[-1].reason, sized=True))
             elif relation.variables & self.p.data:
-                self.out.troubles.append(Clash(equals, relation, "data"))
+                self._clash(equals, relation, "data")
             elif relation.op == ">=" and self._impossible(relation, self.facts):
                 reason = (equals or self.equals)[-1].reason
                 self.out.owed.append(Obligation(relation, NOWHERE, Reason(reason.span, "a size cannot be negative: {}")))
             else:
                 self._keep(relation, equals)
+
+    def _clash(self, equals: tuple[Equal, ...], relation: Relation, kind: str) -> None:
+        self.out.troubles.append(Clash(equals, relation, kind, around=tuple(self.equals)))
 
     def _keep(self, relation: Relation, equals: tuple[Equal, ...]) -> None:
         reason = (equals or self.equals)[-1].reason

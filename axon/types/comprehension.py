@@ -385,14 +385,26 @@ class Comprehensions(Annotations):
         counter = self._bind_index(env.within(scope), binder.name, binder.span, extent, group.span)
         inner = env.indexed(((counter.symbol, counter.extent),), scope)
         body = self.infer(inner, e.body)
-        text = "the new state must have the type and shape of the old one"
-        sides = (Side(e.body.span, "the new state has {}"), Side(e.states[0][1].span, "the first state has {}"))
-        if not self.unify(body.type, t, Reason(e.body.span, text, sides)):
+        if not self._keeps_state(e, body, t, [value for _, value in states]):
             t = POISON
         if trip is None:
             trip = T.Dimension(counter.extent, type=I32, span=binder.span)
         result = self.prepend((counter.extent,), t, e.body.span, "an array") if stacked else t
         return T.Loop(stacked, tuple(states), counter.symbol, trip, body, type=result, span=e.span)
+
+    def _keeps_state(self, e: S.Loop, body: T.Expr, t: Type, first: list[T.Expr]) -> bool:
+        """See that a step gives what it takes; of several states, each by itself, which says more of what is wrong."""
+        new: tuple[tuple[Span, Type, T.Expr], ...] = ()
+        given = self.state.prune(body.type)
+        if isinstance(given, TupleType) and len(given.items) == len(first) > 1:
+            written = body.items if isinstance(body, T.Tuple) else (body,) * len(first)
+            new = tuple((w.span, i, f) for w, i, f in zip(written, given.items, first, strict=True))
+        text = "the new state must have the type and shape of the old one"
+        for span, item, old in new or ((e.body.span, body.type, first[0]),):
+            sides = (Side(span, "the new state has {}"), Side(old.span, "the first state has {}"))
+            if not self.unify(item, old.type if new else t, Reason(span, text, sides)):
+                return False
+        return True
 
     def _trip(self, env: Env, e: S.Loop, group: S.BinderGroup) -> tuple[T.Expr | None, Dim | None]:
         """How often a loop runs: an expression and a size for it; neither if uses must tell."""
