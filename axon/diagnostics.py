@@ -31,7 +31,10 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A help line; with edits, one that the checker has accepted (`checked`) and an editor can apply."""
+    """A help line; with edits, one that an editor can apply, and that the checker may have accepted (`checked`).
+
+    The text is empty where the message has said it already: then there is no help line, and the edits are for editors.
+    """
 
     text: str
     edits: tuple[Edit, ...] = ()

@@ -16,6 +16,17 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
+def one_slip(word: str, known: Iterable[str]) -> str | None:
+    """A word that differs by one letter too many, too few, wrong, or exchanged with its neighbour. Short words are no nearer."""
+    return next((k for k in known if word != k and _slipped(word, k)), None)
+
+
+def _slipped(a: str, b: str) -> bool:
+    same = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    a, b = a[same:], b[same:]
+    return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
+
+
 def legal_sizes(actual: int, fits: Callable[[int], bool]) -> tuple[int, ...]:
     """The nearest sizes below and above one that does not fit: none, one or two."""
 

@@ -189,7 +189,8 @@ def layout(diagnostic: Diagnostic) -> list[Line]:
     lines += [line for note in diagnostic.notes for line in _hanging(gutter, "", note)]
     for suggestion in diagnostic.suggestions:
         checked = "   (checked: the file then passes)" if suggestion.checked else ""
-        lines += _hanging(gutter, "help: ", suggestion.text + checked)
+        if suggestion.text:
+            lines += _hanging(gutter, "help: ", suggestion.text + checked)
     return lines
 
 

@@ -63,10 +63,11 @@ class RunName:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Alias:
-    """A `type` declaration; its scope is that of its definition."""
+    """A `type` declaration; its scope is that of its definition. What uses a broken one says nothing more."""
 
     decl: S.TypeDecl
     scope: Scope
+    broken: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -405,7 +405,11 @@ class _Run:
                         self._import(decl)
                 elif self.session.is_new(unheard, decl, defined):
                     items.setdefault(chunk, []).append(_Item(chunk.former or chunk, decl, False))
-            if chunk.broken and chunk.former is None and chunk.head and chunk.head not in defined:
+            if not chunk.broken or chunk.former is not None or not chunk.head:
+                continue
+            if chunk.is_type and f"type {chunk.head}" not in defined:
+                self._break_type(chunk)
+            elif not chunk.is_type and chunk.head not in defined:
                 self._break(chunk.head)
         return [item for chunk in self.a.chunks for item in items.get(chunk, ())]
 
@@ -507,6 +511,12 @@ class _Run:
     def _break(self, name: str) -> None:
         self.scope.values[name] = BrokenName()
         self.versions[name] = _BROKEN
+
+    def _break_type(self, chunk: Chunk) -> None:
+        nothing = chunk.source.span(0, 0)
+        decl = S.TypeDecl(S.Name(chunk.head, nothing), (), S.TypeTuple((), span=nothing), span=nothing)
+        self.scope.aliases[chunk.head] = Alias(decl, self.scope, broken=True)
+        self.aliases[chunk.head] = _BROKEN
 
     def _export(self) -> None:
         a = self.a

@@ -4,7 +4,8 @@ Note [Cutting]
     A declaration begins with a keyword at the margin, outside comments. Texts that parse without errors piece by piece parse to
     the same declarations as a whole, since the grammar reduces a declaration alike before a keyword and at the end. Two things
     can make a piece wrong that is not: a `let` whose own declarations stand at the margin is put together again (`_glued`), and
-    a comment that never ends would swallow everything, so it ends before the next declaration.
+    a comment that never ends would swallow everything, so it ends before the next declaration. What stands at the margin behind a
+    declaration and is none, such as `fum f x = x`, is a piece of its own: the one above has nothing to do with it.
 
 A chunk is a source file of its own. Its spans stay true when other chunks grow or move: only where it begins in the file changes.
 """
@@ -19,14 +20,17 @@ from itertools import takewhile
 
 from axon import syntax as S
 from axon.diagnostics import Diagnostic
+from axon.grammar.explain import DECLARATIONS
 from axon.grammar.lexer import Tokens, tokenize
+from axon.grammar.mistakes import DECLARING
 from axon.grammar.parse import parse
 from axon.grammar.table import load
+from axon.nearest import one_slip
 from axon.source import SourceFile
 
 _MARK = re.compile(r"^(?:fun|val|type|sig|import)\b|\(\*|\*\)", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_HEAD = re.compile(r"(?:fun|val|type|sig|import)\s+\(?\s*([A-Za-z_]\w*)")
+_HEAD = re.compile(r"\s*(?:(fun|val|type|sig|import)\s+\(?\s*)?([A-Za-z_]\w*)(?:\s+\(?\s*([A-Za-z_]\w*))?")
 _TOKEN = re.compile(r"\s+(?:\w+|\S)")
 _BRACKET = re.compile(r"\b(?:let|end)\b|[()\[\]{}]")
 _OPENING = {"let", "(", "[", "{"}
@@ -61,13 +65,29 @@ class Chunk:
     @cached_property
     def head(self) -> str:
         """The name that it seems to declare, also if it does not parse; "" if that cannot be seen."""
-        found = _HEAD.search(self.lexed.blanked, 0, len(self.text))
-        return found[1] if found else ""
+        found = _HEAD.match(self.lexed.blanked, 0, len(self.text))
+        if found is None:
+            return ""
+        keyword, first, second = found.groups()
+        if keyword is None and second is not None and not _meant(first):
+            return first  # `f x = …`
+        return first if keyword is not None else second or ""
+
+    @cached_property
+    def is_type(self) -> bool:
+        """Whether it seems to declare a type."""
+        found = _HEAD.match(self.lexed.blanked, 0, len(self.text))
+        return found is not None and (found[1] or _meant(found[2])) == "type"
 
     @cached_property
     def balance(self) -> int:
         """How many brackets and `let`s it leaves open; negative if it closes more."""
         return sum(1 if m[0] in _OPENING else -1 for m in _BRACKET.finditer(self.lexed.blanked, 0, len(self.text)))
+
+
+def _meant(word: str) -> str | None:
+    """What keyword somebody meant by a word that is none."""
+    return DECLARING.get(word) or one_slip(word, DECLARATIONS)
 
 
 def cut(text: str) -> list[int]:
@@ -79,13 +99,7 @@ def cut(text: str) -> list[int]:
     for keyword in keywords:
         while remaining and remaining[-1][0] < keyword:
             before.append(remaining.pop())
-        begin = keyword
-        while before and not text[before[-1][1] : begin].strip():
-            line = text.rfind("\n", 0, before[-1][0]) + 1
-            if text[line : before[-1][0]].strip():
-                break
-            begin = line
-            before.pop()
+        begin = _led(text, keyword, before)
         before.clear()
         if begin > starts[-1]:
             starts.append(begin)
@@ -134,18 +148,48 @@ def read(path: str, text: str, known: list[Chunk]) -> Pieces:
     by_text: dict[str, list[Chunk]] = {}
     for chunk in reversed(known):
         by_text.setdefault(chunk.source.text, []).append(chunk)
-    chunks: list[Chunk] = []
-    for start, end in zip(starts, ends, strict=True):
+    out = Pieces([], [])
+    work = list(zip(reversed(starts), reversed(ends), strict=True))
+    while work:
+        start, end = work.pop()
         piece = text[start:end].rstrip()
         same = by_text.get(piece)
         if not same:
             keyword, after = _keyword(text, end)
             broken = text[start:after]
             same = by_text.get(broken)
-            chunks.append(same.pop() if same else _parsed(path, piece, broken, keyword - start))
+            chunk = same.pop() if same else _parsed(path, piece, broken, keyword - start)
+            stray = _stray(chunk)
+            if stray:
+                work += [(start + stray, end), (start, start + stray)]
+                continue
         else:
-            chunks.append(same.pop())
-    return _glued(path, text, Pieces(chunks, starts), by_text)
+            chunk = same.pop()
+        out.chunks.append(chunk)
+        out.starts.append(start)
+    return _glued(path, text, out, by_text)
+
+
+def _stray(chunk: Chunk) -> int:
+    """Where text at the margin begins that follows a declaration and is none, or the comments that lead it; 0 without such."""
+    wrong = next((d.span for d in chunk.problems if d.severity == "error"), None)
+    above = [d.span.end for d in chunk.decls if wrong is not None and d.span.end <= wrong.start]
+    if wrong is None or not above or chunk.text[wrong.start - 1 : wrong.start] != "\n":
+        return 0
+    comments = [(c.start, c.end) for c in chunk.lexed.comments if max(above) <= c.start and c.end <= wrong.start]
+    return _led(chunk.text, wrong.start, comments)
+
+
+def _led(text: str, keyword: int, comments: list[tuple[int, int]]) -> int:
+    """Where the lines begin that hold only comments, and lead to a keyword. Takes these comments from the list."""
+    begin = keyword
+    while comments and not text[comments[-1][1] : begin].strip():
+        line = text.rfind("\n", 0, comments[-1][0]) + 1
+        if text[line : comments[-1][0]].strip():
+            break
+        begin = line
+        comments.pop()
+    return begin
 
 
 def _parsed(path: str, text: str, longer: str = "", keyword: int = 0) -> Chunk:

@@ -10,7 +10,7 @@ import re
 from typing import Any, cast
 
 from axon import syntax as s
-from axon.diagnostics import Diagnostic, Label, Suggestion
+from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.grammar.lexer import Token
 from axon.source import SourceFile, Span
 
@@ -243,9 +243,11 @@ class Builder:
     def _warn_missing_val(self, argument: s.Var) -> None:
         """`val a = b`, and on the next line `c = d`: that is `val a = (b c = d)`, which nobody means."""
         if _EQUALS.match(self.text, argument.span.end):
+            put = Edit(Span(self.file, argument.span.start, argument.span.start), "val ")
             self.diagnostics.append(Diagnostic(
                 "AX0118", f"`{argument.name} =` continues the line above: it is compared, not defined", (Label(argument.span),),
-                suggestions=(Suggestion(f"to define it, write `val {argument.name} = …`"),), severity="warning",
+                suggestions=(Suggestion(f"to define it, write `val {argument.name} = …`", (put,)),),
+                severity="warning",
             ))  # fmt: skip
 
     def apply_dims(self, span: Span, function: s.Expr, _: Token, dims: list[s.Dim], __: Token) -> s.ApplyDims:

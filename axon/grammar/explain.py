@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from axon import syntax as s
-from axon.diagnostics import Diagnostic, Label, Suggestion
+from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.grammar.build import REDUCTIONS
 from axon.grammar.lexer import END, Token
 from axon.grammar.machine import Machine
 from axon.grammar.mistakes import DECLARING, IN_EXPRESSIONS, LIBRARIES, LOGICAL, PYTHON_LIBRARY
+from axon.nearest import one_slip
 from axon.source import SourceFile, Span
 
 DECLARATIONS = frozenset({"val", "fun", "type", "sig", "import"})
@@ -87,12 +88,19 @@ class Trouble:
         return Token(kind, kind, self.found.start, self.found.end)
 
     def advise(
-        self, code: str, message: str, *more: Label, note: str = "", help: str = "", instead: tuple[Token, ...] | None = None
+        self,
+        code: str,
+        message: str,
+        *more: Label,
+        note: str = "",
+        help: str = "",
+        put: str = "",
+        instead: tuple[Token, ...] | None = None,
     ) -> Advice:
-        return Advice(
-            Diagnostic(code, message, (Label(self.place), *more), (note,) if note else (), (Suggestion(help),) if help else ()),
-            instead,
-        )
+        """`put` is what to write for the found token; what is read `instead` is that, unless it is given."""
+        edits = (Edit(self.place, put),) if put else ()
+        helps = (Suggestion(help, edits),) if help or put else ()
+        return Advice(Diagnostic(code, message, (Label(self.place), *more), (note,) if note else (), helps), instead)
 
 
 def clip(text: str) -> str:
@@ -198,7 +206,7 @@ def _swap(t: Trouble) -> Advice | None:
         if found == t.found.kind and t.accepts(meant) and (not in_expression or (opened and opened.closer == meant)):
             if found == "in" and not (opened and opened.token.kind == "for"):
                 continue
-            return t.advise("AX0101", why, instead=(t.read(meant),))
+            return t.advise("AX0101", why, put=meant, instead=(t.read(meant),))
     return None
 
 
@@ -223,23 +231,28 @@ def _declaration(t: Trouble) -> Advice | None:
     if in_let and found.kind == "NAME" and following in ("=", ":"):
         val = t.read("val")
         return t.advise(
-            "AX0101", "`let` is followed by declarations", help=f"write `let val {clip(found.text)} = …`", instead=(val, found)
-        )
+            "AX0101", "`let` is followed by declarations", help=f"write `let val {clip(found.text)} = …`",
+            put=f"val {found.text}", instead=(val, found),
+        )  # fmt: skip
     if in_let:
         return t.advise("AX0101", f"expected a declaration after `let`, found {t.shown}", help="write `let val x = … in … end`")
     if found.kind in _CLOSERS:
         return _stray_closer(t)
     meant = DECLARING.get(found.text)
     if meant is not None:
-        return t.advise("AX0113", f"`{found.text}` begins no declaration in Axon: write `{meant}`")
+        message = f"`{found.text}` begins no declaration in Axon: write `{meant}`"
+        return t.advise("AX0113", message, put=meant if following == "NAME" and found.text != "from" else "")
     if found.kind == "NAME" and following == "=":
         val = t.read("val")
         return t.advise(
-            "AX0101", "a declaration begins with `val` or `fun`", help=f"write `val {clip(found.text)} = …`", instead=(val, found)
-        )
+            "AX0101", "a declaration begins with `val` or `fun`", help=f"write `val {clip(found.text)} = …`",
+            put=f"val {found.text}", instead=(val, found),
+        )  # fmt: skip
+    near = one_slip(found.text, sorted(DECLARATIONS)) if found.kind == "NAME" and following == "NAME" else None
     return t.advise(
         "AX0101", f"expected a declaration, found {t.shown}",
-        note="a file is a list of declarations, which begin with `val`, `fun`, `type`, `sig` or `import`",
+        note="a file is a list of declarations, which begin with `val`, `fun`, `type`, `sig` or `import`; more lines are indented",
+        help=f"did you mean `{near}`?" if near else "", put=near or "",
     )  # fmt: skip
 
 
@@ -264,7 +277,8 @@ def _literals(t: Trouble) -> Advice | None:
         return t.advise("AX0113", "an array is written `[| 1, 2 |]`; `[` alone reads from the tensor before it")
     if t.found.kind == "PROJ" and waits == "an expression":
         instead = (Token("FLOAT", f"0{t.found.text}", t.found.start, t.found.end),)
-        return t.advise("AX0101", "a number begins with a digit", help=f"write `0{clip(t.found.text)}`", instead=instead)
+        message, digits = "a number begins with a digit", f"0{t.found.text}"
+        return t.advise("AX0101", message, help=f"write `{clip(digits)}`", put=digits, instead=instead)
     number = t.tokens[t.at - 2] if t.at > 1 else None
     if t.before and t.before.kind == "." and number and number.kind == "INT" and waits == "a name":
         message = "a number does not end with a dot"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from axon.diagnostics import Diagnostic, Label
+from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.grammar.mistakes import LOOKALIKES, OPERATORS
 from axon.grammar.table import Table
 from axon.source import SourceFile, Span
@@ -177,6 +177,14 @@ def _cut(file: SourceFile, text: str, table: Table, diagnostics: list[Diagnostic
     return tokens, wrong, left_out
 
 
+def _write(span: Span, meant: str) -> tuple[Suggestion, ...]:
+    """An edit that the message has said already."""
+    letters = meant.isalpha()
+    around = span.file.text[span.start - 1 : span.start], span.file.text[span.end : span.end + 1]
+    before, after = (" " if letters and (c.isalnum() or c == "_") else "" for c in around)
+    return (Suggestion("", (Edit(span, f"{before}{meant}{after}"),)),)
+
+
 def _foreign(kind: str, text: str, span: Span) -> tuple[Diagnostic, str]:
     """What to say of text that Axon has not, and the token that stands for it ("" for none)."""
     label = (Label(span),)
@@ -193,11 +201,11 @@ def _foreign(kind: str, text: str, span: Span) -> tuple[Diagnostic, str]:
             return Diagnostic("AX0113", f"`{mark}` does not begin a comment here: write `(* … *)`", label, note), ""
         case "OPERATOR":
             meant, why = OPERATORS[text]
-            return Diagnostic("AX0113", f"Axon has no `{text}`: {why}", label), meant
+            return Diagnostic("AX0113", f"Axon has no `{text}`: {why}", label, suggestions=_write(span, meant)), meant
         case "LOOKALIKE":
             meant = LOOKALIKES[text]
             message = f"`{text}` (U+{ord(text):04X}) is not a symbol of Axon: write `{meant}`"
-            return Diagnostic("AX0104", message, label), meant
+            return Diagnostic("AX0104", message, label, suggestions=_write(span, meant)), meant
         case _:
             code = f"U+{ord(text[0]):04X}"
             message = f"`{text[:20]}` ({code}) means nothing in Axon" if text.isprintable() else f"{code} means nothing in Axon"

@@ -17,6 +17,8 @@ from axon.source import SourceFile, Span
 
 _OPENING = {*BRACKETS, "let"}
 _CLOSING = {*BRACKETS.values(), "end"}
+_OPERANDS = {"NAME", "INT", "FLOAT", "RUN", "..", "op", "let", "(", "{", "[|"}
+_MARGIN = "$MARGIN"  # stands before a word at the margin that begins no declaration; no state takes it
 
 
 def parse(source: SourceFile) -> tuple[syntax.Program, tuple[Diagnostic, ...]]:
@@ -49,16 +51,20 @@ class _Reader:
 
     Note [Swallowed declarations]. A `let` without `in` takes the declarations of the file that follow it for its own. So when
     there is an error and a `let` is open that has taken one at the margin, the `let` is to blame, and we read again from there.
+
+    Note [The margin]. Line ends mean nothing, with one exception: an operand at the margin is no argument of the line above. Nobody
+    writes arguments there, and who mistypes `fun` would hear of too many arguments and of unknown names. So where a declaration
+    is complete, and the line at the margin begins with nothing that goes on with it, the declaration ends.
     """
 
     def __init__(self, source: SourceFile, start: str) -> None:
         table = load()
         self.source = source
         self.lexed = tokenize(source, table)
-        self.tokens = list(self.lexed.tokens)
+        self.is_program = start == "program"
+        self.tokens = _with_margins(source, self.lexed.tokens) if self.is_program else list(self.lexed.tokens)
         self.builder = Builder(source, self.lexed.blanked)
         self.machine = Machine(table, start, self.builder)
-        self.is_program = start == "program"
         if self.is_program:
             self.machine.push("decls", [], 0, 0)  # so that the stack's bottom is always the declarations read so far
         self.errors: list[Diagnostic] = []
@@ -105,6 +111,11 @@ class _Reader:
         machine = self.machine
         at, latest = 0, -1  # where to read on; the last token that was complained of
         while (stopped := machine.run(self.tokens, at)) is not None and len(self.errors) < MAX_ERRORS:
+            if self.tokens[stopped].kind == _MARGIN:
+                del self.tokens[stopped]
+                at = stopped
+                self._end_above(self.tokens[at])
+                continue
             swallowed = self._swallowed(stopped)
             if swallowed is not None:
                 at, opened = swallowed
@@ -152,13 +163,26 @@ class _Reader:
         return None
 
     def _is_consequence(self, stopped: int) -> bool:
-        """Whether text was left out of the declaration being read, which may well be all that is wrong; or the token is a
-        keyword that was a name before."""
-        if self.tokens[stopped].text in self.mended_words:
+        """Whether text was left out of the declaration being read, which may well be all that is wrong; or the token stands
+        for something that was complained of already, or is a keyword that was a name before."""
+        if self.tokens[stopped].text in self.mended_words or self.tokens[stopped].start in self.lexed.wrong:
             return True
         starts, ends = self.machine.starts, self.machine.ends
         start = (starts[1] if len(starts) > 1 else ends[0]) if self.is_program else 0
         return any(start <= offset <= self.tokens[stopped].start for offset in self.lexed.left_out)
+
+    def _end_above(self, token: Token) -> None:
+        """End the declaration that is being read, if it ends before this token, which is at the margin. See Note [The margin]."""
+        machine = self.machine
+        read = [v.kind for v in machine.values if isinstance(v, Token)]
+        if len(machine.values) == 1 or sum((kind in _OPENING) - (kind in _CLOSING) for kind in read) > 0:
+            return
+        goes_on = machine.accepts(token.kind) and token.kind not in _OPERANDS
+        if not goes_on and machine.accepts("val"):
+            here = machine.ends[-1]
+            if machine.run((Token("val", "", here, here), Token(_MARGIN, "", here, here)), 0) == 1:
+                machine.pop(1)
+            machine.too_deep = False  # which is found again, and said, where reading goes on
 
     # ── going on after an error; see Note [Recovery] ────────────────────────────────────────────────────────────────────
 
@@ -172,16 +196,15 @@ class _Reader:
         for number in range(at, len(self.tokens)):
             token = self.tokens[number]
             kind = token.kind
-            if kind == END or (kind in DECLARATIONS and (anywhere or self._at_margin(number, margin))):
+            outside = anywhere and nested == 0
+            if kind == END or (kind in DECLARATIONS and (outside or self._at_margin(number, margin))):
                 self._to_top()
                 return number
-            if let is None:
-                continue
             if kind == "let":
                 nested += 1
             elif kind == "end" and nested:
                 nested -= 1
-            elif nested == 0 and self._patch_let(let, kind):
+            elif let is not None and nested == 0 and self._patch_let(let, kind):
                 return number
         raise AssertionError("the tokens end in $END")
 
@@ -228,6 +251,17 @@ class _Reader:
                 taker = max((let for let in lets if let.start < token.start), key=lambda t: t.start)
                 return (number, Open(taker, "in")) if self.rereads > 0 else None
         return None
+
+
+def _with_margins(source: SourceFile, tokens: tuple[Token, ...]) -> list[Token]:
+    """The tokens of a file with the margin marked, but for declarations. See Note [The margin]."""
+    margins = set(source.line_starts)
+    out: list[Token] = []
+    for token in tokens:
+        if token.start in margins and out and token.kind not in DECLARATIONS and token.kind != END:
+            out.append(Token(_MARGIN, "", out[-1].end, out[-1].end))
+        out.append(token)
+    return out
 
 
 def _innermost_let(machine: Machine) -> int | None:

@@ -103,7 +103,7 @@ class Converter:
             return None
         changes = [lsp.TextEdit(r, text) for r, text in edits if r is not None]
         return lsp.CodeAction(
-            title=suggestion.text.strip(),
+            title=suggestion.text.strip() or _title(suggestion),
             kind=lsp.CodeActionKind.QuickFix,
             diagnostics=[self.diagnostic(analysis, d)],
             is_preferred=preferred,
@@ -117,8 +117,16 @@ def message(d: Diagnostic) -> str:
     if d.labels and d.labels[0].text:
         lines.append(d.labels[0].text)
     lines += d.notes
-    lines += [f"help: {s.text}" + ("   (checked: the file then passes)" if s.checked else "") for s in d.suggestions]
+    lines += [f"help: {s.text}" + ("   (checked: the file then passes)" if s.checked else "") for s in d.suggestions if s.text]
     return "\n".join(lines)
+
+
+def _title(suggestion: Suggestion) -> str:
+    """What edits do that the message has put in words."""
+    edit = suggestion.edits[0]
+    if not edit.text.strip():
+        return f"remove `{edit.span.text}`"
+    return f"write `{edit.text.strip()}` for `{edit.span.text}`" if edit.span.text else f"write `{edit.text.strip()}`"
 
 
 @cache

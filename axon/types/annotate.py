@@ -138,7 +138,9 @@ class Annotations(Solver):
         alias = self._alias(scope, t)
         if alias is None:
             return POISON
-        if alias.decl in self.circular:
+        if alias.broken:
+            self.consequences += 1
+        if alias.broken or alias.decl in self.circular:
             return POISON
         if any(alias.decl is known.decl for known in expanding):
             self.circular.append(alias.decl)
@@ -175,6 +177,9 @@ class Annotations(Solver):
     def _alias(self, scope: Scope, t: S.TypeName) -> Alias | None:
         if len(t.name) == 2:
             owner = scope.value(t.name[0].text)
+            if isinstance(owner, BrokenName):
+                self.consequences += 1
+                return None
             if not isinstance(owner, ModuleName):
                 self.report(unknown("module", t.name[0].text, t.name[0].span, scope.names()))
                 return None

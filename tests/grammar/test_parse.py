@@ -326,7 +326,7 @@ def test_lopsided_minus() -> None:
 
 
 def test_missing_val() -> None:
-    _, diagnostics = parse(SourceFile("test.axon", "val a = b\nc = d"))
+    _, diagnostics = parse(SourceFile("test.axon", "val a = b\n c = d"))
     assert [(d.code, d.severity) for d in diagnostics] == [("AX0118", "warning")]
     fine = "fun f x\n  y = x\nval r = { a = 1,\n  b = 2 }\nval z = f\n  x\nval t = fn\n  x => x"
     assert parse(SourceFile("test.axon", fine))[1] == ()

@@ -122,6 +122,49 @@ def test_one_mistake(marked: str, code: str, message: str) -> None:
     assert "a" not in names or marked[marked.index("»") :] == "»" or "(*" in marked, "unless what is wrong stands behind it"
 
 
+MISPLACED = [
+    ("fu", "expected a declaration, found `fu`", None),
+    ("fum f x = x", "expected a declaration, found `fum`", "fun"),
+    ("fum f x = let val y = x in y end", "expected a declaration, found `fum`", "fun"),
+    ("vla t = 1", "expected a declaration, found `vla`", "val"),
+    ("typ t = f32[3]", "expected a declaration, found `typ`", "type"),
+    ("def f x = x", "`def` begins no declaration in Axon: write `fun`", "fun"),
+    ("let val t = 3 in t end", "`let` begins no declaration in Axon: write `val`", None),
+    ("f x = x", "expected a declaration, found `f`", None),
+    ("t = 3", "a declaration begins with `val` or `fun`", "val t"),
+    ("k 3.0", "expected a declaration, found `k`", None),
+    ("nn.", "expected a declaration, found `nn`", None),
+    ("(a, b)", "expected a declaration, found `(`", None),
+    ("1", "expected a declaration, found `1`", None),
+    ("'a", "expected a declaration, found `'a`", None),
+    (")", "this `)` has no `(` before it", None),
+    ("end", "this `end` has no `let` before it", None),
+    ('"abc', "Axon has no strings: a program is made of numbers, tensors and functions", None),
+]
+
+
+@pytest.mark.parametrize(("stray", "message", "put"), MISPLACED)
+@pytest.mark.parametrize("above", ["", "fun above x =\n  x\n", "type above = f32[3]\n", "import nn\n"])
+def test_what_is_misplaced_at_the_margin_is_no_part_of_the_line_above(
+    stray: str, message: str, put: str | None, above: str
+) -> None:
+    text = f"{above}{stray}\n\nfun below x = x\n"
+    program, diagnostics = parse(SourceFile("t.axon", text))
+    assert [d.message for d in diagnostics] == [message]
+    assert diagnostics[0].labels[0].span.start == len(above)
+    kept = [d.span.text.split("\n")[0] for d in program.decls]
+    want = [*above.splitlines()[:1], *(["val t = 3"] if put == "val t" else []), "fun below x = x"]
+    assert [k for k in kept if k.split()[0] != "t"] == [w for w in want if w != "val t = 3"]
+    assert [e.text for s in diagnostics[0].suggestions for e in s.edits] == ([put] if put else [])
+
+
+@pytest.mark.parametrize("rest", ["|> f", "+ x", "- x", "[1]", ".w", "@ x", "as f32[3]", "= x"])
+def test_what_goes_on_with_the_line_above_may_stand_at_the_margin(rest: str) -> None:
+    program, diagnostics = parse(SourceFile("t.axon", f"fun a x = x\n{rest}\nval b =\n1\nval c = let\nval d = 1\nin\nf\nd\nend"))
+    assert diagnostics == ()
+    assert len(program.decls) == 3
+
+
 def test_every_code_is_here() -> None:
     elsewhere = {"AX0108", "AX0109", "AX0110", "AX0118"}  # in test_attack.py and test_parse.py
     assert {code for _, code, _ in ONE_MISTAKE} | elsewhere == set(SYNTAX_CODES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -292,12 +293,41 @@ def test_a_let_at_the_margin_is_one_chunk() -> None:
     assert not any(c.broken for c in chunks)
 
 
+STRAY = ["fu", "fum k y = y", "def k y = y", "k y = y", "g 3.0", "typ t = f32[3]", "va", "let val a = 3 in a end", "(", '"abc', ")"]
+
+
+@pytest.mark.parametrize("stray", STRAY)
+def test_what_is_mistyped_between_declarations_concerns_none_of_them(stray: str) -> None:
+    above, below = "import nn\n\nfun f (x : f32[n, d]) =\n  nn.relu x\n", "\nfun g y = f y\nval c = 3.0\nfun h z = g z + c\n"
+    text = f"{above}{stray}\n{below}"
+    analysis = analysed(text)
+    assert [analysis.line(analysis._order(d)) for d in analysis.diagnostics()] == [5]
+    assert said(analysis.diagnostics()) == said(compiler.check_text(text, "<buffer>").diagnostics)
+    assert [c.head for c in analysis.chunks if not c.broken] == ["nn", "f", "g", "c", "h"]
+
+
+@pytest.mark.parametrize("file", EXAMPLES[:: 1 if SOAK else 4], ids=lambda f: f.stem)
+def test_a_keyword_with_a_slip_is_one_error(file: Path) -> None:
+    """Also at the first opening, when nothing is known of what stood there before; and typing it leaves the others alone."""
+    text = text_of(file)
+    found = list(re.finditer(r"^(?:fun|val|type|import)\b", text, re.MULTILINE))
+    for match in found[:: max(len(found) // 4, 1)]:
+        slip = text[: match.start() + 1] + text[match.start() + 2 :]
+        if match[0] != "import":  # which would also be missed where its module is used
+            assert len(analysed(slip, str(file)).diagnostics()) == 1, slip[match.start() :][:60]
+        workspace = Workspace()
+        before = analysed(text, str(file), workspace).checks
+        after = analysed(slip, str(file), workspace)
+        assert len(after.diagnostics()) == 1
+        assert after.checks - before <= 1
+
+
 def test_a_comment_without_an_end_takes_one_declaration() -> None:
     text = "fun f x = x\n(* begun\nfun g x = x\nfun h x = x\n(* ended *)\nfun i x = x\n"
     chunks = read("<buffer>", text, []).chunks
     assert [d.code for c in chunks for d in c.problems] == ["AX0103"]
     assert chunks[-1].head == "i"
-    assert [c.head for c in chunks if not c.broken] == ["g", "h", "i"]
+    assert [c.head for c in chunks if not c.broken] == ["f", "g", "h", "i"]
 
 
 @pytest.mark.parametrize(
