@@ -19,7 +19,7 @@ from axon import typed as T
 from axon.diagnostics import AxonError, Diagnostic, Label, Suggestion
 from axon.grammar.mistakes import LIBRARIES, PYTHON_LIBRARY
 from axon.grammar.parse import parse
-from axon.loader import Loader, library_modules
+from axon.loader import Loader, is_library, library_modules
 from axon.names import Symbol
 from axon.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, duplicate
 from axon.source import SourceFile, Span
@@ -100,8 +100,16 @@ class _Written(Mapping[str, str]):
         return len(self._writers)
 
 
+_kept: dict[str, CheckedModule] = {}  # the standard library's modules, without errors, as this process last checked them
+
+
 class Session:
-    """One check: modules are checked once, and a cycle of imports is seen."""
+    """One check: modules are checked once, and a cycle of imports is seen.
+
+    Note [The library is checked once]
+        Modules of the standard library that this process has checked are not checked again while their files, and those of what
+        they import, stay as they are. A checked module is not changed by those that import it.
+    """
 
     def __init__(self, loader: Loader, modules: dict[SourceFile, CheckedModule] | None = None) -> None:
         self.loader = loader
@@ -112,12 +120,24 @@ class Session:
     def check(self, source: SourceFile) -> CheckedModule:
         if source in self.modules:
             return self.modules[source]
-        self.open.append(source)
-        program, problems = parse(source)
-        checked = self._declarations(source, program, problems)
-        self.open.pop()
+        checked = _kept.get(source.path)
+        if checked is None or checked.source is not source or not self._imports_the_same(checked):
+            self.open.append(source)
+            program, problems = parse(source)
+            checked = self._declarations(source, program, problems)
+            self.open.pop()
+            if checked.ok and is_library(source):
+                _kept[source.path] = checked
         self.modules[source] = checked
         return checked
+
+    def _imports_the_same(self, kept: CheckedModule) -> bool:
+        """Whether a module would import what it imported when it was checked. See Note [The library is checked once]."""
+        place = kept.source.span(0, 0)
+        return all(
+            self.loader.find(S.Name(name, place)) is module.source and self.check(module.source) is module
+            for name, module in kept.imports.items()
+        )
 
     def _declarations(self, source: SourceFile, program: S.Program, problems: tuple[Diagnostic, ...]) -> CheckedModule:
         checker = Declarations()

@@ -17,8 +17,11 @@ from axon.nearest import nearest
 from axon.source import SourceFile
 from axon.syntax import Name
 
+_library: dict[str, SourceFile] = {}  # of the standard library, what was last read under a name: the same for every loader
+
 MAX_BYTES = 1 << 20  # of one file: far more than a person writes, little enough to parse in seconds
 SUFFIX = ".axon"
+LIBRARY = "stdlib"  # what messages call the directory of the standard library
 
 
 class Loader(Protocol):
@@ -41,6 +44,11 @@ def stdlib_root() -> Path:
     package = Path(__file__).parent
     shipped = package / "_stdlib"
     return shipped if shipped.is_dir() else package.parent / "stdlib"
+
+
+def is_library(source: SourceFile) -> bool:
+    """Whether this is a file of the standard library as it was last read from disk."""
+    return _library.get(source.path) is source
 
 
 def library_modules() -> list[str]:
@@ -78,7 +86,7 @@ class FileLoader:
 
     def _roots(self, importer: SourceFile) -> list[tuple[Path, str]]:
         """The directories in which an importer's modules are sought, and what messages call them."""
-        library = (stdlib_root(), "stdlib")
+        library = (stdlib_root(), LIBRARY)
         real = self._real.get(importer)
         if real is None and importer.path.startswith("<"):
             return [library]
@@ -123,6 +131,13 @@ class FileLoader:
         except UnicodeDecodeError as error:
             line = raw.count(b"\n", 0, error.start) + 1
             return f"it is not UTF-8 text: byte 0x{raw[error.start]:02x} on line {line}"
+        if os.path.dirname(shown) == LIBRARY and real.parent == stdlib_root().resolve():
+            shared = _library.get(shown)
+            if shared is None or shared.text != text:
+                shared = _library[shown] = SourceFile(shown, text)
+            with self._lock:
+                self._real[shared] = real
+            return shared
         with self._lock:
             known = self._sources.get((real, shown))
             if known is None or known.text != text:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from axon import compiler
 from axon.diagnostics import Diagnostic
+from axon.grammar.parse import parse
 from axon.loader import MAX_BYTES, FileLoader, stdlib_root
 from axon.source import SourceFile
 from axon.syntax import Name
@@ -40,6 +43,46 @@ def test_an_unchanged_file_is_the_same_source(tmp_path: Path) -> None:
     assert loader.read(path) is first
     write(tmp_path / "a.axon", "val a = 2\n")  # of the same size, within the resolution of the clock
     assert source(loader.read(path)).text == "val a = 2\n"
+
+
+def test_the_library_is_checked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one process, while its files and those that they import stay as they are."""
+    root = tmp_path / "stdlib"
+    root.mkdir()
+    monkeypatch.setattr("axon.loader.stdlib_root", lambda: root)
+    monkeypatch.setattr("axon.loader._library", {})
+    monkeypatch.setattr("axon.checker._kept", {})
+    parsed: list[str] = []
+
+    def counted(source: SourceFile) -> Any:
+        parsed.append(source.path)
+        return parse(source)
+
+    monkeypatch.setattr("axon.checker.parse", counted)
+
+    def checks(text: str, *paths: str) -> None:
+        parsed.clear()
+        assert compiler.check_text(text).ok
+        assert sorted(p for p in parsed if p != "<text>") == [f"stdlib/{p}.axon" for p in paths]
+
+    write(root / "low.axon", "fun twice x = x + x\n")
+    write(root / "high.axon", "import low\nfun four x = low.twice (low.twice x)\n")
+    write(root / "other.axon", "fun id x = x\n")
+    checks("import high\nimport other\nfun f x = other.id (high.four x)", "high", "low", "other")
+    checks("import low\nimport high\nfun g x = high.four (low.twice x)")
+    write(root / "low.axon", "fun twice x = x * 2\n")  # what high is made of has changed, other has not
+    checks("import high\nimport other\nfun f x = other.id (high.four x)", "high", "low")
+    write(root / "high.axon", "import low\nfun four x = low.thrice x\n")
+    for _ in range(2):  # what has errors is not kept
+        parsed.clear()
+        assert not compiler.check_text("import high\nfun f x = high.four x").ok
+        assert parsed.count("stdlib/high.axon") == 1
+        assert "stdlib/low.axon" not in parsed
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    write(beside / "low.axon", "val mine = 1\n")
+    main = write(beside / "main.axon", "import low\nval m = low.mine\n")
+    assert compiler.check(FileLoader(), main).ok
 
 
 def test_a_module_beside_the_importer_wins(tmp_path: Path) -> None:
