@@ -3,7 +3,8 @@
 What a product of sizes that disagree is used for is not looked at, also by the names of values; the same conflict at several calls
 of one function is one mistake in that function; an access whose index has no agreed range is not blamed for
 leaving its tensor; of several accesses that leave a tensor by one index, the one that reaches furthest speaks for all; and indices
-that only their sum bounds are one question.
+that only their sum bounds are one question, as are those that index nothing, one inside the other. A size that a wrong slice gives
+is not compared; and of several arguments of one call, one is refused.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from axon.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Unbounded:
-    """Indices that occur together and of which nothing says how far any runs."""
+    """Indices that occur together and of which nothing says how far any runs: in one index, or (`unused`) in none."""
 
     ranges: tuple[Range, ...]
+    unused: bool = False
 
 
 _MAX_COMPARED = 100  # conflicts with which each is compared
@@ -43,6 +45,7 @@ def causes(
     """
     clashes = [t for t in troubles if isinstance(t, Clash)]
     broken = [t.obligation.reason.span for t in troubles if isinstance(t, Refuted) and t.obligation.subject]
+    sliced = [t.obligation.reason.span for t in troubles if isinstance(t, Refuted) and t.obligation.reason.text.startswith("the slice")]
     blamed: set[object] = set()
     out: list[Cause] = []
     unknown = [t.range for t in troubles if isinstance(t, Unknown) and not t.candidates]
@@ -52,9 +55,14 @@ def causes(
             case Clash():
                 keys = _keys(trouble, access)
                 at_call = any(side.span in broken for side in primary(trouble).reason.sides)
-                sources = [value for side in primary(trouble).reason.sides for value in behind(side.span)] if clashes[1:] else []
+                sides = [side.span for side in primary(trouble).reason.sides]
+                sources = [value for side in sides for value in behind(side)] if clashes[1:] or sliced else []
                 others = [c for c in clashes[:_MAX_COMPARED] if c is not trouble]
                 follows = any(_follows(trouble, c, sources) or _vaguer(trouble, c, flexible) for c in others)
+                if sliced:
+                    read = [found for side in sides if (found := access(side)) is not None]
+                    sources += [*sides, *(value for found in read for value in (found, *behind(found)))]
+                    follows = follows or any(_inside(at, value) for at in sliced for value in sources)
                 if at_call or not blamed.isdisjoint(keys) or follows:
                     continue
                 blamed.update(keys)
@@ -67,8 +75,11 @@ def causes(
             case Unknown(range_, ()):
                 if range_ in unknown:
                     together = _together(range_, unknown, problem)
+                    if unused := not _used(range_, problem):
+                        together = [r for r in unknown if r is range_ or _under(r, range_)]
+                        together = [r for r in together if not _used(r, problem)]
                     unknown = [r for r in unknown if r not in together]
-                    out.append(Unbounded(tuple(together)))
+                    out.append(Unbounded(tuple(together), unused))
             case _:
                 out.append(trouble)
     return out
@@ -78,6 +89,8 @@ def _keys(c: Clash, access: Callable[[Span], Span | None]) -> set[object]:
     """What makes conflicts one mistake: their place; the same two accesses; the same claim about the same sizes."""
     reason = primary(c).reason
     keys: set[object] = {(reason.span.start, reason.span.end), (reason.text, c.relation.left, c.relation.right)}
+    if reason.text.startswith(("argument", "the argument")) and len(reason.sides) == 2:
+        keys.add(("call", reason.sides[1].span.start))
     places = {found for side in reason.sides if side.about and (found := access(side.span)) is not None}
     return keys | {frozenset((p.start, p.end) for p in places)} if len(places) == 2 else keys
 
@@ -144,6 +157,16 @@ def _further(other: Refuted, r: Refuted) -> bool:
     if below:
         more = r.reach - other.reach  # type: ignore[operator]
     return more.constant is not None and more.constant > 0
+
+
+def _under(inner: Range, outer: Range) -> bool:
+    """Whether an index is bound where another is in scope, as by the same `for`."""
+    return any(symbol == outer.symbol for symbol, _ in inner.context.indices)
+
+
+def _used(range_: Range, problem: Problem) -> bool:
+    """Whether an access mentions an index."""
+    return any(range_.symbol in use.index.variables for use in problem.uses)
 
 
 def _together(first: Range, unknown: list[Range], problem: Problem) -> list[Range]:

@@ -26,6 +26,7 @@ from axon.shapes.solve import Equation, Solution, solve
 from axon.source import Span
 
 _MAX_LABELS = 4
+_LETTERS = "nmpqrs"  # of bounds to state
 _SMALL = (8, 4, 2, 16)  # of those by which others are divided
 _TYPICAL = (64, 32, 48, 16, 24, 12, 8, 10, 6, 5, 7, 9)  # sizes to show with; distinct, so that different names get different ones
 
@@ -59,8 +60,8 @@ def explain(trouble: Cause, problem: Problem, words: Words) -> Diagnostic:
             return _clash(trouble, problem, words)
         case Unknown():
             return _unknown(trouble, words)
-        case Unbounded(ranges):
-            return _unbounded(ranges)
+        case Unbounded(ranges, unused):
+            return _unbounded(ranges, unused)
         case Refuted():
             return _refuted(trouble, problem, words)
         case Unprovable(obligation, relation):
@@ -400,7 +401,7 @@ def _unknown(u: Unknown, words: Words) -> Diagnostic:
     )
 
 
-def _unbounded(ranges: tuple[Range, ...]) -> Diagnostic:
+def _unbounded(ranges: tuple[Range, ...], unused: bool) -> Diagnostic:
     names = [f"`{r.symbol.name}`" for r in ranges]
     if len(ranges) == 1:
         label = Label(ranges[0].span, f"{names[0]} does not index a dimension by itself")
@@ -408,6 +409,11 @@ def _unbounded(ranges: tuple[Range, ...]) -> Diagnostic:
         return Diagnostic("AX0302", f"nothing says how far {names[0]} runs", (label,), suggestions=(help_,))
     listed = f"{', '.join(names[:-1])} and {names[-1]}"
     labels = tuple(Label(r.span) for r in ranges[:-1])
+    if unused:
+        last = Label(ranges[-1].span, f"{listed} index nothing")
+        bounds = ", ".join(f"{r.symbol.name} < {letter}" for r, letter in zip(ranges, _LETTERS, strict=False))
+        help_ = Suggestion(f"index something with them, or state their bounds: `{bounds}`")
+        return Diagnostic("AX0302", f"nothing says how far {listed} run", (last, *labels), suggestions=(help_,))
     last = Label(ranges[-1].span, f"{listed} stand in one index together")
     help_ = Suggestion(
         f"state the bound of all but one of them, as in `{ranges[-1].symbol.name} < 3`: that one then runs as far as it can"
@@ -429,8 +435,13 @@ def _refuted(r: Refuted, problem: Problem, words: Words) -> Diagnostic:
         label = Label(reason.span, reason.text + (f", and {given} here" if given else ""))
         return Diagnostic("AX0305", "the sizes here break a contract", (label,), tuple(_legal(r, problem)))
     shown, wanted = (_plainly(relation, words) for relation in (r.relation, r.obligation.relation))
-    labels = (Label(reason.span, _fill(reason, wanted)), *(Label(s.span, s.text) for s in reason.sides))
     indices = [s for s, _ in r.obligation.context.indices if s in r.obligation.relation.variables]
+    if not indices and "slice" in reason.text:
+        asked = Relation(problem.resolve(r.obligation.relation.left), r.relation.op, problem.resolve(r.obligation.relation.right))
+        wanted = f"{asked.left.render(words.name)} {asked.op} {asked.right.render(words.name)}"
+        notes = _numbers(asked, words, wanted, ()) if asked.slack.constant is None else ()
+        return Diagnostic("AX0303", "this access leaves its tensor", (Label(reason.span, _fill(reason, wanted)),), notes)
+    labels = (Label(reason.span, _fill(reason, wanted)), *(Label(s.span, s.text) for s in reason.sides))
     if "index" not in reason.text and "slice" not in reason.text:
         ends = tuple(f"at the end of the range of `{s.name}` that is {shown}" for s in indices[-1:] if shown != wanted)
         return Diagnostic("AX0305", "this cannot hold for the sizes here", labels, ends)

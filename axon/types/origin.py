@@ -149,13 +149,22 @@ class Trail:
         size = self._state.dimension(raw)
         if index and (found := self._indexed.get(span)) is not None:
             access, axis = found
-            return self.of(access.base, axis, size)
+            return self._folded(self.of(access.base, axis, size))
         expr = self.at(span)
         if expr is None:
             return self._annotation(span, size)
         if isinstance(self._state.prune(expr.type), Function):
             return self._taken(expr, raw)
-        return self.of(expr, self.axis_of(expr, raw), size)
+        return self._folded(self.of(expr, self.axis_of(expr, raw), size))
+
+    def _folded(self, found: Origin | None) -> Origin | None:
+        """An origin, or, where an index runs over what was flattened before, the flattening: there the size came about."""
+        deeper = found
+        for _ in range(_MAX_STEPS):
+            if deeper is None or deeper.kind != "index" or deeper.base is None:
+                break
+            deeper = self.of(deeper.base, deeper.axis)
+        return deeper if deeper is not None and deeper.kind == "flatten" else found
 
     def _taken(self, function: T.Expr, raw: Dim) -> Origin | None:
         """Of what a function takes: the other argument of the call that has the same size."""
