@@ -45,7 +45,9 @@ def causes(
     """
     clashes = [t for t in troubles if isinstance(t, Clash)]
     broken = [t.obligation.reason.span for t in troubles if isinstance(t, Refuted) and t.obligation.subject]
-    sliced = [t.obligation.reason.span for t in troubles if isinstance(t, Refuted) and t.obligation.reason.text.startswith("the slice")]
+    sliced = [
+        t.obligation.reason.span for t in troubles if isinstance(t, Refuted) and t.obligation.reason.text.startswith("the slice")
+    ]
     blamed: set[object] = set()
     out: list[Cause] = []
     unknown = [t.range for t in troubles if isinstance(t, Unknown) and not t.candidates]

@@ -46,7 +46,8 @@ class Words:
 
     name: Callable[[Symbol], str]
     origins: tuple[tuple[Dim, Span], ...]  # resolved sizes and where they are written
-    annotations: tuple[Span, ...]  # `w : f32[d, k]`, each pattern with a type
+    patterns: tuple[Span, ...]  # `w : f32[d, k]`, each pattern with a type …
+    fields: tuple[Span, ...]  # … and each field in one
     where: Callable[[str], Edit] | None  # the edit that adds a fact to the declaration
     stated: Callable[[Symbol], bool]  # whether the user gave a dimension its name
     origin: Callable[[Side, Dim], Place | None]  # what decides a size that a side has, before it was solved for
@@ -342,7 +343,7 @@ def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c:
     for place, old, new in pairs:
         grows = old.symbol is not None and old.symbol in new.variables  # `n` made `n + 1`: nobody means that
         fresh = any(not words.stated(s) for s in new.variables)  # a letter that the user has not chosen
-        if place.kind != "annotation" or grows or fresh:
+        if place.kind != "annotation" or grows or fresh or _of_parameters(place.span, old, words):
             continue
         edit = Edit(place.span, new.render(words.name))
         found = Suggestion(f"make it `{_annotation((edit,), words)}`", (edit,))
@@ -354,6 +355,13 @@ def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c:
         fact = f"{left.render(words.name)} = {right.render(words.name)}"
         yield Suggestion(f"state it, if it is meant: `where {fact}`", (words.where(fact),))
     yield from doubled
+
+
+def _of_parameters(place: Span, size: Dim, words: Words) -> bool:
+    """Whether a size is made of a type's own parameters, so that nothing said of one use of the type may stand there."""
+    around = _around(place, words)
+    field = around is not None and around not in words.patterns
+    return field and "".join(place.text.split()) != "".join(size.render(words.name).split())
 
 
 def _neighbours(span: Span, words: Words) -> list[tuple[Dim, Span]]:
@@ -370,7 +378,7 @@ def _adjacent(one: Span, other: Span) -> bool:
 
 def _around(span: Span, words: Words) -> Span | None:
     """The annotated pattern around a size."""
-    around = [a for a in words.annotations if a.file is span.file and a.start <= span.start and span.end <= a.end]
+    around = [a for a in (*words.patterns, *words.fields) if a.file is span.file and a.start <= span.start and span.end <= a.end]
     return min(around, key=lambda s: s.end - s.start, default=None)
 
 

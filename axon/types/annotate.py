@@ -51,6 +51,9 @@ class Annotations(Solver):
         self.expanded: dict[Alias, Type] = {}  # those that have no parameters
         self.expansions = 0  # of aliases, so far
         self.existentials = 0  # of those met, so far
+        self.written_fields: dict[Span, None] = {}  # `w : f32[d, k]` in types
+        self._within: Span | None = None  # the outermost alias that is being expanded, where an annotation mentions it …
+        self._path: tuple[str, ...] = ()  # … and the field in it
         self.opened_names: list[Symbol] = []  # what annotations call sizes that are to be found
         self.introduced: list[tuple[Symbol, Span]] = []  # the rigid sizes of the declarations being checked
 
@@ -120,7 +123,13 @@ class Annotations(Solver):
                     if name.text in seen:
                         return self._bad_args(name.span, f"the field `{name.text}` is listed twice")
                     seen.add(name.text)
-                return RecordType(tuple((n.text, self.type(scope, f, expanding)) for n, f in fields))
+                around, found = self._path, []
+                for name, f in fields:
+                    self._path = (*around, name.text)
+                    self.written_fields[Span(name.span.file, name.span.start, f.span.end)] = None
+                    found.append((name.text, self.type(scope, f, expanding)))
+                self._path = around
+                return RecordType(tuple(found))
             case S.TypeExists(name, bound, body):
                 self.existentials += 1
                 inner = scope.child()
@@ -166,8 +175,10 @@ class Annotations(Solver):
         for param, given in zip(params, grouped, strict=True):
             if not self._bind_argument(scope, inner, param, given):
                 return POISON
-        existentials = self.existentials
+        existentials, within = self.existentials, self._within
+        self._within = within or t.span
         found = self.type(inner, alias.decl.type, (*expanding, alias))
+        self._within = within
         if isinstance(found, RecordType):
             found = RecordType(found.fields, Written(alias.decl, tuple(_argument(inner, p) for p in params)))
         if not params and existentials == self.existentials:  # it is the same everywhere, so its uses may share it
@@ -218,7 +229,7 @@ class Annotations(Solver):
             case S.DimName(name), (S.DimName() | S.DimInt() | S.DimNegate() | S.DimBinary() | S.DimCall()) as written:
                 dim = self.dim(outer, written)
                 inner.values[name] = ValueName(fresh(name), Scheme(I32), arg.span, dim, is_dimension=True)
-                self.origins.append((dim, arg.span))
+                self._mentioned(dim, arg.span)
             case S.TypeVar(name), S.TypeVar(other):
                 variable = outer.variable(other)
                 if variable is None:
@@ -243,9 +254,15 @@ class Annotations(Solver):
                     items.append(self.state.dim(""))
                 case _:
                     dim = self.dim(scope, arg)
-                    self.origins.append((dim, arg.span))
+                    self._mentioned(dim, arg.span)
                     items.append(dim)
         return tuple(items)
+
+    def _mentioned(self, dim: Dim, span: Span) -> None:
+        """Note where a size is written: in an annotation itself, or in the type that it names."""
+        self.origins.append((dim, span))
+        if self._within is not None:
+            self.expanded_origins.append((dim, span, self._within, self._path))
 
     def _run(self, scope: Scope, name: str, span: Span) -> Row | None:
         found = scope.run(name)

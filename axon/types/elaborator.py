@@ -69,6 +69,7 @@ class Elaborator(ABC):
         self.opened = 0  # sizes that only the data decide, named so far
         self.closures: list[tuple[Type, tuple[Symbol, ...], Span]] = []  # `fn`s, and the sizes that one call names
         self.origins: list[tuple[Dim, Span]] = []  # where annotations mention sizes
+        self.expanded_origins: list[tuple[Dim, Span, Span, tuple[str, ...]]] = []  # … by types that they name (where), in fields
         self.inner: list[tuple[str, Span, Type]] = []  # what the names inside declarations turned out to be
 
     @abstractmethod

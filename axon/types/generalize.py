@@ -248,7 +248,7 @@ class Generalization(Expressions):
         return facts[0][1] if facts else SourceFile("", "").span()
 
     def trail(self, params: tuple[T.Pattern, ...], tree: tuple[T.Expr | T.Decl, ...]) -> Trail:
-        return Trail(self.state, tree, params, self.binders, self.origins, self.annotations, self.signed)
+        return Trail(self.state, tree, params, self.binders, self.origins, self.expanded_origins, self.annotations, self.signed)
 
     def _explain(self, outcome: Outcome, problem: Problem, where: Callable[[str], Edit] | None, t: Type, trail: Trail) -> None:
         if not outcome.troubles:
@@ -279,7 +279,14 @@ class Generalization(Expressions):
             return Place(found.kind, found.span, found.clause(show))
 
         words = Words(
-            namer.dim, origins, tuple(self.annotations), where, self.state.rigid.__contains__, origin, partial(self._called, trail)
+            namer.dim,
+            origins,
+            tuple(self.annotations),
+            tuple(self.written_fields),
+            where,
+            self.state.rigid.__contains__,
+            origin,
+            partial(self._called, trail),
         )
 
         def access(index: Span) -> Span | None:

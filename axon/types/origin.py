@@ -62,7 +62,9 @@ _Definition = tuple[T.Expr, tuple[int | str, ...]]  # a value, and the way to th
 
 
 class Trail:
-    """The sizes of one declaration. `tree` are its typed bodies; `written` and `annotated` say where annotations mention what."""
+    """The sizes of one declaration. `tree` are its typed bodies; `written` and `annotated` say where annotations mention what, and
+    `expanded` where types that they name do: a size, its place, where the type is named, and in which field the size is.
+    """
 
     def __init__(
         self,
@@ -71,12 +73,14 @@ class Trail:
         params: Sequence[T.Pattern],
         binders: dict[Symbol, Binding],
         written: Sequence[tuple[Dim, Span]],
+        expanded: Sequence[tuple[Dim, Span, Span, tuple[str, ...]]],
         annotated: Sequence[Span],
         signed: dict[Span, Span],
     ) -> None:
         self._state = state
         self._binders = binders
         self._written = [(state.dimension(dim), span) for dim, span in written]
+        self._expanded = expanded
         self._annotated = sorted(annotated, key=lambda s: (s.start, -s.end))
         self._starts = [s.start for s in self._annotated]
         self._signed = signed
@@ -306,14 +310,31 @@ class Trail:
             case _:
                 return None
 
-    def _annotation(self, span: Span, size: Dim | None, axis: int | None = None) -> Origin | None:
-        """Where a written type within a place mentions a size; the `axis`-th mention if it is one tensor's type."""
+    def _annotation(self, span: Span, size: Dim | None, axis: int | None = None, way: tuple[int | str, ...] = ()) -> Origin | None:
+        """Where a written type within a place mentions a size, itself or by the type of a field (`way` leads to it); the `axis`-th
+        mention if it is one tensor's type.
+        """
         if size is None:
             return None
         inside = [(d, s) for d, s in self._written if s.file is span.file and span.start <= s.start and s.end <= span.end]
         if axis is not None and 0 <= axis < len(inside) and inside[axis][0] == size:
             return Origin("annotation", inside[axis][1])
-        return next((Origin("annotation", s) for d, s in inside if d == size), None)
+        found = next((Origin("annotation", s) for d, s in inside if d == size), None)
+        return found or self._in_field(span, size, way)
+
+    def _in_field(self, span: Span, size: Dim, way: tuple[int | str, ...]) -> Origin | None:
+        """Where a type that is named within a place mentions a size in the field that is meant, if that is one place."""
+        named = [
+            (path, s)
+            for d, s, at, path in self._expanded
+            if at.file is span.file and s.file is span.file and span.start <= at.start and at.end <= span.end
+            if self._state.dimension(d) == size
+        ]
+        names = tuple(step for step in way if isinstance(step, str))
+        meant = [(path, s) for path, s in named if path[: len(names)] == names[: len(path)]]
+        given = {s for path, s in meant if len(path) <= len(names)}  # what the field's own type is given, rather than uses of it
+        places = given or {s for _, s in meant}
+        return Origin("annotation", places.pop()) if len(places) == 1 else None
 
     def _part(
         self, whole: T.Expr, way: tuple[int | str, ...], axis: int | None, size: Dim | None
@@ -338,7 +359,7 @@ class Trail:
             case T.Variable(symbol=symbol):
                 match self._defined.get(symbol):
                     case _Parameter(span):
-                        return self._annotation(span, size) or Origin("parameter", span, base=whole)
+                        return self._annotation(span, size, None, way) or Origin("parameter", span, base=whole)
                     case (value, before):
                         return self._part(value, (*before, *way), axis, size)
             case T.For(binders=binders, body=body) if axis is not None:
