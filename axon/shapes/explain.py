@@ -120,9 +120,12 @@ def _clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
     notes = _numbers(relation, words, shown, stated)
     if c.kind == "named":
         notes = (f"{shown} does not follow from what is stated; your names say that any sizes will do", *notes)
-    labels += _within_callee(primary, words)
+    within = _within_callee(primary, words)
+    labels += within
     labels += [Label(span, "likewise") for span in c.again[:_MAX_LABELS]]
     mends = _mends(left, right, places, primary, c, words)
+    if c.kind == "named" and any(", this index runs over " in label.text for label in within):
+        mends = ()  # more likely the index is wrong than the sizes of whoever calls
     return Diagnostic("AX0301", "these sizes cannot agree", tuple(labels), notes, tuple(mends))
 
 
