@@ -9,7 +9,7 @@ does an interruption.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -90,10 +90,16 @@ class InteractiveSession(Session):
             return super().example(callee, sizes, kwargs)
 
 
+def _at_once(work: Callable[[], Any]) -> Any:
+    return work()
+
+
 class Interactive:
     """See the module's docstring. Texts are SourceFiles: their paths are what messages call them."""
 
-    def __init__(self) -> None:
+    def __init__(self, apart: Callable[[Callable[[], Any]], Any] = _at_once) -> None:
+        """`apart` runs what computes, and what it raises leaves the module as it was."""
+        self.apart = apart
         self._files = FileLoader()
         self._now: tuple[_State, InteractiveSession] | None = None  # together, so that an interruption cannot come between them
         self._now = (_State(), self._checked(_assemble(_State())))
@@ -152,7 +158,7 @@ class Interactive:
     def snapshot(self) -> Interactive:
         """a module like this one, which goes its own way from here."""
         other = object.__new__(Interactive)
-        other._files, other._now = self._files, self._now
+        other._files, other._now, other.apart = self._files, self._now, self.apart
         return other
 
     # ── entering ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -217,7 +223,7 @@ class Interactive:
         made = self.expression(source)
         if not made.is_value:
             return Evaluated(None, made.type, False, made.warnings)
-        value = made.run(target)
+        value = self.apart(lambda: made.run(target))
         if LAST not in self.signatures:
             self._keep(LAST, value)
         return Evaluated(value, made.type, True, made.warnings)
@@ -271,7 +277,7 @@ class Interactive:
         if not made.is_value:
             message = "a function that uses data cannot be kept: let it take them as arguments"
             raise AxonError((Diagnostic("AX0406", message, (Label(text),)),))
-        type = self.bind(pattern.name, made.run())
+        type = self.bind(pattern.name, self.apart(made.run))
         return Defined((f"{pattern.name} : {type}",), made.warnings)
 
     def mentioned(self, source: SourceFile) -> frozenset[str]:

@@ -3,18 +3,13 @@ prompt_toolkit, otherwise line by line, so that a script can be piped into it.""
 
 from __future__ import annotations
 
-import _thread
 import os
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import count
-from types import FrameType
 from typing import TYPE_CHECKING
 
-from axon import __version__, commands, compiler, extras, render
+from axon import __version__, commands, compiler, extras, interrupt, render
 from axon.diagnostics import AxonError
 from axon.interactive import Defined, Evaluated, Interactive
 from axon.source import SourceFile
@@ -23,9 +18,22 @@ if TYPE_CHECKING:
     from axon.terminal import Terminal
 
 
+_GOES_ON = """\
+The kernel that was running goes on in the background until it ends, for machine code cannot be
+stopped halfway; its result is dropped. To stop it now, leave the prompt."""
+
+
 def main(paths: Sequence[str]) -> int:
     """Load files and read until the end. The exit status is 1 if something that was piped in was wrong."""
-    reader = Reader(Interactive())
+    reader = Reader(Interactive(interrupt.apart))
+    status = _read_all(reader, paths)
+    if interrupt.is_running():  # nothing waits for it, nor takes away its code while it runs
+        sys.stdout.flush()
+        os._exit(status)
+    return status
+
+
+def _read_all(reader: Reader, paths: Sequence[str]) -> int:
     if not sys.stdin.isatty():
         for path in paths:
             reader.load(path)
@@ -98,11 +106,14 @@ class Reader:
     def _guarded(self, action: Callable[[], None]) -> bool:
         """Whatever goes wrong is printed, and nothing is lost; False if the reading ends here."""
         try:
-            with _interruptible():
+            with interrupt.interruptible():
                 action()
         except AxonError as error:
             self.failed = True
             render.write(error.diagnostics, sys.stdout)
+        except interrupt.Abandoned:
+            self.failed = True
+            print("interrupted; nothing was changed. " + _GOES_ON)
         except KeyboardInterrupt:
             self.failed = True
             print("interrupted; nothing was changed")
@@ -128,35 +139,6 @@ class Reader:
         if answer.broken:
             print("What was declared before no longer fits, and cannot be used until it does:\n")
             render.write(answer.broken, sys.stdout)
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Ctrl-C stops what runs, but no import: half of a package like Numba can neither be used nor imported again."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    later: list[threading.Timer] = []
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        at = frame
-        while at is not None:
-            if at.f_code.co_filename.startswith("<frozen importlib"):
-                later.append(threading.Timer(0.05, _thread.interrupt_main))
-                later[-1].start()
-                return
-            at = at.f_back
-        signal.default_int_handler(number, frame)
-
-    signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        for timer in later:
-            timer.cancel()
 
 
 def shown(answer: Evaluated) -> str:

@@ -76,6 +76,26 @@ def test_interruptions_lose_nothing(prompt: Prompt) -> None:
     assert screen.leave() == 0
 
 
+def test_compiled_code_is_interrupted_and_left_behind(prompt: Prompt) -> None:
+    """The loop takes minutes; machine code cannot be stopped, so it is left behind: the prompt goes on, and leaves at once."""
+    screen = prompt()
+    screen.enter(
+        "fun slow n = loop (r = 1.0) for i < n => sin (exp (cos (sin (exp (cos (sin (exp (cos r))))))))", "slow : i32 -> f32"
+    )
+    screen.enter("slow 3000000", " : f32")  # which compiles it
+    screen.clear()
+    screen.process.send("slow 2000000000\r")
+    time.sleep(2.0)
+    screen.process.send("\x03")
+    began = time.monotonic()
+    screen.until(lambda text: "interrupted; nothing was changed. The kernel that was running goes on" in text)
+    screen.enter("20 + 1", "21 : i32")
+    screen.enter("sum k => [| 1.0, 2.0 |][k]", "3.0 : f32")
+    screen.enter(":names", "it : f32")
+    assert screen.leave() == 0
+    assert time.monotonic() - began < 60.0
+
+
 def test_files_and_a_history_that_stays(prompt: Prompt, tmp_path: Path) -> None:
     (tmp_path / "model.axon").write_text("fun double x = x * 2\n")
     screen = prompt("model.axon", "nowhere.axon")
