@@ -522,6 +522,7 @@ class _Settler:
     def _contract(self) -> None:
         """Simplify the facts, with the user's own in front, and see that sizes exist that satisfy them."""
         stated = [(self._relation(r), reason) for r, reason in self.p.assumed if not r.variables & self.p.data]
+        stated = [x for r, reason in stated for x in divisibilities(r, reason)]
         everything = [*stated, *(x for r, reason in self.out.contract for x in inequalities(r, reason))]
         reasons: dict[Relation, Reason] = {}
         for relation, reason in everything:
@@ -551,13 +552,23 @@ def inequalities(relation: Relation, reason: Reason) -> list[tuple[Relation, Rea
     slack = relation.slack
     for q in slack.quotients:
         positive = [(Relation(q.divisor, ">=", _ONE), reason)] if q.divisor.constant is None else []
-        if (divides := _divides(slack, q)) is not None:
-            return [(divides, reason), *positive]
+        if _divides(slack, q) is not None:
+            return divisibilities(relation, reason)
         whole = q.dividend // q.divisor
         if not (rest := slack - whole).quotients:
             return [(Relation(q.dividend, ">=", -rest * q.divisor), reason), *positive]
         if not (rest := slack + whole).quotients:
             return [(Relation(q.dividend, "<", (rest + 1) * q.divisor), reason), *positive]
+    return [(relation, reason)]
+
+
+def divisibilities(relation: Relation, reason: Reason) -> list[tuple[Relation, Reason]]:
+    """`h % g <= 0` as `h % g = 0`; others as they are."""
+    if relation.op not in ("=", "<>"):
+        for q in relation.slack.quotients:
+            if (divides := _divides(relation.slack, q)) is not None:
+                positive = [(Relation(q.divisor, ">=", _ONE), reason)] if q.divisor.constant is None else []
+                return [(divides, reason), *positive]
     return [(relation, reason)]
 
 

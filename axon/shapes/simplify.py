@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import gcd
 
+from axon.names import Symbol
 from axon.shapes.dimension import Dim, Minimum, Monomial, atom_key, divided, without
 from axon.shapes.prove import Answer, Facts, nonnegative, positive, prove
-from axon.shapes.relation import Relation
+from axon.shapes.relation import Relation, integer_root
 from axon.shapes.solve import without_repetition
 
 _ZERO = Dim.of(0)
@@ -41,14 +42,23 @@ def independent(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, 
 
 
 def _needed(kept: Sequence[Relation], facts: Facts) -> tuple[Relation, ...]:
-    """The relations without those that the others prove, the complicated ones first."""
+    """The relations without those that the others prove, the complicated ones first.
+
+    Of one that they prove wherever it is defined, what is left is that it is: from n * m = k, `k % n = 0` is n >= 1.
+    """
     assumed = facts.assume(*kept)
+    left = dict.fromkeys(kept)
     for relation in reversed(kept):
         others = assumed.without(relation)
-        if _superfluous(relation, others):
+        divisors = _divisors(relation)
+        if prove(others.assume(*divisors) if divisors else others, relation) is Answer.PROVED:
             assumed = others
-    left = set(assumed.relations)
-    return tuple(r for r in kept if r in left)
+            del left[relation]
+            for divisor in divisors:
+                if prove(assumed, divisor) is not Answer.PROVED:
+                    assumed = assumed.assume(divisor)
+                    left[divisor] = None
+    return tuple(sorted(left, key=_complexity))
 
 
 def normal(relation: Relation) -> tuple[Relation, ...]:
@@ -57,10 +67,15 @@ def normal(relation: Relation) -> tuple[Relation, ...]:
 
 
 def _unfolded(relation: Relation) -> list[Relation]:
-    """`n = min n m` as n <= m, `n * m >= 1` as n >= 1 and m >= 1; and divisors that cancel out of the slack are not 0."""
+    """`n = min n m` as n <= m, `n * m >= 1` as n >= 1 and m >= 1, `n * n <= m * m` as n <= m; and divisors that cancel out of the
+    slack are not 0.
+    """
     slack = relation.slack
     lost = (relation.left.quotients | relation.right.quotients) - slack.quotients
     found = [Relation(q.divisor, "<>", _ZERO) for q in sorted(lost, key=atom_key) if q.divisor.constant is None]
+    if (base := _base(slack)) is not None:
+        op = relation.op if relation.op in ("=", "<>") else ">="
+        return [*found, *_unfolded(Relation(base, op, _ZERO))]
     if relation.op == "=":
         for atom in slack.atoms:
             if isinstance(atom, Minimum):
@@ -77,10 +92,32 @@ def _unfolded(relation: Relation) -> list[Relation]:
     return [*found, relation]
 
 
+def _base(slack: Dim) -> Dim | None:
+    """a - b of a ** p - b ** p, whose sign is the same for sizes, which are not negative."""
+    if len(slack.mapping) != 2:
+        return None
+    powers = [m.count(a) for m in slack.mapping for a in m]
+    if any(not isinstance(a, Symbol) for m in slack.mapping for a in m) or (p := gcd(*powers)) < 2:
+        return None
+    terms: dict[Monomial, int] = {}
+    for m, c in slack.mapping.items():
+        root = integer_root(abs(c), p)
+        if root**p != abs(c):
+            return None
+        base = tuple(a for a in dict.fromkeys(m) for _ in range(m.count(a) // p))
+        terms[base] = root if c > 0 else -root
+    return Dim(terms) if min(terms.values()) < 0 < max(terms.values()) else None
+
+
 def _superfluous(relation: Relation, others: Facts) -> bool:
     """Whether the others prove it, and also that no divisor in it is 0."""
-    divisors = (Relation(q.divisor, "<>", _ZERO) for q in relation.left.quotients)
-    return all(prove(others, r) is Answer.PROVED for r in (relation, *divisors))
+    return all(prove(others, r) is Answer.PROVED for r in (relation, *_divisors(relation)))
+
+
+def _divisors(relation: Relation) -> list[Relation]:
+    """That no divisor in a relation is 0."""
+    found = sorted((q.divisor for q in relation.left.quotients if q.divisor.constant is None), key=lambda d: d.sort_key)
+    return [_canonical(Relation(divisor, "<>", _ZERO), Facts()) for divisor in dict.fromkeys(found)]
 
 
 def _canonical(relation: Relation, facts: Facts) -> Relation:

@@ -203,6 +203,12 @@ def test_against_brute_force() -> None:
         ("max n m = m", [], "n <= m"),
         ("min n (min m k) = k", [], "k <= n; k <= m"),
         ("n / m <= n / m + k", [], "m >= 1"),
+        ("n * m = k; k % n = 0", [], "n >= 1; n * m = k"),
+        ("n % m < m", [], "m >= 1"),
+        ("n * n <= m * m", [], "n <= m"),
+        ("n * n = 9", [], "n = 3"),
+        ("4 * n * n >= m * m", [], "m <= 2 * n"),
+        ("n * n <= 2 * m * m", [], "n * n <= 2 * m * m"),
     ],
 )
 def test_simplifies(relations: str, given: list[str], expected: str) -> None:
