@@ -6,13 +6,14 @@ They know nothing of terminals. What is wrong is an AxonError.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from axon import compiler, listing
+from axon import builtins, compiler, listing
 from axon.batch import count
 from axon.diagnostics import AxonError, Diagnostic, Suggestion
 from axon.interactive import Defined, Expression, Interactive
@@ -23,6 +24,7 @@ from axon.source import SourceFile
 MARK = ":"
 TIMED_SECONDS = 1.0  # of runs that `:time` adds to the first
 TIMED_RUNS = 1_000
+_CODE = re.compile(r"ax[0-9]+", re.IGNORECASE)
 
 
 class Leave(Exception):
@@ -46,6 +48,9 @@ def run(module: Interactive, source: SourceFile) -> str | Defined:
     start = source.text.index(MARK)
     name = source.text[start:].split(maxsplit=1)[0].rstrip("!")
     found = command_of(name)
+    rest = _rest(source, start + len(name))
+    if " " not in found.usage and rest:
+        raise AxonError((Diagnostic("AX0510", f"nothing follows `{found.usage}`, and here is `{rest}`"),))
     return found.run(module, source, start + len(name))
 
 
@@ -88,6 +93,8 @@ def _type(module: Interactive, source: SourceFile, start: int) -> str:
 def _shapes(module: Interactive, source: SourceFile, start: int) -> str:
     name = _rest(source, start)
     _needs(":shapes", name)
+    if name in module.types and name not in module.signatures:
+        return module.types[name]
     listing.require_name(module.session.checked, None, name)
     return module.shapes(name)
 
@@ -174,6 +181,8 @@ def _emit(module: Interactive, source: SourceFile, start: int) -> str:
 def _of_expression(expression: Expression, stage: str) -> str:
     session, callee = expression.session, expression.callee
     with session.assembly.moving():
+        if not expression.is_value and stage == "explain":
+            return listing.of_kernels(session, callee, (), compiler.explain)
         if not expression.is_value:
             return listing.stage_of(session, callee, stage, ())
         given = {p.name: value for p, value in zip(callee.parameters, expression.arguments, strict=True)}
@@ -182,16 +191,23 @@ def _of_expression(expression: Expression, stage: str) -> str:
 
             return print_program(session.program(callee, (), given)).rstrip()
         program, sizes = session.example(callee, (), given)
-        return compiler.emit(program, stage, sizes).rstrip()
+        made = compiler.explain(program, sizes) if stage == "explain" else compiler.emit(program, stage, sizes)
+        return made.rstrip()
 
 
 def _explain(module: Interactive, source: SourceFile, start: int) -> str:
     text = _rest(source, start)
     _needs(":explain", text)
     words = _words(text)
-    if words[0] not in module.signatures:
-        return listing.code_page(text).rstrip()
     session = module.session
+    if words[0] not in module.signatures or not all("=" in word for word in words[1:]):
+        if _CODE.fullmatch(text):
+            return listing.code_page(text).rstrip()
+        if words[0] in module.types:
+            raise AxonError((Diagnostic("AX0507", f"`{words[0]}` is a type, and kernels are made of functions and values"),))
+        if text.isidentifier() and text not in builtins.NAMES and text not in module.data:
+            listing.require_name(session.checked, None, text)
+        return _of_expression(module.expression(source, start), "explain")
     with session.assembly.moving():
         return listing.of_kernels(session, session.callee(words[0]), words[1:], compiler.explain)
 
@@ -235,7 +251,7 @@ def _save(module: Interactive, source: SourceFile, start: int) -> str:
         help = Suggestion(f"to replace it, write `:save! {path}`")
         raise AxonError((Diagnostic("AX0510", f"there is a file `{path}` already", suggestions=(help,)),))
     write_text(Path(path), module.text)
-    return f"wrote {path}: {count(len(module.signatures), 'declaration')}" + (", without the data" if module.data else "")
+    return f"wrote {path}: {count(module.size, 'declaration')}" + (", without the data" if module.data else "")
 
 
 def _names(module: Interactive, source: SourceFile, start: int) -> str:
@@ -247,6 +263,7 @@ def _listed(module: Interactive) -> Iterator[str]:
 
     for name in module.modules:
         yield f"import {name}"
+    yield from module.types.values()
     for name, signature in module.signatures.items():
         yield f"{name} : {signature}"
     if module.data:
@@ -277,13 +294,15 @@ Ctrl-C gives up what is typed or interrupts what runs; Ctrl-D leaves."""
 
 COMMANDS: dict[str, Command] = {
     ":type": Command(":type EXPRESSION", "its inferred type and contract; nothing runs", _type, "expression"),
-    ":shapes": Command(":shapes NAME", "the types of all names inside a declaration", _shapes, "name"),
+    ":shapes": Command(":shapes NAME", "the types of all names inside a declaration; or a type", _shapes, "name"),
     ":load": Command(":load FILE", "add a file's declarations", _load, "file"),
     ":reload": Command(":reload", "load again what was loaded", _reload),
     ":bind": Command(":bind NAME=VALUE…", "data for expressions, as in x=randn(f32[2, 3]) or x=file.npy", _bind),
     ":time": Command(":time EXPRESSION", "how long it takes to check and to run", _time, "expression"),
     ":emit": Command(":emit STAGE NAME [ARG=…] | EXPRESSION", f"what a phase makes: {', '.join(listing.STAGES)}", _emit, "stage"),
-    ":explain": Command(":explain NAME [ARG=…] | CODE", "how it becomes GPU kernels; or an error such as AX0301", _explain, "name"),
+    ":explain": Command(
+        ":explain NAME [ARG=…] | EXPRESSION | CODE", "how it becomes GPU kernels; or an error such as AX0301", _explain, "name"
+    ),
     ":names": Command(":names", "everything that is defined", _names),
     ":save": Command(":save FILE", "write the declarations as a program; `:save! FILE` replaces a file", _save, "file"),
     ":help": Command(":help [COMMAND]", "this", _help, "command"),

@@ -123,6 +123,18 @@ class Interactive:
         return self.session.checked.signatures
 
     @property
+    def types(self) -> Mapping[str, str]:
+        """The declarations of types, laid out in the standard way."""
+        from axon.grammar.format import print_declaration
+
+        return {u.decl.name.text: print_declaration(u.decl) for u in self._state.units if isinstance(u.decl, S.TypeDecl)}
+
+    @property
+    def size(self) -> int:
+        """How many declarations there are: also types, imports, and those that wait until they fit again."""
+        return sum(unit.decl is not None for unit in self._state.units)
+
+    @property
     def data(self) -> Mapping[str, Any]:
         return self._state.data
 
@@ -540,7 +552,12 @@ def _as_value(name: str, value: Any) -> Any:
     from axon.types.type import POISON, Scheme
     from axon.values import Matcher, Wanted
 
-    (matched,) = Matcher(name, Scheme(POISON)).match([Wanted(name, POISON)], [value])
+    try:
+        (matched,) = Matcher(name, Scheme(POISON)).match([Wanted(name, POISON)], [value])
+    except AxonError as error:  # nothing was called
+        raise AxonError(
+            tuple(replace(d, message=d.message.removesuffix(f", in a call of `{name}`")) for d in error.diagnostics)
+        ) from None
     return matched
 
 

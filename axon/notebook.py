@@ -120,9 +120,7 @@ class AxonMagics(Magics):
             else:
                 _publish(said, html.block(html.source(said)))
             return None
-        if compiler.entry(source).kind == "expression":
-            self._take(source)
-        answer = self.module.enter(source)
+        answer = self._enter(source)
         if isinstance(answer, Defined):
             self._defined(answer)
             return None
@@ -131,9 +129,7 @@ class AxonMagics(Magics):
 
     def _cell(self, text: str) -> None:
         for part in compiler.entries(self._source("\n" + text)):  # lines are counted as the cell shows them: `%%axon` is the first
-            if compiler.entry(part).kind == "expression":
-                self._take(part)
-            answer = self.module.enter(part)
+            answer = self._enter(part)
             if isinstance(answer, Defined):
                 self._defined(answer)
             else:
@@ -152,15 +148,29 @@ class AxonMagics(Magics):
         self._shell.user_ns[name] = module
         _publish(repr(module), html.signatures(checked.signatures, f"module {name}"))
 
-    def _take(self, source: SourceFile) -> None:
-        """Bind the Python values that an expression names; a declaration of the name wins."""
+    def _enter(self, source: SourceFile) -> Defined | Evaluated:
+        """Declarations, or an expression, which may name Python's values."""
+        refused = self._take(source) if compiler.entry(source).kind == "expression" else {}
+        try:
+            return self.module.enter(source)
+        except AxonError as error:
+            unknown = [d.span.text for d in error.diagnostics if d.code == "AX0401" and d.span is not None]
+            raise next((refused[name] for name in unknown if name in refused), error) from None
+
+    def _take(self, source: SourceFile) -> dict[str, AxonError]:
+        """Bind the Python values that an expression names; a declaration of the name wins. What is wrong with the others."""
+        refused: dict[str, AxonError] = {}
         for name in self.module.mentioned(source):
             value = self._shell.user_ns.get(name)
             if name in self.module.signatures or name in self.module.modules or value is None or callable(value):
                 continue
             if isinstance(value, Module):
                 continue
-            self.module.bind(name, value)
+            try:
+                self.module.bind(name, value)
+            except AxonError as error:
+                refused[name] = error
+        return refused
 
     def _defined(self, answer: Defined) -> None:
         """Show what became of declarations, and put it into Python's name space."""

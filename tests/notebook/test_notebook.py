@@ -116,7 +116,10 @@ def test_expressions_use_python_values(shell: Any) -> None:
     error = run(shell, "%axon x @ p.w")
     assert type(error).__name__ == "CellFailed"
     run(shell, "s = 'text'")
-    assert "AX0504" in str(run(shell, "%axon s"))
+    failed = str(run(shell, "%axon s"))
+    assert "`s` must be an array or a number, not a value of the Python type str" in failed
+    assert "in a call of" not in failed
+    assert float(run(shell, "%axon (fn s => s + 1.0) 2.0")) == 3.0, "that `s` is bound by the expression"
 
 
 def test_modules_of_their_own(shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,6 +63,9 @@ def test_shapes(module: Interactive) -> None:
         "  2: y : f32[n, k]",
     ]
     assert code(module, ":shapes desne") == "AX0507"
+    module.define(SourceFile("<input 2>", "type pair[d]={w:f32[d],b:f32}"))
+    assert run(module, ":shapes pair") == "type pair[d] = { w : f32[d], b : f32 }"
+    assert "type pair[d] = { w : f32[d], b : f32 }" in run(module, ":names").splitlines()
 
 
 def test_bind_and_time(module: Interactive) -> None:
@@ -89,6 +92,14 @@ def test_emit_and_explain(module: Interactive) -> None:
     assert code(module, ":emit core") == "AX0510"
     assert code(module, ":emit") == "AX0510"
     assert code(module, ":explain AX9999") == "AX0409"
+    assert code(module, ":explain nosuch") == "AX0507", "a name, and no code"
+    assert "µs predicted" in run(module, ":explain proj x=randn(bf16[64, 64]) w=randn(bf16[64, 64])")
+    assert "µs predicted" in run(module, ":explain fn x => exp x + 1.0")
+    run(module, ":bind a=randn(f32[4, 4])")
+    assert "µs predicted" in run(module, ":explain dense a a")
+    module.define(SourceFile("<input 2>", "type pair = { w : f32[2] }"))
+    with pytest.raises(AxonError, match="`pair` is a type"):
+        run(module, ":explain pair")
 
 
 def test_save(module: Interactive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,6 +115,11 @@ def test_save(module: Interactive, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert run(module, ":reload").count("\n") == 1
 
 
+def test_save_counts_every_declaration(module: Interactive, tmp_path: Path) -> None:
+    module.define(SourceFile("<input 2>", "type pair = { w : f32[2] }\nimport nn\nsig later : f32 -> f32"))
+    assert run(module, f":save {tmp_path}/a.axon").endswith("a.axon: 4 declarations")
+
+
 def test_names_and_help(module: Interactive) -> None:
     run(module, ":bind x=1")
     assert run(module, ":names").splitlines()[-2:] == ["(* data *)", "x : i32"]
@@ -114,6 +130,9 @@ def test_names_and_help(module: Interactive) -> None:
 
 
 def test_what_is_no_command(module: Interactive) -> None:
+    for text in (":quit now", ":names all", ":reload it"):
+        with pytest.raises(AxonError, match="nothing follows `:"):
+            run(module, text)
     for text in (":", ":tpye x", ":e core dense", ":🙂", ":help nothing"):
         assert code(module, text) == "AX0510", text
     with pytest.raises(AxonError) as caught:
