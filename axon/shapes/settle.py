@@ -556,9 +556,9 @@ def inequalities(relation: Relation, reason: Reason) -> list[tuple[Relation, Rea
             return divisibilities(relation, reason)
         whole = q.dividend // q.divisor
         if not (rest := slack - whole).quotients:
-            return [(Relation(q.dividend, ">=", -rest * q.divisor), reason), *positive]
+            return [*divisibilities(Relation(q.dividend, ">=", -rest * q.divisor), reason), *positive]
         if not (rest := slack + whole).quotients:
-            return [(Relation(q.dividend, "<", (rest + 1) * q.divisor), reason), *positive]
+            return [*divisibilities(Relation(q.dividend, "<", (rest + 1) * q.divisor), reason), *positive]
     return [(relation, reason)]
 
 

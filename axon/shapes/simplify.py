@@ -67,7 +67,7 @@ def normal(relation: Relation) -> tuple[Relation, ...]:
 
 
 def _unfolded(relation: Relation) -> list[Relation]:
-    """`n = min n m` as n <= m, `n * m >= 1` as n >= 1 and m >= 1, `n * n <= m * m` as n <= m; and divisors that cancel out of the
+    """`n = min n m` as n <= m, `n >= max a b` as n >= a and n >= b, `n * m >= 1` as n >= 1 and m >= 1, `n * n <= m * m` as n <= m; and divisors that cancel out of the
     slack are not 0.
     """
     slack = relation.slack
@@ -83,6 +83,10 @@ def _unfolded(relation: Relation) -> list[Relation]:
                 if least:
                     return found + [Relation(least[0], "<=", item) for item in atom.items if item != least[0]]
     elif relation.op != "<>":
+        for atom in slack.atoms:  # min a b >= c is a >= c and b >= c
+            if isinstance(atom, Minimum) and (split := slack.split(atom)) is not None and (split[0].constant or 0) > 0:
+                parts = (split[0] * item + split[1] for item in atom.items)
+                return found + [r for part in parts for r in _unfolded(Relation(part, ">=", _ZERO))]
         product = slack + 1
         for v in sorted(product.variables, key=lambda v: v.id):
             split = product.split(v)

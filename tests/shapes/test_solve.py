@@ -205,6 +205,8 @@ def test_against_brute_force() -> None:
         ("n / m <= n / m + k", [], "m >= 1"),
         ("n * m = k; k % n = 0", [], "n >= 1; n * m = k"),
         ("n % m < m", [], "m >= 1"),
+        ("max n m <= k", [], "n <= k; m <= k"),
+        ("min n m <= k", [], "min n m <= k"),
         ("n * n <= m * m", [], "n <= m"),
         ("n * n = 9", [], "n = 3"),
         ("4 * n * n >= m * m", [], "m <= 2 * n"),
