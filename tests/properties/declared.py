@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from maker import Declared, Maker
 from scalars import EXACT, WIDE, Tensor, constant, quiet
-from sizes import Size, named, number
+from sizes import Size, differ, named, number
 
 from axon.element import Element
 
@@ -22,7 +22,7 @@ _HELPERS = {
     "outer2": "fun outer2 (x : 'a[..s]) (y : 'a[..t]) = for ..i ..j => x[..i] * y[..j]",
     "shorter": "fun shorter (x : 'a[n]) (y : 'a[m]) = for i < min n m => x[i] + y[i]",
     "strided": "fun strided (x : 'a[n]) where n >= 1 = for i => x[2 * i]",
-    "odd": "fun odd (x : 'a[n]) = for i < n % 2 => x[i]",
+    "odd": "sig odd : 'a[n] -> 'a[n % 2]\nfun odd (x : 'a[n]) = for i < n % 2 => x[i]",
     "lower": "fun lower (x : 'a[n]) = for i < n => sum for j < i + 1 => x[j]",
     "rising": "fun rising (x : 'a[n]) = all for i < n => i = 0 orelse x[i - 1] <= x[i]",
     "table": "val table = [| [| 1, 2, 3 |], [| 4, 5, 6 |] |]",
@@ -136,6 +136,8 @@ class Aside(Maker):
         t = self.scope.pick(found)
         likely = [n for n, v in self.scope.nameable.items() if v == t.array.size] or sorted(self.scope.nameable)
         size = named(name := self.scope.pick(likely), self.scope.nameable[name])
+        if differ(t.shape[0], size):  # which the checker refuses
+            return None
         if size.value != t.array.size:
             self.outside = True
         array = t.array if size.value == t.array.size else np.zeros(size.value, t.element.dtype)

@@ -6,6 +6,7 @@ A meaning is a function of the indices' and local names' values. Numbers are kep
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -164,6 +165,9 @@ def _leaf(scope: Scope, element: Element, indices: Sequence[Index], locals_: Seq
     if element is Element.I32 and indices and scope.chance(50):
         name, size = scope.pick(list(indices))
         return Scalar(name, element, lambda v: np.int32(v[name]), max(size.value, 1))
+    if element in (Element.F32, Element.F64) and scope.chance(10):
+        name, value = scope.pick((("pi", np.pi), ("nan", np.nan)))
+        return Scalar(name, element, lambda _: element.dtype.type(value), 4, exact=False, loose=True)
     return constant(scope.pick((1, 2, 0, 3) if element in NARROW else (1, 2, 0, 3, -1, -2)), element)
 
 
@@ -171,7 +175,7 @@ def _scalar(scope: Scope, element: Element, indices: Sequence[Index], locals_: S
     if depth <= 0:
         return _leaf(scope, element, indices, locals_)
     if element is Element.BOOL:
-        kind = scope.pick(("leaf", "compare", "logic", "not", "if", "reduce", "let"))
+        kind = scope.pick(("leaf", "compare", "logic", "not", "if", "reduce", "let", "cast"))
     else:
         kind = scope.pick(
             (
@@ -310,14 +314,21 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
     "=": lambda a, b: a == b, "<>": lambda a, b: a != b,
 }  # fmt: skip
-# Functions of floats, with a bound of the result for whole arguments of at most b.
+# Functions of floats as they are applied: what they mean, a bound of the result for whole arguments of at most b, and whether it is
+# a whole number.
 _FLOAT_FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[float], float], bool]] = {
-    "tanh": (np.tanh, lambda b: 1.0, False),
-    "sin": (np.sin, lambda b: 1.0, False),
-    "cos": (np.cos, lambda b: 1.0, False),
-    "floor": (np.floor, lambda b: b, True),
-    "ceil": (np.ceil, lambda b: b, True),
-    "round": (np.rint, lambda b: b, True),
+    "tanh {}": (np.tanh, lambda b: 1.0, False),
+    "sin {}": (np.sin, lambda b: 1.0, False),
+    "cos {}": (np.cos, lambda b: 1.0, False),
+    "erf {}": (lambda x: type(x)(math.erf(x)), lambda b: 1.0, False),
+    "exp (-(abs {}))": (lambda x: np.exp(-abs(x)), lambda b: 1.0, False),
+    "log (abs {} + 1.0)": (lambda x: np.log(abs(x) + 1), lambda b: 5.0, False),
+    "sqrt (abs {})": (lambda x: np.sqrt(abs(x)), lambda b: 10.0, False),
+    "rsqrt (abs {} + 1.0)": (lambda x: 1 / np.sqrt(abs(x) + 1), lambda b: 1.0, False),
+    "pow {} 2.0": (lambda x: x * x, lambda b: b * b, True),
+    "floor {}": (np.floor, lambda b: b, True),
+    "ceil {}": (np.ceil, lambda b: b, True),
+    "round {}": (np.rint, lambda b: b, True),
 }
 
 
@@ -330,6 +341,8 @@ def _binary(scope: Scope, element: Element, indices: Sequence[Index], locals_: S
     meaning, limit = _ARITHMETIC[op]
     bound = limit(a.bound, b.bound) if np.inf not in (a.bound, b.bound) else np.inf
     text = f"({a.text} {op} {b.text})" if len(op) == 1 else f"({op} {a.text} {b.text})"
+    if len(op) == 1 and scope.chance(10):
+        text = f"((op {op}) {_argument(a)} {_argument(b)})"
     exact = a.exact and b.exact and (bound <= EXACT[element] or bound == np.inf)
     if element in NARROW and not exact:
         return None
@@ -374,7 +387,11 @@ def _unary(scope: Scope, element: Element, indices: Sequence[Index], locals_: Se
         case _:
             meaning, limit, whole = _FLOAT_FUNCTIONS[way]
             return replace(
-                a, text=f"({way} {_argument(a)})", value=lambda v: quiet(meaning, a.value(v)), bound=limit(a.bound), exact=whole
+                a,
+                text=f"({way.format(_argument(a))})",
+                value=lambda v: quiet(meaning, element.dtype.type(a.value(v))),
+                bound=limit(a.bound),
+                exact=whole,
             )
 
 
@@ -385,8 +402,17 @@ def _argument(a: Scalar) -> str:
 def _cast(scope: Scope, element: Element, indices: Sequence[Index], locals_: Sequence[Scalar], depth: int) -> Scalar | None:
     source = scope.pick([e for e in (Element.I32, Element.F32, Element.BOOL, *WIDE) if e is not element])
     a = scalar(scope, source, indices, locals_, depth - 1)
-    if not a.exact or not fits(a) or a.bound > EXACT[element] or element is Element.U8:
+    if element is Element.BOOL and a.exact:
+        return replace(
+            a, text=f"(cast bool {_argument(a)})", element=element, value=lambda v: np.bool_(a.value(v)), bound=1, loose=False
+        )
+    if not a.exact or not fits(a) or a.bound > EXACT[element]:
         return None
+    if element is Element.U8:  # which has no negative numbers
+        if source is Element.BOOL:
+            return None
+        signed = a
+        a = replace(a, text=f"(abs {_argument(a)})", value=lambda v: np.abs(signed.value(v)))
     return replace(
         a,
         text=f"(cast {element.value} {_argument(a)})",
@@ -419,9 +445,10 @@ def _compare(scope: Scope, element: Element, indices: Sequence[Index], locals_: 
     if not (a.exact and b.exact):
         return None
     op = scope.pick(("<", "=", "<=", ">", ">=", "<>") if of is not Element.BOOL else ("=", "<>"))
+    text = f"((op {op}) {_argument(a)} {_argument(b)})" if scope.chance(30) else f"({a.text} {op} {b.text})"
     return a.merged(
         b,
-        text=f"({a.text} {op} {b.text})",
+        text=text,
         element=element,
         value=lambda v: np.bool_(_COMPARE[op](a.value(v), b.value(v))),
         bound=1,
@@ -536,7 +563,10 @@ def _reduce(scope: Scope, element: Element, indices: Sequence[Index], locals_: S
     heads = {
         "reduce": scope.pick(("reduce ((op +), ZERO)", "reduce (fn a b => a + b, ZERO)")).replace("ZERO", constant(0, element).text)
     }
-    whole = f"({heads.get(kind, kind)} {text} => {body.text})"
+    inside = body.text
+    if kind in ("max", "min") and count == 0 and element.is_float:  # of numbers of any type the contract would ask for one
+        inside = f"({inside} : {element.value})"
+    whole = f"({heads.get(kind, kind)} {text} => {inside})"
     own = {name for name, _ in new}
 
     def value(v: Values) -> Any:
@@ -559,8 +589,10 @@ def reduced(kind: str, values: Sequence[Any], element: Element) -> Any:
         if not values:
             if not element.is_float:
                 raise Outside
-            return dtype.type(-np.inf if kind == "max" else np.inf)
-        return dtype.type((max if kind == "max" else min)(values))
+            most = 448.0 if element is Element.F8E4M3 else np.inf
+            return dtype.type(-most if kind == "max" else most)
+        wide = np.array(values).astype(np.float64 if element.is_float else np.int64)  # NaN wins
+        return dtype.type(wide.max() if kind == "max" else wide.min())
     wide = element.accumulator.dtype.type
     total = wide(1 if kind == "prod" else 0)
     with np.errstate(all="ignore"):

@@ -66,6 +66,12 @@ def _size(terms: Iterable[tuple[tuple[str, ...], int]], value: int, parts: tuple
     return Size(kept, value, names)
 
 
+def differ(a: Size, b: Size) -> bool:
+    """Whether two sizes differ in every example: their difference has a constant, and nothing of the other sign."""
+    terms = (a - b).terms
+    return any(not atoms for atoms, _ in terms) and len({count > 0 for _, count in terms}) == 1
+
+
 def number(value: Size | int) -> Size:
     if isinstance(value, Size):
         return value
