@@ -62,10 +62,16 @@ class Solution:
     conflicts: tuple[Conflict, ...]
 
 
-def solve(equations: Iterable[Equation], flexible: Sequence[Symbol], facts: Facts) -> Solution:
-    """Eliminates flexible variables (later ones first) from equations that hold under facts. May raise DimensionTooLarge."""
+def solve(
+    equations: Iterable[Equation], flexible: Sequence[Symbol], facts: Facts, kept: frozenset[Symbol] = frozenset()
+) -> Solution:
+    """Eliminates flexible variables (later ones first) from equations that hold under facts. May raise DimensionTooLarge.
+
+    Those to be `kept` are eliminated only where they equal another variable, as long as there is a choice.
+    """
     system = tuple(equations)
     solver = _Solver(system, flexible, facts)
+    solver.kept = kept
     solver.run()
     conflicts: list[Conflict] = []
     blamed: set[int] = set()
@@ -178,6 +184,7 @@ class _Solver:
         self._guarded = any(e.given for e in system)
         self._flexible = flexible
         self._rank = {v: i for i, v in enumerate(flexible)}
+        self.kept: frozenset[Symbol] = frozenset()
         self._given = facts
         self._facts = facts
         self._images: dict[Symbol, tuple[Dim, _Trace]] = {}
@@ -279,7 +286,10 @@ class _Solver:
             if Relation(slack, "=", _ZERO).trivial is False:
                 self.conflicts.append((equation.used.equations(), Relation(equation.left, "=", equation.right)))
                 continue
-            for v in self._free(slack):
+            free = self._free(slack)
+            if self.kept and len(slack.mapping) > 1 + (len(free) == 2 and len(slack.variables) == 2 and not slack.offset):
+                free.sort(key=self.kept.__contains__)
+            for v in free:
                 split = slack.linear_in(v)
                 if split is not None and split[0].constant in (1, -1):
                     self._bind(v, -split[1] if split[0].constant == 1 else split[1], equation)

@@ -97,7 +97,7 @@ class Generalization(Expressions):
             state.row_equations.clear()
         self._default_elements(mark, t, keep_functions)
         broken = self.consequences > mark.consequences or self._failed(mark)
-        outcome, problem = self._settle_sizes(mark, facts)
+        outcome, problem = self._settle_sizes(mark, t if keep_functions else None, facts)
         if not broken:
             self._judge_coercions()
         self.coercions.clear()
@@ -212,7 +212,7 @@ class Generalization(Expressions):
             self.literals.clear()
             state.flexible_elements.clear()
 
-    def _settle_sizes(self, mark: _Mark, facts: list[tuple[Relation, Span]]) -> tuple[Outcome, Problem]:
+    def _settle_sizes(self, mark: _Mark, t: Type | None, facts: list[tuple[Relation, Span]]) -> tuple[Outcome, Problem]:
         s = self.state
         level = s.level
         flexible = tuple(f for f in s.flexible_dims if f not in s.dims and s.levels[f] >= level)
@@ -227,7 +227,7 @@ class Generalization(Expressions):
         problem = Problem(
             tuple(s.equals[mark.equals :]), tuple(s.stretches[mark.stretches :]), tuple(s.ranges[mark.ranges :]),
             tuple(s.uses[mark.uses :]), (*s.obligations[mark.obligations :], *owed), tuple(assumed), flexible, outer,
-            frozenset(s.data_sizes), s.dimension,
+            frozenset(s.data_sizes), s.dimension, self._own_sizes(t),
         )  # fmt: skip
         outcome = settle(problem)
         del s.equals[mark.equals :], s.stretches[mark.stretches :], s.ranges[mark.ranges :], s.uses[mark.uses :]
@@ -238,6 +238,16 @@ class Generalization(Expressions):
         if level == 1:
             s.flexible_dims.clear()
         return outcome, problem
+
+    def _own_sizes(self, t: Type | None) -> frozenset[Symbol]:
+        """The sizes that parameters of a function have by themselves: a signature speaks of those, not of others in terms of them."""
+        found: set[Symbol] = set()
+        while t is not None and isinstance(t := self.state.prune(t), Function):
+            tensors = (part for part in self._walk(t.param) if isinstance(part, Tensor))
+            items = (item for tensor in tensors for item in self.state.shape(tensor.shape))
+            found.update(item.symbol for item in items if isinstance(item, Dim) and item.symbol is not None)
+            t = t.result
+        return frozenset(found)
 
     def _is_float(self, element: Element | ElementVar) -> bool:
         return all(e.is_float for e in self.state.allowed_of(element))

@@ -1,5 +1,5 @@
 sig conv : nn.conv[o, c, r, s] -> f32[n, c, h, w] -> f32[n, o, h - r + 1, w - s + 1] where r <= h + 1, s <= w + 1
-sig double : double[o, c] -> f32[n, c, h + 2, w + 2] -> f32[n, o, h - 2, w - 2] where h >= 2, w >= 2
+sig double : double[o, c] -> f32[n, c, h, w] -> f32[n, o, h - 4, w - 4] where h >= 4, w >= 4
 sig halve : 'a[b, c, 2 * i, 2 * j] -> 'a[b, c, i, j]
 sig widen : { k : f32[c, o, 2, 2], b : f32[o] } -> f32[b, c, i, j] -> f32[b, o, 2 * i, 2 * j]
 sig beside : f32[b, c, h, w] -> f32[b, d, i, j] -> f32[b, c + d, i, j] where i <= h, j <= w
