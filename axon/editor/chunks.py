@@ -69,9 +69,11 @@ class Chunk:
         if found is None:
             return ""
         keyword, first, second = found.groups()
-        if keyword is None and second is not None and not _meant(first):
-            return first  # `f x = …`
-        return first if keyword is not None else second or ""
+        if keyword is not None:
+            return first
+        if _meant(first):
+            return second or ""
+        return first if "=" in self.lexed.blanked[: len(self.text)] else ""  # `f x = …`
 
     @cached_property
     def is_type(self) -> bool:

@@ -8,7 +8,7 @@ from axon import syntax as S
 from axon.editor.analysis import Analysis
 from axon.editor.complete import nodes
 from axon.editor.names import Free, Occurrence
-from axon.editor.places import Part, parts, spot
+from axon.editor.places import Part, of_types, parts, spot
 from axon.editor.workspace import Workspace
 from axon.loader import stdlib_root
 from axon.source import Span
@@ -34,6 +34,30 @@ def field_references(workspace: Workspace, analysis: Analysis, fields: Fields, n
         for occurrence, found in _named(module, part)
         if found == fields and isinstance(occurrence.target, Free) and occurrence.target.name == name
     ]
+
+
+def field_places(analysis: Analysis, offset: int, name: str) -> list[tuple[Analysis, Span]]:
+    """Where the field that is named at an offset is listed: in `type` declarations of the module and its imports; if there are
+    none, in the annotations of its declaration, else of others; else where such records are made."""
+    fields = fields_at(analysis, offset)
+    declared = of_types(analysis, fields, name)
+    if declared:
+        return declared
+    at = spot(analysis, offset)
+    mine = [at.part] if at is not None and at.part is not None else []
+    others = list(_parts(analysis))
+    for kind, where in ((S.TypeRecord, mine), (S.TypeRecord, others), (S.Record, mine), (S.Record, others)):
+        found = [
+            (analysis, member.span)
+            for part in where
+            for node in nodes(part.decl)
+            if isinstance(node, kind) and (not fields or {n.text for n, _ in node.fields} == fields)
+            for member, _ in node.fields
+            if member.text == name
+        ]
+        if found:
+            return found
+    return []
 
 
 def undecided(workspace: Workspace, analysis: Analysis, name: str) -> bool:

@@ -140,7 +140,11 @@ def _index(found: Definition, o: Occurrence, facts: Facts | None) -> Hover:
     symbol, extent = range_
     over = facts.uses_of(symbol)
     words = f"{found.kind.value} over {listed(over)}" if over else found.kind.value
-    return Hover((f"{dots}{found.name} < {facts.show_extent(extent)}",), (words,), o.span)
+    shown = facts.show_extent(extent)
+    if shown.removeprefix("..") == found.name:
+        alike = f"{words}, whose {'sizes are' if dots else 'size is'} named `{shown}` after it"
+        return Hover((f"{dots}{found.name}" if dots else f"{found.name} : i32",), (alike,), o.span)
+    return Hover((f"{dots}{found.name} < {shown}",), (words,), o.span)
 
 
 def _dimension(found: Definition, o: Occurrence, facts: Facts | None) -> Hover:

@@ -23,6 +23,7 @@ _CLOSING = (")", "]", "}", "|]", "end", "in", "then", "else", "=>", "=", ":", "N
 _TEXT = {"NAME": "_0", "INT": "1"}
 _MAX_CLOSING = 200
 _PARTIAL = re.compile(r"[A-Za-z_]\w*\Z")
+_NUMBER = re.compile(r"(?<![\w.])[0-9]+(?:\.[0-9]*)?\Z")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +43,8 @@ def partial(before: str) -> str:
 
 def mend(path: str, before: str) -> Mended | None:
     """The declaration whose text so far is `before`; None if that has an error other than its end."""
-    at = len(before) - len(partial(before))
+    number = _NUMBER.search(before)
+    at = number.start() if number is not None else len(before) - len(partial(before))
     return _mended(path, before[:at] + HOLE, at)
 
 

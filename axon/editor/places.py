@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from axon.editor.workspace import Workspace
 from axon.source import SourceFile, Span
 from axon.types.type import Function
 
+_MARK = re.compile(r"\.\.|'")
 _BUILTINS = {*builtins.NAMES, *builtins.REDUCTIONS, "reduce", "scan"}
 
 
@@ -91,7 +93,17 @@ def spot(analysis: Analysis, offset: int) -> Spot | None:
     for part in parts(analysis, chunk):
         if around is None or part.decl.span.start <= moved:
             around = part
-    return Spot(analysis, chunk, file, moved, around, around.names.at(file, moved) if around is not None else None)
+    return Spot(analysis, chunk, file, moved, around, _named(around, file, moved) if around is not None else None)
+
+
+def _named(part: Part, file: SourceFile, offset: int) -> Occurrence | None:
+    """The name at an offset, or behind the mark there that it is written with: `'a`, `..s`."""
+    found = part.names.at(file, offset)
+    mark = _MARK.match(file.text, max(offset - 1, 0)) or _MARK.match(file.text, offset)
+    if found is not None or mark is None or mark.end() <= offset:
+        return found
+    behind = part.names.at(file, mark.end())
+    return behind if behind is not None and behind.span.start == mark.end() else None
 
 
 def resolve(analysis: Analysis, part: Part | None, target: Target) -> Definition | None:
@@ -140,7 +152,7 @@ def definition(analysis: Analysis, offset: int) -> Definition | None:
     return resolve(analysis, at.part, at.occurrence.target)
 
 
-def field_places(analysis: Analysis, fields: frozenset[str], name: str) -> list[tuple[Analysis, Span]]:
+def of_types(analysis: Analysis, fields: frozenset[str], name: str) -> list[tuple[Analysis, Span]]:
     """Where `type` declarations of a module and its imports list a field, in records with exactly these fields."""
     out: list[tuple[Analysis, Span]] = []
     for module in (analysis, *analysis.imports.values()):

@@ -67,8 +67,7 @@ def _of(analysis: Analysis, mended: Mended, head: S.Expr, number: int, in_dims: 
         case S.Var(name) if (False, name) not in local:
             found = of_module(analysis, Free(name))
             if found is None or found.checked is None:
-                shown = builtin_signature(name) if _is_builtin(name) else None
-                return None if shown is None else SignatureHelp(shown, (), None)
+                return _builtin(name, number) if _is_builtin(name) else None
             return _declared(found.checked, name, name, number, in_dims)
         case S.Field(S.Var(owner), member) if owner in analysis.imports and (False, owner) not in local:
             found = of_module(analysis.imports[owner], Free(member.text))
@@ -82,6 +81,16 @@ def _of(analysis: Analysis, mended: Mended, head: S.Expr, number: int, in_dims: 
     if facts is None or t is None or not facts.known(t):
         return None
     return _typed(facts, " ".join(head.span.text.split()), [], (), t, number, False)
+
+
+def _builtin(name: str, number: int) -> SignatureHelp:
+    label = builtin_signature(name)
+    places: list[tuple[int, int]] = []
+    begin = len(f"{name} : ")
+    while (arrow := label.find(" -> ", begin)) >= 0:
+        places.append((begin, arrow))
+        begin = arrow + len(" -> ")
+    return SignatureHelp(label, tuple(places), number if number < len(places) else None)
 
 
 def _is_builtin(name: str) -> bool:

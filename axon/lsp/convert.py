@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -55,6 +56,8 @@ class Converter:
     def __init__(self, workspace: Workspace, encoding: str = "utf-16") -> None:
         self.workspace = workspace
         self.encoding = encoding
+        self.documents: Callable[[str], tuple[str, int] | None] = lambda path: None  # an open document's URI and version
+        self.versioned = False  # whether the editor wants edits to say the version that they are of
         self._positions: dict[str, Positions] = {}
 
     def positions(self, analysis: Analysis) -> Positions:
@@ -73,8 +76,24 @@ class Converter:
         for module in (analysis, *self.workspace.analyses.values()):
             found = self.range(module, span)
             if found is not None:
-                return lsp.Location(uri_of(module.path), found)
+                return lsp.Location(self.uri(module.path), found)
         return None
+
+    def uri(self, path: str) -> str:
+        """A file's URI, as the editor writes it if it has the file open."""
+        known = self.documents(path)
+        return known[0] if known is not None else uri_of(path)
+
+    def edit(self, changes: Mapping[str, Sequence[lsp.TextEdit]]) -> lsp.WorkspaceEdit:
+        """Edits of files by their paths. Where the editor takes versions, it refuses edits of a text that has changed."""
+        if not self.versioned:
+            return lsp.WorkspaceEdit(changes={self.uri(path): list(edits) for path, edits in changes.items()})
+        listed: list[lsp.TextDocumentEdit | lsp.CreateFile | lsp.RenameFile | lsp.DeleteFile] = []
+        for path, edits in changes.items():
+            known = self.documents(path)
+            version = known[1] if known is not None else None
+            listed.append(lsp.TextDocumentEdit(lsp.OptionalVersionedTextDocumentIdentifier(self.uri(path), version), list(edits)))
+        return lsp.WorkspaceEdit(document_changes=listed)
 
     # ── diagnostics ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -107,7 +126,7 @@ class Converter:
             kind=lsp.CodeActionKind.QuickFix,
             diagnostics=[self.diagnostic(analysis, d)],
             is_preferred=preferred,
-            edit=lsp.WorkspaceEdit(changes={uri_of(analysis.path): changes}),
+            edit=self.edit({analysis.path: changes}),
         )
 
 

@@ -15,15 +15,15 @@ from axon.diagnostics import AxonError
 from axon.editor import tokens
 from axon.editor.analysis import Analysis
 from axon.editor.complete import Item, complete
-from axon.editor.fields import field_references, fields_at
+from axon.editor.fields import field_places, field_references, fields_at
 from axon.editor.hints import Hint, hints
 from axon.editor.hover import documentation, hover
 from axon.editor.names import Free, Kind
 from axon.editor.outline import Entry, enclosing, folds, outline
-from axon.editor.places import Definition, definition, field_places, occurrences, of_module, references, spot
+from axon.editor.places import Definition, definition, occurrences, of_module, references, spot
 from axon.editor.rename import Refused, rename, renamed_at
 from axon.editor.signatures import signature_help
-from axon.lsp.convert import ITEM_KINDS, SYMBOL_KINDS, uri_of
+from axon.lsp.convert import ITEM_KINDS, SYMBOL_KINDS
 from axon.lsp.server import Server
 from axon.source import SourceFile
 
@@ -68,6 +68,9 @@ def _at(server: Server, params: _Place) -> tuple[Analysis, int] | None:
 
 def _initialize(server: Server, params: lsp.InitializeParams) -> None:
     server.converter.encoding = str(getattr(server.protocol.workspace.position_encoding, "value", "utf-16"))
+    workspace = params.capabilities.workspace
+    if workspace is not None and workspace.workspace_edit is not None and workspace.workspace_edit.document_changes:
+        server.converter.versioned = True
 
 
 def _opened(server: Server, params: lsp.DidOpenTextDocumentParams) -> None:
@@ -105,10 +108,10 @@ def _definition(server: Server, params: lsp.DefinitionParams) -> list[lsp.Locati
     if at is None or found is None:
         return None
     if found.kind is Kind.FIELD:
-        places = field_places(at[0], fields_at(*at), found.name)
+        places = field_places(*at, found.name)
         return [x for module, span in places if (x := server.converter.location(module, span))] or None
     if found.kind is Kind.MODULE and found.analysis is not None:
-        return [lsp.Location(uri_of(found.analysis.path), lsp.Range(lsp.Position(0, 0), lsp.Position(0, 0)))]
+        return [lsp.Location(server.converter.uri(found.analysis.path), lsp.Range(lsp.Position(0, 0), lsp.Position(0, 0)))]
     if found.analysis is None or found.span is None:
         return None
     place = server.converter.location(found.analysis, found.span)
@@ -179,8 +182,8 @@ def _rename(server: Server, params: lsp.RenameParams) -> lsp.WorkspaceEdit | Ref
     edits: dict[str, list[lsp.TextEdit]] = {}
     for change in changes:
         where = server.converter.positions(change.analysis).range(change.start, change.end)
-        edits.setdefault(uri_of(change.analysis.path), []).append(lsp.TextEdit(where, change.text))
-    return lsp.WorkspaceEdit(changes=edits)
+        edits.setdefault(change.analysis.path, []).append(lsp.TextEdit(where, change.text))
+    return server.converter.edit(edits)
 
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -220,7 +223,8 @@ def _signature_help(server: Server, params: lsp.SignatureHelpParams) -> lsp.Sign
         return None
     parameters = [lsp.ParameterInformation(_units(server, found.label, p)) for p in found.parameters]
     doc = lsp.MarkupContent(lsp.MarkupKind.Markdown, "\n\n".join(found.text)) if found.text else None
-    return lsp.SignatureHelp([lsp.SignatureInformation(found.label, doc, parameters, found.active)], 0, found.active)
+    active = found.active if found.active is not None else len(parameters)  # older editors take no null, which would mean none
+    return lsp.SignatureHelp([lsp.SignatureInformation(found.label, doc, parameters, active)], 0, active)
 
 
 def _units(server: Server, label: str, piece: tuple[int, int]) -> tuple[int, int]:

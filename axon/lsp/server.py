@@ -66,6 +66,7 @@ class Server(LanguageServer):
         self.axon = Workspace(compiler.guarded)
         self.documents: dict[str, Document] = {}
         self.converter = Converter(self.axon)
+        self.converter.documents = self._at_path
         self.refreshing: asyncio.Task[None] | None = None
         self.tidying = 0
         self.semantic: dict[str, tuple[str, list[int]]] = {}  # by URI: the last result's name and numbers
@@ -106,6 +107,10 @@ class Server(LanguageServer):
             self.semantic.pop(uri, None)
             self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
             self.refresh(None)
+
+    def _at_path(self, path: str) -> tuple[str, int] | None:
+        """The URI and version of the open document that is a file."""
+        return next(((d.uri, d.version) for d in self.documents.values() if d.path == path), None)
 
     def analysis(self, uri: str) -> Analysis | None:
         """The module of an open document, up to date; None if it is not open, or too deep to look at."""

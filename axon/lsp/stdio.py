@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO
@@ -16,7 +17,9 @@ from pygls.io_ import StdoutWriter
 from pygls.protocol import JsonRPCProtocol
 
 MAX_MESSAGE = 64 << 20  # bytes; a source file has at most one MiB
-_MAX_HEADER = 4096
+_PIECE = 1 << 20
+_LENGTH = re.compile(rb"Content-Length[ \t]*:[ \t]*(\d{1,18})[ \t]*\r?\n", re.IGNORECASE)
+_LONGEST = 256  # bytes that the line of a length may have
 _PARSE_ERROR, _INVALID_REQUEST, _INVALID_PARAMS = -32700, -32600, -32602
 
 
@@ -36,35 +39,78 @@ async def serve(protocol: JsonRPCProtocol, source: BinaryIO, target: BinaryIO) -
     writer = StdoutWriter(target)
     protocol.set_writer(writer)
     loop = asyncio.get_running_loop()
+    messages = Messages(source)
     with ThreadPoolExecutor(1) as reader:
         while True:
-            body = await loop.run_in_executor(reader, read_message, source)
+            body = await loop.run_in_executor(reader, messages.next)
             if body is None:
                 return
             _handle(protocol, body)
 
 
-def read_message(source: BinaryIO) -> bytes | None:
-    """The body of the next message, b"" for one that is too large to be one; None at the end of the input."""
-    length = 0
-    while True:
-        line = source.readline(_MAX_HEADER)
-        if not line:
-            return None
-        name, colon, value = line.partition(b":")
-        if colon and name.strip().lower() == b"content-length" and value.strip().isdigit() and len(value) < 20:
-            length = int(value)
-        elif not line.strip() and length:
-            break
-    if length <= MAX_MESSAGE:
-        body = source.read(length)
-        return body if len(body) == length else None
-    while length > 0:
-        piece = source.read(min(length, 1 << 20))
-        if not piece:
-            return None
-        length -= len(piece)
-    return b""
+class Messages:
+    """The bodies of the messages that come in.
+
+    A header that is wrong is skipped. A body that is shorter than its header says would swallow those after it; but JSON cannot
+    hold the line of a header, since its strings hold no line ends: so where one stands inside a body, that body ends.
+    """
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source = source
+        self._read = bytearray()
+
+    def next(self) -> bytes | None:
+        """The body of the next message, b"" for one that is too large to be one; None at the end of the input."""
+        length = 0
+        while length == 0:
+            found = self._header()
+            if found is None:
+                return None
+            length = found
+        return self._body(length)
+
+    def _more(self) -> bool:
+        """Read on; whether there was something."""
+        piece: bytes = self._source.read1(_PIECE)  # type: ignore[attr-defined]
+        self._read += piece
+        return bool(piece)
+
+    def _header(self) -> int | None:
+        """The length that the next header says."""
+        while (found := _LENGTH.search(self._read)) is None:
+            del self._read[:-_LONGEST]
+            if not self._more():
+                return None
+        length = int(found[1])
+        del self._read[: found.end()]
+        while True:  # its other lines, up to an empty one
+            while (end := self._read.find(b"\n")) < 0:
+                del self._read[:-_PIECE]  # of a line that is none
+                if not self._more():
+                    return None
+            line = bytes(self._read[: end + 1])
+            del self._read[: end + 1]
+            if not line.strip():
+                return length
+            if (again := _LENGTH.search(line)) is not None:
+                length = int(again[1])
+
+    def _body(self, length: int) -> bytes | None:
+        left, seen = length, 0
+        while True:
+            header = _LENGTH.search(self._read, max(seen - _LONGEST, 0), left + _LONGEST)
+            if header is not None and header.start() < left:
+                left = header.start()
+            if len(self._read) >= left:
+                body = bytes(self._read[:left]) if length <= MAX_MESSAGE else b""
+                del self._read[:left]
+                return body
+            if length > MAX_MESSAGE and len(self._read) > _PIECE:
+                left -= len(self._read) - _LONGEST
+                del self._read[:-_LONGEST]
+            seen = len(self._read)
+            if not self._more():
+                return None
 
 
 def _handle(protocol: JsonRPCProtocol, body: bytes) -> None:

@@ -100,9 +100,15 @@ class File:
         return text
 
     def applied(self, edit: lsp.WorkspaceEdit | None) -> str:
+        """The text after a workspace's edit, which is one of this version of it."""
         assert edit is not None
-        assert edit.changes is not None
-        return self.with_edits(edit.changes[self.uri])
+        if edit.changes is not None:
+            return self.with_edits(edit.changes[self.uri])
+        (change,) = (
+            c for c in edit.document_changes or () if isinstance(c, lsp.TextDocumentEdit) and c.text_document.uri == self.uri
+        )
+        assert change.text_document.version == self.version
+        return self.with_edits(change.edits)
 
 
 class Session:

@@ -10,12 +10,53 @@ from lsp_programs import ACCEPTED, EXAMPLES, LIBRARY, SOAK, analysed, cursor, in
 
 from axon import typed as T
 from axon.editor.analysis import Analysis, Checked
+from axon.editor.fields import field_places
 from axon.editor.names import Binding, Kind
 from axon.editor.places import declarations, definition, references
-from axon.editor.rename import Refused, rename
+from axon.editor.rename import Refused, rename, renamed_at
 from axon.names import Symbol
 from axon.source import Span
 from axon.types.show import signature
+
+
+def at_mark(marked: str) -> tuple[Analysis, int]:
+    text, at = cursor(marked)
+    return analysed(text), at
+
+
+@pytest.mark.parametrize(
+    ("marked", "name"),
+    [
+        ("fun f (x : ▮'a[n]) : 'a[n] = x\n", "a"), ("fun f (x : '▮a[n]) : 'a[n] = x\n", "a"),
+        ("fun g x = for ▮..b i => x[..b, i]\n", "b"),
+        ("fun g x = for .▮.b i => x[..b, i]\n", "b"), ("fun g (x : f32[▮..s]) = x\n", "s"),
+    ],
+)  # fmt: skip
+def test_a_name_begins_with_its_mark(marked: str, name: str) -> None:
+    found, occurrence = renamed_at(*at_mark(marked))
+    assert found.name == occurrence.span.text == name
+
+
+@pytest.mark.parametrize(
+    ("marked", "line"),
+    [
+        ("type t = { w : f32 }\nfun f (p : t) = p.▮w\n", 1),
+        ("fun g (p : { w : f32, b : f32 }) = p.b\nfun f (p : { w : f32, b : f32 }) = p.▮w\n", 2),
+        ("fun f (p : { up : { w : f32[3] } }) =\n  let val q = p in q.up.▮w end\n", 1),
+        ("val k = { alpha = 1.0, beta = 2.0 }\nfun f x = k.▮alpha * x\n", 1),
+        ("fun f x =\n  let val r = { a = x, b = x }\n  in r.▮a end\n", 2),
+        ("fun make x = { a = x }\nfun f x =\n (make x).▮a\n", 1),
+        ("fun g (p : { w : f32 }) = p.w\nval y =\n g { ▮w = 1.0 }\n", 1),
+    ],
+)
+def test_where_a_field_is_defined(marked: str, line: int) -> None:
+    analysis, at = at_mark(marked)
+    found = definition(analysis, at)
+    assert found is not None
+    places = field_places(analysis, at, found.name)
+    assert [module.line(module.place(span)[0]) for module, span in places] == [line]  # type: ignore[index]
+    assert all(span.text == found.name for _, span in places)
+
 
 PROGRAMS = [*EXAMPLES, *LIBRARY, *ACCEPTED] if SOAK else [*EXAMPLES[:2], *LIBRARY[:1], *ACCEPTED[::10]]
 

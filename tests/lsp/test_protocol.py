@@ -15,7 +15,7 @@ from lsp_session import COMMAND
 from lsprotocol import types as lsp
 
 from axon.lsp.positions import Positions
-from axon.lsp.stdio import MAX_MESSAGE, read_message
+from axon.lsp.stdio import MAX_MESSAGE, Messages
 
 INITIALIZE = {"id": 1, "method": "initialize", "params": {"processId": None, "rootUri": None, "capabilities": {}}}
 TEXT = "fun f x = y\n"
@@ -41,8 +41,8 @@ def talk(*pieces: object, leave: bool = True) -> tuple[list[dict[str, Any]], sub
     sent = b"".join(p if isinstance(p, bytes) else framed(p) for p in [*pieces, *(LEAVE if leave else [])])
     done = subprocess.run(COMMAND, input=sent, capture_output=True, timeout=60, check=False)
     stream = io.BytesIO(done.stdout)
-    heard = []
-    while (body := read_message(stream)) is not None:
+    heard, messages = [], Messages(stream)
+    while (body := messages.next()) is not None:
         heard.append(json.loads(body))
     assert stream.tell() == len(done.stdout), "nothing but messages"
     return heard, done
@@ -90,6 +90,36 @@ def test_bad_bodies_are_answered() -> None:
     assert answer(heard, 7)["result"]
     assert done.returncode == 0
     assert done.stderr == b""
+
+
+LIARS = [
+    b"Content-Length: 999999999999999\r\n\r\n",
+    b"Content-Length: 70000000\r\n\r\n{}",
+    b"Content-Length: 60000000\r\n\r\n",
+    b'Content-Length: 40\r\n\r\n{"jsonrpc":"2.0"}',
+    b'Content-Length: 2\r\n\r\n{"jsonrpc":"2.0"}',
+    b'Content-Length: 9\r\nContent-Length: 17\r\nContent-Type: x\r\n\r\n{"jsonrpc":"2.0"}',
+]
+
+
+def test_lengths_that_are_not_true_cost_their_own_message_alone() -> None:
+    asked = [(liar, {**HOVER, "id": 100 + n}) for n, liar in enumerate(LIARS)]
+    heard, done = talk(INITIALIZE, OPEN, *(piece for pair in asked for piece in pair))
+    for liar, question in asked:
+        assert "fun f" in answer(heard, question["id"])["result"]["contents"]["value"], liar
+    assert done.returncode == 0
+    assert done.stderr == b""
+
+
+@given(st.lists(st.binary(max_size=40).map(lambda body: body.replace(b":", b"")), max_size=6), st.integers(1, 7))
+def test_messages_come_through_whatever_pieces_they_come_in(bodies: list[bytes], size: int) -> None:
+    class Slow(io.BytesIO):
+        def read1(self, _: int | None = -1) -> bytes:
+            return self.read(size)
+
+    messages = Messages(Slow(b"".join(framed(body) for body in bodies)))
+    assert [messages.next() for _ in bodies if _] == [body for body in bodies if body]
+    assert messages.next() is None
 
 
 def test_unknown_methods() -> None:

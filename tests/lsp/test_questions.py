@@ -54,7 +54,7 @@ def labels(marked: str, workspace: Workspace | None = None, path: str = "<buffer
     [
         (MATMUL.replace("matmul", "▮matmul"), ["fun matmul : 'a[i, k] -> 'a[k, j] -> 'a[i, j]", "named after"]),
         (MATMUL.replace("=> a[i", "=> ▮a[i"), ["a : 'a[i, k]", "parameter", "`k` named after the index `k`"]),
-        (MATMUL.replace("sum k", "sum ▮k"), ["k < k", "index over dimension 2 of `a` and dimension 1 of `b`"]),
+        (MATMUL.replace("sum k", "sum ▮k"), ["k : i32", "index over dimension 2 of `a` and dimension 1 of `b`", "named `k`"]),
         (MATMUL.replace("* b", "▮* b"), ["a[i, k] * b[k, j] : 'a"]),
         ("fun f (x : f32[▮n, m]) = x\n", ["n", "dimension: dimension 1 of `x`"]),
         ("fun f (x : f32[2 * ▮n]) where n >= 1 = x\n", ["n", "where `n >= 1`"]),
@@ -137,14 +137,14 @@ def test_hints_say_nothing_of_what_is_wrong() -> None:
     ],
 )
 def test_definition(marked: str) -> None:
-    from axon.editor.places import field_places
+    from axon.editor.fields import field_places
 
     target = marked.replace("▮", "").index("◆")
     text, at = cursor(marked.replace("◆", ""))
     analysis = analysed(text)
     found = definition(analysis, at)
     assert found is not None
-    span = found.span or field_places(analysis, frozenset(), found.name)[0][1]
+    span = found.span or field_places(analysis, at, found.name)[0][1]
     place = analysis.place(span)
     assert place is not None
     assert place[0] == target
@@ -232,6 +232,21 @@ def test_signature_help(marked: str, label: str, active: str | None) -> None:
         assert found.active is not None
         start, end = found.parameters[found.active]
         assert found.label[start:end] == active
+
+
+@pytest.mark.parametrize(
+    ("call", "active"),
+    [
+        ("split {▮", "h"), ("split {8▮", "h"), ("split {8▮} x", "h"), ("split {8, ▮", "k"), ("split {8, 16▮} x", "k"),
+        ("split {8, 4} ▮", "(x : f32[n])"), ("split {8, 4} x x ▮", None),
+        ("pow 2.0▮", "'a[..s]"), ("pow x ▮", "'a[..s]"), ("exp ▮", "'a[..s]"), ("exp x ▮", None),
+    ],
+)  # fmt: skip
+def test_which_parameter_is_being_written(call: str, active: str | None) -> None:
+    text, at = cursor(f"fun split {{h, k}} (x : f32[n]) = x\nfun g x = {call}")
+    found = signature_help(analysed(text), at)
+    assert found is not None
+    assert (None if found.active is None else found.label[slice(*found.parameters[found.active])]) == active
 
 
 def test_no_signature_where_nothing_is_applied() -> None:
