@@ -50,6 +50,10 @@ class Span:
     def text(self) -> str:
         return self.file.text[self.start : self.end]
 
+    def followed(self, by: str) -> bool:
+        """Whether this text comes next, after any white space."""
+        return self.file.text[self.end :].lstrip().startswith(by)
+
     def __str__(self) -> str:
         line, column = self.file.position(self.start)
         return f"{self.file.path}:{line}:{column}"

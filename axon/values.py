@@ -184,6 +184,9 @@ class Matcher:
             (_, other, by) = decided[0]
             both = f"`({by} : {_annotation(wanted.element, other)}) ({path} : {_annotation(wanted.element, rank)})`"
             help = (Suggestion(f"if they are to broadcast, say so in the source: {both}"),)
+        elif rank == 0 and path == at.name and at.span is not None and at.span.text == path and not at.span.followed(":"):
+            text = f"({path} : {_annotation(wanted.element, 0)})"
+            help = (Suggestion(f"if one number is to do for all, say so in the source: `{text}`"),)
         raise self._wrong(at, "AX0506", f"`{path}` has the wrong rank", note, *because, help=help)
 
     # ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import replace
 
 from axon import builtins
@@ -20,6 +21,7 @@ from axon.types.comprehension import Comprehensions, _excerpt
 from axon.types.constraint import Lift
 from axon.types.elaborator import Env
 from axon.types.scheme import instantiate_type
+from axon.types.show import Namer, show_element
 from axon.types.type import POISON, Exists, Function, Poison, RecordType, Tensor, TupleType, Type, TypeVar
 
 _OPERATORS = {name: (allowed, gives_bool) for name, allowed, gives_bool in builtins.OPERATORS.values()}
@@ -136,17 +138,33 @@ class Applications(Comprehensions):
             around = Span(argument.span.file, f.span.end, argument.span.end)
             likely.append(Suggestion(f"arguments are separated by spaces: `{name} {text}`", (Edit(around, f" {text}"),)))
         have, need = self.state.prune(argument.type), self.state.prune(param)
-        if isinstance(have, Tensor) and isinstance(need, Tensor) and len(self.state.shape(need.shape)) == len(have.shape) + 1:
-            text = f"[| {argument.span.text} |]"
-            likely.append(Suggestion(f"make it a batch of one: `{text}`", (Edit(argument.span, text),)))
+        if isinstance(have, Tensor) and isinstance(need, Tensor) and (more := len(self.state.shape(need.shape)) - len(have.shape)) > 0:
+            if more == 1:
+                text = f"[| {argument.span.text} |]"
+                likely.append(Suggestion(f"make it a batch of one: `{text}`", (Edit(argument.span, text),)))
+            likely += self._as_stated(f, at, have, need)
         likely += mend.swapped(tuple(a.span for a in arguments), at, name)
         whole = f.instance.rows.values() if isinstance(f, T.Variable) and f.instance is not None else ()
         if isinstance(param, Tensor) and param.shape in whole:  # any rank at all, and so that of the arguments before
+            for i, other in enumerate(arguments[:at]):
+                if isinstance(scalar := self.state.prune(other.type), Tensor) and not scalar.shape:
+                    likely += self._as_stated(f, i, scalar, param)
             help_ = f"without annotations `{name}` takes equal shapes: where a parameter has a rank, `(… : 'a[n])`, it broadcasts"
             likely.append(Suggestion(help_))
         for i in range(before, len(self.diagnostics)):
             found = self.diagnostics[i]
             self.diagnostics[i] = replace(found, suggestions=(*likely, *found.suggestions))
+
+    def _as_stated(self, f: T.Expr, at: int, have: Tensor, need: Tensor) -> Iterator[Suggestion]:
+        """The annotation of a parameter that has none which lets this argument broadcast: `(rate : f32)`."""
+        params = self.parameters.get(f.symbol, ()) if isinstance(f, T.Variable) else ()
+        pattern = params[at] if at < len(params) else None
+        if not isinstance(pattern, T.PatternName) or pattern.span.text != pattern.symbol.name or have.shape:
+            return
+        if not pattern.span.followed(":"):
+            namer = Namer(self.state)
+            text = f"({pattern.span.text} : {show_element(namer, self.state.element(need.element))})"
+            yield Suggestion(f"annotate the parameter, and it broadcasts: `{text}`", (Edit(pattern.span, text),))
 
     def _argument_reason(self, argument: T.Expr, n: int, count: int, name: str, function: Span) -> Reason:
         which = "the argument" if count == 1 else f"argument {n}"

@@ -308,6 +308,7 @@ class Declarations(Generalization):
         entity: Entity = ValueName(symbol, scheme, d.name.span) if ok else BrokenName()
         env.scope.values[d.name.text] = entity
         self.inner.append((d.name.text, d.name.span, scheme.type))
+        self.parameters[symbol] = patterns
         return T.Fun(symbol, patterns, body, scheme)
 
     def _packed(self, t: Type, reason: Reason) -> Type:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import ANY, FLOAT, INT, NUM, Element
 from axon.grammar.mistakes import ATTRIBUTES
+from axon.names import Symbol
 from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim
 from axon.source import Span
@@ -197,7 +198,7 @@ def no_field(state: State, record: Type, name: str, span: Span) -> Diagnostic:
     if isinstance(record, RecordType):
         names = [n for n, _ in record.fields]
         near = nearest(name, names)
-        helps = (Suggestion(f"did you mean `.{near}`?"),) if near else ()
+        helps = (Suggestion(f"did you mean `.{near}`?", (Edit(span, near),)),) if near else ()
         has = "it has " + ", ".join(f"`{n}`" for n in names)
         return Diagnostic("AX0207", f"this record has no field `{name}`", (Label(span, "no such field"),), (has,), helps)
     text = show_type(Namer(state, classes=True), record)
@@ -379,3 +380,26 @@ def splits(state: State, left: Shape, right: Shape, reason: Reason) -> Diagnosti
         tuple(notes),
         (Suggestion(f"annotate {_named_at(reason.span)} with its rank"),),
     )
+
+
+def undetermined_split(state: State, shape: Shape, rows: set[Symbol], place: Span) -> Diagnostic:
+    """A parameter whose shape has several shape variables of which no argument tells how many dimensions they stand for."""
+    namer = Namer(state)
+    names = {i.symbol: f"..{namer.dim(i.symbol)}" for i in shape if isinstance(i, Row) and i.symbol in rows}
+    letters = ["i", "j", "k", *(f"i{n}" for n in range(1, len(shape)))][: sum(not isinstance(i, Row) for i in shape) + 1]
+    ways = []
+    for owner in names:  # an argument with one dimension more than the shape has by itself
+        rest = iter(letters)
+        parts: dict[Symbol, list[str]] = {symbol: [] for symbol in names}
+        for item in shape:
+            if not isinstance(item, Row):
+                next(rest)
+            elif item.symbol == owner and not parts[owner]:
+                parts[owner].append(next(rest))
+        ways.append(", ".join(f"{names[s]} = [{', '.join(found)}]" for s, found in parts.items()))
+    notes = (
+        f"of [{', '.join(letters)}], either {' or '.join(ways)}",
+        "an argument that has one of them alone would tell, or named dimensions in place of one",
+    )
+    label = Label(place, f"this has the shape [{show_shape(namer, shape)}], and nothing tells where {next(iter(names.values()))} ends")
+    return Diagnostic("AX0304", "this shape can be split in more than one way", (label,), notes)

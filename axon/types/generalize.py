@@ -114,6 +114,7 @@ class Generalization(Expressions):
         contract = self._contract(scheme)
         if ok:
             ok = self._determined(scheme, contract, span) and self._anchored(scheme, introduced, body, span)
+            ok = ok and (state.level > 0 or self._split(scheme, params, span))
         if ok:
             found = tuple(SchemeFact(r, f"`{symbol.name}` is found by division: {{}}", None) for symbol, r in contract.needs())
             scheme = replace(scheme, facts=(*scheme.facts, *found))
@@ -443,6 +444,32 @@ class Generalization(Expressions):
         label = Label(span, "a call could not tell")
         self.report(_not_found([namer.dim(s) for s in missing], (label,), f"the inferred type is {shown}", span))
         return False
+
+    def _split(self, scheme: Scheme, params: tuple[T.Pattern, ...], span: Span) -> bool:
+        """See that arguments tell how many dimensions each shape variable stands for."""
+        known: set[Symbol] = set()
+        shapes: list[tuple[Shape, int]] = []
+        t: Type = scheme.type
+        n = 0
+        while isinstance(t, Function):
+            for part in self._walk(t.param):
+                if isinstance(part, Function):
+                    known |= self._rows(part)
+                elif isinstance(part, Tensor):
+                    shapes.append((self.state.shape(part.shape), n))
+            t, n = self.state.prune(t.result), n + 1
+        while True:
+            open_ = [(shape, n, {i.symbol for i in shape if isinstance(i, Row)} - known) for shape, n in shapes]
+            told = [rows for _, _, rows in open_ if len(rows) == 1]
+            if not told:
+                break
+            known.update(*told)
+        for shape, n, rows in open_:
+            if rows:
+                place = params[n].span if n < len(params) else span
+                self.report(errors.undetermined_split(self.state, shape, rows, place))
+                return False
+        return True
 
     def _anchored(self, scheme: Scheme, introduced: list[tuple[Symbol, Span]], body: T.Expr, span: Span) -> bool:
         """See that the body reads no size that annotations name and the signature lacks: `m` of an alias that drops it."""

@@ -144,7 +144,8 @@ class Expressions(Applications):
             help_ = Suggestion("move its declaration above this one")
             return Diagnostic("AX0401", f"`{e.name}` is used before it is defined", (label, where), (), (help_,))
         if self.importable(S.Name(e.name, e.span)):
-            help_ = Suggestion(f"write `import {e.name}` at the top of the file")
+            put = Edit(Span(e.span.file, 0, 0), f"import {e.name}\n")
+            help_ = Suggestion(f"write `import {e.name}` at the top of the file", (put,))
             return Diagnostic("AX0401", f"`{e.name}` is a module that is not imported", (label,), (), (help_,))
         if e.name in self.ended:
             where = Label(self.ended[e.name], "an index of this comprehension alone")

@@ -40,7 +40,15 @@ def _known_elsewhere(name: str, span: Span, scope: Scope, library: list[str]) ->
     if holders:
         return tuple(Suggestion(f"`{n}` has a `{name}`: write `{n}.{name}`", (Edit(span, f"{n}.{name}"),)) for n in holders)
     if library:
-        return tuple(Suggestion(f"`{n}` has a `{name}`: write `import {n}` and `{n}.{name}`") for n in library if n not in imported)
+        top = Span(span.file, 0, 0)
+        return tuple(
+            Suggestion(
+                f"`{n}` has a `{name}`: write `import {n}` and `{n}.{name}`",
+                (Edit(top, f"import {n}\n"), Edit(span, f"{n}.{name}")),
+            )
+            for n in library
+            if n not in imported
+        )
     if name in builtins.REDUCTIONS:
         return (Suggestion(f"reductions are written over indices: `{name} i => x[i]`, or `{name} i j => x[i, j]`"),)
     if name in LOGICAL:
@@ -50,7 +58,8 @@ def _known_elsewhere(name: str, span: Span, scope: Scope, library: list[str]) ->
     if name in LIBRARIES:
         member = re.match(r"\.([A-Za-z_]\w*)", span.file.text[span.end :])
         if member is not None and member[1] in builtins.NAMES:
-            return (Suggestion(f"`{member[1]}` is part of the language: write `{member[1]}`"),)
+            whole = Span(span.file, span.start, span.end + member.end())
+            return (Suggestion(f"`{member[1]}` is part of the language: write `{member[1]}`", (Edit(whole, member[1]),)),)
         return (Suggestion(PYTHON_LIBRARY),)
     if _inside_brackets(span):
         return (Suggestion(f"an index is bound before its use: `for {name} => …`, `sum {name} => …`"),)
