@@ -285,10 +285,25 @@ class State:
         fixed = [i for i in (*a, *b) if isinstance(i, Row) and i.symbol not in self.rigid]
         if not fixed:
             raise Mismatch("rank", left, right)
+        for x, y in ((a, b), (b, a)):
+            if self._same_parts(x, y, left, right):  # which leaves dimensions to compare
+                self.unify_shape(left, right, reason)
+                return
         for x, y in ((a, b), (b, a)):  # a side without flexible rows has a rank: the other may not be longer
             if not any(isinstance(i, Row) for i in x) and sum(not isinstance(i, Row) for i in y) > len(x):
                 raise Mismatch("rank", left, right)
         self.row_equations.append((a, b, reason))
+
+    def _same_parts(self, x: Shape, y: Shape, left: Shape, right: Shape) -> bool:
+        """Of s ++ s = [n, m]: s has one dimension. Binds it, and says whether there was something to bind."""
+        rows = [i for i in x if isinstance(i, Row)]
+        if len({i.symbol for i in rows}) != 1 or rows[0].symbol in self.rigid or any(isinstance(i, Row) for i in y):
+            return False
+        each, left_over = divmod(len(y) - (len(x) - len(rows)), len(rows))
+        if left_over or each < 0:
+            raise Mismatch("rank", left, right)
+        self._bind_row(rows[0].symbol, tuple(self.dim("") for _ in range(each)))
+        return True
 
     def _empty(self, items: list[Dim | Row], left: Shape, right: Shape, reason: Reason) -> None:
         for item in items:
