@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from axon import syntax as S
 from axon.diagnostics import AxonError, Diagnostic, Edit
 from axon.editor.analysis import Analysis, AnalysisSession, Guard, needs_trial
 from axon.loader import SUFFIX, FileLoader, stdlib_root
 from axon.source import SourceFile, Span
 from axon.suggestions import Attempt, tried
+
+_HEADER = re.compile(r"\(\*(?:[^*(]|\*(?!\))|\((?!\*))*\*\)\n\n")  # the comment that a module begins with
 
 
 class EditorLoader(FileLoader):
@@ -135,9 +139,24 @@ def _in_whole(analysis: Analysis, whole: SourceFile, diagnostic: Diagnostic) -> 
 
 def _moved(analysis: Analysis, whole: SourceFile, edits: tuple[Edit, ...]) -> tuple[Edit, ...] | None:
     """Edits of chunks as edits of the file; None if one of them lies elsewhere."""
-    places = [(analysis.place(e.span), e.text) for e in edits]
-    moved = tuple(Edit(Span(whole, *place), text) for place, text in places if place is not None)
+    places = [in_file(analysis, edit) for edit in edits]
+    moved = tuple(Edit(Span(whole, start, end), text) for start, end, text in (p for p in places if p is not None))
     return moved if len(moved) == len(edits) else None
+
+
+def in_file(analysis: Analysis, edit: Edit) -> tuple[int, int, str] | None:
+    """The offsets that an edit replaces in the file, and with what; None if it lies elsewhere. An import goes to the others, or to
+    the top."""
+    place = analysis.place(edit.span)
+    if place is None or not edit.text.startswith("import ") or edit.span.end > 0:
+        return None if place is None else (*place, edit.text)
+    for chunk, begin in zip(analysis.chunks, analysis.starts, strict=True):
+        if chunk.decls and isinstance(chunk.decls[0], S.Import):
+            at = begin + chunk.decls[0].span.start
+            return at, at, edit.text
+    header = _HEADER.match(analysis.text)
+    at = header.end() if header is not None else 0
+    return at, at, f"{edit.text}\n"
 
 
 def applied(analysis: Analysis, edits: tuple[Edit, ...]) -> str:

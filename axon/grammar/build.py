@@ -29,8 +29,8 @@ class Builder:
         self.diagnostics: list[Diagnostic] = []
         self.loose_runs: dict[int, Span] = {}  # `..i` among arguments, by offset, until `=>` makes them binders
 
-    def report(self, code: str, message: str, span: Span, *notes: str, suggest: str = "") -> None:
-        help_ = (Suggestion(suggest),) if suggest else ()
+    def report(self, code: str, message: str, span: Span, *notes: str, suggest: str = "", put: Edit | None = None) -> None:
+        help_ = (Suggestion(suggest, (put,) if put is not None else ()),) if suggest else ()
         self.diagnostics.append(Diagnostic(code, message, (Label(span),), notes, help_))
 
     def at(self, token: Token) -> Span:
@@ -193,6 +193,7 @@ class Builder:
             self.report(
                 "AX0116", f"`<` bounds one index, and {len(binders)} stand before it", binders[0].span.to(bound.span),
                 suggest=f"separate them with a comma: `{names}, {last.span.text} < {bound.span.text}`",
+                put=Edit(Span(self.file, binders[-2].span.end, last.span.start), ", "),
             )  # fmt: skip
         elif isinstance(last, s.ProductBinder):
             message = f"`{last.span.text}` is a product of indices, which cannot have a bound"
@@ -202,7 +203,8 @@ class Builder:
             self.report("AX0116", message, bound.span)
         elif isinstance(last, s.IndexBinder) and isinstance(bound, s.ShapeRun):
             message = f"`{last.name}` is one index, so its bound is one dimension, not the shape `{bound.span.text}`"
-            self.report("AX0116", message, bound.span, suggest=f"for a run of indices write `..{last.name} < {bound.span.text}`")
+            help_ = f"for a run of indices write `..{last.name} < {bound.span.text}`"
+            self.report("AX0116", message, bound.span, suggest=help_, put=Edit(last.span, f"..{last.name}"))
 
     def index_at(self, span: Span, value: s.Expr) -> s.Subscript:
         if isinstance(value, s.Tuple) and value.items:
@@ -283,10 +285,14 @@ class Builder:
             left = left.right
         if isinstance(left, (s.Var, s.Field, s.Apply)):
             function, argument = left.span.text, right.span.text
+            applied = Edit(self.at(op).to(right.span), f"(-{argument})")
             self.diagnostics.append(Diagnostic(
                 "AX0110", f"this subtracts `{argument}` from `{function}`, though its spaces look like an argument",
                 (Label(self.at(op)),),
-                suggestions=(Suggestion(f"to subtract, write `{function} - {argument}`; to apply, `{function} (-{argument})`"),),
+                suggestions=(
+                    Suggestion(f"to subtract, write `{function} - {argument}`", (Edit(self.at(op), "- "),)),
+                    Suggestion(f"to apply, write `{function} (-{argument})`", (applied,)),
+                ),
                 severity="warning",
             ))  # fmt: skip
 
@@ -402,7 +408,8 @@ class Builder:
     def _not_a_reduction(self, head: s.Expr, function: s.Expr, arguments: list[s.Expr], arrow: Token) -> None:
         if isinstance(function, s.Var) and not arguments:
             message = f"`{function.name} =>` has no `fn` before it"
-            self.report("AX0114", message, self.at(arrow), suggest=f"for a function, write `fn {function.name} => …`")
+            put = Edit(Span(self.file, function.span.start, function.span.start), "fn ")
+            self.report("AX0114", message, self.at(arrow), suggest=f"for a function, write `fn {function.name} => …`", put=put)
             return
         text, shown = head.span.text, function.span.text
         brief = len(text) <= 30 and "\n" not in text
@@ -419,6 +426,7 @@ class Builder:
             function.span,
             f"the reductions are {', '.join(REDUCTIONS)}",
             suggest=suggestion,
+            put=Edit(function.span, meant[0]) if meant else None,
         )
 
     def _binder(self, argument: s.Expr | s.RunBinder) -> s.Binder | None:

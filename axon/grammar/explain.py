@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from axon import syntax as s
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
@@ -95,11 +96,12 @@ class Trouble:
         note: str = "",
         help: str = "",
         put: str = "",
+        edits: tuple[Edit, ...] = (),
         instead: tuple[Token, ...] | None = None,
     ) -> Advice:
-        """`put` is what to write for the found token; what is read `instead` is that, unless it is given."""
-        edits = (Edit(self.place, put),) if put else ()
-        helps = (Suggestion(help, edits),) if help or put else ()
+        """`put` is what to write for the found token, `edits` are other changes that mend this."""
+        edits = (Edit(self.place, put),) if put else edits
+        helps = (Suggestion(help, edits),) if help or edits else ()
         return Advice(Diagnostic(code, message, (Label(self.place), *more), (note,) if note else (), helps), instead)
 
 
@@ -163,13 +165,16 @@ def _chained_comparison(t: Trouble) -> Advice | None:
     if logical is not None:
         label = Label(t.file.span(logical.start, logical.end))
         message = f"Axon has no `{logical.text}`: write `{LOGICAL[logical.text]}`"
-        return Advice(Diagnostic("AX0113", message, (label,)))
-    text = clip(t.file.text[t.machine.starts[-1] : t.machine.ends[-1]])
+        put = Suggestion("", (Edit(label.span, LOGICAL[logical.text]),))
+        return Advice(Diagnostic("AX0113", message, (label,), suggestions=(put,)))
+    end = t.machine.ends[-1]
+    whole = t.file.text[t.machine.starts[-1] : end]
+    text = clip(whole)
     both = f"{clip(t.file.text[t.machine.starts[-3] : t.machine.ends[-3]])} {first.kind} {text}"
     label = Label(t.file.span(first.start, first.end), "the first comparison")
     return t.advise(
         "AX0112", f"comparisons do not chain: `{both}` is already true or false", label,
-        help=f"write `{both} andalso {text} {t.found.kind} …`",
+        help=f"write `{both} andalso {text} {t.found.kind} …`", edits=(Edit(t.file.span(end, end), f" andalso {whole}"),),
     )  # fmt: skip
 
 
@@ -274,16 +279,33 @@ def _literals(t: Trouble) -> Advice | None:
     """`[1, 2]`, `.5`, `1.`"""
     waits = _waits_for(t.machine)
     if t.found.kind == "[" and waits == "an expression":
-        return t.advise("AX0113", "an array is written `[| 1, 2 |]`; `[` alone reads from the tensor before it")
+        message = "an array is written `[| 1, 2 |]`; `[` alone reads from the tensor before it"
+        return t.advise("AX0113", message, edits=_as_array(t))
     if t.found.kind == "PROJ" and waits == "an expression":
         instead = (Token("FLOAT", f"0{t.found.text}", t.found.start, t.found.end),)
         message, digits = "a number begins with a digit", f"0{t.found.text}"
         return t.advise("AX0101", message, help=f"write `{clip(digits)}`", put=digits, instead=instead)
     number = t.tokens[t.at - 2] if t.at > 1 else None
     if t.before and t.before.kind == "." and number and number.kind == "INT" and waits == "a name":
-        message = "a number does not end with a dot"
-        return t.advise("AX0101", message, help=f"write `{clip(number.text)}.0`")
+        message, dot = "a number does not end with a dot", t.file.span(t.before.start, t.before.end)
+        return t.advise("AX0101", message, help=f"write `{clip(number.text)}.0`", edits=(Edit(dot, ".0"),))
     return None
+
+
+def _as_array(t: Trouble) -> tuple[Edit, ...]:
+    """`[1, 2]` as `[| 1, 2 |]`, with what is nested in it."""
+    edits: list[Edit] = []
+    depth = 0
+    for before, token in pairwise(t.tokens[t.at - 1 :]):
+        inner = before.kind in ("[", ",", "=", "(") or depth == 0
+        if token.kind == "[" and not inner:
+            return ()  # an access, whose end is not that of an array
+        if token.kind in ("[", "]"):
+            depth += 1 if token.kind == "[" else -1
+            edits.append(Edit(t.file.span(token.start, token.end), "[| " if token.kind == "[" else " |]"))
+        if depth == 0:
+            return tuple(edits)
+    return ()
 
 
 def _particular(t: Trouble) -> Advice | None:
@@ -291,28 +313,35 @@ def _particular(t: Trouble) -> Advice | None:
     values, found = t.machine.values, t.found
     last = [v.kind if isinstance(v, Token) else "" for v in values[-2:]]
     if found.kind == "=" and last == ["fun", "NAME"]:
-        return t.advise(
-            "AX0101", f"a `fun` needs a parameter, and `{clip(values[-1].text)}` has none",
-            help=f"for a value write `val {clip(values[-1].text)} = …`; for a function of nothing, `()` after its name",
-        )  # fmt: skip
+        name = clip(values[-1].text)
+        word, end = t.file.span(values[-2].start, values[-2].end), t.file.span(values[-1].end, values[-1].end)
+        value = Suggestion(f"for a value, write `val {name} = …`", (Edit(word, "val"),))
+        nothing = Suggestion(f"for a function of nothing, write `fun {name} () = …`", (Edit(end, " ()"),))
+        message = f"a `fun` needs a parameter, and `{name}` has none"
+        return Advice(Diagnostic("AX0101", message, (Label(t.place),), suggestions=(value, nothing)))
     if last[-1:] == ["loop"] or last[-1:] == ["unfold"]:
         return t.advise("AX0101", f"the state of a `{values[-1].kind}` stands in parentheses: `{values[-1].kind} (s = …) for …`")
     if last[-1:] == ["cast"]:
         return t.advise("AX0101", f"expected an element type after `cast`, found {t.shown}", help="write `cast f32 x`")
     if found.kind == ".." and (t.accepts("RUN")):
-        return t.advise("AX0101", "the dots of a shape variable touch its name", help="write `..s`")
+        following = t.tokens[t.at + 1]
+        gap = t.file.span(found.end, following.start) if following.kind == "NAME" else None
+        message = "the dots of a shape variable touch its name"
+        return t.advise("AX0101", message, help="write `..s`", edits=(Edit(gap, ""),) if gap is not None else ())
     if found.kind in (".", ",") and last == ["import", "NAME"]:
         return t.advise("AX0101", "an `import` names one module, by one word")
     if found.kind == "where" and values and isinstance(values[-1], (s.Apply, s.Var)) and _reduces(values[-1]):
         return t.advise("AX0115", "bounds and conditions of a reduction stand after `for`", help="as in `sum for i where p => …`")
     if found.kind == "as" and last == ["import", "NAME"]:
         help_ = PYTHON_LIBRARY if values[-1].text in LIBRARIES else f"write `import {clip(values[-1].text)}`"
-        return t.advise("AX0101", "an imported module keeps its name", help=help_)
+        edits = (Edit(t.file.span(values[-1].end, t.tokens[t.at + 1].end), ""),) if values[-1].text not in LIBRARIES else ()
+        return t.advise("AX0101", "an imported module keeps its name", help=help_, edits=edits)
     if found.kind == "where" and _waits_for(t.machine) == "an expression":
         message = "`where` is no function: a choice for each element is an `if` inside a `for`"
         return t.advise("AX0113", message, help="write `for i => if x[i] > 0.0 then x[i] else 0.0`")
     if found.kind == "," and values and isinstance(values[-1], (s.Apply, s.Var)) and _reduces(values[-1]):
-        return t.advise("AX0101", "no commas between the indices of a reduction", help="as in `sum i j => …`")
+        edits = (Edit(t.place, ""),)
+        return t.advise("AX0101", "no commas between the indices of a reduction", help="as in `sum i j => …`", edits=edits)
     if found.kind == ")" and last == ["(", "NAME"] and t.accepts(","):
         return t.advise("AX0101", f"one index stands without parentheses: `{clip(values[-1].text)}`")
     if found.kind == "?" and _waits_for(t.machine) is None:

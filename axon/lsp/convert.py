@@ -13,7 +13,7 @@ from pygls.uris import from_fs_path, to_fs_path
 from axon.diagnostics import Diagnostic, Label, Suggestion
 from axon.editor.analysis import Analysis
 from axon.editor.names import Kind
-from axon.editor.workspace import Workspace
+from axon.editor.workspace import Workspace, in_file
 from axon.lsp.positions import Positions
 from axon.source import Span
 
@@ -117,10 +117,11 @@ class Converter:
 
     def quick_fix(self, analysis: Analysis, d: Diagnostic, suggestion: Suggestion, preferred: bool) -> lsp.CodeAction | None:
         """The edits of a suggestion, if it has some."""
-        edits = [(self.range(analysis, e.span), e.text) for e in suggestion.edits]
-        if not edits or any(r is None for r, _ in edits):
+        edits = [in_file(analysis, e) for e in suggestion.edits]
+        if not edits or None in edits:
             return None
-        changes = [lsp.TextEdit(r, text) for r, text in edits if r is not None]
+        range_ = self.positions(analysis).range
+        changes = [lsp.TextEdit(range_(start, end), text) for start, end, text in (e for e in edits if e is not None)]
         return lsp.CodeAction(
             title=suggestion.text.strip() or _title(suggestion),
             kind=lsp.CodeActionKind.QuickFix,

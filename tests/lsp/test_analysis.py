@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from lsp_programs import ACCEPTED, EXAMPLES, LIBRARY, REJECTED, SOAK, analysed, text_of
+from lsp_programs import ACCEPTED, EXAMPLES, LIBRARY, REJECTED, SOAK, analysed, informed, text_of
 
 from axon import compiler
 from axon.diagnostics import Diagnostic
@@ -350,3 +350,72 @@ def test_diagnostics_are_in_the_order_of_the_file() -> None:
     places = [analysis.place(d.span) for d in analysis.diagnostics() if isinstance(d, Diagnostic) and d.span]
     assert places == sorted(places)  # type: ignore[type-var]
     assert len(places) == 4
+
+
+# ── quick fixes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+FIXED = [
+    ("fun f x = x == 1\n", "x = 1"),
+    ("fun f x = x != 1\n", "x <> 1"),
+    ("fun f x y = x > 0 && y > 0\n", "x > 0 andalso y > 0"),
+    ("fun f x = !x\n", "not x"),
+    ("fun f x = x × 2.0\n", "x * 2.0"),
+    ("fun f x = x;\n", "= x\n"),
+    ("val x = .5\n", "0.5"),
+    ("val x = 1. + 2.0\n", "1.0 + 2.0"),
+    ("val x = [1, 2]\n", "[| 1, 2 |]"),
+    ("val x = [[1.0, 2.0], [3.0, 4.0]]\n", "[| [| 1.0, 2.0 |], [| 3.0, 4.0 |] |]"),
+    ("def f x = x\n", "fun f x"),
+    ("fum f x = x\n", "fun f x"),
+    ("x = 3\n", "val x = 3"),
+    ("fun c = 3\n", "val c = 3"),
+    ("val f = fn x -> x + 1.0\n", "fn x => x"),
+    ("fun f x = let y = x in y end\n", "let val y = x"),
+    ("fun f (x : f32[n]) = sum i, j => x[i] + x[j]\n", "sum i j =>"),
+    ("fun f (x : f32[n]) = for i j < n => x[i] + x[j]\n", "for i, j < n"),
+    ("fun f (x : f32[n]) = smu i => x[i]\n", "sum i"),
+    ("import nn as net\nfun f x = nn.relu x\n", "import nn\n"),
+    ("fun f x = nn.relu x\n", "import nn\n\nfun f"),
+    ("(* A module. *)\n\nfun f x = nn.relu x\n", "(* A module. *)\n\nimport nn\n\nfun f"),
+    ("import linalg\nfun g x = linalg.trace x\nfun f x = relu x\n", "import nn\nimport linalg\n"),
+    ("fun f x = np.exp x\n", "= exp x"),
+    ("type t = { weight : f32 }\nfun f (p : t) = p.weigth\n", "p.weight"),
+    ("fun f x = if 0.0 < x < 1.0 then x else 0.0\n", "0.0 < x andalso x < 1.0"),
+    ("fun f (x : float) = x\n", "x : f32"),
+]
+
+
+@pytest.mark.parametrize(("text", "wanted"), FIXED)
+def test_a_fix_mends(text: str, wanted: str) -> None:
+    """Every mistake that can be mended mechanically has a fix, and the first of them leaves nothing to say."""
+    workspace = informed()
+    analysis = analysed(text, workspace=workspace)
+    for untried in workspace.untried(analysis):
+        workspace.try_suggestions(analysis, untried)
+    fixes = [s for d in analysis.diagnostics() for s in d.suggestions if s.edits]
+    assert fixes, analysis.diagnostics()
+    mended = applied(analysis, fixes[0].edits)
+    assert wanted in mended
+    errors = [d.message for d in analysed(mended).diagnostics() if d.severity == "error"]
+    assert not errors, mended
+
+
+@pytest.mark.parametrize("file", REJECTED[:: 1 if SOAK else 5], ids=lambda f: f.stem)
+def test_what_a_fix_is_for_is_gone_after_it(file: Path) -> None:
+    workspace = informed()
+    analysis = analysed(text_of(file), str(file), workspace)
+    for untried in workspace.untried(analysis):
+        workspace.try_suggestions(analysis, untried)
+    before = [_place_and_words(d) for d in analysis.diagnostics()]
+    for diagnostic in analysis.diagnostics():
+        for suggestion in diagnostic.suggestions:
+            assert suggestion.edits or not suggestion.checked, "what the checker has accepted can be applied"
+            if suggestion.edits:
+                mended = analysed(applied(analysis, suggestion.edits), str(file), informed())
+                after = [_place_and_words(d) for d in mended.diagnostics()]
+                said = _place_and_words(diagnostic)
+                assert after.count(said) < before.count(said), suggestion
+
+
+def _place_and_words(d: Diagnostic) -> tuple[str, str, str]:
+    return d.code, d.message, d.labels[0].span.text
