@@ -41,12 +41,13 @@ def _part(op: Compute | Scan, read: Read, value: Value) -> Part | None:
     total = Dim.of(1)
     key: list[object] = []
     counted: set[Symbol] = set()
+    seen: set[Dim] = set()
     for subscript, extent, mine in zip(read.subscripts, value.shape, mentioned, strict=True):
         assert isinstance(subscript, Dim)
-        alone = all(len(other) <= 1 for other in mentioned if not mine.isdisjoint(other))
+        shared = [other for other, its in zip(read.subscripts, mentioned, strict=True) if other != subscript and mine & its]
         if not mine:  # one index
             key.append(subscript)
-        elif len(mine) == 1 and alone:
+        elif len(mine) == 1 and all(len(other) <= 1 for other in mentioned if mine & other):
             (axis,) = mine
             linear = subscript.linear_in(axis)
             if linear is None or not linear[0].constant or not extents[axis].variables.isdisjoint(extents):
@@ -55,8 +56,9 @@ def _part(op: Compute | Scan, read: Read, value: Value) -> Part | None:
             if axis not in counted:  # a diagonal has as many elements as its axis
                 counted.add(axis)
                 total = total * extents[axis]
-        elif all(mine.isdisjoint(other) for number, other in enumerate(mentioned) if read.subscripts[number] is not subscript):
-            total = total * extent  # a window: all of the dimension
+        elif not shared:  # a window: all of the dimension, or of its diagonal
+            total = total * (1 if subscript in seen else extent)
+            seen.add(subscript)
             key.append(None)
         else:
             return None

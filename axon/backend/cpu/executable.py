@@ -11,6 +11,7 @@ import numpy as np
 
 from axon.backend.cpu import build, loops, nests, scatters
 from axon.backend.cpu.function import Function, TensorParameter
+from axon.backend.cpu.totals import split_totals
 from axon.backend.fuse import Policy, fuse
 from axon.backend.plan import Kernels, Nest, Plan, Repeat, as_program, operations, values_in
 from axon.core import Program, Value
@@ -38,7 +39,7 @@ class Executable:
     """A program's plan with its functions; compiled when first launched. Safe to call from several threads."""
 
     def __init__(self, program: Program) -> None:
-        self.plan: Plan = fuse(program, POLICY)
+        self.plan: Plan = split_totals(fuse(program, POLICY))
         self.program = program
         self.values = values_in(self.plan)
         self.lock = Lock()

@@ -1,0 +1,76 @@
+"""Reductions of everything, in blocks: what has no row is cut into some, so that threads can share it.
+
+    x : f32[n]   s = sum i < n => x[i]
+    becomes      parts = for b < 64 => sum i < length(b) => x[start(b) + i]      a kernel of 64 rows
+                 s = sum b < 64 => parts[b]                                      and one without
+
+Block b runs from `b * n / 64` to `(b + 1) * n / 64`: one machine code cuts every size, also where blocks are empty. The order of
+what is reduced stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from axon.backend.plan import Kernel, Kernels, Nest, Plan
+from axon.backend.scalar_facts import substitute
+from axon.core import Axis, Compute, Read, Reduction, Value, element_of
+from axon.names import fresh
+from axon.shapes.dimension import Dim
+
+BLOCKS = 64
+
+
+def split_totals(plan: Plan) -> Plan:
+    """A plan whose reductions of everything are made in blocks; those of loops stay, since steps are often small."""
+    kernels: list[Kernel] = []
+    for kernel in plan.body.kernels:
+        kernels += _split(kernel) if isinstance(kernel, Nest) else [kernel]
+    return replace(plan, body=Kernels(tuple(kernels), plan.body.results))
+
+
+def _split(nest: Nest) -> list[Nest]:
+    """Without rows, `fuse` joins one reduction at most with scalars made of it."""
+    cut = [step for step in nest.steps if isinstance(step, Compute) and _is_cut(step)]
+    if nest.rows or len(cut) != 1:
+        return [nest]
+    part, whole = _cut(cut[0])
+    steps = tuple(whole if step is cut[0] else step for step in nest.steps)
+    parts = Nest(part.axes, (part,), (part.outs[0].symbol,))
+    return [parts, replace(nest, steps=steps)]
+
+
+def _is_cut(step: Compute) -> bool:
+    """Sums and their like whose parts are of the same type: those of narrow floats are kept wider than that, and an extreme of no
+    integers is none."""
+    reduction = step.reduction
+    if step.axes or reduction is None or reduction.asked is not None:
+        return False
+    element = element_of(step.body[0])
+    match reduction.monoid.kind:
+        case "sum" | "prod":
+            return element.accumulator is element
+        case "max" | "min":
+            return element.is_float and element.accumulator is element
+        case "any" | "all":
+            return True
+        case _:
+            return False
+
+
+def _cut(step: Compute) -> tuple[Compute, Compute]:
+    """The reduction of each block, and that of what these give."""
+    reduction, (out,) = step.reduction, step.outs
+    assert reduction is not None
+    block, place = (Axis(fresh("b"), Dim.of(BLOCKS)) for _ in range(2))
+    first, inner = reduction.axes[0], fresh(reduction.axes[0].symbol.name)
+    start, stop = ((Dim.of(block.symbol) + i) * first.extent // BLOCKS for i in (0, 1))
+    within = {first.symbol: start + Dim.of(inner)}
+    others = tuple(Axis(axis.symbol, axis.extent.substitute(within)) for axis in reduction.axes[1:])
+    where = None if reduction.where is None else substitute(reduction.where, within)
+    parts = Value(fresh("parts"), out.element, (Dim.of(BLOCKS),))
+    cut = Reduction((Axis(inner, stop - start), *others), reduction.monoid, where)
+    body = tuple(substitute(scalar, within) for scalar in step.body)
+    read = Read(parts.symbol, (Dim.of(place.symbol),), out.element)
+    whole = Compute((out,), (), Reduction((place,), reduction.monoid), (read,), step.span)
+    return Compute((parts,), (block,), cut, body, step.span), whole
