@@ -127,10 +127,14 @@ class _Shown:
     first: int  # the character of the line that cells[0] stands for: a long line is cut
 
 
+def _too_long(line: str) -> bool:
+    return len(line) > MAX_WIDTH or width(visible(line).expandtabs(TAB)) > MAX_WIDTH
+
+
 def _show(line: str, around: Sequence[int]) -> _Shown:
     """Cut a line that is too long around the characters `around` (the first matters most), expand tabs, escape controls."""
     first, last = 0, len(line)
-    if len(line) > MAX_WIDTH or width(visible(line).expandtabs(TAB)) > MAX_WIDTH:
+    if _too_long(line):
         room = MAX_WIDTH // 2
         near = [c for c in around if abs(c - around[0]) <= room] or [0]
         first = max(0, min(near) - room // 2)
@@ -223,9 +227,25 @@ def _excerpt(file: SourceFile, marks: list[_Mark], gutter: int, style: str) -> l
             lines.append(_source(file, number - 1, [], rails, gutter, style)[1])
         elif previous and number > previous + 2:
             lines.append(_trimmed([(" " * gutter + " · ", "gutter"), *_rails(rails, previous + 1, style)]))
-        lines += _marked(file, number, marks, rails, gutter, style)
+        for group in _groups(file.line(number), [m for m in marks if number in (m.line, m.last_line)]):
+            lines += _marked(file, number, group, rails, gutter, style)
         previous = number
     return lines
+
+
+def _groups(line: str, here: list[_Mark]) -> list[list[_Mark]]:
+    """The labels of a line, together if what they mark fits beside one another; a line that is too long is shown once for each."""
+    here = sorted(here, key=lambda m: not m.primary)
+    if any(m.multi for m in here) or not _too_long(line):
+        return [here]
+    groups: list[list[_Mark]] = []
+    while here:
+        shown = _show(line, [c for m in here for c in (m.start, m.end)])
+        last = shown.first + len(shown.cells) - 1
+        group = [m for m in here if m is here[0] or (shown.first <= m.start and m.end <= last)]
+        groups.append(group)
+        here = [m for m in here if m not in group]
+    return sorted(groups, key=lambda group: min(m.start for m in group))
 
 
 def _source(
@@ -240,7 +260,7 @@ def _source(
 
 def _marked(file: SourceFile, number: int, marks: list[_Mark], rails: list[_Mark], gutter: int, style: str) -> list[Line]:
     """A source line with the underlines and texts of its labels below."""
-    here = sorted((m for m in marks if number in (m.line, m.last_line)), key=lambda m: not m.primary)
+    here = sorted(marks, key=lambda m: not m.primary)
     shown, source = _source(file, number, here, rails, gutter, style)
     lines = [source]
     margin: Line = [(" " * gutter + " │ ", "gutter")]
