@@ -15,10 +15,12 @@ from dataclasses import dataclass
 
 from axon.backend.epilogue import Operand, Result, bare, check_epilogue
 from axon.backend.unsupported import Unsupported
+from axon.backend.views import View, Views
 from axon.core import Axis, Binary, Compute, Convert, Local, Read, Scalar, Value, element_of
-from axon.core_walk import converted, mentions
+from axon.core_walk import converted, mentions, reads
 from axon.element import Element
 from axon.names import Symbol, fresh
+from axon.shapes.dimension import Dim
 from axon.source import Span
 
 PRODUCT_ELEMENTS = (Element.BF16, Element.F16)
@@ -29,7 +31,7 @@ class Contraction:
     """results[axes] = expression(sum over `depth` of left * right).
 
     `rows` is read by `left` alone and `columns` by `right` alone; `outer` axes take one index per tile and may stand in both. The
-    product accumulates in f32.
+    product accumulates in f32. `views` are what it reads at more than bare indices, `derived` indices that follow from a tile's.
     """
 
     rows: Axis
@@ -40,6 +42,8 @@ class Contraction:
     right: Operand
     product: Symbol
     results: tuple[Result, ...]
+    views: tuple[View, ...] = ()
+    derived: tuple[tuple[Symbol, Dim], ...] = ()
     span: Span | None = None
 
     @property
@@ -50,7 +54,8 @@ class Contraction:
 # ── recognizing a contraction ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def contraction(op: Compute, values: Mapping[Symbol, Value]) -> Contraction:
+def contraction(op: Compute, values: Mapping[Symbol, Value]) -> tuple[Contraction, Views]:
+    """The contraction that an operation is, and its views. Raises `Unsupported` if it is none."""
     span = op.span
     if op.reduction is None:
         raise Unsupported("a pointwise operation that follows no contraction has no kernel family", span)
@@ -63,9 +68,11 @@ def contraction(op: Compute, values: Mapping[Symbol, Value]) -> Contraction:
     shallow: list[Scalar] = []
     for factor in _factors(op.body[0]):
         (deep if mentions(factor, depth.symbol) else shallow).append(factor)
-    operands = [_operand(factor, values) for factor in deep]
+    views = Views(values, (*op.axes, depth))
+    operands = [_operand(factor, views) for factor in deep]
     if len(operands) != 2 or any(o is None for o in operands):
-        raise Unsupported("the sum is not over products of two tensors read at bare indices", span)
+        two = len({read.tensor for factor in deep for read in reads(factor)}) > 1
+        raise Unsupported("the sum is not over products of two tensors read at indices", span, near=two)
     first, second = (o for o in operands if o is not None)
     for operand in (first, second):
         if operand.value.element not in PRODUCT_ELEMENTS:
@@ -82,11 +89,11 @@ def contraction(op: Compute, values: Mapping[Symbol, Value]) -> Contraction:
     (out,) = op.outs
     expression: Scalar = Local(product, out.element)
     for factor in shallow:
-        expression = Binary("mul", expression, converted(factor, out.element))
+        expression = Binary("mul", expression, converted(views.bare(factor), out.element))
     result = Result(out, tuple(a.symbol for a in op.axes), expression)
-    kernel = Contraction(rows, columns, depth, outer, left, right, product, (result,), span)
-    check_epilogue(kernel, (result,), span)
-    return kernel
+    kernel = Contraction(rows, columns, depth, outer, left, right, product, (result,), views.all, views.derived, span)
+    check_epilogue(kernel, (result,), views, span)
+    return kernel, views
 
 
 def _sides(op: Compute, first: Operand, second: Operand) -> tuple[Operand, Operand, Axis, Axis]:
@@ -118,8 +125,7 @@ def _widens(narrow: Element, wide: Element) -> bool:
     return narrow.is_float and wide.is_float and wide.bits >= narrow.bits and wide.bits <= 32
 
 
-def _operand(factor: Scalar, values: Mapping[Symbol, Value]) -> Operand | None:
-    if not isinstance(factor, Read) or factor.padding is not None or factor.checked is not None:
-        return None
-    axes = bare(factor)
-    return None if axes is None or len(set(axes)) != len(axes) else Operand(values[factor.tensor], axes, tuple(range(len(axes))))
+def _operand(factor: Scalar, views: Views) -> Operand | None:
+    seen = views.seen(factor) if isinstance(factor, Read) else None
+    axes = None if seen is None else bare(seen)
+    return None if seen is None or axes is None else Operand(views.value(seen.tensor), axes, tuple(range(len(axes))))

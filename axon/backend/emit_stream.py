@@ -380,8 +380,9 @@ class StreamEmitter:
         self.out.line(f"{name} = {value}")
 
     def variable(self, symbol: Symbol) -> str:
-        """An outer index, or a size."""
-        if any(symbol == axis.symbol for axis in self.program.order.outer):
+        """An outer index, one that follows from them, or a size."""
+        fixed = (*(axis.symbol for axis in self.program.order.outer), *(derived for derived, _ in self.program.derived))
+        if symbol in fixed:
             return self.out.piece(symbol)
         return self.out.size(Dim.of(symbol))
 

@@ -6,7 +6,7 @@ becomes the nests of a plan (see `plan` and `fuse`), in as few pieces as the ord
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -32,8 +32,9 @@ Kernel: TypeAlias = "Contraction | Stream | Nest"
 POLICY = Policy(epilogues=False, share=False)  # a row that is held in registers shares what it computes anyway
 
 
-def kernels(program: Program, plain: frozenset[Symbol] = frozenset()) -> tuple[Kernel, ...]:
-    """The kernels of a program, in order. What makes one of the tensors in `plain` is not sought a place on the tensor cores.
+def kernels(program: Program, plain: Set[Symbol] = frozenset(), apart: Set[Symbol] = frozenset()) -> tuple[Kernel, ...]:
+    """The kernels of a program, in order. What makes one of the tensors in `plain` is not sought a place on the tensor cores, and
+    what makes one of those in `apart` is no stream.
 
     Raises `Unsupported` for an operation that is no part of a straight program (see `parts`).
     """
@@ -41,7 +42,7 @@ def kernels(program: Program, plain: frozenset[Symbol] = frozenset()) -> tuple[K
     for op in program.block.ops:
         if not isinstance(op, Compute | Scan):
             raise Unsupported(f"`{type(op).__name__.lower()}` has no kernel family", getattr(op, "span", None))
-    groups, reasons = _tiled(program, plain)
+    groups, reasons = _tiled(program, plain, plain | apart)
     return tuple(_in_order(program, groups, reasons))
 
 
@@ -60,12 +61,12 @@ class _Taken:
     known: tuple[tuple[Symbol, tuple[Symbol, ...], Local], ...] = ()
 
 
-def _tiled(program: Program, plain: frozenset[Symbol]) -> tuple[list[tuple[Tiled, set[int]]], dict[Symbol, str]]:
+def _tiled(program: Program, plain: Set[Symbol], apart: Set[Symbol]) -> tuple[list[tuple[Tiled, set[int]]], dict[Symbol, str]]:
     """The kernels for the tensor cores, and why a product is none of them."""
     ops = program.block.ops
     values = {v.symbol: v for v in program.inputs}
     values |= {out.symbol: out for op in ops for out in _outs(op)}
-    streams, reasons = _streams(program, values, plain)
+    streams, reasons = _streams(program, values, apart)
     taken: list[_Taken] = []
     owner: dict[int, int] = {}  # of an operation: which kernel does it
     inside = {number for last, (_, inner) in streams.items() for number in inner if number != last}
@@ -74,10 +75,10 @@ def _tiled(program: Program, plain: frozenset[Symbol]) -> tuple[list[tuple[Tiled
             continue
         if number in streams:
             made, inner = streams[number]
-            mine = _Taken(op.outs[0].symbol, Group(made.stream, made.statistics), {number, *inner}, made.statistics)
+            mine = _Taken(op.outs[0].symbol, Group(made.stream, made.views, made.statistics), {number, *inner}, made.statistics)
         else:
             try:
-                mine = _Taken(op.outs[0].symbol, Group(contraction(op, values)), {number})
+                mine = _Taken(op.outs[0].symbol, Group(*contraction(op, values)), {number})
             except Unsupported as reason:
                 if op.reduction is not None and reason.near:
                     reasons.setdefault(op.outs[0].symbol, reason.reason)
@@ -98,11 +99,12 @@ def _tiled(program: Program, plain: frozenset[Symbol]) -> tuple[list[tuple[Tiled
         wanted |= {s for i, other in enumerate(ops) if i not in mine.members for s in _tensors(other)}
         finished = mine.group.finish(wanted)
         outside = [tensor.name for tensor, _, _ in mine.known if tensor in wanted]
-        if outside or not plain.isdisjoint(r.value.symbol for r in finished.results):
+        streams_ = isinstance(finished, Stream)
+        if outside or not (apart if streams_ else plain).isdisjoint(r.value.symbol for r in finished.results):
             why = "no mapping fits its sizes"
             if outside:
                 why = f"`{outside[0]}`, which has one value per row, is needed outside its kernel"
-            again, others = _tiled(program, plain | {mine.symbol})
+            again, others = _tiled(program, plain if streams_ else plain | {mine.symbol}, apart | {mine.symbol})
             return again, {mine.symbol: why} | others
         found.append((_pruned(finished) if isinstance(finished, Stream) else finished, mine.members))
     return found, reasons
@@ -222,7 +224,7 @@ def _copy(value: Value, source: Symbol) -> Nest:
 
 
 def _streams(
-    program: Program, values: Mapping[Symbol, Value], plain: frozenset[Symbol]
+    program: Program, values: Mapping[Symbol, Value], apart: Set[Symbol]
 ) -> tuple[dict[int, tuple[Found, set[int]]], dict[Symbol, str]]:
     """The streams by the number of their last operation, with the operations inside; and why something near to one is none."""
     ops = program.block.ops
@@ -231,7 +233,7 @@ def _streams(
     found: dict[int, tuple[Found, set[int]]] = {}
     reasons: dict[Symbol, str] = {}
     for number, op in enumerate(ops):
-        if not isinstance(op, Compute) or op.reduction is None or op.outs[0].symbol in plain:
+        if not isinstance(op, Compute) or op.reduction is None or op.outs[0].symbol in apart:
             continue
         try:
             made = stream(op, producers, values)

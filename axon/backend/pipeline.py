@@ -86,7 +86,7 @@ def stages(
     split = roles.roles(tiled, mapping)
     roles.verify(split)
     # A bulk copy stores whole panels; a tile that is narrower stores element by element.
-    wide = frozenset(r.value.symbol for r in kernel.results if mapping.columns % panel(r.value.element, target) == 0)
+    wide = frozenset(r.place.symbol for r in kernel.results if mapping.columns % panel(r.value.element, target) == 0)
     program = lower_roles.lower(split, target, boxed & wide)
     return Stages(tiled, split, program, emission.emit(program, paired))
 
@@ -103,11 +103,11 @@ def traits(kernel: Tiled) -> Traits:
 
 
 def tensors(kernel: Tiled, values: tuple[Value, ...]) -> tuple[Value, ...]:
-    """What a kernel reads and stores, in that order, each once."""
-    known = {v.symbol: v for v in values}
+    """What a kernel reads and stores, views in place of what they show, in that order, each once."""
+    known = {v.symbol: v for v in values} | {view.value.symbol: view.value for view in kernel.views}
     used = [operand.value for operand in kernel.operands]
     used += [known[r.tensor] for scalar in expressions(kernel) for r in reads(scalar)]
-    used += [r.value for r in kernel.results]
+    used += [r.place for r in kernel.results]
     return tuple(dict.fromkeys(used))
 
 

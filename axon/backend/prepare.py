@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from axon.backend.contraction import Contraction
-from axon.backend.epilogue import Operand
+from axon.backend.epilogue import Operand, views_of
 from axon.backend.families import Kernel, Tiled
 from axon.backend.memory import Tensor
 from axon.backend.plan import Nest
@@ -15,6 +15,7 @@ from axon.backend.schedule import Mapping, Problem
 from axon.backend.stream import Stream
 from axon.backend.target import Target
 from axon.backend.unsupported import Unsupported
+from axon.backend.views import with_views
 from axon.names import Symbol
 
 
@@ -35,6 +36,7 @@ class Prepared:
 
 def prepare(kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Prepared:
     """A kernel for these tensors. Raises `Unsupported` for operands that bulk copies cannot read, and for a sum over nothing."""
+    tensors = with_views(views_of(kernel), tensors, sizes)
     lying = [_as_it_lies(operand, tensors[operand.value.symbol]) for operand in kernel.operands]
     for operand in lying:
         why = tensors[operand.value.symbol].arranged(operand.order).copyable
@@ -47,7 +49,7 @@ def prepare(kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[
     problem = problem_of(kernel, sizes)
     if problem.depth < 1 or (isinstance(kernel, Stream) and problem.keys < 1):
         raise Unsupported("a sum over nothing", kernel.span)
-    boxed = frozenset(r.value.symbol for r in kernel.results if tensors[r.value.symbol].copyable is None)
+    boxed = frozenset(r.place.symbol for r in kernel.results if tensors[r.place.symbol].copyable is None)
     return Prepared(kernel, problem, boxed, frozenset(symbol for symbol, tensor in tensors.items() if tensor.paired))
 
 

@@ -26,6 +26,7 @@ from axon.backend.emit import (
     StrideParameter,
     TeamParameter,
 )
+from axon.backend.epilogue import views_of
 from axon.backend.families import kernels, results_of
 from axon.backend.launches import Launch, Launches, Slot
 from axon.backend.memory import Tensor, contiguous
@@ -37,6 +38,7 @@ from axon.backend.schedule import Mapping
 from axon.backend.schedule_file import NOTHING, Schedule
 from axon.backend.simt import variants as nests
 from axon.backend.simt.mapping import grid as grid_of
+from axon.backend.stream import Stream
 from axon.backend.target import HOPPER, Target
 from axon.backend.unsupported import Unsupported
 from axon.backend.variants import Choices
@@ -87,6 +89,7 @@ class Executable:
         exact: bool = False,
         schedule: Schedule = NOTHING,
         plain: frozenset[Symbol] = frozenset(),
+        apart: frozenset[Symbol] = frozenset(),
     ) -> None:
         """Raises `Unsupported` for a program that is not straight (see `parts`).
 
@@ -94,14 +97,14 @@ class Executable:
         `exact`, every size gets its best mapping, and variants have no limit.
         """
         self.program, self.target, self.mapping, self.exact = program, target, mapping, exact
-        self.kernels = kernels(program, plain)
+        self.kernels = kernels(program, plain, apart)
         self.fixed = schedule.of(len(self.kernels))
-        self.schedule, self.plain = schedule, plain
+        self.schedule, self.plain, self.apart = schedule, plain, apart
         stored = (value for k in self.kernels for value in results_of(k))
         inside = (out for k in self.kernels if isinstance(k, Nest) for step in k.steps for out in step.outs)
         self.values: tuple[Value, ...] = tuple(dict.fromkeys([*program.inputs, *stored, *inside]))
         self.known = {v.symbol: v for v in self.values}
-        self._others: dict[frozenset[Symbol], Executable] = {}
+        self._others: dict[tuple[frozenset[Symbol], frozenset[Symbol]], Executable] = {}
         self._lock = RLock()
         self._choices: dict[tuple[int, Any], Any] = {}
         self._built: dict[tuple[int, Any, Any], tuple[Any, Kernel]] = {}
@@ -207,8 +210,9 @@ class Executable:
 
     def serving(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Executable:
         """What runs at these sizes, for tensors that lie like these: this, or the same program without the kernels for the tensor
-        cores that have no mapping here. A mapping or a schedule that the user gave is an error instead."""
-        unfit = set()
+        cores that have no mapping here: a stream's operations apart, others plain. A mapping or a schedule that the user gave is
+        an error instead."""
+        plain, apart = self.plain, self.apart
         tensors = self._contiguous(sizes) | dict(tensors)
         with self._lock:
             for number, kernel in enumerate(self.kernels):
@@ -219,14 +223,16 @@ class Executable:
                     fits = self._choices_of(number, ready).fits(ready)
                 except Unsupported:
                     fits = False
-                if not fits:
-                    unfit |= {r.value.symbol for r in kernel.results}
-            if not unfit:
+                if fits:
+                    continue
+                unfit = {r.value.symbol for r in kernel.results}
+                plain, apart = (plain, apart | unfit) if isinstance(kernel, Stream) else (plain | unfit, apart)
+            key = plain, apart
+            if key == (self.plain, self.apart):
                 return self
-            plain = self.plain | unfit
-            if plain not in self._others:
-                self._others[plain] = Executable(self.program, self.target, exact=self.exact, plain=plain)
-        return self._others[plain].serving(tensors, sizes)
+            if key not in self._others:
+                self._others[key] = Executable(self.program, self.target, exact=self.exact, plain=plain, apart=apart)
+        return self._others[key].serving(tensors, sizes)
 
     # ── binding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -255,6 +261,7 @@ class Executable:
         taken = [p for plan in plans.values() for p in plan.stages.source.parameters]
         used = {p.tensor for p in taken if isinstance(p, PointerParameter)}
         used |= {p.descriptor.tensor for p in taken if isinstance(p, MapParameter)}
+        used |= {v.source for p in plans.values() if not isinstance(p.kernel, Nest) for v in views_of(p.kernel)}
         between = [v for v in self.values if v.symbol not in tensors and v.symbol in used]
         offsets, room = scratch.plan([self._life(v, sizes, v.symbol in scalars) for v in between])
         inside = {v.symbol: at for v, at in zip(between, offsets, strict=True)}
@@ -279,8 +286,10 @@ class Executable:
 
     def _touched(self, kernel: Any) -> set[Symbol]:
         """The tensors that a kernel may read or write in memory."""
-        values = nests.used_by(kernel, self.known) if isinstance(kernel, Nest) else tensors_of(kernel, self.values)
-        return {value.symbol for value in values}
+        if isinstance(kernel, Nest):
+            return {value.symbol for value in nests.used_by(kernel, self.known)}
+        sources = {view.value.symbol: view.source for view in views_of(kernel)}
+        return {sources.get(value.symbol, value.symbol) for value in tensors_of(kernel, self.values)}
 
     def _launch(
         self,
@@ -292,6 +301,11 @@ class Executable:
         places: MappingOf[Symbol, tuple[int, int]],
     ) -> Launch:
         source = plan.stages.source
+        for view in () if isinstance(plan.kernel, Nest) else views_of(plan.kernel):
+            seen = view.of(tensors[view.source], sizes)
+            number, offset = places[view.source]
+            tensors = {**tensors, view.value.symbol: seen}
+            places = {**places, view.value.symbol: (number, offset + seen.pointer - tensors[view.source].pointer)}
         function = self._load(cuda, device, plan.built, source.shared)
         values: list[bytes] = []
         slots: list[Slot] = []
@@ -353,4 +367,3 @@ class Executable:
 
 def _shape(value: Value, sizes: MappingOf[Symbol, int]) -> tuple[int, ...]:
     return tuple(max(0, d.evaluate(sizes)) for d in value.shape)
-

@@ -23,10 +23,8 @@ def weight(scalar: Scalar, axes: frozenset[Symbol]) -> int:
         match node:
             case Unary(op=op):
                 cost = _UNARY.get(op, 1)
-            case Binary(op="pow", right=Const(value=2.0)):
-                cost = 1
             case Binary(op=op):
-                cost = _BINARY.get(op, 1)
+                cost = max(0, few_factors(node) - 1) or _BINARY.get(op, 1)
             case Select():
                 cost = 1
             case _:
@@ -34,6 +32,15 @@ def weight(scalar: Scalar, axes: frozenset[Symbol]) -> int:
         if varies(node, axes):
             total += cost
     return total
+
+
+def few_factors(scalar: Binary) -> int:
+    """How many equal factors a power of floats is, if they are so few that to multiply them costs less; else 0."""
+    match scalar:
+        case Binary(op="pow", left=left, right=Const(value=value)) if element_of(left).is_float and value in (2, 3, 4):
+            return int(value)
+        case _:
+            return 0
 
 
 def is_trivial(scalar: Scalar) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from axon.backend import ranges
+from axon.backend.scalar_facts import few_factors
 from axon.core import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
 from axon.core_walk import nodes
 from axon.element import Element
@@ -155,6 +156,9 @@ class Writer:
                 return self._wrapped(text, element) if op in _WRAPS and not self.wide else text
             case Binary(op=op, left=left, right=right):
                 element = element_of(left)
+                factors = few_factors(scalar)
+                if factors:
+                    return " * ".join([self.value(left)] * factors)
                 special = _BINARY_FLOAT | self.narrow if element.is_float else _BINARY_INT
                 text = (special.get(op) or _BINARY[op]).format(self.value(left), self.value(right))
                 return self._wrapped(text, element) if op in _WRAPS and not self.wide else text

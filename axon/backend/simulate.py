@@ -398,7 +398,8 @@ class _Cluster:
         """The indices of 64 rows, as a column, and those of which the tile has one."""
         order = self.program.order
         row = order.rows.step * agent.pieces[order.rows.symbol] + (agent.instance * agent.blocks + block) * 64
-        known: dict[Symbol, Array] = {a.symbol: np.int64(agent.pieces[a.symbol]) for a in order.outer}
+        fixed = (*(a.symbol for a in order.outer), *(symbol for symbol, _ in self.program.derived))
+        known: dict[Symbol, Array] = {symbol: np.int64(agent.pieces[symbol]) for symbol in fixed}
         return known | {order.rows.symbol: (row + np.arange(64))[:, None]}
 
     def fold(self, agent: _Agent, op: t.Fold, block: int) -> None:

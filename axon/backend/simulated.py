@@ -6,13 +6,14 @@ does between kernels has none either: these the interpreter does, operation by o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, assert_never
 
 import numpy as np
 
+from axon.backend.epilogue import views_of
 from axon.backend.families import Kernel, kernels, results_of
 from axon.backend.memory import Tensor, contiguous
 from axon.backend.parts import Body, Repeat, Straight, parts, straights
@@ -23,9 +24,11 @@ from axon.backend.proof import Violation
 from axon.backend.schedule import Mapping
 from axon.backend.schedule_file import FREE, NOTHING, Fixed, Schedule
 from axon.backend.simulate import SimulationError, simulate
+from axon.backend.stream import Stream
 from axon.backend.target import HOPPER, Target
 from axon.backend.unsupported import Unsupported
 from axon.backend.verify import verify
+from axon.backend.views import View
 from axon.core import Block, Check, Compress, Op, Program, Sort
 from axon.interpret.program import _block as interpret
 from axon.names import Symbol
@@ -100,18 +103,20 @@ class _Run:
         with np.errstate(all="ignore"):
             interpret(Block(ops, ()), self.sizes, self.held)
 
-    def straight(self, program: Program, plain: frozenset[Symbol] = frozenset()) -> None:
-        """A program of kernels; those that make `plain` tensors are plain."""
-        todo = kernels(program, plain)
-        fixed = self.fixed[id(program)] if not plain else (FREE,) * len(todo)
+    def straight(self, program: Program, plain: Set[Symbol] = frozenset(), apart: Set[Symbol] = frozenset()) -> None:
+        """A program of kernels; those that make `plain` tensors are plain, those that make tensors in `apart` no streams."""
+        todo = kernels(program, plain, apart)
+        fixed = self.fixed[id(program)] if not (plain or apart) else (FREE,) * len(todo)
         values = (*program.inputs, *(value for kernel in todo for value in results_of(kernel)))
         shapes = {v.symbol: tuple(d.evaluate(self.sizes) for d in v.shape) for v in values}
         # What a GPU refuses is refused here too, for tensors that lie as its allocator would put them.
         lying = {v.symbol: contiguous(0, shapes[v.symbol], v.element) for v in values}
         free = [kernel for kernel, own in zip(todo, fixed, strict=True) if not own.values and self.mapping is None]
-        unfit = frozenset(symbol for kernel in free for symbol in self.unfit(kernel, lying))
+        unfit = [kernel for kernel in free if self.unfit(kernel, lying)]
         if unfit:
-            self.straight(program, plain | unfit)
+            streams = {v.symbol for kernel in unfit if isinstance(kernel, Stream) for v in results_of(kernel)}
+            others = {v.symbol for kernel in unfit if not isinstance(kernel, Stream) for v in results_of(kernel)}
+            self.straight(program, plain | others, apart | streams)
             return
         for kernel, own in zip(todo, fixed, strict=True):
             if isinstance(kernel, Nest):
@@ -127,18 +132,27 @@ class _Run:
             answer = verify(made)
             if isinstance(answer, Violation):
                 raise SimulationError(str(answer))
-            simulate(made, self.held, self.sizes, seed=self.seed)
+            seen = {view.value.symbol: self.seen(view) for view in views_of(kernel)}
+            simulate(made, self.held | seen, self.sizes, seed=self.seed)
 
-    def unfit(self, kernel: Kernel, lying: dict[Symbol, Tensor]) -> tuple[Symbol, ...]:
-        """What a kernel makes that has no mapping at these sizes, so that plain kernels make it."""
+    def seen(self, view: View) -> Any:
+        """A view's elements, in the memory of its source."""
+        source = self.held[view.source] = np.ascontiguousarray(self.held[view.source])
+        lying = view.of(contiguous(0, source.shape, view.value.element), self.sizes)
+        bytes_ = source.itemsize
+        from_there = source.reshape(-1)[lying.pointer // max(1, view.value.element.bits // 8) :]
+        return np.lib.stride_tricks.as_strided(from_there, lying.shape, [s * bytes_ for s in lying.strides])
+
+    def unfit(self, kernel: Kernel, lying: dict[Symbol, Tensor]) -> bool:
+        """Whether a kernel has no mapping at these sizes, so that others make what it makes."""
         if isinstance(kernel, Nest) or is_empty(kernel, self.sizes):
-            return ()
+            return False
         try:
             ready = prepare(kernel, lying, self.sizes)
             FREE.ranked(ready.problem, traits(ready.kernel), self.target, kernel.span)
         except Unsupported:
-            return tuple(result.value.symbol for result in kernel.results)
-        return ()
+            return True
+        return False
 
 
 def fresh(results: Sequence[tuple[Any, bool]]) -> list[Any]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from axon.backend.contraction import PRODUCT_ELEMENTS
-from axon.backend.epilogue import Operand, Result, bare
+from axon.backend.epilogue import Operand, Result, bare, check_derived
 from axon.backend.online import (
     ONE,
     ZERO,
@@ -36,8 +36,9 @@ from axon.backend.online import (
     substituted,
     times,
 )
-from axon.backend.scalars import inexact, obstacle
+from axon.backend.scalars import obstacle
 from axon.backend.unsupported import Unsupported
+from axon.backend.views import View, Views
 from axon.core import Axis, Binary, Bind, Compute, Const, Local, Read, Scalar, Select, Unary, Value, element_of
 from axon.core_walk import mentions, reads, rename, rewrite
 from axon.element import Element
@@ -70,7 +71,8 @@ class Stream:
     The scores are the sums over `depth` of query * key. `change` makes the changed score T of a score; the `peak` of a row is the
     greatest T, the `totals` are sums of terms, `product` is the sum of weight · value. `finals` follow from peak and totals once
     the pass is over. Where `condition` is false, an element contributes nothing; if the stream is `vanishing`, that is because T is
-    -inf there, and else because its terms are 0. `derived` are indices of operands computed from those of the tile.
+    -inf there, and else because its terms are 0. `views` are what is read at more than bare indices, `derived` indices that follow
+    from the tile's.
     """
 
     rows: Axis
@@ -78,7 +80,6 @@ class Stream:
     keys: Axis
     depth: Axis
     outer: tuple[Axis, ...]
-    derived: tuple[tuple[Symbol, Dim], ...]
     query: Operand
     key: Operand
     value: Operand
@@ -93,6 +94,8 @@ class Stream:
     results: tuple[Result, ...]
     condition: Scalar | None
     vanishing: bool
+    views: tuple[View, ...] = ()
+    derived: tuple[tuple[Symbol, Dim], ...] = ()
     span: Span | None = None
 
     @property
@@ -112,6 +115,7 @@ class Found:
     stream: Stream
     used: frozenset[Symbol]
     statistics: tuple[tuple[Symbol, tuple[Symbol, ...], Local], ...]  # tensor, its axes, its value
+    views: Views
 
 
 def stream(
@@ -142,29 +146,33 @@ def stream(
     ends: list[Scalar] = []
     for factor in factors(body):
         (ends if mentions(factor, columns.symbol) else rest).append(factor)
-    indices = _Indices(op.axes)
-    value = indices.operand(ends, values, "the values", span)
     score = inliner.score
-    query, key, depth, scale = _scores(score, keys, indices, values, inliner, span)
+    query, key, depth, scale, views = _scores(score, keys, op.axes, values, inliner, span)
+    value = _operand(ends, views, "the values", span)
     rows_ = [a for a in op.axes[:-1] if a.symbol in query.axes and a.symbol not in (*key.axes, *value.axes)]
     if not rows_ or inliner.rows not in (None, *(a.symbol for a in rows_)):
         raise Unsupported("no index of the result stands in the queries alone", span)
     rows = next(a for a in reversed(rows_) if inliner.rows in (None, a.symbol))
     outer = tuple(a for a in op.axes if a not in (rows, columns))
+    check_derived(views, {a.symbol for a in outer}, span)
     for operand in (query, key, value):
         if operand.value.element not in PRODUCT_ELEMENTS or operand.value.element != query.value.element:
             raise Unsupported("the matrix instructions here take bf16 or f16, the same for all three operands", span)
     made = _Pass(inliner, _positive((*op.axes, keys, depth)), keys, scale, span).run(product(rest))
     total = fresh("product")
-    result = Result(op.outs[0], tuple(a.symbol for a in op.axes), times(Local(total, Element.F32), made.norm))
+    result = Result(op.outs[0], tuple(a.symbol for a in op.axes), views.bare(times(Local(total, Element.F32), made.norm)))
     kernel = Stream(
-        rows=rows, columns=columns, keys=keys, depth=depth, outer=outer, derived=indices.derived,
-        query=query, key=key, value=value, score=inliner.symbol, change=made.change, changed=made.changed.symbol,
-        peak=made.peak, totals=tuple((symbol, term) for symbol, term, _ in made.totals), weight=made.weight,
-        finals=tuple(made.finals), product=total, results=(result,), condition=made.condition, vanishing=made.vanishing, span=span,
+        rows=rows, columns=columns, keys=keys, depth=depth, outer=outer,
+        query=query, key=key, value=value, score=inliner.symbol, change=views.bare(made.change), changed=made.changed.symbol,
+        peak=made.peak, totals=tuple((symbol, _seen(term, views)) for symbol, term, _ in made.totals),
+        weight=_seen(made.weight, views), finals=tuple((symbol, views.bare(value)) for symbol, value in made.finals),
+        product=total, results=(result,), condition=None if made.condition is None else views.bare(made.condition),
+        vanishing=made.vanishing, span=span,
     )  # fmt: skip
+    kernel = replace(kernel, views=views.all, derived=views.derived)
     _check(kernel)
-    return Found(kernel, frozenset(inliner.used), tuple(made.statistics))
+    check_derived(views, {a.symbol for a in outer}, span)
+    return Found(kernel, frozenset(inliner.used), tuple(made.statistics), views)
 
 
 # ── seeing through the operations ───────────────────────────────────────────────────────────────────────────────────────
@@ -181,10 +189,14 @@ class _Statistic:
 
 
 class _Inliner:
-    """Replaces reads of what this kernel can make: pointwise operations by their bodies, scores and row statistics by locals."""
+    """Replaces reads of what this kernel can make: pointwise operations by their bodies, scores and row statistics by locals.
+
+    What is read along an axis of `multiplied`, which only a product's operand has, must be a tensor in memory.
+    """
 
     def __init__(self, producers: Mapping[Symbol, Compute], keys: Axis, columns: Axis) -> None:
         self.producers, self.keys, self.columns = producers, keys, columns
+        self.multiplied = {columns.symbol}
         self.symbol = fresh("score")
         self.score: Read | None = None
         self.statistics: dict[Read, _Statistic] = {}
@@ -206,6 +218,17 @@ class _Inliner:
 
         return loosened(rewrite(scalar, visit))
 
+    def pointwise(self, read: Read, body: Scalar) -> Scalar | None:
+        """A pointwise value by its body; none for an operand that its body does not merely read from another tensor."""
+        before = set(self.used)
+        self.used.add(read.tensor)
+        inlined = self.inline(body)
+        along = [f for f in factors(inlined) if any(mentions(f, axis) for axis in self.multiplied)]
+        if along and not (len(along) == 1 and isinstance(along[0], Read)):
+            self.used = before
+            return None
+        return inlined
+
     def read(self, read: Read) -> Scalar | None:
         producer = self.producers.get(read.tensor)
         subscripts = [s for s in read.subscripts if isinstance(s, Dim)]
@@ -215,8 +238,7 @@ class _Inliner:
         position = [out.symbol for out in producer.outs].index(read.tensor)
         body = producer.body[position]
         if producer.reduction is None:
-            self.used.add(read.tensor)
-            return self.inline(rename(body, names))
+            return self.pointwise(read, rename(body, names))
         along = any(self.keys.symbol in s.variables for s in subscripts)
         kind, reduced = producer.reduction.monoid.kind, producer.reduction.axes
         if along and kind == "sum" and not any(self.columns.symbol in s.variables for s in subscripts):
@@ -237,39 +259,21 @@ class _Inliner:
         return Local(self.statistics[read].symbol, Element.F32)
 
 
-class _Indices:
-    """Operands, with a symbol for each index that is computed from the result's."""
-
-    def __init__(self, axes: tuple[Axis, ...]) -> None:
-        self.axes = {a.symbol for a in axes}
-        self.by_dim: dict[Dim, Symbol] = {}
-
-    @property
-    def derived(self) -> tuple[tuple[Symbol, Dim], ...]:
-        return tuple((symbol, dim) for dim, symbol in self.by_dim.items())
-
-    def operand(self, candidates: list[Scalar], values: Mapping[Symbol, Value], what: str, span: Span | None) -> Operand:
-        match candidates:
-            case [Read(padding=None, checked=None, tensor=tensor, subscripts=subscripts)]:
-                axes = []
-                for subscript in subscripts:
-                    if not isinstance(subscript, Dim):
-                        break
-                    if subscript.symbol is not None:
-                        axes.append(subscript.symbol)
-                    else:
-                        like = next(iter(sorted(subscript.variables & self.axes, key=lambda s: s.id)), None)
-                        axes.append(self.by_dim.setdefault(subscript, fresh(like.name if like else "index")))
-                else:
-                    if len(set(axes)) == len(axes) and tensor in values:
-                        return Operand(values[tensor], tuple(axes), tuple(range(len(axes))))
-        raise Unsupported(f"{what} are not one tensor read at indices", span)
+def _operand(candidates: list[Scalar], views: Views, what: str, span: Span | None) -> Operand:
+    """The one tensor that these factors are."""
+    match candidates:
+        case [Read() as read]:
+            seen = views.seen(read)
+            axes = None if seen is None else bare(seen)
+            if seen is not None and axes is not None:
+                return Operand(views.value(seen.tensor), axes, tuple(range(len(axes))))
+    raise Unsupported(f"{what} are not one tensor read at indices", span)
 
 
 def _scores(
-    read: Read, keys: Axis, indices: _Indices, values: Mapping[Symbol, Value], inliner: _Inliner, span: Span | None
-) -> tuple[Operand, Operand, Axis, Scalar]:
-    """The operands of the first product, the axis it reduces, and what else multiplies it."""
+    read: Read, keys: Axis, axes: tuple[Axis, ...], values: Mapping[Symbol, Value], inliner: _Inliner, span: Span | None
+) -> tuple[Operand, Operand, Axis, Scalar, Views]:
+    """The operands of the first product, the axis it reduces, what else multiplies it, and what is read through views."""
     producer = inliner.producers[read.tensor]
     assert producer.reduction is not None
     if producer.reduction.where is not None or len(producer.reduction.axes) != 1 or len(producer.body) != 1:
@@ -278,13 +282,15 @@ def _scores(
     names = {a.symbol: s for a, s in zip(producer.axes, read.subscripts, strict=True) if isinstance(s, Dim)}
     deep: list[Scalar] = []
     shallow: list[Scalar] = []
+    inliner.multiplied.add(depth.symbol)
     for factor in factors(inliner.inline(rename(producer.body[0], names))):
         (deep if mentions(factor, depth.symbol) else shallow).append(factor)
     left = [f for f in deep if not mentions(f, keys.symbol)]
     right = [f for f in deep if mentions(f, keys.symbol)]
-    query = indices.operand(left, values, "the left factors of the scores", producer.span)
-    key = indices.operand(right, values, "the right factors of the scores", producer.span)
-    return query, key, depth, product(shallow)
+    views = Views(values, (*axes, keys, depth))
+    query = _operand(left, views, "the left factors of the scores", producer.span)
+    key = _operand(right, views, "the right factors of the scores", producer.span)
+    return query, key, depth, product(shallow), views
 
 
 # ── one pass ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -456,6 +462,11 @@ def kept(term: Term, where: Scalar | None) -> Term:
     return term if where is None else replace(term, factor=Select(where, term.factor, ZERO))
 
 
+def _seen(term: Term, views: Views) -> Term:
+    scale = None if term.scale is None else views.bare(term.scale)
+    return replace(term, scale=scale, bias=views.bare(term.bias), factor=views.bare(term.factor))
+
+
 def addends(scalar: Scalar | None) -> Iterator[Scalar]:
     """What adds up to an expression."""
     match scalar:
@@ -486,7 +497,3 @@ def _check(kernel: Stream) -> None:
         for read in reads(scalar):
             if read.padding is not None or read.checked is not None or (read.subscripts and bare(read) is None):
                 raise Unsupported("the scores are changed by a tensor read at more than bare indices", kernel.span)
-    for _, dim in kernel.derived:
-        why = inexact(dim)
-        if why:
-            raise Unsupported(f"an operand's subscript {why}", kernel.span)

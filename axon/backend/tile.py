@@ -180,13 +180,13 @@ def tile(kernel: Contraction | Stream, mapping: Mapping, tensors: tuple[Value, .
     outer = tuple(TileAxis(a.symbol, a.extent, 1) for a in kernel.outer)
     accumulator = Tile(fresh("acc"), Element.F32, (rows.symbol, columns.symbol), (rows.step, columns.step), "registers")
     stores = tuple(
-        Store(r.value.symbol, r.value.element, r.axes, r.expression, kernel.product, accumulator) for r in kernel.results
+        Store(r.place.symbol, r.place.element, r.axes, r.expression, kernel.product, accumulator) for r in kernel.results
     )
     if isinstance(kernel, Contraction):
         body: tuple[Statement, ...] = (Clear(accumulator), _contracting(kernel, depth, rows, columns, accumulator), *stores)
-        return TileProgram(tensors, outer, rows, columns, body)
+        return TileProgram(tensors, outer, rows, columns, body, kernel.derived)
     keys = TileAxis(kernel.keys.symbol, kernel.keys.extent, mapping.keys)
-    uniform = frozenset(a.symbol for a in kernel.outer)
+    uniform = frozenset([*(a.symbol for a in kernel.outer), *(symbol for symbol, _ in kernel.derived)])
     limits = bounds(kernel.condition, rows.symbol, keys.symbol, kernel.keys.extent, lambda read: set(bare(read) or ()) <= uniform)
     body = (*_streaming(kernel, depth, rows, columns, keys, accumulator), Finish(kernel), *stores)
     return TileProgram(tensors, outer, rows, columns, body, kernel.derived, (depth,), limits)

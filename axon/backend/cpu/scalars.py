@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import assert_never
 
-from axon.backend.scalar_facts import divides, is_inside, may_fail
+from axon.backend.scalar_facts import divides, few_factors, is_inside, may_fail
 from axon.core import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, Value, element_of
 from axon.core_walk import nodes
 from axon.element import Element
@@ -210,9 +210,12 @@ class Writer:
 
     def _binary(self, op: str, left: Scalar, right: Scalar) -> str:
         element = element_of(left)
-        if op == "pow" and element.is_float and isinstance(right, Const) and right.value == 2:
-            base = self.value(left)
-            return self.rounded(self.arithmetic("mul", base, base), element)
+        factors = few_factors(Binary(op, left, right))
+        if factors:
+            base = power = self.value(left)
+            for _ in range(factors - 2):
+                power = self.let(self.arithmetic("mul", power, base))
+            return self.rounded(self.arithmetic("mul", power, base), element)
         return self.binary(op, self.value(left), self.value(right), element, never=_never_fails(op, right))
 
     def binary(self, op: str, x: str, y: str, element: Element, *, never: bool = False) -> str:
