@@ -248,9 +248,7 @@ def _groups(line: str, here: list[_Mark]) -> list[list[_Mark]]:
     return sorted(groups, key=lambda group: min(m.start for m in group))
 
 
-def _source(
-    file: SourceFile, number: int, here: list[_Mark], rails: list[_Mark], gutter: int, style: str
-) -> tuple[_Shown, Line]:
+def _source(file: SourceFile, number: int, here: list[_Mark], rails: list[_Mark], gutter: int, style: str) -> tuple[_Shown, Line]:
     around = [c for m in here for c in ([m.start] if m.line == number else []) + ([m.end] if m.last_line == number else [])]
     shown = _show(file.line(number), around or [0])
     body = [(shown.text, "")] if shown.text else []

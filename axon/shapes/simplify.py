@@ -67,8 +67,8 @@ def normal(relation: Relation) -> tuple[Relation, ...]:
 
 
 def _unfolded(relation: Relation) -> list[Relation]:
-    """`n = min n m` as n <= m, `n >= max a b` as n >= a and n >= b, `n * m >= 1` as n >= 1 and m >= 1, `n * n <= m * m` as n <= m; and divisors that cancel out of the
-    slack are not 0.
+    """`n = min n m` as n <= m, `n >= max a b` as n >= a and n >= b, `n * m >= 1` as n >= 1 and m >= 1, `n * n <= m * m` as n <= m;
+    and divisors that cancel out of the slack are not 0.
     """
     slack = relation.slack
     lost = (relation.left.quotients | relation.right.quotients) - slack.quotients

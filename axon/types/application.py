@@ -138,7 +138,8 @@ class Applications(Comprehensions):
             around = Span(argument.span.file, f.span.end, argument.span.end)
             likely.append(Suggestion(f"arguments are separated by spaces: `{name} {text}`", (Edit(around, f" {text}"),)))
         have, need = self.state.prune(argument.type), self.state.prune(param)
-        if isinstance(have, Tensor) and isinstance(need, Tensor) and (more := len(self.state.shape(need.shape)) - len(have.shape)) > 0:
+        more = len(self.state.shape(need.shape)) - len(have.shape) if isinstance(have, Tensor) and isinstance(need, Tensor) else 0
+        if isinstance(have, Tensor) and isinstance(need, Tensor) and more > 0:
             if more == 1:
                 text = f"[| {argument.span.text} |]"
                 likely.append(Suggestion(f"make it a batch of one: `{text}`", (Edit(argument.span, text),)))

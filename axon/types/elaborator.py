@@ -55,6 +55,7 @@ class Elaborator(ABC):
         self.deferred: list[Deferred] = []
         self.guards: dict[Deferred, Context] = {}  # where those are needed, if not everywhere
         self.inside: dict[Symbol, Callable[[str, int, int], Callee | None]] = {}  # of functions that are used, as in their schemes
+        self.folded: dict[Symbol, Callable[[int], tuple[Span, str] | None]] = {}  # likewise
         self.parameters: dict[Symbol, tuple[T.Pattern, ...]] = {}  # of the functions declared so far
         self.defining: list[str] = []  # the declarations around
         self.heading: list[S.Fun] = []  # the functions among them

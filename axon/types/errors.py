@@ -401,5 +401,6 @@ def undetermined_split(state: State, shape: Shape, rows: set[Symbol], place: Spa
         f"of [{', '.join(letters)}], either {' or '.join(ways)}",
         "an argument that has one of them alone would tell, or named dimensions in place of one",
     )
-    label = Label(place, f"this has the shape [{show_shape(namer, shape)}], and nothing tells where {next(iter(names.values()))} ends")
+    first = next(iter(names.values()))
+    label = Label(place, f"this has the shape [{show_shape(namer, shape)}], and nothing tells where {first} ends")
     return Diagnostic("AX0304", "this shape can be split in more than one way", (label,), notes)

@@ -121,7 +121,8 @@ class Generalization(Expressions):
         if scheme.facts:
             scheme = replace(scheme, names=dimension_names(state, scheme))
         if ok and params and state.level == 0:
-            scheme = replace(scheme, inside=self._inside(t, outcome.equals, problem.flexible, params, body))
+            folded = partial(self._folded, params, body, self.defining[-1] if self.defining else "")
+            scheme = replace(scheme, inside=self._inside(t, outcome.equals, problem.flexible, params, body), folded=folded)
         return replace(scheme, opens=keep_functions and self.opened > mark.opened), ok
 
     def _inside(
@@ -139,6 +140,13 @@ class Generalization(Expressions):
             return Callee(name, size, equals, flexible, partial(self._called, trail), others)
 
         return of
+
+    def _folded(self, params: tuple[T.Pattern, ...], body: T.Expr, name: str, axis: int) -> tuple[Span, str] | None:
+        """Of a dimension of a function's result: the flattening in its body that makes it."""
+        found = self.trail(params, (body,)).of(body, axis)
+        if found is None or found.kind != "flatten":
+            return None
+        return found.span, f"since `({' '.join(found.span.text.split())})` makes one dimension in `{name}`"
 
     def _passed_on(self, trail: Trail, size: Dim, axis: int, rank: int) -> Iterator[Callee]:
         """The functions that are called with something of this size in this dimension."""
@@ -241,7 +249,7 @@ class Generalization(Expressions):
         return outcome, problem
 
     def _own_sizes(self, t: Type | None) -> frozenset[Symbol]:
-        """The sizes that parameters of a function have by themselves: a signature speaks of those, not of others in terms of them."""
+        """The sizes that parameters of a function have by themselves, of which its signature speaks where it can."""
         found: set[Symbol] = set()
         while t is not None and isinstance(t := self.state.prune(t), Function):
             tensors = (part for part in self._walk(t.param) if isinstance(part, Tensor))
@@ -259,7 +267,8 @@ class Generalization(Expressions):
         return facts[0][1] if facts else SourceFile("", "").span()
 
     def trail(self, params: tuple[T.Pattern, ...], tree: tuple[T.Expr | T.Decl, ...]) -> Trail:
-        return Trail(self.state, tree, params, self.binders, self.origins, self.expanded_origins, self.annotations, self.signed)
+        written = self.origins, self.expanded_origins, self.annotations, self.signed
+        return Trail(self.state, tree, params, self.binders, *written, self.folded)
 
     def _explain(self, outcome: Outcome, problem: Problem, where: Callable[[str], Edit] | None, t: Type, trail: Trail) -> None:
         if not outcome.troubles:

@@ -183,6 +183,8 @@ class Expressions(Applications):
                 if dims is not None and len(dims) != len(explicit):
                     self.report(errors.dims_wrong(name, explicit, len(dims), span))
                     return self._broken(span)
+                if scheme.folded is not None:
+                    self.folded[symbol] = scheme.folded
                 if scheme.inside is not None:
                     self.inside[symbol] = scheme.inside
                 if not scheme.quantified:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 
 from axon import typed as T
 from axon.names import Symbol
 from axon.shapes.constraint import Range, Reason
 from axon.shapes.dimension import Dim
 from axon.source import Span
+from axon.types.nodes import CHILDREN, indices_used, variables
 from axon.types.type import Function, RecordType, Row, Shape, ShapeItem, Tensor, TupleType, Type
 from axon.types.unify import State
 
@@ -76,6 +78,7 @@ class Trail:
         expanded: Sequence[tuple[Dim, Span, Span, tuple[str, ...]]],
         annotated: Sequence[Span],
         signed: dict[Span, Span],
+        folded: Mapping[Symbol, Callable[[int], tuple[Span, str] | None]] = MappingProxyType({}),
     ) -> None:
         self._state = state
         self._binders = binders
@@ -84,6 +87,7 @@ class Trail:
         self._annotated = sorted(annotated, key=lambda s: (s.start, -s.end))
         self._starts = [s.start for s in self._annotated]
         self._signed = signed
+        self._foldings = folded
         self._defined: dict[Symbol, _Definition | _Parameter] = {}
         self._indexed: dict[Span, tuple[T.Access, int]] = {}  # indices, and the dimension that each is of
         self._reads: dict[Symbol, list[tuple[T.Access, int, int]]] = {}  # accesses by an index alone: dimension, position in it
@@ -227,7 +231,7 @@ class Trail:
         expr = self.at(span)
         todo = [] if expr is None else [expr]
         while todo and len(found) < _MAX_BEHIND:
-            for used in _variables(todo.pop()):
+            for used in variables(todo.pop()):
                 match self._defined.get(used.symbol):
                     case (value, _) if value.span not in found:
                         found[value.span] = None
@@ -419,6 +423,10 @@ class Trail:
                 if found is not None:
                     return found
         name = _excerpt(e.function.span)
+        if isinstance(e.function, T.Variable) and e.function.symbol in self._foldings:
+            there = self._foldings[e.function.symbol](axis)
+            if there is not None and there[0].file is e.span.file:
+                return Origin("flatten", *there)
         taken = [d for p in params for s in self._shapes(p) for i in s if (d := self._size(i)) is not None]
         folded = size is not None and len(size.mapping) == 1 and size not in taken  # a product of dimensions that it takes
         folded = folded and sum(bool(d.variables) and d.variables <= size.variables for d in taken) > 1  # type: ignore[union-attr]
@@ -604,7 +612,7 @@ class Trail:
                     for param in params:
                         self._bind_parameter(param)
                     if node is not root:
-                        self._local[symbol.name] = _indices_used(body)
+                        self._local[symbol.name] = indices_used(body)
                 case T.Fn(params=params):
                     for param in params:
                         self._bind_parameter(param)
@@ -623,7 +631,7 @@ class Trail:
             if isinstance(node, tuple):
                 stack += reversed(node)
             elif isinstance(node, T.Node | T.Val | T.Fun | T.At | T.Slice):
-                stack += [getattr(node, f.name) for f in reversed(fields(node)) if f.name in _CHILDREN]
+                stack += [getattr(node, f.name) for f in reversed(fields(node)) if f.name in CHILDREN]
 
     def _note_access(self, access: T.Access) -> None:
         axis = 0
@@ -636,34 +644,6 @@ class Trail:
             if isinstance(subscript, T.Run):
                 self._reads.setdefault(subscript.symbol, []).append((access, axis, position))
             axis += len(self._state.shape((subscript.row,))) if isinstance(subscript, T.Run | T.Keep) else 1
-
-
-def _indices_used(e: T.Expr) -> set[Symbol]:
-    """The indices that stand alone in an access somewhere inside an expression."""
-    values = (v for node in _nodes(e) if isinstance(node, T.At) for v in node.values)
-    return {v.dim.symbol for v in values if isinstance(v, T.Dimension) and v.dim.symbol is not None}
-
-
-def _variables(e: T.Expr) -> Iterator[T.Variable]:
-    return (node for node in _nodes(e) if isinstance(node, T.Variable))
-
-
-def _nodes(e: T.Expr) -> Iterator[object]:
-    """An expression and all that stands in it."""
-    stack: list[object] = [e]
-    while stack:
-        node = stack.pop()
-        yield node
-        if isinstance(node, tuple):
-            stack += node
-        elif isinstance(node, T.Node | T.Val | T.Fun | T.At | T.Slice):
-            stack += [getattr(node, f.name) for f in fields(node) if f.name in _CHILDREN]
-
-
-_CHILDREN = {
-    "function", "arguments", "operand", "left", "right", "items", "fields", "record", "value", "base", "subscripts", "values",
-    "default", "decls", "body", "condition", "then", "otherwise", "monoid", "where", "states", "trip",
-}  # fmt: skip
 
 
 def _listed(count: int) -> str:

@@ -138,6 +138,7 @@ class Scheme:
     facts: tuple[SchemeFact, ...] = ()
     opens: bool = False  # a function whose calls open a size that only the data decide: none stands under a comprehension
     inside: Callable[[str, int, int], Callee | None] | None = None  # a dimension of a parameter, as the body sees it
+    folded: Callable[[int], tuple[Span, str] | None] | None = None  # a dimension of the result: the flattening that makes it
     names: Mapping[Symbol, str] = field(default_factory=dict)  # what its signature calls its dimensions, where it has facts
 
     @property
