@@ -36,7 +36,7 @@ def independent(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, 
     kept = sorted(dict.fromkeys(kept), key=_complexity)
     while True:
         left = _needed(kept, facts)
-        if len(left) == len(kept) or len(left) > _MAX_AGAIN:
+        if list(left) == kept or len(left) > _MAX_AGAIN:
             return left
         kept = list(left)  # with fewer facts about, the prover may see more
 
