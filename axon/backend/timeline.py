@@ -19,13 +19,14 @@ import numpy as np
 from axon.backend import barriers as b
 from axon.backend import tile as t
 from axon.backend.barriers import BarrierProgram
-from axon.backend.families import Tiled, kernels, results_of
+from axon.backend.families import Kernel, Tiled, results_of
 from axon.backend.flow import Instruction
 from axon.backend.memory import contiguous
 from axon.backend.parts import Body, Repeat, Straight, outs, parts
 from axon.backend.pipeline import stages, traits
 from axon.backend.plan import Nest
 from axon.backend.prepare import blocks, is_empty, prepare
+from axon.backend.runtime import Executable
 from axon.backend.schedule import Mapping as Chosen
 from axon.backend.schedule_file import NOTHING, Fixed, Schedule
 from axon.backend.simulate import _Agent, _Cluster
@@ -81,16 +82,12 @@ class Timeline:
 def timelines(
     program: Program, sizes: Mapping[Symbol, int], seconds: float, schedule: Schedule = NOTHING, target: Target = HOPPER
 ) -> tuple[Timeline, ...]:
-    """For each GPU kernel of a program that has roles, at these sizes, what its first block does in its first seconds; for empty
+    """For each GPU kernel of a program that has roles at these sizes, what its first block does in its first seconds; for empty
     results nothing.
 
     Raises `Unsupported` for what has no kernel.
     """
-    split = parts(program)
-    whole = split.straight
-    body = split.body if whole is None else Body((Straight(whole),), whole.block.results)
-    known = {value.symbol: value for value in program.inputs}
-    found = [(inner, here, kernels(inner)) for inner, here in _straights(body, dict(sizes), known)]
+    found = serving(program, sizes, schedule, target)
     fixed = iter(schedule.of(sum(len(todo) for _, _, todo in found)))
     out: list[Timeline] = []
     number = 0
@@ -103,6 +100,21 @@ def timelines(
             if not is_empty(kernel, here):
                 out.append(_timeline(number, kernel, values, here, seconds, mine, target))
     return tuple(out)
+
+
+def serving(
+    program: Program, sizes: Mapping[Symbol, int], schedule: Schedule = NOTHING, target: Target = HOPPER
+) -> list[tuple[Program, dict[Symbol, int], tuple[Kernel, ...]]]:
+    """The straight parts of a program, in order, with all sizes and the kernels that serve there. Raises `Unsupported`."""
+    split = parts(program)
+    whole = split.straight
+    body = split.body if whole is None else Body((Straight(whole),), whole.block.results)
+    known = {value.symbol: value for value in program.inputs}
+    given = NOTHING if whole is None else schedule
+    return [
+        (inner, here, Executable(inner, target, schedule=given).serving({}, here).kernels)
+        for inner, here in _straights(body, dict(sizes), known)
+    ]
 
 
 def _straights(body: Body, sizes: dict[Symbol, int], known: dict[Symbol, Value]) -> Iterator[tuple[Program, dict[Symbol, int]]]:

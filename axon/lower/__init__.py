@@ -50,6 +50,12 @@ def lower(checked: CheckedModule, name: str, arguments: tuple[ArgumentType, ...]
     return _Lowering(checked, name).run(arguments)
 
 
+def usual(allowed: frozenset[Element]) -> Element:
+    """What stands for an element type of a class where nothing says which."""
+    found: Element = next(e for e in _USUAL if e in allowed)
+    return found
+
+
 def definitions(checked: CheckedModule) -> Definitions:
     """Every declaration at the top of a module and of those it imports."""
     found: Definitions = {}
@@ -129,7 +135,7 @@ class _Lowering:
 
     def _generalize(self) -> None:
         for symbol, allowed in self.scheme.elements:
-            self.frame.elements[symbol] = next(e for e in _USUAL if e in allowed)
+            self.frame.elements[symbol] = usual(allowed)
         for row in self.scheme.rows:
             self.frame.rows[row] = ()
 

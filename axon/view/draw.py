@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
+from math import prod
 from typing import TYPE_CHECKING
 
 from axon.core import Value
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 LETTER, TITLE = 6.65, 7.3  # widths of a letter in text and in titles
 LINE = 15.0
 WRAP = 46
-MAX_LINES = 4
+MAX_LINES = 6
+_FIRM = "\0"  # a space at which no line ends
+_OPERATORS = ("+", "-", "*", "/", "%", "=", "<>", "<", "<=", ">", ">=", "andalso", "orelse", "then", "else", "where")
 WIDEST = 60  # letters of a heading's costs
 PILL = 20.0
 
@@ -33,19 +37,23 @@ class Words:
     number: Callable[[Dim], float | None]
 
     def shape(self, value: Value) -> str:
-        inner = ", ".join(self.name(d) for d in value.shape)
-        return f"{value.element.value}[{inner}]" if value.shape else value.element.value
+        """`f32[16, 64]` where sizes are given, else `f32[s, d]`."""
+        sizes = self._sizes(value)
+        inner = [self.name(d) for d in value.shape] if sizes is None else map(str, sizes)
+        return f"{value.element.value}[{', '.join(inner)}]" if value.shape else value.element.value
 
-    def numbers(self, value: Value) -> str:
-        """The shape as numbers, and its bytes; empty where sizes are not given."""
+    def whole(self, value: Value) -> str:
+        """Everything about a shape: `f32[s, d] = f32[16, 64] = 4.1 kB`."""
+        sizes = self._sizes(value)
+        if sizes is None or not value.shape:
+            return self.shape(value)
+        named = f"{value.element.value}[{', '.join(map(self.name, value.shape))}]"
+        total = amount(prod(sizes) * max(1, value.element.bits // 8), "B")
+        return " = ".join(dict.fromkeys((named, self.shape(value), total)))
+
+    def _sizes(self, value: Value) -> list[int] | None:
         sizes = [self.number(d) for d in value.shape]
-        if not sizes or any(s is None for s in sizes):
-            return ""
-        known = [int(s) for s in sizes if s is not None]
-        total = max(1, value.element.bits // 8)
-        for size in known:
-            total *= size
-        return f"{value.element.value}[{', '.join(map(str, known))}] = {amount(total, 'B')}"
+        return None if any(s is None for s in sizes) else [int(s) for s in sizes if s is not None]
 
     def amount(self, dim: Dim, unit: str) -> str:
         number = self.number(dim)
@@ -67,8 +75,52 @@ def lines_of(card: Card) -> list[str]:
         return []
     if card.kind == "operation":
         text = text.split(" = ", 1)[-1]
-    wrapped = textwrap.wrap(text, WRAP, break_long_words=True)
+    wrapped = _formula(text)
     return [*wrapped[: MAX_LINES - 1], wrapped[MAX_LINES - 1][: WRAP - 1] + "…"] if len(wrapped) > MAX_LINES else wrapped
+
+
+def _formula(text: str) -> list[str]:
+    """A formula in lines: its body below its indices, cut before operators, and inside brackets only where a part is too long."""
+    if len(text) <= WRAP:
+        return [text] if text else []
+    *heads, body = [part.strip() for part in _cut(text, ("=>",), after=True)]
+    lines: list[str] = []
+    for head in heads:
+        if lines and len(lines[-1]) + len(head) < WRAP:
+            lines[-1] += f" {head}"
+        else:
+            lines.append("  " * len(lines) + head)
+    return lines + _filled(body, "  " * len(lines))
+
+
+def _filled(text: str, indent: str) -> list[str]:
+    lines: list[str] = []
+    for part in _cut(text, _OPERATORS):
+        deeper = indent + "  " * bool(lines)
+        if lines and len(lines[-1]) + len(part) < WRAP:
+            lines[-1] += f" {part}"
+        elif len(indent) + len(part) <= WRAP:
+            lines.append(deeper + part)
+        else:
+            firm = re.sub(r"\[[^][]*\]", lambda m: m[0].replace(" ", _FIRM), part)  # nothing is cut inside an access
+            firm = re.sub(r" ([-+*/%=<>]+|andalso|orelse|then|else) ", rf" \1{_FIRM}", firm)
+            cut = textwrap.wrap(firm, WRAP, initial_indent=deeper, subsequent_indent=indent + "    ")
+            lines += [line.replace(_FIRM, " ") for line in cut]
+    return lines
+
+
+def _cut(text: str, at: tuple[str, ...], after: bool = False) -> list[str]:
+    """The text cut before (or after) words that stand outside of brackets."""
+    parts: list[list[str]] = [[]]
+    depth = 0
+    for word in text.split(" "):
+        if depth == 0 and word in at and not after and parts[-1]:
+            parts.append([])
+        parts[-1].append(word)
+        depth += sum(map(word.count, "([{")) - sum(map(word.count, ")]}"))
+        if depth == 0 and word in at and after:
+            parts.append([])
+    return [" ".join(words) for words in parts if words]
 
 
 def draw_graph(graph: Graph, words: Words) -> str:
@@ -105,7 +157,7 @@ def draw_graph(graph: Graph, words: Words) -> str:
 
     walk(root)
     for a, b, value in graph.edges:
-        out.append(_edge(boxes[a], boxes[b], bends.get((a, b), []), a, b, f"{graph.names[value.symbol]} : {words.shape(value)}"))
+        out.append(_edge(boxes[a], boxes[b], bends.get((a, b), []), a, b, f"{graph.names[value.symbol]} : {words.whole(value)}"))
     out += heads
     out += [_card(card, boxes[key], words) for key, card in cards.items()]
     size = f'width="{root.width:.0f}" height="{root.height:.0f}" viewBox="0 0 {root.width:.0f} {root.height:.0f}"'
@@ -148,17 +200,23 @@ def _group(kernel: Kernel, box: Box, words: Words) -> str:
 def _heading(kernel: Kernel, box: Box, words: Words) -> str:
     x, y = box.x - box.width / 2 + PAD, box.y
     kind = escape(kernel.title.split(",")[0].split()[0])
-    lines = [f'<text class="of {kind} name" x="{x:.1f}" y="{y + 19:.1f}">{escape(_head(kernel))}</text>']
-    for number, cost in enumerate(_brief(kernel, words), 1):
-        lines.append(f'<text class="of {kind} cost" x="{x:.1f}" y="{y + 20 + LINE * number:.1f}">{escape(cost)}</text>')
+    texts = [(_head(kernel), "name", TITLE, y + 19)]
+    texts += [(cost, "cost", LETTER, y + 20 + LINE * n) for n, cost in enumerate(_brief(kernel, words), 1)]
+    lines = []
+    for text, role, letter, at in texts:
+        wide = len(text) * letter + 8
+        lines.append(f'<rect class="of {kind}" x="{x - 4:.1f}" y="{at - 12:.1f}" width="{wide:.1f}" height="{LINE:.0f}"/>')
+        lines.append(f'<text class="of {role}" x="{x:.1f}" y="{at:.1f}">{escape(text)}</text>')
     return "".join(lines)
 
 
 def _card(card: Card, box: Box, words: Words) -> str:
     x, y = box.x - box.width / 2, box.y
     tip = [card.text] if card.text else []
-    numbers = map(words.numbers, card.made)
-    tip += [" = ".join(filter(None, texts)) for texts in zip(_pills(card, words), numbers, strict=True)]
+    tip += [
+        f"{name} : {words.whole(value)}"
+        for name, value in zip(card.labels or (card.title,) * len(card.made), card.made, strict=False)
+    ]
     span = f' data-span="{card.span.start},{card.span.end},{_attribute(card.span.file.path)}"' if card.span is not None else ""
     inner = box.height - PILL * len(card.made)
     parts = [

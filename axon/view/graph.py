@@ -10,6 +10,8 @@ from typing import assert_never
 from axon.backend import cost, families, parts, plan
 from axon.backend.fuse import fuse
 from axon.backend.pipeline import tensors
+from axon.backend.schedule_file import NOTHING, Schedule
+from axon.backend.timeline import serving
 from axon.backend.unsupported import Unsupported
 from axon.core import Block, Check, Compress, Leaf, Loop, Op, Program, RecordOf, Sort, Structure, TupleOf, Value
 from axon.core_print import names_in, print_op
@@ -56,14 +58,15 @@ class Graph:
     tiled: tuple[str, ...] = ()  # the numbers of the kernels that have roles, in order
 
 
-def graph(program: Program, target: str | None = None) -> Graph:
-    """The graph of a program, grouped as its GPU kernels, if it has them (`target` "cuda"), else as the CPU's ("cpu").
+def graph(program: Program, target: str | None, sizes: Mapping[Symbol, int], schedule: Schedule = NOTHING) -> Graph:
+    """The graph of a program, grouped as the GPU kernels that serve at these sizes, if it has them (`target` "cuda"), else as the
+    CPU's ("cpu").
 
     Raises AxonError if it is to be grouped for a GPU and cannot be.
     """
     if target != "cpu":
         try:
-            return _gathered(_of_gpu(program))
+            return _gathered(_of_gpu(program, sizes, schedule))
         except Unsupported:
             if target == "cuda":
                 raise
@@ -169,17 +172,19 @@ def _family(kernel: plan.Nest | plan.Contraction | plan.Whole) -> str:
             return type(op).__name__.lower()
 
 
-def _of_gpu(program: Program) -> Graph:
+def _of_gpu(program: Program, sizes: Mapping[Symbol, int], schedule: Schedule) -> Graph:
     """As the GPU runs it: see `parts`."""
     split = parts.parts(program)
+    served = iter(serving(program, sizes, schedule))
     whole = split.straight
     body = split.body if whole is None else parts.Body((*split.checks, parts.Straight(whole)), whole.block.results)
 
     def steps(body: parts.Body) -> Iterator[_Step]:
         for part in body.parts:
             match part:
-                case parts.Straight(program=inner):
-                    yield from (_kernel(inner, kernel) for kernel in families.kernels(inner))
+                case parts.Straight():
+                    inner, _, chosen = next(served)
+                    yield from [_kernel(inner, kernel) for kernel in chosen]
                 case parts.Repeat(op=op, body=repeated):
                     yield _loop(op, tuple(steps(repeated)), repeated.results, ())
                 case Sort() | Compress() | Check():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from axon import compiler, html
 from axon.arguments import parse_arguments
+from axon.backend.schedule_file import NOTHING
 from axon.backend.show import TYPICAL
 from axon.editor.hover import Hover
 from axon.view.draw import SLOTS, Words, amount, draw_graph, draw_timeline
@@ -41,10 +42,13 @@ def page(session: Session, callee: Callee, arguments: Sequence[str], target: str
         program, sizes = session.example(callee, explicit, given)
     else:
         program = compiler.lower(session.checked, callee.name, None)
-    return _fill(session, callee, program, graph(program, target), sizes)
+    variables = {s for v in program.inputs for d in v.shape for s in d.variables} | set(program.explicit)
+    at = {s: (sizes or {}).get(s, TYPICAL) for s in variables}
+    schedule = session.schedule(callee) if target != "cpu" else None
+    return _fill(session, callee, program, graph(program, target, at, schedule or NOTHING), sizes, at)
 
 
-def _fill(session: Session, callee: Callee, program: Program, shown: Graph, sizes: Sizes | None) -> str:
+def _fill(session: Session, callee: Callee, program: Program, shown: Graph, sizes: Sizes | None, at: Sizes) -> str:
     source = session.checked.source
     words = Words(lambda dim: dim.render(lambda symbol: shown.names.get(symbol, symbol.name)), _numbers(sizes))
     text, hovers = pieces(source.path, source.text)
@@ -54,12 +58,12 @@ def _fill(session: Session, callee: Callee, program: Program, shown: Graph, size
         "title": f"{escape(callee.name)} · {escape(source.path)}",
         "name": escape(callee.name),
         "signature": html.source(callee.signature),
-        "facts": _facts(source.path, program, shown, sizes),
+        "facts": _facts(source.path, program, shown, sizes) + _general(callee, sizes),
         "source": "".join(_lines(text, start, end)),
         "graph": draw_graph(shown, words),
         "whose": shown.whose,
         "kernels": _table(shown, words),
-        "pipelines": _pipelines(program, shown, sizes, schedule),
+        "pipelines": _pipelines(program, shown, at, sizes is None, schedule or NOTHING),
         "tips": json.dumps([_tip(found) for found in hovers]).replace("<", "\\u003c"),
     }
     template = files("axon.view").joinpath("page.html").read_text(encoding="utf-8")
@@ -92,6 +96,23 @@ def _facts(path: str, program: Program, shown: Graph, sizes: Sizes | None) -> st
     count = sum(kernel.moved is not None and kernel.title != "check" for kernel in kernels(shown.items))
     parts.append(f"{count} kernel{'s' if count != 1 else ''} of {shown.whose}")
     return " · ".join(parts)
+
+
+def _general(callee: Callee, sizes: Sizes | None) -> str:
+    """What was chosen where no arguments say it."""
+    from axon.lower import usual
+
+    if sizes is not None:
+        return ""
+    elements = dict.fromkeys(usual(allowed).value for _, allowed in callee.scheme.elements)
+    named = list(dict.fromkeys(re.findall(r"(?<!\w)'[a-z]\w*", callee.signature)))
+    rows = list(dict.fromkeys(re.findall(r"\.\.[a-z]\w*", callee.signature)))
+    chosen = [f"{' and '.join(elements)} for {', '.join(named)}"] if elements else []
+    chosen += [f"no dimensions for {', '.join(rows)}"] if callee.scheme.rows else []
+    if not chosen:
+        return ""
+    words = f"Drawn with {' and '.join(chosen)}, since no arguments say otherwise: with arguments it is drawn for theirs."
+    return f"<br>{escape(words, quote=False)}"
 
 
 # ── the source ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -169,16 +190,13 @@ def _short(ratio: float) -> str:
     return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
 
 
-def _pipelines(program: Program, shown: Graph, sizes: Sizes | None, schedule: Schedule | None) -> str:
+def _pipelines(program: Program, shown: Graph, at: Sizes, is_typical: bool, schedule: Schedule) -> str:
     """The specialized kernels' roles over time."""
     if not shown.tiled:
         return ""
-    from axon.backend.schedule_file import NOTHING
     from axon.backend.timeline import timelines
 
-    variables = {s for v in program.inputs for d in v.shape for s in d.variables} | set(program.explicit)
-    at = {s: (sizes or {}).get(s, TYPICAL) for s in variables}
-    found = timelines(program, at, SECONDS, schedule or NOTHING)
+    found = timelines(program, at, SECONDS, schedule)
     if not found:
         return ""
     slots = range(min(SLOTS, max(timeline.stages for timeline in found)))
@@ -187,7 +205,7 @@ def _pipelines(program: Program, shown: Graph, sizes: Sizes | None, schedule: Sc
         '<span><i style="background:var(--wait)"></i>waits</span><span><i style="background:var(--compute)"></i>computes</span>'
     )
     legend += '<span><i style="background:var(--store)"></i>stores</span>'
-    typical = "" if sizes is not None else f", with {TYPICAL:,} for every dimension,"
+    typical = "" if not is_typical else f", with {TYPICAL:,} for every dimension,"
     intro = (
         f"What the first thread block of each kernel does in its first microseconds{typical} as the simulator runs its roles. "
         "Numbers are slots of the ring between producer and consumers. "

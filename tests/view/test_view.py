@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from axon.cli import main
+from axon.view.draw import WRAP, _formula
 
 ROOT = Path(__file__).parents[2]
 ATTENTION = """\
@@ -93,7 +96,9 @@ def test_source(page: Page) -> None:
 def test_graph_and_kernels(page: Page) -> None:
     text = page(ATTENTION, "attention", *GIVEN, "--target", "cpu")
     assert "at s = 16, d = 64, t = 32, e = 8" in text
-    assert ">f32[s, t]</text>" in text
+    assert ">f32[16, 32]</text>" in text, "sizes that are given are shown"
+    assert "f32[s, t] = f32[16, 32] = 2.05 kB" in text, "their names where one points"
+    assert ">f32[s, t]</text>" in page(ATTENTION, "attention", "--target", "cpu")
     cards = re.findall(r'<g class="card (\w+)" data-key="(\w+)"', text)
     assert [kind for kind, _ in cards].count("input") == 3
     assert [kind for kind, _ in cards].count("result") == 1
@@ -102,6 +107,38 @@ def test_graph_and_kernels(page: Page) -> None:
     assert len(edges) >= 6
     assert {key for edge in edges for key in edge} <= keys
     assert {b for _, b in edges} == {key for kind, key in cards if kind != "input"}, "everything but inputs needs something"
+
+
+GENERAL = "fun scores (q : 'a[..b, s, d]) (k : 'a[..b, t, d]) = for ..b i j => sum c => q[..b, i, c] * k[..b, j, c]\n"
+
+
+def test_what_is_chosen_without_arguments_is_said(page: Page) -> None:
+    assert "Drawn with f32 for 'a and no dimensions for ..b" in page(GENERAL, "scores")
+    drawn = page(GENERAL, "scores", "q=randn(f16[2, 8, 4])", "k=randn(f16[2, 6, 4])")
+    assert "Drawn with" not in drawn
+    assert ">f16[2, 8, 6]</text>" in drawn
+    assert "Drawn with" not in page(ATTENTION, "attention"), "nothing was left open"
+
+
+@given(st.text("ab +-*/=>([])<", max_size=160))
+def test_formulas_keep_their_words(text: str) -> None:
+    text = " ".join(text.split())
+    lines = _formula(text)
+    assert "".join("".join(lines).split()) == text.replace(" ", "")
+    assert all(len(line) <= WRAP for line in lines if " " in line.strip()) or any(len(word) > 20 for word in text.split())
+
+
+def test_a_formula_is_cut_below_its_indices_and_before_operators() -> None:
+    assert _formula("for b, j => sum k2 < t => exp (sum[b, k2] * rsqrt (cast f32 d) - max[b]) / total[b, j]") == [
+        "for b, j => sum k2 < t =>",
+        "  exp (sum[b, k2] * rsqrt (cast f32 d)",
+        "      - max[b]) / total[b, j]",
+    ]
+
+
+def test_captions_lie_above_edges(page: Page) -> None:
+    text = page(ATTENTION, "attention", "--target", "cpu")
+    assert text.rindex('class="edge"') < text.index('<rect class="of '), "each on a ground of its own"
 
 
 def test_bytes_and_operations(page: Page) -> None:
