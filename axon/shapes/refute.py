@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
+from itertools import product
 from math import gcd
 from typing import Protocol
 
@@ -14,6 +16,7 @@ from axon.shapes.linear import Budget, Row, infeasible
 _MAX_ROWS = 160
 _MAX_CASES = 12
 _MAX_REWRITES = 12
+_MAX_RESIDUES = 150
 
 
 class Signs(Protocol):
@@ -140,7 +143,9 @@ class Refutation:
                 new: list[Dim] = []
                 match atom:
                     case Quotient(a, b):
-                        if self._at_least_one(b):
+                        if (rest := residue(a, b)) is not None:
+                            found.append(("=", a - b * itself - rest))
+                        elif self._at_least_one(b):
                             new = [a - b * itself, b * itself + b - 1 - a]
                     case Minimum(items):
                         new = [item - itself for item in items]
@@ -235,7 +240,8 @@ class Refutation:
         for atom in sorted(minima, key=lambda a: len(a.items)):
             itself = Dim({(atom,): 1})
             if not any(kind == "=" and p in (item - itself for item in atom.items) for kind, p in claims):
-                return self._all_contradictory(claims, [[("=", item - itself)] for item in atom.items], cases)
+                ways = [[("=", item - itself), *((kind, replaced(p, atom, item)) for kind, p in claims)] for item in atom.items]
+                return self._all_contradictory([], ways, cases)
         return False
 
     def _all_contradictory(self, claims: list[Claim], ways: list[list[Claim]], cases: int) -> bool:
@@ -295,3 +301,17 @@ def _shared(monomials: Iterable[Monomial]) -> Monomial:
     for atom in dict.fromkeys(first):
         shared += [atom] * min(m.count(atom) for m in (first, *others))
     return tuple(shared)
+
+
+@lru_cache(maxsize=1_000)
+def residue(a: Dim, b: Dim) -> int | None:
+    """The remainder of a product by a small number if it is the same for all sizes: n * (n + 1) % 2 is 0."""
+    k = b.constant
+    variables = sorted(a.variables, key=lambda v: v.id)
+    if k is None or not 2 <= k <= _MAX_RESIDUES or len(variables) > 3 or k ** len(variables) > _MAX_RESIDUES:
+        return None
+    if a.degree < 2 or any(not isinstance(v, Symbol) for v in a.atoms):
+        return None
+    every = product(range(k), repeat=len(variables))
+    found = {a.evaluate(dict(zip(variables, values, strict=True))) % k for values in every}
+    return found.pop() if len(found) == 1 else None

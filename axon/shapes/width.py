@@ -6,12 +6,12 @@ sees to: `limits` says what.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import product
 from typing import TypeAlias
 
 from axon.names import Symbol
-from axon.shapes.dimension import Atom, Dim, Minimum, Quotient
+from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, parts, variables_of
 
 Range: TypeAlias = "tuple[int, int]"  # the least and the greatest value, both possible or beyond what is
 
@@ -42,8 +42,9 @@ def _of_atom(atom: Atom) -> Range:
         return 0, MOST
     if isinstance(atom, Quotient):
         above, below = of_dim(atom.dividend), of_dim(atom.divisor)
-        if below[0] < 1:
+        if below[0] < 0 or below[1] < 1:
             return ANYTHING
+        below = max(1, below[0]), below[1]  # where it has a value
         found = [a // b for a, b in product(above, below)]
         return min(found), max(found)
     items = [of_dim(item) for item in atom.items]
@@ -55,13 +56,14 @@ def times(a: Range, b: Range) -> Range:
     return min(found), max(found)
 
 
-def divides_by_zero(dim: Dim) -> bool:
-    """Whether a Dim divides by what may be 0 or less, at any depth."""
+def divides_by_zero(dim: Dim, varying: Set[Symbol] | None = None) -> bool:
+    """Whether a Dim divides by what may be 0 or less, at any depth; of what does not vary, if that is given, nothing is asked."""
     for atom in dim.atoms:
-        if isinstance(atom, Quotient):
-            if of_dim(atom.divisor)[0] < 1 or divides_by_zero(atom.dividend) or divides_by_zero(atom.divisor):
-                return True
-        elif not isinstance(atom, Symbol) and any(divides_by_zero(item) for item in atom.items):
+        if isinstance(atom, Symbol) or (varying is not None and variables_of(atom).isdisjoint(varying)):
+            continue
+        if isinstance(atom, Quotient) and of_dim(atom.divisor)[0] < 1:
+            return True
+        if any(divides_by_zero(part, varying) for part in parts(atom)):
             return True
     return False
 
@@ -78,13 +80,17 @@ def exact(dim: Dim, bits: int) -> bool:
     return -limit <= low and high < limit
 
 
-def held(dim: Dim) -> Iterator[Dim]:
-    """What of a Dim must be held exactly: the parts of its quotients and minima. Sums and products may wrap on the way."""
+def held(dim: Dim, varying: Set[Symbol] | None = None) -> Iterator[Dim]:
+    """What of a Dim must be held exactly: the parts of its quotients and minima. Sums and products may wrap on the way.
+
+    Without what does not vary, if that is given.
+    """
     for atom in dim.atoms:
-        if not isinstance(atom, Symbol):
-            for part in (atom.dividend, atom.divisor) if isinstance(atom, Quotient) else atom.items:
-                yield part
-                yield from held(part)
+        if isinstance(atom, Symbol) or (varying is not None and variables_of(atom).isdisjoint(varying)):
+            continue
+        for part in parts(atom):
+            yield part
+            yield from held(part, varying)
 
 
 def majorant(dim: Dim) -> Dim:

@@ -93,6 +93,10 @@ PROVED = [
     (["i < min n m"], "i < m"),
     (["n <= 3", "m <= 4"], "max n m <= 4"),
     ([], "max 0 (n - m) + min n m = n"),
+    ([], "max n m * min n m = n * m"),
+    ([], "n * (n + 1) % 2 = 0"),
+    ([], "n * (n + 1) * (n + 2) / 6 * 6 = n * (n + 1) * (n + 2)"),
+    ([], "n * (n + 1) / 2 + n * (n - 1) / 2 = n * n"),
 ]  # fmt: skip
 
 REFUTED = [
