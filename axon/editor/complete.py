@@ -142,7 +142,7 @@ def _values(analysis: Analysis, offset: int) -> list[Item]:
     """What the module declares before a place, and what it imports."""
     out: list[Item] = []
     for chunk, start in zip(analysis.chunks, analysis.starts, strict=True):
-        if start + len(chunk.text) > offset:
+        if start + len(chunk.text) >= offset:  # nothing can use itself
             break
         for decl in whole(chunk).decls:
             for name, _ in binds(decl) if isinstance(decl, S.Fun | S.Val) else ():

@@ -290,3 +290,9 @@ def test_words_know_what_names_are() -> None:
     assert {("f", "function", ("declaration",)), ("x", "parameter", ()), ("n", "dimension", ()), ("i", "index", ())} <= kinds
     assert ("f32", "type", ("defaultLibrary",)) in kinds
     assert ("cast", "keyword", ()) in kinds
+
+
+def test_a_declaration_is_not_offered_to_itself() -> None:
+    found = labels("fun f x = x\nfun fit y = f▮")
+    assert "f" in found
+    assert "fit" not in found
