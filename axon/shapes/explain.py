@@ -351,7 +351,8 @@ def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c:
         edit = Edit(place.span, new.render(words.name))
         found = Suggestion(f"make it `{_annotation((edit,), words)}`", (edit,))
         if new.constant is None and any(d == new for d, _ in _neighbours(place.span, words)):
-            doubled.append(found)  # `f32[n, n]`: a square that nobody asked for
+            if _around(place.span, words) in words.patterns:  # nobody means to change a type so
+                doubled.append(found)  # `f32[n, n]`: a square that nobody asked for
         else:
             yield found
     if c.kind == "named" and words.where is not None:

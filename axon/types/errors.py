@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import ANY, FLOAT, INT, NUM, Element
@@ -318,6 +319,9 @@ def subscript_count(state: State, shape: Shape, count: int, span: Span, name: st
     if count < rank:
         start = span.text[: span.text.rindex("]")] if span.text.endswith("]") else f"{name}[…"
         helps = (Suggestion(f"to keep the other dimensions, write `{start}, ..]`"),)
+        if span.text.endswith("]"):
+            rest = Edit(Span(span.file, span.end - 1, span.end - 1), ", ..")
+            helps = (replace(helps[0], edits=(rest,)), *helps)
     label = Label(span, f"read here with {given}")
     return Diagnostic(
         "AX0203",

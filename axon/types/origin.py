@@ -323,8 +323,9 @@ class Trail:
         inside = [(d, s) for d, s in self._written if s.file is span.file and span.start <= s.start and s.end <= span.end]
         if axis is not None and 0 <= axis < len(inside) and inside[axis][0] == size:
             return Origin("annotation", inside[axis][1])
-        found = next((Origin("annotation", s) for d, s in inside if d == size), None)
-        return found or self._in_field(span, size, way)
+        direct = next((Origin("annotation", s) for d, s in inside if d == size), None)
+        field = self._in_field(span, size, way) if way or direct is None else None
+        return field or direct
 
     def _in_field(self, span: Span, size: Dim, way: tuple[int | str, ...]) -> Origin | None:
         """Where a type that is named within a place mentions a size in the field that is meant, if that is one place."""
