@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import cache
 from typing import Any
 
 
@@ -44,13 +45,7 @@ class Element(Enum):
     @property
     def dtype(self) -> Any:
         """The NumPy dtype (of ml_dtypes for bf16 and the 8-bit floats)."""
-        import numpy as np
-
-        if self in _NUMPY:
-            return np.dtype(_NUMPY[self])
-        import ml_dtypes
-
-        return np.dtype(getattr(ml_dtypes, _ML_DTYPES[self]))
+        return _dtype(self)
 
 
 FLOAT = frozenset({Element.F64, Element.F32, Element.F16, Element.BF16, Element.F8E4M3, Element.F8E5M2})
@@ -66,6 +61,17 @@ _NUMPY = {
 _ML_DTYPES = {Element.BF16: "bfloat16", Element.F8E4M3: "float8_e4m3fn", Element.F8E5M2: "float8_e5m2"}
 
 
+@cache
+def _dtype(element: Element) -> Any:
+    import numpy as np
+
+    if element in _NUMPY:
+        return np.dtype(_NUMPY[element])
+    import ml_dtypes
+
+    return np.dtype(getattr(ml_dtypes, _ML_DTYPES[element]))
+
+
 def of_dtype(dtype: Any) -> Element | None:
     """The element type of a NumPy dtype, or None when the language has none for it."""
-    return next((e for e in Element if e.dtype == dtype), None)
+    return next((e for e in Element if _dtype(e) == dtype), None)

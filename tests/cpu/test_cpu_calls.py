@@ -309,7 +309,7 @@ def test_names_of_intrinsics_are_reserved():
 def test_a_number_of_threads_that_is_none(monkeypatch, value):
     monkeypatch.setenv("AXON_THREADS", value)
     with pytest.raises(AxonError, match="AXON_THREADS must be a number from 1 to 1024"):
-        axon.compile("fun f x = for i => sum j => x[i, j]").f(np.ones((400, 400), np.float32), target="cpu")
+        axon.compile("fun f x = for i => sum j => x[i, j]").f(np.ones((1000, 1000), np.float32), target="cpu")
 
 
 def test_results_that_no_memory_holds():

@@ -150,7 +150,7 @@ class Run:
         """Run a function on all of its items."""
         function = compiled.function
         cost = self.size(function.cost)
-        items, lanes = function.pieces(self.dims, threads.available(), cost)
+        items, lanes = function.pieces(self.dims, threads.available() if function.lane is not None else 1, cost)
         if items <= 0:
             return
         if compiled.native is None:

@@ -64,7 +64,8 @@ def share(work: Work, items: int, cost: int) -> int:
 
     What a piece raises on another thread is raised here.
     """
-    threads = min(available(), items, max(1, cost // WORTH_SHARING))
+    wanted = min(items, cost // WORTH_SHARING)
+    threads = min(available(), wanted) if wanted > 1 else 1
     if threads <= 1:
         return work(0, 0, items)
     pieces = min(items, threads * PIECES)
