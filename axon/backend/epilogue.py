@@ -194,7 +194,7 @@ def check_epilogue(kernel: Tiled, results: Iterable[Result], views: Views, span:
                         raise Unsupported("an epilogue reads a tensor at more than bare indices", span)
                     if node.subscripts and bare(node) is None:
                         raise Unsupported("an epilogue reads a tensor at more than bare indices", span)
-        why = obstacle(result.expression)
+        why = obstacle(result.expression, axes)
         if why:
             raise Unsupported(f"an epilogue {why}", span)
 
@@ -202,7 +202,7 @@ def check_epilogue(kernel: Tiled, results: Iterable[Result], views: Views, span:
 def check_derived(views: Views, outer: Set[Symbol], span: Span | None) -> None:
     """Raises `Unsupported` unless indices that follow from others are the same for a whole tile."""
     for _, dim in views.derived:
-        why = inexact(dim)
+        why = inexact(dim, views.extents.keys())
         if why:
             raise Unsupported(f"a subscript {why}", span)
         if dim.variables & views.extents.keys() - outer:

@@ -6,7 +6,7 @@ in their element type, as core says. numba computes with them in 64 bits, whose 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from axon.backend import ranges
 from axon.backend.scalar_facts import few_factors
@@ -77,20 +77,20 @@ _NARROW = {
 }  # fmt: skip
 
 
-def obstacle(scalar: Scalar) -> str | None:
-    """Why an expression has no form here; None if it has one. Reads are looked at only for their element types."""
-    return next((why for node in nodes(scalar) if (why := _obstacle(node))), None)
+def obstacle(scalar: Scalar, axes: Set[Symbol]) -> str | None:
+    """Why an expression over these axes has no form here; None if it has one. Reads are looked at only for their element types."""
+    return next((why for node in nodes(scalar) if (why := _obstacle(node, axes))), None)
 
 
-def _obstacle(node: Scalar) -> str | None:
+def _obstacle(node: Scalar, axes: Set[Symbol]) -> str | None:
     element = element_of(node)
     if element not in COMPUTED and not (isinstance(node, Index | Const) and element is Element.I64):  # those of comparisons
         return f"computes in {element.value}"
     match node:
         case Index(dim=dim):
-            if ranges.divides_by_zero(dim):
+            if ranges.divides_by_zero(dim, axes):
                 return "divides an index by what may be 0"
-            return inexact(dim)
+            return inexact(dim, axes)
         case Binary(op="div" | "mod" as op, left=left, right=right) if element_of(left).is_integer:
             if not (isinstance(right, Const) and right.value != 0):
                 return "divides an integer by what may be 0"
@@ -101,9 +101,9 @@ def _obstacle(node: Scalar) -> str | None:
     return None
 
 
-def inexact(dim: Dim) -> str | None:
-    """Why a Dim cannot be computed in 64 bits; None if it can."""
-    return None if all(map(ranges.within, held(dim))) else "computes with an index that 64 bits may not hold"
+def inexact(dim: Dim, axes: Set[Symbol]) -> str | None:
+    """Why a Dim over these axes cannot be computed in 64 bits; None if it can. What has no axis in it the host computes."""
+    return None if all(map(ranges.within, held(dim, axes))) else "computes with an index that 64 bits may not hold"
 
 
 class Writer:

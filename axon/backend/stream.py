@@ -490,8 +490,9 @@ def _check(kernel: Stream) -> None:
     """Raises `Unsupported` for what has no device form."""
     per_element = [kernel.change, *(term.factor for term in kernel.terms)] + [c for c in (kernel.condition,) if c is not None]
     per_row = [s for term in kernel.terms for s in (term.scale, term.bias) if s is not None] + [v for _, v in kernel.finals]
+    axes = {a.symbol for a in (*kernel.outer, kernel.rows, kernel.columns, kernel.keys, kernel.depth)}
     for scalar in (*per_element, *per_row, *(r.expression for r in kernel.results)):
-        why = obstacle(scalar)
+        why = obstacle(scalar, axes)
         if why:
             raise Unsupported(f"a stream {why}", kernel.span)
         for read in reads(scalar):

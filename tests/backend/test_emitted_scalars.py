@@ -101,7 +101,7 @@ def test_integers_mean_what_the_interpreter_says(large: bool) -> None:
     tried = 0
     while tried < COUNT:
         scalar = integers(chance, chance.randrange(4)) if chance.random() < 0.5 else conditions(chance, 2)
-        if obstacle(scalar):
+        if obstacle(scalar, {I, J}):
             continue
         tried += 1
         for _ in range(4):

@@ -93,10 +93,12 @@ def test_what_does_not_wait_comes_first():
 
 
 def test_pointwise_operations_go_to_their_readers():
-    made = split("""fun f (x : f32[n]) (w : f32[n, n]) =
+    made = split(
+        """fun f (x : f32[n]) (w : f32[n, n]) =
       let val y = for i => x[i] + 1.0
           val z = loop (s = x) for t < 3 => w @@ s
-      in for i => y[i] * z[i] end""".replace("w @@ s", "for i => sum j => w[i, j] * s[j]"))
+      in for i => y[i] * z[i] end""".replace("w @@ s", "for i => sum j => w[i, j] * s[j]")
+    )
     loop, last = made.body.parts  # `y` is computed with `y * z`, and the loop begins with `x` itself
     assert isinstance(loop, Repeat)
     assert len(last.program.block.ops) == 2
