@@ -92,8 +92,12 @@ class Generalization(Expressions):
         self.settle_types(mark.deferred)
         if state.level == 1:
             self.ended.clear()
+            open_: set[Symbol] = set()
             for left, right, reason in state.row_equations:
-                self.report(errors.splits(state, left, right, reason))
+                rows = {i.symbol for i in (*state.shape(left), *state.shape(right)) if isinstance(i, Row)}
+                if open_.isdisjoint(rows):  # else it is the same question
+                    self.report(errors.splits(state, left, right, reason))
+                open_ |= rows
             state.row_equations.clear()
         self._default_elements(mark, t, keep_functions)
         broken = self.consequences > mark.consequences or self._failed(mark)
