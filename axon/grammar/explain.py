@@ -380,7 +380,11 @@ def never_closed(t: Trouble, opened: Open) -> Advice:
     }.get(closer, ("AX0102", f"this `{word}` is never closed"))
     message = what if closer == "else" else f"{what}: expected `{closer}` before {t.shown}"
     labels = (Label(t.file.span(opened.token.start, opened.token.end)), Label(t.place, f"expected `{closer}` {_where(t)}"))
-    return Advice(Diagnostic(code, message, labels, (), _hints(t)))
+    helps = _hints(t)
+    if not helps and t.before is not None and closer in ("end", *BRACKETS.values()):
+        end = t.file.span(t.before.end, t.before.end)
+        helps = (Suggestion("", (Edit(end, f" {closer}" if closer in ("end", "|]", "}") else closer),)),)
+    return Advice(Diagnostic(code, message, labels, (), helps))
 
 
 def _where(t: Trouble) -> str:

@@ -382,6 +382,11 @@ FIXED = [
     ("type t = { weight : f32 }\nfun f (p : t) = p.weigth\n", "p.weight"),
     ("fun f x = if 0.0 < x < 1.0 then x else 0.0\n", "0.0 < x andalso x < 1.0"),
     ("fun f (x : float) = x\n", "x : f32"),
+    ("fun f x =\n  let val y = x\n  in y\n\nfun g x = x\n", "in y end\n\nfun g"),
+    ("val x = (1.0 + 2.0\nval y = 1.0\n", "2.0)\nval y"),
+    ("fun f (x : f32[n) = x\n", "f32[n])"),
+    ("val x = [| 1, 2\nval y = 1.0\n", "2 |]\nval y"),
+    ("fun f (x : f32[n, m]) = sum j => x[0][j]\n", "x[0, ..]"),
 ]
 
 
