@@ -26,6 +26,7 @@ from axon.shapes.solve import Equation, Solution, solve
 from axon.source import Span
 
 _MAX_LABELS = 4
+_MAX_AROUND = 1_000
 _LETTERS = "nmpqrs"  # of bounds to state
 _SMALL = (8, 4, 2, 16)  # of those by which others are divided
 _TYPICAL = (64, 32, 48, 16, 24, 12, 8, 10, 6, 5, 7, 9)  # sizes to show with; distinct, so that different names get different ones
@@ -196,7 +197,9 @@ def _sizes(c: Clash, problem: Problem) -> tuple[Equal, Dim, Dim, list[Relation]]
 
 
 def _without(primary: Equal, c: Clash, problem: Problem) -> Solution | None:
-    """What everything but an equation says."""
+    """What everything but an equation says; None of more than a person writes."""
+    if len(c.around) > _MAX_AROUND:
+        return None
     rest = [Equation(e.left, e.right, e) for e in c.around if e is not primary]
     try:
         return solve(rest, problem.flexible, Facts().assume(*(r for r, _ in problem.assumed)))
