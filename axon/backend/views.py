@@ -128,6 +128,8 @@ class Views:
         return View(value, read.tensor, full, tuple(start)), Read(value.symbol, at, read.element)
 
     def _derived(self, dim: Dim) -> Symbol:
+        if dim.symbol is not None and dim.symbol in self.by_dim.values():
+            return dim.symbol  # an expression is looked at again when another operation takes it in
         like = min(dim.variables, key=lambda s: (s not in self.extents, s.id), default=None)
         return self.by_dim.setdefault(dim, fresh(like.name if like else "index"))
 

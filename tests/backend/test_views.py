@@ -31,7 +31,7 @@ fun merged (p : bf16[b, h, s, k]) (w : bf16[k, d]) (bias : bf16[h * d]) =
   let val y = for b g i e => sum c => p[b, g, i, c] * w[c, e]
   in for b, i, (g, e) => y[b, g, i, e] + bias[d * g + e] end
 fun layers (w : bf16[l, d, d]) (g : bf16[l, d]) (x : bf16[s, d]) =
-  loop (x = x) for i < l => for a c => (sum e => x[a, e] * w[i, e, c]) + g[i, c]
+  loop (x = x) for i < l => for a c => x[a, c] + ((sum e => x[a, e] * w[i, e, c]) + g[i, c])
 fun diagonal (a : bf16[m, k]) (b : bf16[k, n]) (x : f32[n, n]) = for i j => cast f32 (sum c => a[i, c] * b[c, j]) * x[j, j]
 fun reversed (a : bf16[m, k]) (b : bf16[k, n]) (x : f32[n]) = for i j => cast f32 (sum c => a[i, c] * b[c, j]) + x[n - 1 - j]
 """
