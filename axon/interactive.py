@@ -9,19 +9,23 @@ does an interruption.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
 from axon import syntax as S
 from axon.assembly import Assembly
-from axon.batch import count
 from axon.call import Callee, Session
 from axon.diagnostics import AxonError, Diagnostic, Label, Suggestion
+from axon.grammar.explain import DECLARATIONS
+from axon.grammar.mistakes import DECLARING
 from axon.listing import declared, types_of
 from axon.loader import FileLoader
+from axon.nearest import one_slip
 from axon.source import SourceFile, Span
+from axon.units import Unit, is_from, lines_of, merged, names_in, units_of
 
 if TYPE_CHECKING:
     from axon import core
@@ -30,16 +34,6 @@ if TYPE_CHECKING:
 
 MODULE = "prompt"  # the module's file, which is in no directory: no module can be called so
 LAST = "it"  # the last value
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """A declaration with its `sig`, as the pieces of text that it was written in; a `sig` without its declaration waits."""
-
-    names: tuple[str, ...]  # a type's begin with "type ", which is no part of a value's name
-    pieces: tuple[Span, ...]
-    uses: frozenset[str]
-    decl: S.Decl | None = None  # None while only the `sig` is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +177,7 @@ class Interactive:
 
     def define(self, source: SourceFile) -> Defined:
         """Add declarations, or replace those of the same names. Raises AxonError, and then has changed nothing."""
-        units = _units(source)
+        units = units_of(source)
         if len(units) == 1 and isinstance(units[0].decl, S.Val) and units[0].uses & self._state.data.keys():
             return self._define_data(source, units[0].decl)
         return self._replace(self._state, units, source)
@@ -193,11 +187,11 @@ class Interactive:
         source = _read(path)
         state = replace(
             self._state,
-            units=tuple(u for u in self._state.units if not _is_from(u, path)),
+            units=tuple(u for u in self._state.units if not is_from(u, path)),
             files=(*(f for f in self._state.files if f != path), path),
             directory=os.path.dirname(path),
         )
-        return self._replace(state, _units(source), source)
+        return self._replace(state, units_of(source), source)
 
     def reload(self) -> Defined:
         """Load again what was loaded: all of it, or, if something is wrong, nothing."""
@@ -245,7 +239,7 @@ class Interactive:
         tree, found = compiler.parse_expression(SourceFile(source.path, " " * start + source.text[start:]))
         problems = [_in_file(d, source) for d in found]
         if tree is None or any(d.severity == "error" for d in problems):
-            raise AxonError(tuple(d for d in problems if d.severity == "error"))
+            raise AxonError(_meant(source) or tuple(d for d in problems if d.severity == "error"))
         if isinstance(tree, S.Var) and tree.name in self.signatures and tree.name not in self._state.data:
             callee = self.session.callee(tree.name)
             return Expression(self.session, callee, (), self.signatures[tree.name], not callee.is_function, tuple(problems))
@@ -254,7 +248,7 @@ class Interactive:
     def _expression(self, tree: S.Expr, parts: tuple[Span, ...]) -> Expression:
         """An expression from its tree and its text, perhaps with the text of its type."""
         source = parts[0].file
-        used = _names(tree)
+        used = names_in(tree)
         data = {name: value for name, value in self._state.data.items() if name in used}
         name = LAST
         while name in self.signatures:
@@ -271,7 +265,8 @@ class Interactive:
         mine = [d for d in found if d.span is not None and d.span.file is source]
         errors = [d for d in mine if d.severity == "error"]
         if errors or name not in checked.signatures:
-            raise AxonError(tuple(_hinted(d, tree) for d in errors or found if d.severity == "error"))
+            unknown = [d.span.start for d in errors if d.code == "AX0401" and d.span is not None]
+            raise AxonError(_meant(source, unknown) or tuple(_hinted(d, tree) for d in errors or found if d.severity == "error"))
         callee = session.callee(name)
         type, is_value = _result(checked, name, len(callee.parameters), len(data) or 1)
         arguments = tuple(data.values()) if data else ((),)
@@ -295,14 +290,14 @@ class Interactive:
     def mentioned(self, source: SourceFile) -> frozenset[str]:
         """The names in an expression; of one with syntax errors, none."""
         tree, _ = compiler.parse_expression(source)
-        return frozenset() if tree is None else frozenset(_names(tree))
+        return frozenset() if tree is None else frozenset(names_in(tree))
 
     def describe(self, source: SourceFile) -> str:
         """What `enter` would say of a text, as far as that can be told without running anything. Raises AxonError."""
         if compiler.entry(source).kind == "expression":
             return self.expression(source).type
         other = self.snapshot()
-        units = _units(source)
+        units = units_of(source)
         decl = units[0].decl if len(units) == 1 else None
         if isinstance(decl, S.Val) and units[0].uses & self._state.data.keys():
             made = other._expression(decl.value, (Span(source, decl.value.span.start, decl.span.end),))
@@ -312,7 +307,7 @@ class Interactive:
     # ── the module ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _replace(self, state: _State, new: tuple[Unit, ...], source: SourceFile) -> Defined:
-        units, forgotten = _merged(state.units, new)
+        units, forgotten = merged(state.units, new)
         data = {name: value for name, value in state.data.items() if not any(name in u.names for u in new)}
         state = replace(state, units=units, data=data)
         session = self._checked(_assemble(state))
@@ -326,7 +321,7 @@ class Interactive:
             raise AxonError(tuple(self._data_noted(d) for d in errors))
         broken = tuple(d for d in found if d.severity == "error")
         self._now = (state, session)
-        lines = tuple(line for unit in new for line in _lines(unit, checked))
+        lines = tuple(line for unit in new for line in lines_of(unit, checked))
         return Defined(lines, tuple(d for d in mine if d.severity == "warning"), broken, forgotten)
 
     def _checked(self, assembly: Assembly) -> InteractiveSession:
@@ -406,102 +401,7 @@ def _unchanged(importer: SourceFile, modules: Mapping[str, CheckedModule], files
     return found
 
 
-# ── units ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _units(source: SourceFile) -> tuple[Unit, ...]:
-    """The declarations of a text, each with the comments before it. Raises AxonError for syntax errors."""
-    program, problems = compiler.parse(source)
-    errors = tuple(d for d in problems if d.severity == "error")
-    if errors:
-        raise AxonError(errors)
-    units: list[Unit] = []
-    start = 0
-    for number, decl in enumerate(program.decls):
-        end = decl.span.end if number + 1 < len(program.decls) else len(source.text)
-        piece, start = source.span(start, end), end
-        units.append(Unit(_own_names(decl), (piece,), frozenset(_names(decl)), None if isinstance(decl, S.Sig) else decl))
-    return tuple(units)
-
-
-def _own_names(decl: S.Decl) -> tuple[str, ...]:
-    return tuple(f"type {n}" if isinstance(decl, S.TypeDecl) else n for n in declared(decl))
-
-
-def _merged(old: Iterable[Unit], new: tuple[Unit, ...]) -> tuple[tuple[Unit, ...], tuple[str, ...]]:
-    """All units, in an order in which each stands after what it uses, and the names that are gone."""
-    old = list(old)
-    known = {n for u in old if u.decl is not None for n in u.names}
-    defined = {n for u in new if u.decl is not None for n in u.names}
-    stated = {n for u in new if u.decl is None for n in u.names}
-    kept: list[Unit] = []
-    forgotten: list[str] = []
-    for unit in old:
-        names = set(unit.names)
-        if names & defined:
-            if unit.decl is not None:
-                forgotten += [n for n in unit.names if n not in defined]
-            elif not names & known:  # a `sig` that waited for its declaration
-                kept.append(unit)
-        elif unit.decl is None and names & stated:
-            continue
-        else:
-            kept.append(unit)
-    return _ordered([*kept, *new]), tuple(forgotten)
-
-
-def _ordered(units: list[Unit]) -> tuple[Unit, ...]:
-    """A stable topological order. Where units use each other in a circle the checker says so."""
-    by_name: dict[str, list[Unit]] = {}
-    for unit in units:
-        for name in unit.names:
-            by_name.setdefault(name, []).append(unit)
-    out: dict[int, Unit] = {}
-    entered: set[int] = set()
-
-    def visit(unit: Unit) -> Iterator[Unit]:
-        """The units to visit before this one."""
-        for name in sorted(unit.uses):
-            for key in (name, f"type {name}"):
-                yield from (u for u in by_name.get(key, ()) if u.decl is not None)
-
-    for root in units:
-        stack: list[tuple[Unit, Iterator[Unit]]] = []
-        if id(root) not in entered:
-            entered.add(id(root))
-            stack.append((root, visit(root)))
-        while stack:  # not recursive: a session may define thousands of names
-            unit, before = stack[-1]
-            following = next((u for u in before if id(u) not in entered), None)
-            if following is None:
-                stack.pop()
-                out[id(unit)] = unit
-            else:
-                entered.add(id(following))
-                stack.append((following, visit(following)))
-    return tuple(out.values())
-
-
-def _lines(unit: Unit, checked: CheckedModule) -> Iterator[str]:
-    """What the user is told of a new declaration."""
-    match unit.decl:
-        case None:
-            (name,) = unit.names
-            if name not in checked.signatures:
-                yield f"sig {name}: waits for its declaration"
-        case S.Import(name=name):
-            module = checked.imports.get(name.text)
-            yield f"import {name.text}: {count(len(module.signatures) if module else 0, 'declaration')}"
-        case S.TypeDecl(name=name):
-            yield f"type {name.text}"
-        case _:
-            for name in unit.names:
-                if name in checked.signatures:
-                    yield f"{name} : {checked.signatures[name]}"
-
-
-def _is_from(unit: Unit, path: str) -> bool:
-    return any(piece.file.path == path for piece in unit.pieces)
+# ── texts ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _assemble(state: _State) -> Assembly:
@@ -561,6 +461,17 @@ def _as_value(name: str, value: Any) -> Any:
     return matched
 
 
+def _meant(source: SourceFile, unknown: Sequence[int] | None = None) -> tuple[Diagnostic, ...]:
+    """Of `fum f x = x` and `def f x = x` what is wrong with the declaration that somebody meant; nothing if it seems none.
+    `unknown` are the places of unknown names, if it parses as an expression."""
+    words = re.match(r"\s*([A-Za-z_]\w*)\s+([A-Za-z_]\w*).*[=:]", source.text, re.DOTALL)
+    if words is None or words[1] == "fn" or words[2] in DECLARATIONS or (unknown is not None and words.start(1) not in unknown):
+        return ()
+    if words[1] not in DECLARING and one_slip(words[1], sorted(DECLARATIONS)) is None:
+        return ()
+    return tuple(d for d in compiler.parse(source)[1] if d.severity == "error")[:1]
+
+
 def _hinted(diagnostic: Diagnostic, tree: S.Expr) -> Diagnostic:
     """Who writes `x = 5` in a prompt means to define x."""
     match tree:
@@ -570,25 +481,6 @@ def _hinted(diagnostic: Diagnostic, tree: S.Expr) -> Diagnostic:
             help = Suggestion(f"to define it, write `val {name} = …`; `=` compares")
             return replace(diagnostic, suggestions=(help,))
     return diagnostic
-
-
-def _names(tree: Any) -> set[str]:
-    """The names that a tree mentions, bound inside it or not: of values, types and modules."""
-    found: set[str] = set()
-    work: list[Any] = [tree]
-    while work:
-        node = work.pop()
-        if isinstance(node, tuple):
-            work += node
-            continue
-        if not is_dataclass(node) or isinstance(node, Span | S.Name):
-            continue
-        if isinstance(node, S.Var | S.DimName):
-            found.add(node.name)
-        elif isinstance(node, S.TypeName):
-            found.add(node.name[0].text)
-        work += [getattr(node, f.name) for f in fields(node)]
-    return found
 
 
 def _in_file(diagnostic: Diagnostic, source: SourceFile) -> Diagnostic:

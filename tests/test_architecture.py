@@ -26,6 +26,7 @@ FACES = {
         "batch",
         "listing",
         "interactive",
+        "units",
         "commands",
         "completion",
         "repl",

@@ -359,3 +359,28 @@ def test_entries() -> None:
 def test_entry(text: str, kind: str, begun: bool) -> None:
     found = compiler.entry(SourceFile("<input>", text))
     assert (found.kind, found.begun) == (kind, begun)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("fum f x = x", "expected a declaration, found `fum`"),
+        ("vla x = 3", "expected a declaration, found `vla`"),
+        ("def f x = x", "`def` begins no declaration in Axon: write `fun`"),
+        ("def f(x): return x", "`def` begins no declaration in Axon: write `fun`"),
+        ("let y = 3", "`let` begins no declaration in Axon: write `val`"),
+        ("fn x = 3", "a body follows `=>` here, not `=`"),
+        ("let val y = 3", "this `let` has no `in`: expected `in` before the end of the text"),
+        ("run 3 = 3", "there is no value `run` here"),
+    ],
+)
+def test_a_mistyped_declaration_is_one_error(text: str, message: str) -> None:
+    with pytest.raises(AxonError) as caught:
+        Interactive().enter(SourceFile("<input 1>", text))
+    assert [d.message for d in caught.value.diagnostics] == [message]
+
+
+def test_what_looks_mistyped_may_be_declared() -> None:
+    module = Interactive()
+    module.define(SourceFile("<input 1>", "fun fum x y = x + y"))
+    assert module.evaluate(SourceFile("<input 2>", "fum 1 2 = 3")).type == "bool"
