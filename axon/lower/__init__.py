@@ -112,6 +112,7 @@ class _Lowering:
         facts = tuple(ContractFact(f.relation, f.why, f.span) for f in scheme.facts)
         contract = Contract(scheme.explicit, tuple(self.shapes), facts)
         builder = Builder(Facts().assume(*(f.relation for f in scheme.facts)))
+        builder.shapes |= {value.symbol: value.shape for value in self.inputs}
         evaluator = Evaluator(builder, definitions(self.checked))
         found = self._result(evaluator, values)
         results, structure = self._store(builder, found)

@@ -71,6 +71,7 @@ class Builder:
     known: Facts  # the contract, and what is known of sizes that only data decide
     ops: list[Op] = field(default_factory=list)
     locals: dict[Symbol, Scalar] = field(default_factory=dict)
+    shapes: dict[Symbol, tuple[Dim, ...]] = field(default_factory=dict)  # of what can be read
     risk: int = 0
     here: Span | None = None  # the last arithmetic that can fail, for an operation that has no place of its own
 
@@ -123,12 +124,30 @@ class Builder:
         return answer
 
     def _checked(self, base: TensorValue, element: Scalar, subscripts: Subscripts, context: Context, span: Span) -> Scalar:
-        if isinstance(element, Read) and element.padding is None:
+        if isinstance(element, Read) and element.padding is None and self._is_whole(element, base, subscripts, context):
             return replace(element, checked=span)
-        stored = self.store(base, context)  # a view whose reads are not the subscripts themselves
+        # Of a slice, or any view whose reads are not the subscripts themselves, the view's own sizes count.
+        whole = replace(base, symbol=None, lazy=True)
+        stored = self.store(whole, context)
         found = stored.at(subscripts)
         assert isinstance(found, Read)
         return replace(found, checked=span)
+
+    def _is_whole(self, element: Read, base: TensorValue, subscripts: Subscripts, context: Context) -> bool:
+        """Whether a read is at the very subscripts, of dimensions of the same sizes: then it may be checked itself.
+
+        Of those that are known to be inside it does not matter.
+        """
+        shape = self.shapes.get(element.tensor)
+        places = list(zip(element.subscripts, shape, strict=True)) if shape is not None else []
+        rest = [(s, size) for s, size in zip(subscripts, base.shape, strict=True) if (s, size) not in places]
+        facts = self.facts(context) if rest else self.known
+        return all(
+            isinstance(s, Dim)
+            and prove(facts, Relation(s, ">=", Dim.of(0))) is Answer.PROVED
+            and prove(facts, Relation(s, "<", size)) is Answer.PROVED
+            for s, size in rest
+        )
 
     # ── scalars with a name ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -262,6 +281,7 @@ class Builder:
         def at(subscripts: Subscripts) -> Scalar:
             return Read(value.symbol, (*prefix, *subscripts), value.element)
 
+        self.shapes[value.symbol] = value.shape
         whole = value.symbol if not prefix else None
         return TensorValue(value.element, value.shape[len(prefix) :], at, symbol=whole)
 
@@ -354,6 +374,7 @@ class Builder:
         self.ops, self.known = saved, known
         lead = (extent,) if stacked else ()
         outs = tuple(Value(fresh("last" if not stacked else "states"), s.element, (*lead, *s.shape)) for s in states)
+        self.shapes |= {out.symbol: out.shape for out in outs}
         self.ops.append(Loop(outs, tuple(starts), tuple(states), counter, limit, block, stacked, span))
         if not stacked:
             return [self.view(o, prefix) for o in outs]

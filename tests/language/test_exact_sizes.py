@@ -1,4 +1,4 @@
-"""Sizes are compared exactly, however large they are: what a guard says of them holds, on every backend."""
+"""Sizes are compared exactly, however large they are, and indices with what they index: on every backend."""
 
 from __future__ import annotations
 
@@ -57,3 +57,34 @@ def test_what_fits_costs_nothing() -> None:
     )
     for name in "fg":
         assert compiler.lower(m._session.checked, name, None).contract.limits == ()
+
+
+@pytest.mark.parametrize("target", ["interpret", "cpu"])
+@pytest.mark.parametrize("index", [-1, -(2**31), MOST, 4])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "fun f (x : f32[n]) (k : i32) where n >= 4 = x[4 : n][k]",
+        "fun f (x : f32[n]) (k : i32) = x[0 : n : 2][k]",
+        "fun f (x : f32[n]) (k : i32) = (for i < n / 2 => x[2 * i])[k]",
+        "fun f (x : f32[n]) (k : i32) = (for i < n / 2 => x[n - 1 - i])[k]",
+        "fun f (x : f32[n]) (k : i32) = (for i < n / 2, j < 1 => x[2 * i])[k, 0]",
+    ],
+)
+def test_a_computed_index_stays_inside_the_slice_that_it_is_of(source: str, index: int, target: str) -> None:
+    f = axon.compile(source).f
+    y = np.arange(8, dtype=np.float32)
+    assert f(y, 3, target=target) is not None
+    with pytest.raises(axon.ShapeError) as caught:
+        f(y, index, target=target)
+    assert "AX0502" in str(caught.value) and str(index) in str(caught.value)
+
+
+def test_a_computed_index_of_a_part_reads_it_where_it_is() -> None:
+    """A row, or what is shifted in another dimension, is not copied for a gather."""
+    m = axon.compile(
+        "fun f (x : f32[l, n, d]) (ids : i32[s]) = for i j k => x[i, ids[j], k]\n"
+        "fun g (x : f32[n, d]) (ids : i32[s]) where d >= 1 = let val y = x[:, 1 : d] in for j k => y[ids[j], k] end"
+    )
+    for name in "fg":
+        assert len(compiler.lower(m._session.checked, name, None).block.ops) == 1
