@@ -19,7 +19,8 @@ fun wide x = for RANK => x[..]
 val deep = for RANK1 => 1
 val endless = for i < 2000000000 => for j < 2000000000 => 1.0
 fun pick (x : f32[n]) (i : i32) = x[i]
-fun grow (x : f32[n]) = for i < n * 1000000 => x[i / 1000000]
+fun grow (x : f32[n]) = for i < n, j < 1000000 => x[i]
+fun stretch (x : f32[n]) = for i < n * 1000000 => x[i / 1000000]
 fun flip (x : f32[a, b]) = for i j => x[j, i]
 fun lambda {class} (None : f32[class]) = None
 """.replace("RANK1", ", ".join(f"i{k} < 1" for k in range(65))).replace("RANK", ", ".join(f"i{k} < 1" for k in range(64)))
@@ -108,6 +109,7 @@ CALLS: dict[str, tuple[list[str], list[str]]] = {
     "rank 65 by its argument": (["wide", "x=randn(f32[2])"], ["AX0002"]),
     "64 bits of elements": (["endless"], ["AX0002"]),
     "a result of 400 GB": (["grow", "x=randn(f32[100000])"], ["AX0002"]),
+    "an extent beyond 2^31": (["stretch", "x=randn(f32[100000])"], ["AX0501"]),
     "names of Python": (["lambda", "class=2", "None=[1.0, 2.0]"], []),
     "nothing of everything": (["add", "x=randn(f32[0, 0])", "y=randn(f32[0])"], []),
 }
