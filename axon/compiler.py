@@ -130,9 +130,7 @@ def schedules(source: SourceFile, checked: CheckedModule, functions: Sequence[st
         return phase(source, checked.source.path, functions, checked.imports)
 
 
-def simulate(
-    program: core.Program, inputs: Sequence[Any], explicit: Sequence[int], schedule: Schedule | None = None
-) -> list[Any]:
+def simulate(program: core.Program, inputs: Sequence[Any], explicit: Sequence[int], schedule: Schedule | None = None) -> list[Any]:
     """The results of a core program's GPU kernels, proved and then run on the CPU, on arrays that satisfy its contract."""
     with _phase("simulating"):
         from axon.backend.schedule_file import NOTHING

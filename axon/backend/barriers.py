@@ -18,6 +18,7 @@ from axon.backend.bounds import Bounds
 from axon.backend.schedule import Mapping
 from axon.backend.target import Target
 from axon.backend.tile import Finish, Fold, Load, Narrow, Rescale, Reset, Store, Tile, TileAxis
+from axon.backend.views import View
 from axon.core import Value
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
@@ -389,8 +390,8 @@ class Order:
 class BarrierProgram:
     """A kernel. `fenced` says that barriers, once initialized, are published to the cluster before anyone uses them.
 
-    `steps` is the axis of its loops; `derived`, `whole` and `bounds` are the tile program's. `stores` are the results, which every
-    tile must leave in memory as a whole.
+    `steps` is the axis of its loops; `derived`, `whole`, `bounds` and `views` are the tile program's. `stores` are the results,
+    which every tile must leave in memory as a whole.
     """
 
     tensors: tuple[Value, ...]
@@ -407,6 +408,7 @@ class BarrierProgram:
     whole: tuple[TileAxis, ...] = ()
     bounds: Bounds | None = None
     stores: tuple[Store, ...] = ()
+    views: tuple[View, ...] = ()
 
     @property
     def cluster(self) -> int:

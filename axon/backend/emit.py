@@ -26,7 +26,7 @@ from axon.backend.emit_stream import StreamEmitter
 from axon.backend.epilogue import bare
 from axon.backend.render import Names
 from axon.backend.scalars import Writer, loaded
-from axon.backend.tile import Store, Tile, TileAxis
+from axon.backend.tile import Store, Tile, TileAxis, views_text
 from axon.core import Convert, Local, Read, Scalar
 from axon.core_walk import nodes, reads
 from axon.element import Element
@@ -221,6 +221,8 @@ class Emitter:
 
     def prologue(self) -> None:
         program, order = self.program, self.program.order
+        for text in views_text(program.views, self.names):
+            self.line(f"# {text}")
         self.line("thread = cuda.threadIdx.x")
         self.line("group = ptx.uniform(int32(thread // 128))")
         self.line("lane = thread % 128")

@@ -66,7 +66,7 @@ class _Lowering:
         buffers = (self.buffer,) if self.buffer else ()
         return BarrierProgram(
             source.tensors, mapping, self.target, order, steps, tuple(self.rings.values()), buffers, roles, data,
-            derived=source.derived, whole=source.whole, bounds=source.bounds,
+            derived=source.derived, whole=source.whole, bounds=source.bounds, views=source.views,
             stores=tuple(s for s in program.consumer if isinstance(s, Store)),
         )  # fmt: skip
 

@@ -28,7 +28,7 @@ def render(program: BarrierProgram) -> str:
         size = f"{buffer.slots} slots of {buffer.slot} bytes"
         lines.append(f"buffer {names[buffer.symbol]} at {buffer.offset}: {size} for each consumer")
     folds = [op.stream for role in program.roles for op in b.operations(role.body) if isinstance(op, t.Fold)]
-    lines += t.given(program.derived, program.bounds, folds[0] if folds else None, names)
+    lines += t.given(program, folds[0] if folds else None, names)
     if program.fenced:
         lines.append("barriers are initialized and published to the cluster")
     for role in program.roles:

@@ -382,7 +382,7 @@ def render(program: RoleProgram) -> str:
             f"aref {names[aref.symbol]} of {aref.depth} ({fields}): {aref.consumers} consumer{'' if aref.consumers == 1 else 's'}"
         )
     folds = [s.stream for s in _walk(program.consumer) if isinstance(s, t.Fold)]
-    lines += t.given(source.derived, source.bounds, folds[0] if folds else None, names)
+    lines += t.given(source, folds[0] if folds else None, names)
     if program.producer:
         lines.append(f"producer: for ({grid}):")
         lines += _lines(program.producer, names, "  ")

@@ -15,16 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from axon.backend.bounds import Bounds, bounds
 from axon.backend.contraction import Contraction
-from axon.backend.epilogue import Operand, bare
+from axon.backend.epilogue import Operand, bare, views_of
 from axon.backend.online import ONE, local_symbols
 from axon.backend.render import Names, dim_text, scalar_text
 from axon.backend.schedule import Mapping
 from axon.backend.stream import Stream
 from axon.backend.unsupported import Unsupported
+from axon.backend.views import View
 from axon.core import Scalar, Value
 from axon.element import Element
 from axon.names import Symbol, fresh
@@ -155,7 +156,8 @@ Statement: TypeAlias = "Clear | Load | Multiply | Reset | Fold | Narrow | Rescal
 class TileProgram:
     """`outer`, `rows` and `columns` cut the result into tiles; `body` makes one of them.
 
-    `derived` are indices that follow from the tile's, `whole` axes that one piece covers, `bounds` the pieces that a mask leaves.
+    `derived` are indices that follow from the tile's, `whole` axes that one piece covers, `bounds` the pieces that a mask leaves,
+    `views` what is read or stored through other strides.
     """
 
     tensors: tuple[Value, ...]
@@ -166,6 +168,7 @@ class TileProgram:
     derived: tuple[tuple[Symbol, Dim], ...] = ()
     whole: tuple[TileAxis, ...] = ()
     bounds: Bounds | None = None
+    views: tuple[View, ...] = ()
 
     @property
     def axes(self) -> tuple[TileAxis, ...]:
@@ -184,12 +187,12 @@ def tile(kernel: Contraction | Stream, mapping: Mapping, tensors: tuple[Value, .
     )
     if isinstance(kernel, Contraction):
         body: tuple[Statement, ...] = (Clear(accumulator), _contracting(kernel, depth, rows, columns, accumulator), *stores)
-        return TileProgram(tensors, outer, rows, columns, body, kernel.derived)
+        return TileProgram(tensors, outer, rows, columns, body, kernel.derived, views=views_of(kernel))
     keys = TileAxis(kernel.keys.symbol, kernel.keys.extent, mapping.keys)
     uniform = frozenset([*(a.symbol for a in kernel.outer), *(symbol for symbol, _ in kernel.derived)])
     limits = bounds(kernel.condition, rows.symbol, keys.symbol, kernel.keys.extent, lambda read: set(bare(read) or ()) <= uniform)
     body = (*_streaming(kernel, depth, rows, columns, keys, accumulator), Finish(kernel), *stores)
-    return TileProgram(tensors, outer, rows, columns, body, kernel.derived, (depth,), limits)
+    return TileProgram(tensors, outer, rows, columns, body, kernel.derived, (depth,), limits, views_of(kernel))
 
 
 def _contracting(kernel: Contraction, depth: TileAxis, rows: TileAxis, columns: TileAxis, accumulator: Tile) -> For:
@@ -288,7 +291,7 @@ def render(program: TileProgram) -> str:
     names = Names()
     lines = [f"tile({', '.join(f'{names[a.symbol]} {a.step}' for a in program.axes)}):"]
     folds = [s.stream for s in statements(program.body) if isinstance(s, Fold)]
-    lines += ["  " + line for line in given(program.derived, program.bounds, folds[0] if folds else None, names)]
+    lines += ["  " + line for line in given(program, folds[0] if folds else None, names)]
 
     def walk(body: tuple[Statement, ...], indent: str) -> None:
         for statement in body:
@@ -326,10 +329,23 @@ def statement_text(statement: Statement, names: Names) -> str:
             return f"for {names[axis.symbol]} by {axis.step}{' from the last' if backwards else ''}:"
 
 
-def given(derived: tuple[tuple[Symbol, Dim], ...], limits: Bounds | None, stream: Stream | None, names: Names) -> Iterator[str]:
-    """What statements mention without saying: indices that follow from a tile's, which pieces a mask leaves, what a fold does."""
-    for symbol, dim in derived:
+class Given(Protocol):
+    """What statements mention without saying, in a program of any phase."""
+
+    @property
+    def derived(self) -> tuple[tuple[Symbol, Dim], ...]: ...
+    @property
+    def views(self) -> tuple[View, ...]: ...
+    @property
+    def bounds(self) -> Bounds | None: ...
+
+
+def given(program: Given, stream: Stream | None, names: Names) -> Iterator[str]:
+    """What statements mention without saying: indices that follow from others, views, what a mask leaves, what a fold does."""
+    for symbol, dim in program.derived:
         yield f"{names[symbol]} = {dim_text(dim, names)}"
+    yield from views_text(program.views, names)
+    limits = program.bounds
     if stream is None:
         return
     if limits is not None and stream.condition is not None:
@@ -359,6 +375,13 @@ def given(derived: tuple[tuple[Symbol, Dim], ...], limits: Bounds | None, stream
             if summed == term:
                 before = f"{names[symbol]} * {correction}" if repaired else names[symbol]
                 yield f"  {names[symbol]} = {before} + sum of {weight}"
+
+
+def views_text(views: tuple[View, ...], names: Names) -> Iterator[str]:
+    """What each view shows."""
+    for view in dict.fromkeys(views):
+        at = ", ".join(names[axis] for axis in view.axes)
+        yield f"{names[view.value.symbol]}[{at}] is {names[view.source]}[{', '.join(dim_text(d, names) for d in view.places)}]"
 
 
 def stored_text(store: Store, names: Names) -> str:

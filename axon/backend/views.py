@@ -21,7 +21,7 @@ from axon.backend.unsupported import Unsupported
 from axon.core import Axis, Read, Scalar, Value
 from axon.core_walk import rewrite
 from axon.names import Symbol, fresh
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, dim_sum
 
 ZERO, ONE = Dim.of(0), Dim.of(1)
 
@@ -30,13 +30,20 @@ ZERO, ONE = Dim.of(0), Dim.of(1)
 class View:
     """A tensor through other strides: its element at x is the source's at `start` + the sum of x[k] · `steps[k]`.
 
-    A step has a place for each dimension of the source.
+    A step has a place for each dimension of the source. `axes` are the indices at which the view is read or stored.
     """
 
     value: Value
     source: Symbol
+    axes: tuple[Symbol, ...]
     steps: tuple[tuple[Dim, ...], ...]
     start: tuple[Dim, ...]
+
+    @property
+    def places(self) -> tuple[Dim, ...]:
+        """Where in the source the view's element at its axes is."""
+        moved = [[step[d] * Dim.of(axis) for axis, step in zip(self.axes, self.steps, strict=True)] for d in range(len(self.start))]
+        return tuple(dim_sum([start, *terms]) for start, terms in zip(self.start, moved, strict=True))
 
     def of(self, tensor: Tensor, sizes: Mapping[Symbol, int]) -> Tensor:
         """The view of the source as it lies. Raises `Unsupported` if it moves with a loop's counter, which is no size here."""
@@ -123,9 +130,9 @@ class Views:
         whole = tuple(extents.values()) == shape and all(part == ZERO for part in start)
         if whole and list(steps.values()) == [{d: ONE} for d in range(len(shape))]:
             return None, Read(read.tensor, at, read.element)
-        value = Value(fresh(read.tensor.name), read.element, tuple(extents.values()))
+        value = Value(fresh(f"{read.tensor.name}_view"), read.element, tuple(extents.values()))
         full = tuple(tuple(step.get(d, ZERO) for d in range(len(shape))) for step in steps.values())
-        return View(value, read.tensor, full, tuple(start)), Read(value.symbol, at, read.element)
+        return View(value, read.tensor, tuple(steps), full, tuple(start)), Read(value.symbol, at, read.element)
 
     def _derived(self, dim: Dim) -> Symbol:
         if dim.symbol is not None and dim.symbol in self.by_dim.values():
@@ -154,4 +161,6 @@ def stored(value: Value, subscripts: Iterable[Dim], extents: Mapping[Symbol, Dim
     assert all(found), "a place that is not linear"
     steps = tuple(tuple(terms.get(axis, ZERO) for terms, _ in filter(None, found)) for axis in axes)
     start = tuple(rest for _, rest in filter(None, found))
-    return View(Value(fresh(value.symbol.name), value.element, tuple(extents[a] for a in axes)), value.symbol, steps, start)
+    return View(
+        Value(fresh(f"{value.symbol.name}_view"), value.element, tuple(extents[a] for a in axes)), value.symbol, axes, steps, start
+    )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from axon import compiler
 from axon.backend import build, render_barriers, roles, tile
 from axon.backend.families import kernels
 from axon.backend.memory import Tensor, contiguous
@@ -21,6 +22,7 @@ from axon.core import Program
 from axon.element import Element
 from tests.backend import streams
 from tests.backend.programs import Case, add, contraction, gelu
+from tests.backend.test_views import STREAMS
 
 GOLDENS = Path(__file__).parent / "goldens"
 SMALL = Mapping(64, 64, 64, stages=4, consumers=1, cluster=1)
@@ -29,7 +31,7 @@ SMALL = Mapping(64, 64, 64, stages=4, consumers=1, cluster=1)
 def made(case: Case | Program, mapping: Mapping, *, boxed: bool = True, paired: bool = False) -> Stages:
     program = case.program if isinstance(case, Case) else case
     (kernel,) = kernels(program)
-    results = frozenset(r.value.symbol for r in kernel.results)
+    results = frozenset(r.place.symbol for r in kernel.results)
     values = (*program.inputs, *(r.value for r in kernel.results))
     everything = frozenset(v.symbol for v in values)
     return stages(kernel, mapping, HOPPER, values, results if boxed else frozenset(), everything if paired else frozenset())
@@ -45,6 +47,10 @@ PROGRAMS = {
     "heads": (contraction("bshd,bthd->bhst", result=Element.F32), replace(SMALL, stages=3, in_flight=0)),
     "together": (contraction("ki,jk->ij"), replace(SMALL, specialized=False)),
     "causal": (streams.program("causal"), Mapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)),
+    "heads_merged": (
+        compiler.lower(compiler.check_text(STREAMS), "attention", None),
+        Mapping(64, 64, 64, 2, consumers=1, cluster=1, keys=64),
+    ),
     "grouped": (streams.program("grouped"), Mapping(64, 64, 64, 2, in_flight=0, consumers=1, cluster=1, keys=32)),
 }
 

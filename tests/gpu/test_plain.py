@@ -37,9 +37,13 @@ def check(source: str, name: str, element: str, size: tuple[int, int]) -> None:
         want = function(*given, target="interpret")
     except axon.AxonError as refused:
         there = [g.cuda() for g in given]  # alive until the failure is seen, so that it gets the interpreter's words
-        with pytest.raises(axon.AxonError) as raised:
+
+        def call() -> None:
             function(*there)
             axon.synchronize()
+
+        with pytest.raises(axon.AxonError) as raised:
+            call()
         assert raised.value.diagnostics[0].code == refused.diagnostics[0].code
         return
     got = function(*(g.cuda() for g in given))
