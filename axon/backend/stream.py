@@ -39,11 +39,12 @@ from axon.backend.online import (
 from axon.backend.scalars import obstacle
 from axon.backend.unsupported import Unsupported
 from axon.backend.views import View, Views
-from axon.core import Axis, Binary, Bind, Compute, Const, Local, Read, Scalar, Select, Unary, Value, element_of
+from axon.core import Axis, Binary, Bind, Compute, Const, Index, Local, Read, Scalar, Select, Unary, Value, element_of
 from axon.core_walk import mentions, reads, rename, rewrite
 from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim
+from axon.shapes.width import of_dim
 from axon.source import Span
 
 NO_CORRECTION = "a sum depends on a statistic of its row in a way that no running correction repairs"
@@ -126,7 +127,7 @@ def stream(
     `beside` are reductions of the same rows that it makes too, for epilogues, though nothing in it depends on them.
     """
     span = op.span
-    if op.reduction is None or op.reduction.monoid.kind != "sum" or op.reduction.where is not None or len(op.body) != 1:
+    if op.reduction is None or op.reduction.monoid.kind != "sum" or len(op.body) != 1:
         raise Unsupported("a stream ends in a sum of products", span, near=False)
     if len(op.reduction.axes) != 1 or len(op.axes) < 2:
         raise Unsupported("a stream ends in a sum over one index", span, near=False)
@@ -158,7 +159,10 @@ def stream(
     for operand in (query, key, value):
         if operand.value.element not in PRODUCT_ELEMENTS or operand.value.element != query.value.element:
             raise Unsupported("the matrix instructions here take bf16 or f16, the same for all three operands", span)
-    made = _Pass(inliner, _positive((*op.axes, keys, depth)), keys, scale, span).run(product(rest))
+    weight = product(rest)
+    if op.reduction.where is not None:
+        weight = Select(inliner.inline(op.reduction.where), weight, ZERO)
+    made = _Pass(inliner, _positive((*op.axes, keys, depth)), (rows, keys), scale, span).run(weight)
     total = fresh("product")
     result = Result(op.outs[0], tuple(a.symbol for a in op.axes), views.bare(times(Local(total, Element.F32), made.norm)))
     kernel = Stream(
@@ -305,8 +309,12 @@ def _positive(axes: tuple[Axis, ...]) -> frozenset[Symbol]:
 class _Pass:
     """Brings the weights and the row statistics into terms over one running peak."""
 
-    def __init__(self, inliner: _Inliner, sizes: frozenset[Symbol], keys: Axis, scale: Scalar, span: Span | None) -> None:
+    def __init__(
+        self, inliner: _Inliner, sizes: frozenset[Symbol], tile: tuple[Axis, Axis], scale: Scalar, span: Span | None
+    ) -> None:
         self.inliner, self.sizes, self.span = inliner, sizes, span
+        self.rows, self.keys = tile
+        keys = self.keys
         self.score = Local(inliner.symbol, Element.F32)
         self.scores = {inliner.symbol: times(self.score, scale)}
         self.changed = Local(fresh("changed"), Element.F32)
@@ -317,6 +325,7 @@ class _Pass:
         self.unscaled: tuple[Scalar, Scalar | None] = (ONE, None)  # body = first · changed + second
         self.change: Scalar = self.score
         self.masked: Scalar | None = None  # where the changed score is not -inf
+        self.inner: Scalar | None = None  # what the maximum is taken of there
         self.known: dict[Symbol, Scalar] = {}  # statistics as they are at the end of the pass
         self.totals: list[tuple[Symbol, Term, Scalar | None]] = []  # the last: where the term is not 0
         self.statistics: list[tuple[Symbol, tuple[Symbol, ...], Local]] = []
@@ -366,8 +375,8 @@ class _Pass:
             raise Unsupported("two maxima of one row have no single running peak", self.span)
         if local_symbols(body) & set(self.known):
             raise Unsupported("a maximum that depends on another statistic of its row cannot run along", self.span)
-        self.masked, inner = lifted(body, self.varies, -inf, self.sizes)
-        form = linear(inner, self.varies)
+        self.masked, self.inner = lifted(body, self.varies, -inf, self.sizes)
+        form = linear(self.inner, self.varies)
         varying = form.varying()
         if varying is None:
             raise Unsupported("a maximum over what does not vary", self.span)
@@ -399,6 +408,9 @@ class _Pass:
     def term(self, body: Scalar) -> tuple[Term, Scalar | None, Scalar]:
         """A sum's body as a term, where that is not 0, and what does not vary and so waits for the end of the pass."""
         where, body = lifted(self.folded(body), self.varies, 0.0, self.sizes)
+        if where is not None and where == self.masked:  # there, the changed score is the score
+            value = self.rescaled(self.changed)
+            body = rewrite(body, lambda node: value if node == self.inner else None)
         where = None if where is None else self.over_changed(where)
         fixed, exponents, others = [], [], []
         for factor in factors(body):
@@ -437,7 +449,16 @@ class _Pass:
             return Term(None, ZERO, self.over_changed(product(others))), where, product(fixed)
         bias = bias or ZERO
         sinks = self.peak is None or self.peak not in local_symbols(bias) or falls(bias, self.peak, self.sizes)
-        return Term(scale, bias, self.over_changed(product(others)), sinks), where, product(fixed)
+        made = Term(scale, bias, self.over_changed(product(others)), sinks)
+        if where is not None and local_symbols(product(fixed)) & set(self.known) and not self.somewhere(where):
+            raise Unsupported("a sum in which no element may count cannot be divided after the pass", self.span)
+        # Where the changed score is -inf, the exponential is 0 by itself.
+        return made, None if where == self.masked and self.vanishes(made) else where, product(fixed)
+
+    def somewhere(self, where: Scalar) -> bool:
+        """Whether a condition surely holds for some element of each row: for the first, or for that on the diagonal."""
+        places = [Dim.of(0)] + [Dim.of(self.rows.symbol)] * (self.rows.extent == self.keys.extent)
+        return any(holds(rename(where, {self.keys.symbol: place})) for place in places)
 
     def folded(self, scalar: Scalar) -> Scalar:
         """The expression with what the maximum was taken of as a multiple of the changed score."""
@@ -455,6 +476,20 @@ class _Pass:
         if self.change != self.score:
             raise Unsupported("the weights use both the scores and what their maximum is taken of", self.span)
         return substituted(scalar, {self.inliner.symbol: self.changed})
+
+
+def holds(condition: Scalar) -> bool:
+    """Whether a condition over indices is seen to hold whatever they are."""
+    match condition:
+        case Binary(op="and", left=left, right=right):
+            return holds(left) and holds(right)
+        case Binary(op="or", left=left, right=right):
+            return holds(left) or holds(right)
+        case Binary(op="le" | "lt" | "ge" | "gt" | "eq" as op, left=Index(dim=left), right=Index(dim=right)):
+            low, high = of_dim(right - left)
+            return {"le": low >= 0, "lt": low > 0, "ge": high <= 0, "gt": high < 0, "eq": low == high == 0}[op]
+        case _:
+            return False
 
 
 def kept(term: Term, where: Scalar | None) -> Term:

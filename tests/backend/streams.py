@@ -68,6 +68,19 @@ fun logsumexp (q : bf16[b, h, s, d]) (k : bf16[b, h, t, d]) (v : bf16[b, h, t, e
       val l = for b h i => m[b, h, i] + log (sum j => exp (x[b, h, i, j] - m[b, h, i]))
   in for b h i e => cast bf16 (sum j => exp (x[b, h, i, j] - l[b, h, i]) * cast f32 v[b, h, j, e]) end
 
+fun conditional (q : bf16[b, h, s, d]) (k : bf16[b, h, s, d]) (v : bf16[b, h, s, e]) =
+  let val x = scores q k
+      val m = for b h i => max for j where j <= i => x[b, h, i, j]
+      val z = for b h i => sum for j where j <= i => exp (x[b, h, i, j] - m[b, h, i])
+  in for b h i e => cast bf16 (sum for j where j <= i =>
+       exp (x[b, h, i, j] - m[b, h, i]) / z[b, h, i] * cast f32 v[b, h, j, e]) end
+
+fun weighted (q : bf16[b, h, s, d]) (k : bf16[b, h, s, d]) (v : bf16[b, h, s, e]) =
+  let val x = scores q k
+      val m = for b h i => max for j where j <= i => x[b, h, i, j]
+      val p = for b h i j => if j <= i then exp (x[b, h, i, j] - m[b, h, i]) else 0.0
+  in for b h i e => cast bf16 ((sum j => p[b, h, i, j] * cast f32 v[b, h, j, e]) / (sum j => p[b, h, i, j])) end
+
 fun library (q : bf16[b, h, s, d]) (k : bf16[b, h, s, d]) (v : bf16[b, h, s, e]) = nn.causal_attention q k v
 fun plain (q : bf16[b, h, s, d]) (k : bf16[b, h, s, d]) (v : bf16[b, h, s, e]) = nn.attention q k v
 

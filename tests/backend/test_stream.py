@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+import axon
 from axon import compiler
 from axon.backend.bounds import bounds
 from axon.backend.families import kernels
@@ -61,6 +63,22 @@ def simulated(name: str, mapping: Mapping, sizes: dict[str, int], *, seed: int =
 @pytest.mark.parametrize("name", NAMES)
 def test_every_way_to_write_it_is_one_stream(name: str) -> None:
     assert simulated(name, ONE, SIZES) < 1.2e-2
+
+
+def test_a_sum_of_nothing_is_not_divided_after_the_pass() -> None:
+    """Where a row may have no element that counts, 0 is the sum: one pass would divide 0 by 0."""
+    source = """fun f {t} (q : bf16[s, d]) (k : bf16[s, d]) =
+      let val x = for i j => (sum c => cast f32 q[i, c] * cast f32 k[j, c])
+          val m = for i => max for j where i - j > t => x[i, j]
+          val z = for i => sum for j where i - j > t => exp (x[i, j] - m[i])
+      in for i c => cast bf16 (sum for j where i - j > t => exp (x[i, j] - m[i]) / z[i] * cast f32 k[j, c]) end"""
+    found = kernels(compiler.lower(compiler.check_text(source), "f", None))
+    assert not any(isinstance(kernel, Stream) for kernel in found)
+    q = np.random.default_rng(0).standard_normal((40, 16)).astype(ml_dtypes.bfloat16)
+    module = axon.compile(source)
+    got, want = (module.f[3](q, q, target=target).astype(float) for target in ("simulate", "interpret"))
+    np.testing.assert_allclose(got, want, atol=2e-2)
+    assert not got[:4].any()
 
 
 @pytest.mark.parametrize("mapping", MAPPINGS)
