@@ -60,7 +60,8 @@ def contraction(op: Compute, values: Mapping[Symbol, Value]) -> tuple[Contractio
     if op.reduction is None:
         raise Unsupported("a pointwise operation that follows no contraction has no kernel family", span)
     if op.reduction.monoid.kind != "sum" or op.reduction.where is not None or len(op.body) != 1:
-        raise Unsupported("only unconditional sums of products have a kernel family", span)
+        near = op.reduction.monoid.kind == "sum"
+        raise Unsupported("only unconditional sums of products have a kernel family", span, near=near)
     if len(op.reduction.axes) != 1:
         raise Unsupported("a contraction over more than one index has no kernel family", span)
     (depth,) = op.reduction.axes

@@ -184,7 +184,7 @@ def _nests(
             kernel = Nest(kernel.op.axes, steps, kernel.stored, kernel.reasons)
         assert isinstance(kernel, Nest)
         kernel = _named(kernel, names)
-        why = [reasons[o.symbol] for step in kernel.steps for o in step.outs if o.symbol in reasons]
+        why = dict.fromkeys(reasons[o.symbol] for step in kernel.steps for o in step.outs if o.symbol in reasons)
         kernel = replace(kernel, reasons=(*kernel.reasons, *(Reason(_escaped(f"not on the tensor cores: {w}")) for w in why)))
         yield from [kernel] if product else split(kernel)
     for want, got in zip(wanted, plan.body.results, strict=True):
