@@ -111,7 +111,7 @@ class Analysis:
         self.begins: dict[SourceFile, int] = {}  # where the source of each chunk begins
         self.formers: dict[SourceFile, Chunk] = {}  # chunks that do not parse, by the source that they last had when they did
         self.scope = Scope()  # filled anew by each run: aliases look names up in it
-        self.good: dict[str, Checked] = {}  # by each name, the last declaration of it without errors
+        self.good: dict[tuple[bool, str], Checked] = {}  # as `table`: the last declaration of each name without errors
         self.builtins: dict[str, Scheme] = {}
         self.alias_names: dict[int, str] = {}  # what signatures call records, in the finished module
         self.tried: dict[Diagnostic, Diagnostic] = {}  # diagnostics whose suggestions were tried, and what is left of them
@@ -435,7 +435,7 @@ class _Run:
         checked = known if known is not None and fits else self._check(item, [s.decl for s in sigs], key)
         self.a.of_chunk.setdefault(item.chunk, []).append(checked)
         if checked.ok:
-            self.a.good.update(dict.fromkeys(checked.versions, checked))
+            self.a.good.update(dict.fromkeys(_named(checked), checked))
         self._define(checked)
         return not fits
 
@@ -495,8 +495,9 @@ class _Run:
         """Put what a declaration declares in scope; of one with errors, what it last was without. See Note [Last good facts]."""
         if isinstance(checked.decl, S.TypeDecl) and any(d.code == "AX0206" for d in checked.diagnostics):
             self.circular.append(checked.decl)
-        for name in checked.versions:
-            best = checked if checked.ok else self.a.good.get(name, checked)
+        for place in _named(checked):
+            best = checked if checked.ok else self.a.good.get(place, checked)
+            name = place[1]
             if best.alias is not None:
                 self.scope.aliases[name] = best.alias
                 self.aliases[name] = best.versions[name]
@@ -526,9 +527,14 @@ class _Run:
         a.exports = Module(a.path, values, dict(self.scope.aliases))
         a.versions = {n: self.versions.get(n, _BROKEN) for n in values}
         a.aliases = self.aliases
-        a.table = {(isinstance(c.decl, S.TypeDecl), name): c for found in a.of_chunk.values() for c in found for name in c.versions}
+        a.table = {place: c for found in a.of_chunk.values() for c in found for place in _named(c)}
         said = {d for checked in a.current() for d in checked.diagnostics}
         a.tried = {d: tried for d, tried in a.tried.items() if d in said}
+
+
+def _named(checked: Checked) -> list[tuple[bool, str]]:
+    """Whether a declaration is of a type, with each name that it declares: types and values have name spaces of their own."""
+    return [(isinstance(checked.decl, S.TypeDecl), name) for name in checked.versions]
 
 
 def _closed(entity: Entity | None, state: State) -> Entity:

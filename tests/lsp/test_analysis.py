@@ -121,6 +121,21 @@ def test_a_typo_has_no_consequences() -> None:
     assert checks <= 1
 
 
+def test_a_function_may_have_the_name_of_a_type() -> None:
+    """What a type last was is not what a value of its name last was."""
+    workspace = Workspace()
+    text = """\
+type att[d] = { w : f32[d, d] }
+type blk[d] = { a : att[d] }
+fun att (p : att[d]) = p.w
+fun blk (p : blk[d]) = p.a.w
+"""
+    analysed(text, workspace=workspace)
+    assert len(edited(workspace, "f32[d, d]", "f32[d, e]")[0].diagnostics()) == 1
+    assert not edited(workspace, "f32[d, e]", "f32[d, d]")[0].diagnostics()
+    assert len(edited(workspace, "= p.w", "= p.v")[0].diagnostics()) == 1
+
+
 @pytest.mark.parametrize(
     "before",
     [
