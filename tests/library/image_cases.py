@@ -65,10 +65,10 @@ def new_size(d: Drawn) -> tuple[int, int]:
 @case("image.between")
 def _(d: Drawn) -> Comparison:
     p, n = d.size(0, 9), d.size(1, 9)
-    middle = np.maximum((np.arange(p) + 0.5) * n / max(1, p) - 0.5, 0) + 1e-9
-    low = middle.astype(np.int32)
+    middle = np.maximum((np.arange(p) + 0.5) * n / max(1, p) - 0.5, 0)
+    low = (middle + 1e-9).astype(np.int32)
     wanted = {"low": low, "high": np.minimum(low + 1, n - 1).astype(np.int32), "share": middle - low}
-    return of(wanted=wanted, sizes=(p, n), single=True)
+    return of(wanted=wanted, sizes=(p, n), double=True)
 
 
 @case("image.resize_nearest")
@@ -86,7 +86,7 @@ def _(d: Drawn) -> Comparison:
         rows, columns = ((np.arange(m) + 0.5) * n / m - 0.5 for m, n in ((p, plane.shape[0]), (q, plane.shape[1])))
         return np.asarray(ndimage.map_coordinates(plane, np.meshgrid(rows, columns, indexing="ij"), order=1, mode="nearest"))
 
-    return of(x, wanted=each(resized, x), sizes=(p, q), single=True)
+    return of(x, wanted=each(resized, x), sizes=(p, q))
 
 
 def triangle_matrix(p: int, n: int) -> Array:
@@ -100,7 +100,7 @@ def triangle_matrix(p: int, n: int) -> Array:
 def _(d: Drawn) -> Comparison:
     x, (p, q) = some(d), new_size(d)
     wanted = triangle_matrix(p, x.shape[-2]) @ x @ triangle_matrix(q, x.shape[-1]).T
-    return of(x, wanted=wanted, sizes=(p, q), slack=3, single=True)
+    return of(x, wanted=wanted, sizes=(p, q), slack=3)
 
 
 MATRIX = """\
@@ -113,7 +113,7 @@ fun f {p, n} =
 @case("image.triangles", MATRIX)
 def _(d: Drawn) -> Comparison:
     p, n = d.size(1, 9), d.size(1, 9)
-    return of(wanted=triangle_matrix(p, n), sizes=(p, n), slack=3, single=True)
+    return of(wanted=triangle_matrix(p, n), sizes=(p, n), slack=3, double=True)
 
 
 @case("image.correlate")

@@ -57,10 +57,18 @@ class Comparison:
     sizes: tuple[int, ...] = ()
     slack: float = 1.0  # by how many times more than usual the results may differ; 0: not at all
     single: bool = False  # the floats of the result are f32, whatever the arguments are, or are made by way of f32
+    double: bool = False  # the floats of the result are f64, whatever the arguments are
 
 
-def of(*arguments: Value, wanted: Value, sizes: tuple[int, ...] = (), slack: float = 1.0, single: bool = False) -> Comparison:
-    return Comparison(arguments, wanted, sizes, slack, single)
+def of(
+    *arguments: Value,
+    wanted: Value,
+    sizes: tuple[int, ...] = (),
+    slack: float = 1.0,
+    single: bool = False,
+    double: bool = False,
+) -> Comparison:
+    return Comparison(arguments, wanted, sizes, slack, single, double)
 
 
 @dataclass(frozen=True)
@@ -114,8 +122,8 @@ def _equal(got: Value, wanted: Value, element: type, how: Comparison) -> None:
         assert np.shape(got) == wanted.shape
         if np.issubdtype(wanted.dtype, np.floating):
             if wanted.ndim:
-                assert got.dtype == element or (how.single and got.dtype == np.float32)
-            near = how.slack * (1e-5 if how.single or element == np.float32 else 1e-11)
+                assert got.dtype == (np.float64 if how.double else element) or (how.single and got.dtype == np.float32)
+            near = how.slack * (1e-5 if how.single or (element == np.float32 and not how.double) else 1e-11)
             np.testing.assert_allclose(got, wanted, rtol=near, atol=near)
         else:
             assert not wanted.ndim or got.dtype == wanted.dtype

@@ -125,4 +125,88 @@ def test_shares_that_are_none(q: float) -> None:
     for target in ("interpret", "cpu"):
         with pytest.raises(axon.ShapeError, match="q must be between 0 and 1"):
             stats.quantile(q, [1.0, 2.0, 3.0], target=target)
+        with pytest.raises(axon.ShapeError, match="q must be between 0 and 1"):
+            stats.quantile(q, [1.0], target=target)
     assert np.isnan(stats.quantile(np.nan, [1.0, 2.0]))
+
+
+TARGETS = ("interpret", "cpu")
+FLOATS = (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)
+
+
+def module(name: str) -> axon.Module:
+    return axon.load(stdlib_root() / f"{name}.axon")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("element", FLOATS)
+def test_covariances_of_large_numbers(element: type, target: str) -> None:
+    """Sums of products that f16 does not hold."""
+    stats = module("stats")
+    x = np.random.default_rng(0).normal(300, 100, (500, 3))
+    x[:, 1] += x[:, 0]
+    x = x.astype(element).astype(np.float64)
+    near = {np.float16: 1e-3, ml_dtypes.bfloat16: 5e-3}.get(element, 1e-6)
+    given = x.astype(element)
+    np.testing.assert_allclose(stats.covariance(given, target=target).astype(np.float64), np.cov(x.T), rtol=near)
+    np.testing.assert_allclose(stats.correlation(given, target=target).astype(np.float64), np.corrcoef(x.T), rtol=near)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("element", "scale"), [(np.float32, 1e-25), (np.float32, 1e30), (np.float64, 1e-200), (np.float64, 1e200)])
+def test_correlations_at_any_scale(element: type, scale: float, target: str) -> None:
+    x = np.random.default_rng(0).normal(0, 1, (50, 3))
+    got = module("stats").correlation((x * scale).astype(element), target=target)
+    np.testing.assert_allclose(got, np.corrcoef(x.T), rtol=1e-5 if element == np.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_lengths_beyond_the_element_type(target: str) -> None:
+    linalg = module("linalg")
+    for element, value in [(np.float32, 3e38), (np.float32, 1e-45), (np.float64, 1.5e308), (np.float64, 5e-324), (np.float16, 6e4)]:
+        got = linalg.normalized(np.full(2, value, element), target=target)
+        np.testing.assert_allclose(got, np.full(2, 0.5**0.5), rtol=1e-3 if element == np.float16 else 1e-6)
+    many = np.full(70_000, 0.5, np.float16)
+    np.testing.assert_allclose(linalg.norm(many, target=target), 0.5 * 70_000**0.5, rtol=1e-3)
+    np.testing.assert_allclose(linalg.normalized(many, target=target), 70_000**-0.5, rtol=1e-3)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shift", [-(2**31), 1 - 2**31, 2**31 - 1, 2**31 - 3])
+def test_any_shift(shift: int, target: str) -> None:
+    tensor, nn, x = module("tensor"), module("nn"), np.arange(5)
+    np.testing.assert_array_equal(tensor.roll(shift, x, target=target), np.roll(x, shift))
+    assert tensor.roll(shift, x[:0], target=target).shape == (0,)
+    seen = nn.causal_from(shift, np.ones((3, 3)), target=target) == 1
+    np.testing.assert_array_equal(seen, np.full((3, 3), shift > 0))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("element", FLOATS)
+def test_many_numbers_between(element: type, target: str) -> None:
+    """More of them than the element type has integers."""
+    low, high = np.array(-0.1, element), np.array(3.3, element)
+    got = module("tensor").linspace[70_000](low, high, target=target)
+    wanted = np.linspace(float(low), float(high), 70_000)
+    assert got[0] == low
+    assert got[-1] == high
+    np.testing.assert_allclose(got.astype(np.float64), wanted.astype(element).astype(np.float64), rtol=1e-6, atol=1e-15)
+    counted = module("stats").histogram[70_000](low, high, np.array([low, high], element), target=target)
+    assert counted.sum() == 2
+
+
+def test_windows_without_steps_are_refused() -> None:
+    nn = module("nn")
+    with pytest.raises(axon.ShapeError, match="contract `dilation >= 1` does not hold"):
+        nn.conv1d_with[1, 0, 0, 1](np.ones((1, 1, 3)), np.ones((1, 1, 2)))
+    for name, sizes in [("conv2d_with", (1, 0, 0, 1)), ("conv2d_transpose_with", (1, 0, 0, 1, 0))]:
+        with pytest.raises(axon.ShapeError, match="contract `dilation >= 1` does not hold"):
+            nn[name][sizes](np.ones((1, 1, 3, 3)), np.ones((1, 1, 2, 2)))
+
+
+def test_images_of_nothing_are_not_resized() -> None:
+    image = module("image")
+    for name in ("resize_nearest", "resize", "resize_smooth"):
+        for shape, fact in [((0, 3), "h >= 1"), ((3, 0), "w >= 1")]:
+            with pytest.raises(axon.ShapeError, match=f"contract `{fact}` does not hold"):
+                image[name][2, 2](np.ones(shape))
