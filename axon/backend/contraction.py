@@ -123,7 +123,7 @@ def _factors(scalar: Scalar) -> Iterator[Scalar]:
 
 
 def _widens(narrow: Element, wide: Element) -> bool:
-    return narrow.is_float and wide.is_float and wide.bits >= narrow.bits and wide.bits <= 32
+    return narrow.is_float and wide.is_float and (wide == narrow or narrow.bits < wide.bits <= 32)
 
 
 def _operand(factor: Scalar, views: Views) -> Operand | None:

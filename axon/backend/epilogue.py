@@ -11,9 +11,12 @@ from axon.backend.unsupported import Unsupported
 from axon.backend.views import View, Views, stored
 from axon.core import Axis, Compute, Local, Read, Scalar, Value
 from axon.core_walk import nodes, reads, rename, rewrite
+from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim, Quotient
 from axon.source import Span
+
+STORED = (Element.BF16, Element.F16, Element.F32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +188,8 @@ def check_epilogue(kernel: Tiled, results: Iterable[Result], views: Views, span:
     check_derived(views, {a.symbol for a in kernel.outer}, span)
     axes = {a.symbol for a in (*kernel.outer, kernel.rows, kernel.columns)} | {symbol for symbol, _ in views.derived}
     for result in results:
+        if result.value.element not in STORED:
+            raise Unsupported(f"an epilogue cannot store {result.value.element.value}", span)
         if result.axes[-1] != kernel.columns.symbol:
             raise Unsupported("a result whose last index is not the product's", span)
         for node in nodes(result.expression):

@@ -20,10 +20,7 @@ from axon.backend.tile import TileProgram
 from axon.backend.unsupported import Unsupported
 from axon.core import Scalar, Value
 from axon.core_walk import reads
-from axon.element import Element
 from axon.names import Symbol
-
-STORED = (Element.BF16, Element.F16, Element.F32)
 
 
 class Forms(Protocol):
@@ -75,9 +72,6 @@ def stages(
     Raises `Unsupported` for a mapping that the target cannot hold and for what has no device form.
     """
     facts = traits(kernel)
-    for element in facts.stored:
-        if element not in STORED:
-            raise Unsupported(f"a kernel cannot store {element.value}", kernel.span)
     wrong = check(mapping, target, facts)
     if wrong:
         raise Unsupported("the mapping does not fit: " + "; ".join(wrong), kernel.span)

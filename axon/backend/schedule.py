@@ -68,6 +68,11 @@ class Traits:
     stream: bool = False
     value_across: bool = False
 
+    @property
+    def keys_contiguous(self) -> bool:
+        """Whether a factor of a stream lies along the keys, so that its tile is made of whole panels of them."""
+        return self.stream and (self.right_across or not self.value_across)
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -155,7 +160,8 @@ def check(mapping: Mapping, target: Target, traits: Traits) -> tuple[str, ...]:
         (not traits.stream or mapping.rows == target.product_rows * mapping.consumers,
          f"a stream has {target.product_rows} rows for each consumer"),
         (mapping.keys <= target.box_extent, f"keys can be at most {target.box_extent}"),
-        (mapping.keys % (16 if traits.value_across else width) == 0, "keys must be a multiple of what a product reduces"),
+        (mapping.keys % (width if traits.keys_contiguous else 16) == 0,
+         f"keys must be a multiple of {width if traits.keys_contiguous else 16}"),
         (not mapping.turns or mapping.consumers > 1, "one consumer alone takes no turns"),
         (used <= target.shared_per_block, f"it needs {used} bytes of shared memory of {target.shared_per_block}"),
     ]  # fmt: skip

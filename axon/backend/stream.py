@@ -164,14 +164,16 @@ def stream(
         weight = Select(inliner.inline(op.reduction.where), weight, ZERO)
     made = _Pass(inliner, _positive((*op.axes, keys, depth)), (rows, keys), scale, span).run(weight)
     total = fresh("product")
-    result = Result(op.outs[0], tuple(a.symbol for a in op.axes), views.bare(times(Local(total, Element.F32), made.norm)))
+    result = Result(
+        op.outs[0], tuple(a.symbol for a in op.axes), views.bare(times(Local(total, Element.F32), made.norm), guarded=True)
+    )
+    condition = None if made.condition is None else views.bare(made.condition, guarded=True)
+    finals = tuple((symbol, views.bare(value, guarded=True)) for symbol, value in made.finals)
     kernel = Stream(
-        rows=rows, columns=columns, keys=keys, depth=depth, outer=outer,
-        query=query, key=key, value=value, score=inliner.symbol, change=views.bare(made.change), changed=made.changed.symbol,
-        peak=made.peak, totals=tuple((symbol, _seen(term, views)) for symbol, term, _ in made.totals),
-        weight=_seen(made.weight, views), finals=tuple((symbol, views.bare(value)) for symbol, value in made.finals),
-        product=total, results=(result,), condition=None if made.condition is None else views.bare(made.condition),
-        vanishing=made.vanishing, span=span,
+        rows=rows, columns=columns, keys=keys, depth=depth, outer=outer, query=query, key=key, value=value,
+        score=inliner.symbol, change=views.bare(made.change, guarded=True), changed=made.changed.symbol, peak=made.peak,
+        totals=tuple((symbol, _seen(term, views)) for symbol, term, _ in made.totals), weight=_seen(made.weight, views),
+        finals=finals, product=total, results=(result,), condition=condition, vanishing=made.vanishing, span=span,
     )  # fmt: skip
     kernel = replace(kernel, views=views.all, derived=views.derived)
     _check(kernel)
@@ -498,8 +500,9 @@ def kept(term: Term, where: Scalar | None) -> Term:
 
 
 def _seen(term: Term, views: Views) -> Term:
-    scale = None if term.scale is None else views.bare(term.scale)
-    return replace(term, scale=scale, bias=views.bare(term.bias), factor=views.bare(term.factor))
+    """The term with its reads at bare indices. The pass may see what a condition guarded, so nothing is taken for granted."""
+    scale = None if term.scale is None else views.bare(term.scale, guarded=True)
+    return replace(term, scale=scale, bias=views.bare(term.bias, guarded=True), factor=views.bare(term.factor, guarded=True))
 
 
 def addends(scalar: Scalar | None) -> Iterator[Scalar]:

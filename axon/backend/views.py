@@ -18,10 +18,11 @@ from dataclasses import dataclass
 
 from axon.backend.memory import Tensor
 from axon.backend.unsupported import Unsupported
-from axon.core import Axis, Read, Scalar, Value
+from axon.core import Axis, Binary, Read, Scalar, Select, Value
 from axon.core_walk import rewrite
 from axon.names import Symbol, fresh
-from axon.shapes.dimension import Dim, dim_sum
+from axon.shapes.dimension import Dim, Quotient, dim_sum
+from axon.shapes.width import of_dim
 
 ZERO, ONE = Dim.of(0), Dim.of(1)
 
@@ -105,9 +106,55 @@ class Views:
             self.made[key] = self._look(read, subscripts)
         return self.made[key][1]
 
-    def bare(self, scalar: Scalar) -> Scalar:
-        """The scalar with its reads at bare indices, as far as that goes."""
-        return rewrite(scalar, lambda node: self.seen(node) if isinstance(node, Read) else None)
+    def bare(self, scalar: Scalar, *, guarded: bool = False) -> Scalar:
+        """The scalar with its reads at bare indices, as far as that goes.
+
+        A kernel loads what it may need before it knows whether it does. So a read that a condition guards (all of them, if
+        `guarded`) is left as it is, unless it is inside the tensor for all indices.
+        """
+
+        def visit(node: Scalar) -> Scalar | None:
+            match node:
+                case Read():
+                    return self.seen(node) if not guarded or self._inside(node) else None
+                case Select(condition=condition, then=then, otherwise=otherwise):
+                    inner = (self.bare(branch, guarded=True) for branch in (then, otherwise))
+                    return Select(self.bare(condition, guarded=guarded), *inner)
+                case Binary(op="and" | "or" as op, left=left, right=right):
+                    return Binary(op, self.bare(left, guarded=guarded), self.bare(right, guarded=True))
+                case _:
+                    return None
+
+        return rewrite(scalar, visit)
+
+    def _inside(self, read: Read) -> bool:
+        """Whether a read is seen to be inside its tensor wherever the kernel's axes are."""
+        if read.tensor not in self.values:
+            return False
+        for subscript, size in zip(read.subscripts, self.values[read.tensor].shape, strict=True):
+            ends = self._ends(subscript) if isinstance(subscript, Dim) else None
+            if ends is None or of_dim(ends[0])[0] < 0 or of_dim(size - 1 - ends[1])[0] < 0:
+                return False
+        return True
+
+    def _ends(self, subscript: Dim) -> tuple[Dim, Dim] | None:
+        """The least and the greatest value of a subscript over the axes, if it rises or falls along each of them."""
+        atom = subscript.atom
+        if isinstance(atom, Quotient) and atom.divisor.variables.isdisjoint(self.extents):
+            ends = self._ends(atom.dividend)
+            return None if ends is None else (ends[0] // atom.divisor, ends[1] // atom.divisor)
+        found = _linear(subscript, self.extents)
+        if found is None:
+            return None
+        steps, least = found
+        greatest = least
+        for axis, step in steps.items():
+            low, high = of_dim(step)
+            if low < 0 < high:
+                return None
+            far = step * (self.extents[axis] - 1)
+            least, greatest = (least, greatest + far) if low >= 0 else (least + far, greatest)
+        return least, greatest
 
     def _look(self, read: Read, subscripts: tuple[Dim, ...]) -> tuple[View | None, Read]:
         shape = self.values[read.tensor].shape

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import ml_dtypes
+import numpy as np
 import pytest
 
+import axon
+from axon import compiler
 from axon.backend.contraction import Contraction
 from axon.backend.contraction import contraction as find
 from axon.backend.families import kernels
@@ -138,3 +142,31 @@ def test_an_epilogue_takes_what_it_can_compute_exactly(name: str) -> None:
     index, taken = EPILOGUES[name]
     found = epilogue(lambda product, i, j: mul(product, Convert(index(i, j), Element.F32)))
     assert found == (["Contraction"] if taken else ["Contraction", "Nest"])
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("(a @ b)[i, j] > 0.0", ["Contraction", "Nest"]),
+        ("cast i8 ((a @ b)[i, j] * 9.0)", ["Contraction", "Nest"]),
+        ("cast f32 (a @ b)[i, j]", ["Contraction"]),
+    ],
+)
+def test_an_epilogue_stores_what_it_can(body: str, kinds: list[str]) -> None:
+    source = f"fun f (a : bf16[m, k]) (b : bf16[k, n]) = for i j => {body}"
+    assert [type(k).__name__ for k in kernels(compiler.lower(compiler.check_text(source), "f", None))] == kinds
+    a, b = (np.random.default_rng(n).standard_normal((24, 24)).astype(ml_dtypes.bfloat16) for n in range(2))
+    f = axon.compile(source).f
+    got, want = (np.asarray(f(a, b, target=target), float) for target in ("simulate", "interpret"))
+    assert np.abs(got - want).max() <= (0.1 if "f32" in body else 1.0)
+
+
+def test_casts_between_types_of_16_bits_are_not_looked_through() -> None:
+    """bf16 holds 1e6, f16 does not: the cast decides."""
+    source = (
+        "fun f (a : bf16[m, k]) (b : bf16[k, n]) = for i j => sum c => cast f32 (cast f16 a[i, c]) * cast f32 (cast f16 b[c, j])"
+    )
+    f = axon.compile(source).f
+    a, b = np.full((1, 8), 1e6, ml_dtypes.bfloat16), np.ones((8, 8), ml_dtypes.bfloat16)
+    assert np.isinf(f(a, b, target="interpret")).all()
+    assert np.isinf(f(a, b, target="simulate")).all()

@@ -65,6 +65,21 @@ def test_every_way_to_write_it_is_one_stream(name: str) -> None:
     assert simulated(name, ONE, SIZES) < 1.2e-2
 
 
+@pytest.mark.parametrize("keys", [64, 72, 96, 136, 160, 192])
+def test_keys_that_lie_along_the_streamed_index(keys: int) -> None:
+    """Their tiles are made of whole panels, at every size."""
+    source = """fun f (q : bf16[s, d]) (k : bf16[d, t]) (v : bf16[t, e]) =
+      let val x = for i j => (sum c => cast f32 q[i, c] * cast f32 k[c, j])
+          val m = for i => max j => x[i, j]
+          val z = for i => sum j => exp (x[i, j] - m[i])
+      in for i c => cast bf16 (sum j => exp (x[i, j] - m[i]) / z[i] * cast f32 v[j, c]) end"""
+    chance = np.random.default_rng(keys)
+    q, k, v = (chance.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((40, 16), (16, keys), (keys, 24)))
+    module = axon.compile(source)
+    got, want = (module.f(q, k, v, target=target).astype(float) for target in ("simulate", "interpret"))
+    np.testing.assert_allclose(got, want, atol=3e-2)
+
+
 def test_a_sum_of_nothing_is_not_divided_after_the_pass() -> None:
     """Where a row may have no element that counts, 0 is the sum: one pass would divide 0 by 0."""
     source = """fun f {t} (q : bf16[s, d]) (k : bf16[s, d]) =

@@ -136,6 +136,44 @@ def test_kernels_take_only_sizes_and_tensors_of_the_program(name: str) -> None:
             assert all(size.variables <= known for size in sizes), (name, sizes)
 
 
+GUARDED = """
+fun below (a : bf16[m, k]) (b : bf16[k, n]) (u : f32[n]) =
+  let val y = a @ b in for i j => cast f32 y[i, j] + (if j >= 5 then u[j - 5] else 0.0) end
+fun joined (a : bf16[m, k]) (b : bf16[k, p + q]) (u : f32[p]) (v : f32[q]) =
+  let val y = a @ b in for i j => cast f32 y[i, j] + (if j < p then u[j] else v[j - p]) end
+fun asked (a : bf16[m, k]) (b : bf16[k, n]) (u : bool[n]) =
+  let val y = a @ b in for i j => if j >= 3 andalso u[j - 3] then cast f32 y[i, j] else 0.0 end
+fun scored (q : bf16[s, d]) (k : bf16[s, d]) (u : f32[s]) =
+  let val w = for i j => if j <= i then (sum c => cast f32 q[i, c] * cast f32 k[j, c]) + u[i - j] else -inf
+      val m = for i => max j => w[i, j]
+      val z = for i => sum j => exp (w[i, j] - m[i])
+  in for i c => cast bf16 (sum j => exp (w[i, j] - m[i]) / z[i] * cast f32 k[j, c]) end
+fun within (a : bf16[m, k]) (b : bf16[k, n]) (u : f32[2 * n]) =
+  let val y = a @ b in for i j => cast f32 y[i, j] + (if j <= i then u[2 * j + 1] else 0.0) end
+"""
+
+
+@pytest.mark.parametrize("name", ["below", "joined", "asked", "scored"])
+def test_what_a_condition_guards_is_not_loaded_beside_it(name: str) -> None:
+    """A kernel loads before it knows whether the condition holds; so such a read is no view, and its operation a kernel apart."""
+    program = compiler.lower(compiler.check_text(GUARDED), name, None)
+    found = kernels(program)
+    assert isinstance(found[-1], Nest)
+    assert not any(view.source.name in "uv" for kernel in found if not isinstance(kernel, Nest) for view in kernel.views)
+    m = axon.compile(GUARDED)
+    if name == "scored":
+        same(m.scored, random(40, 16), random(40, 16, seed=1), random(40, element=np.float32))
+    else:
+        last = (np.arange(24) % 3 == 0) if name == "asked" else random(24, element=np.float32)
+        more = (random(11, element=np.float32), random(13, element=np.float32)) if name == "joined" else (last,)
+        same(getattr(m, name), random(40, 72), random(72, 24), *more)
+
+
+def test_a_guarded_read_that_is_inside_for_all_indices_is_a_view() -> None:
+    assert families(GUARDED, "within") == [Contraction]
+    same(axon.compile(GUARDED).within, random(40, 72), random(72, 24), random(48, element=np.float32))
+
+
 FEED_FORWARD = """
 fun f (x : bf16[s, d]) (up : bf16[d, h]) (down : bf16[h, d]) =
   let val y = for i j => max 0.0 (sum c => x[i, c] * up[c, j]) in for i k => sum j => y[i, j] * down[j, k] end

@@ -511,7 +511,7 @@ def _tanh(b: Builder, x: Value) -> Value:
     near = _fma(b, b.fmul(inner, square), x, x)
     e = _exp_f32(b, b.fmul(size, _f(2.0)))
     far = b.fsub(_f(1.0), b.fdiv(_f(2.0), b.fadd(e, _f(1.0))))
-    return b.select(b.fcmp_ordered("<", size, _f(0.625)), near, _call(b, "llvm.copysign.f32", far, x))
+    return _call(b, "llvm.copysign.f32", b.select(b.fcmp_ordered("<", size, _f(0.625)), near, far), x)  # the sum of zeros is +0
 
 
 def _erf(b: Builder, x: Value) -> Value:
