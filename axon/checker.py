@@ -21,7 +21,7 @@ from axon.grammar.mistakes import LIBRARIES, PYTHON_LIBRARY
 from axon.grammar.parse import parse
 from axon.loader import Loader, is_library, library_modules
 from axon.names import Symbol
-from axon.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, duplicate
+from axon.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, duplicate, once_per_import
 from axon.source import SourceFile, Span
 from axon.suggestions import Attempt, tried
 from axon.types.declare import Declarations
@@ -211,7 +211,9 @@ class Session:
             if name.text in LIBRARIES and source.code == "AX0402":
                 source = replace(source, suggestions=(Suggestion(PYTHON_LIBRARY),))
             checker.report(source)
-            scope.values[name.text] = BrokenName()
+            meant = [edit.text for s in source.suggestions for edit in s.edits]
+            for broken in (name.text, *meant):  # uses of what was meant say nothing more either
+                scope.values.setdefault(broken, BrokenName())
             return
         if source in self.open:
             names = " → ".join(f"`{s.path}`" for s in [*self.open[self.open.index(source) :], source])
@@ -262,7 +264,7 @@ class Session:
                 schemes[name] = scheme
                 symbols[name] = entity.symbol
         exports = Module(source.path, values, dict(scope.aliases))
-        ordered = tuple(sorted(checker.diagnostics, key=lambda d: d.span.start if d.span is not None else -1))
+        ordered = tuple(once_per_import(sorted(checker.diagnostics, key=lambda d: d.span.start if d.span is not None else -1)))
         return CheckedModule(
             source, ordered, _Written(signatures), declarations, schemes, symbols, checker.state, imports, tuple(checker.inner),
             exports, lambda decl: checker.trail((), (decl,)),

@@ -132,6 +132,8 @@ class Scope:
         return list(found)
 
 
+OF_NAMES = ("AX0401", "AX0405", "AX0407")  # the errors of names that nothing introduces
+_NOT_IMPORTED = "is a module that is not imported"
 ANONYMOUS_RUN = ".."  # the key of a `..` binder among the runs of a scope
 
 # ── errors of names ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -155,6 +157,25 @@ def unknown_member(module: Module, name: S.Name) -> Diagnostic:
     notes = (f"it has {has}{more}",) if has and not near else ()
     message = f"the module `{module.name}` has no `{name.text}`"
     return Diagnostic("AX0405", message, (Label(name.span, "not defined there"),), notes, help_)
+
+
+def missing_import(name: str, span: Span) -> Diagnostic:
+    """A module is named that could be imported; see `once_per_import`."""
+    put = Suggestion(f"write `import {name}` at the top of the file", (Edit(Span(span.file, 0, 0), f"import {name}\n"),))
+    return Diagnostic("AX0401", f"`{name}` {_NOT_IMPORTED}", (Label(span, "not defined here"),), (), (put,))
+
+
+def once_per_import(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Of a file's diagnostics, for each import that is missing the first: one line mends them all."""
+    missing: set[str] = set()
+    out: list[Diagnostic] = []
+    for diagnostic in diagnostics:
+        if diagnostic.message.endswith(_NOT_IMPORTED):
+            if diagnostic.message in missing:
+                continue
+            missing.add(diagnostic.message)
+        out.append(diagnostic)
+    return out
 
 
 def duplicate(name: S.Name, first: Span) -> Diagnostic:

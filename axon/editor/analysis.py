@@ -23,7 +23,7 @@ from axon import typed as T
 from axon.checker import CheckedModule, Session, alias_names, binds
 from axon.diagnostics import AxonError, Diagnostic, Label
 from axon.editor.chunks import Chunk, read, succeed
-from axon.resolve import Alias, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName
+from axon.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName, once_per_import
 from axon.source import SourceFile, Span
 from axon.suggestions import TRIED
 from axon.types.declare import Declarations
@@ -41,7 +41,6 @@ Key = tuple[object, ...]
 _MAX_ERRORS = 200
 _fresh_version = count(1)
 _BROKEN = "broken"
-_NAMES = ("AX0401", "AX0405", "AX0407")  # errors that depend on every name there is
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +124,7 @@ class Analysis:
         found += self.problems
         errors = 0
         out: list[Diagnostic] = []
-        for diagnostic in sorted(found, key=self._order):
+        for diagnostic in once_per_import(sorted(found, key=self._order)):
             errors += diagnostic.severity == "error"
             if errors <= _MAX_ERRORS:
                 out.append(diagnostic)
@@ -470,7 +469,7 @@ class _Run:
             where = binds(decl)[0][1] if names else decl.span
             checker.diagnostics += [d if d.labels else replace(d, labels=(Label(where),)) for d in error.diagnostics]
         diagnostics = tuple(checker.diagnostics)
-        if not any(d.code in _NAMES for d in diagnostics):
+        if not any(d.code in OF_NAMES for d in diagnostics):
             key = (*key[:2], None)
         alias = self.scope.aliases.get(names[0]) if isinstance(decl, S.TypeDecl) else None
         entities: dict[str, Entity] = {}

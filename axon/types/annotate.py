@@ -11,7 +11,7 @@ from axon import syntax as S
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import Element
 from axon.names import Symbol, fresh
-from axon.resolve import Alias, BrokenName, Entity, ModuleName, RunName, Scope, ValueName, unknown, unknown_member
+from axon.resolve import Alias, BrokenName, Entity, ModuleName, RunName, Scope, ValueName, missing_import, unknown, unknown_member
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
 from axon.source import Span
@@ -192,7 +192,11 @@ class Annotations(Solver):
                 self.consequences += 1
                 return None
             if not isinstance(owner, ModuleName):
-                self.report(unknown("module", t.name[0].text, t.name[0].span, scope.names()))
+                module = t.name[0]
+                if owner is None and self.importable(module):
+                    self.report(missing_import(module.text, module.span))
+                else:
+                    self.report(unknown("module", module.text, module.span, scope.names()))
                 return None
             found = owner.module.aliases.get(t.name[1].text)
             if found is None:

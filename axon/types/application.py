@@ -70,8 +70,9 @@ class Applications(Comprehensions):
             case S.Field(S.Var(owner), name) if isinstance(module := env.scope.value(owner), ModuleName):
                 return self._module_member(env, module.module, name, e.dims, e.span)
             case _:
-                self.infer(env, e.function)
-                self.report(errors.dims_wrong(_excerpt(e.function.span), (), len(e.dims), e.span))
+                function = self.infer(env, e.function)
+                if not isinstance(self.state.prune(function.type), Poison):
+                    self.report(errors.dims_wrong(_excerpt(e.function.span), (), len(e.dims), e.span))
                 return self._broken(e.span)
 
     def _call(self, env: Env, f: T.Expr, arguments: list[T.Expr], span: Span, name: str) -> T.Expr:

@@ -10,7 +10,7 @@ from axon import typed as T
 from axon.diagnostics import Diagnostic, Edit, Label
 from axon.element import Element
 from axon.names import Symbol, fresh
-from axon.resolve import Alias, BrokenName, BuiltinName, Entity, ModuleName, RunName, Scope, ValueName
+from axon.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, ModuleName, RunName, Scope, ValueName
 from axon.shapes.constraint import Context, Obligation, Reason, Side
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
@@ -107,6 +107,8 @@ class Declarations(Generalization):
     def declarations(self, env: Env, decls: Sequence[S.Decl], top: bool) -> tuple[T.Decl, ...]:
         """Check declarations in order; names come into scope after their own declaration."""
         sigs = {d.name.text: d for d in decls if isinstance(d, S.Sig)}
+        if top:
+            self.unknown.clear()
         used: set[str] = set()
         out: list[T.Decl] = []
         for decl in decls:
@@ -134,12 +136,14 @@ class Declarations(Generalization):
     def _type_decl(self, env: Env, decl: S.TypeDecl) -> None:
         """A type declaration is checked where it stands, with its parameters as variables."""
         scope = env.scope.child()
+        twice = False
         self.state.level += 1
         for n, param in enumerate(decl.params):
             first = next((p for p in decl.params[:n] if type(p) is type(param) and p.name == param.name), None)
             if first is not None:
                 labels = (Label(param.span, "here again"), Label(first.span, "first here"))
                 self.report(Diagnostic("AX0217", f"`{param.span.text}` is given twice", labels))
+                twice = True
             match param:
                 case S.DimName(name):
                     self.bind_dimension(scope, name, param.span, rigid=True)
@@ -148,7 +152,10 @@ class Declarations(Generalization):
                 case S.TypeVar(name):
                     scope.variables[name] = self.state.element_var(name=name[1:])
         scope.aliases[decl.name.text] = Alias(decl, env.scope)  # so that a type that contains itself is seen
+        said = len(self.diagnostics)
         self.type(scope, decl.type, (scope.aliases[decl.name.text],))
+        if twice:  # the name that the second one replaced is missing below
+            self.diagnostics[said:] = [d for d in self.diagnostics[said:] if d.code not in OF_NAMES]
         self.state.level -= 1
 
     # ── val ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ from axon import typed as T
 from axon.diagnostics import Diagnostic
 from axon.element import Element
 from axon.names import Symbol
-from axon.resolve import Scope
+from axon.resolve import OF_NAMES, Scope
 from axon.shapes.constraint import NOWHERE, Callee, Context, Equal, Obligation, Reason, Side
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.relation import Relation
@@ -65,6 +65,7 @@ class Elaborator(ABC):
         self.later: dict[str, Span] = {}  # what the rest of the file defines
         self.importable: Callable[[S.Name], bool] = lambda name: False  # whether there is a module of a name
         self.library: Callable[[str, Span], list[str]] = lambda name, at: []  # modules of the standard library with a value
+        self.unknown: set[str] = set()  # what was said of names that nothing introduces, in this declaration
         self.consequences = 0  # uses of broken declarations, which were reported where they stand
         self.literals: list[tuple[int, Tensor, Span]] = []  # integer literals, whose values must fit their types
         self.coercions: list[tuple[Type, Type, Span]] = []
@@ -78,6 +79,12 @@ class Elaborator(ABC):
     def infer(self, env: Env, expr: S.Expr, expected: Type | None = None) -> T.Expr: ...
 
     def report(self, diagnostic: Diagnostic) -> None:
+        """Say that something is wrong; of a name that nothing introduces, once in a declaration."""
+        if diagnostic.code in OF_NAMES:
+            if diagnostic.message in self.unknown:
+                self.consequences += 1
+                return
+            self.unknown.add(diagnostic.message)
         self.diagnostics.append(diagnostic)
 
     def unify(self, left: Type, right: Type, reason: Reason) -> bool:

@@ -12,7 +12,7 @@ from axon import typed as T
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import FLOAT, NUM, Element
 from axon.names import fresh
-from axon.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, ValueName, unknown, unknown_member
+from axon.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, ValueName, missing_import, unknown, unknown_member
 from axon.shapes.constraint import Reason, Side
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
@@ -144,9 +144,7 @@ class Expressions(Applications):
             help_ = Suggestion("move its declaration above this one")
             return Diagnostic("AX0401", f"`{e.name}` is used before it is defined", (label, where), (), (help_,))
         if self.importable(S.Name(e.name, e.span)):
-            put = Edit(Span(e.span.file, 0, 0), f"import {e.name}\n")
-            help_ = Suggestion(f"write `import {e.name}` at the top of the file", (put,))
-            return Diagnostic("AX0401", f"`{e.name}` is a module that is not imported", (label,), (), (help_,))
+            return missing_import(e.name, e.span)
         if e.name in self.ended:
             where = Label(self.ended[e.name], "an index of this comprehension alone")
             return Diagnostic("AX0401", f"the index `{e.name}` has ended here", (label, where))
