@@ -32,9 +32,17 @@ Kernel: TypeAlias = "Contraction | Stream | Nest"
 POLICY = Policy(epilogues=False, share=False)  # a row that is held in registers shares what it computes anyway
 
 
-def kernels(program: Program, plain: Set[Symbol] = frozenset(), apart: Set[Symbol] = frozenset()) -> tuple[Kernel, ...]:
+NO_REASONS: Mapping[Symbol, str] = {}
+
+
+def kernels(
+    program: Program,
+    plain: Set[Symbol] = frozenset(),
+    apart: Set[Symbol] = frozenset(),
+    why: Mapping[Symbol, str] = NO_REASONS,
+) -> tuple[Kernel, ...]:
     """The kernels of a program, in order. What makes one of the tensors in `plain` is not sought a place on the tensor cores, and
-    what makes one of those in `apart` is no stream.
+    what makes one of those in `apart` is no stream; `why` says so for some.
 
     Raises `Unsupported` for an operation that is no part of a straight program (see `parts`).
     """
@@ -43,7 +51,7 @@ def kernels(program: Program, plain: Set[Symbol] = frozenset(), apart: Set[Symbo
         if not isinstance(op, Compute | Scan):
             raise Unsupported(f"`{type(op).__name__.lower()}` has no kernel family", getattr(op, "span", None))
     groups, reasons = _tiled(program, plain, plain | apart)
-    return tuple(_in_order(program, groups, reasons))
+    return tuple(_in_order(program, groups, {**reasons, **why}))
 
 
 def results_of(kernel: Kernel) -> tuple[Value, ...]:
@@ -101,11 +109,10 @@ def _tiled(program: Program, plain: Set[Symbol], apart: Set[Symbol]) -> tuple[li
         outside = [tensor.name for tensor, _, _ in mine.known if tensor in wanted]
         streams_ = isinstance(finished, Stream)
         if outside or not (apart if streams_ else plain).isdisjoint(r.value.symbol for r in finished.results):
-            why = "no mapping fits its sizes"
-            if outside:
-                why = f"`{outside[0]}`, which has one value per row, is needed outside its kernel"
             again, others = _tiled(program, plain if streams_ else plain | {mine.symbol}, apart | {mine.symbol})
-            return again, {mine.symbol: why} | others
+            if outside:
+                others[mine.symbol] = f"`{outside[0]}`, which has one value per row, is needed outside its kernel"
+            return again, others
         found.append((_pruned(finished) if isinstance(finished, Stream) else finished, mine.members))
     return found, reasons
 
@@ -183,8 +190,10 @@ def _nests(
             steps = (kernel.op, *kernel.epilogue)
             kernel = Nest(kernel.op.axes, steps, kernel.stored, kernel.reasons)
         assert isinstance(kernel, Nest)
+        outs = [o.symbol for step in kernel.steps for o in step.outs]
         kernel = _named(kernel, names)
-        why = dict.fromkeys(reasons[o.symbol] for step in kernel.steps for o in step.outs if o.symbol in reasons)
+        outs += [o.symbol for step in kernel.steps for o in step.outs]
+        why = dict.fromkeys(reasons[symbol] for symbol in outs if symbol in reasons)
         kernel = replace(kernel, reasons=(*kernel.reasons, *(Reason(_escaped(f"not on the tensor cores: {w}")) for w in why)))
         yield from [kernel] if product else split(kernel)
     for want, got in zip(wanted, plan.body.results, strict=True):

@@ -41,7 +41,9 @@ def prepare(kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[
     for operand in lying:
         why = tensors[operand.value.symbol].arranged(operand.order).copyable
         if why:
-            raise Unsupported(f"`{operand.value.symbol.name}` cannot be read by bulk copies: {why}", kernel.span)
+            source = next((v.source for v in kernel.views if v.value == operand.value), None)
+            name = f"`{operand.value.symbol.name}`" if source is None else f"what is read of `{source.name}`"
+            raise Unsupported(f"{name} cannot be read by bulk copies: {why}", kernel.span)
     if isinstance(kernel, Contraction):
         kernel = replace(kernel, left=lying[0], right=lying[1])
     else:

@@ -27,7 +27,7 @@ from axon.backend.emit import (
     TeamParameter,
 )
 from axon.backend.epilogue import views_of
-from axon.backend.families import kernels, results_of
+from axon.backend.families import NO_REASONS, kernels, results_of
 from axon.backend.launches import Launch, Launches, Slot
 from axon.backend.memory import Tensor, contiguous
 from axon.backend.pipeline import Forms, stages
@@ -90,6 +90,7 @@ class Executable:
         schedule: Schedule = NOTHING,
         plain: frozenset[Symbol] = frozenset(),
         apart: frozenset[Symbol] = frozenset(),
+        why: MappingOf[Symbol, str] = NO_REASONS,
     ) -> None:
         """Raises `Unsupported` for a program that is not straight (see `parts`).
 
@@ -97,9 +98,9 @@ class Executable:
         `exact`, every size gets its best mapping, and variants have no limit.
         """
         self.program, self.target, self.mapping, self.exact = program, target, mapping, exact
-        self.kernels = kernels(program, plain, apart)
+        self.kernels = kernels(program, plain, apart, why)
         self.fixed = schedule.of(len(self.kernels))
-        self.schedule, self.plain, self.apart = schedule, plain, apart
+        self.schedule, self.plain, self.apart, self.why = schedule, plain, apart, why
         stored = (value for k in self.kernels for value in results_of(k))
         inside = (out for k in self.kernels if isinstance(k, Nest) for step in k.steps for out in step.outs)
         self.values: tuple[Value, ...] = tuple(dict.fromkeys([*program.inputs, *stored, *inside]))
@@ -212,7 +213,7 @@ class Executable:
         """What runs at these sizes, for tensors that lie like these: this, or the same program without the kernels for the tensor
         cores that have no mapping here: a stream's operations apart, others plain. A mapping or a schedule that the user gave is
         an error instead."""
-        plain, apart = self.plain, self.apart
+        plain, apart, why = self.plain, self.apart, dict(self.why)
         tensors = self._contiguous(sizes) | dict(tensors)
         with self._lock:
             for number, kernel in enumerate(self.kernels):
@@ -220,18 +221,19 @@ class Executable:
                     continue
                 try:
                     ready = prepare(kernel, tensors, sizes)
-                    fits = self._choices_of(number, ready).fits(ready)
-                except Unsupported:
-                    fits = False
-                if fits:
+                    reason = None if self._choices_of(number, ready).fits(ready) else "no mapping fits its sizes"
+                except Unsupported as refused:
+                    reason = refused.reason
+                if reason is None:
                     continue
                 unfit = {r.value.symbol for r in kernel.results}
+                why |= dict.fromkeys(unfit, reason)
                 plain, apart = (plain, apart | unfit) if isinstance(kernel, Stream) else (plain | unfit, apart)
             key = plain, apart
             if key == (self.plain, self.apart):
                 return self
             if key not in self._others:
-                self._others[key] = Executable(self.program, self.target, exact=self.exact, plain=plain, apart=apart)
+                self._others[key] = Executable(self.program, self.target, exact=self.exact, plain=plain, apart=apart, why=why)
         return self._others[key].serving(tensors, sizes)
 
     # ── binding ─────────────────────────────────────────────────────────────────────────────────────────────────────────

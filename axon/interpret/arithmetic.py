@@ -7,6 +7,7 @@ Integers wrap; the caller has excluded zero divisors and negative exponents. Not
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,37 @@ def _rational(coefficients: tuple[tuple[float, ...], tuple[float, ...]], x: Arra
     return quotient
 
 
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """A ufunc for `max` or `min`, in which +0 is the greater of two zeros (IEEE 754-2019 `maximum`, `minimum`): NumPy gives either."""
+
+    of: np.ufunc
+    zero: float  # the one that wins
+
+    def __call__(self, x: Array, y: Array, /) -> Array:
+        return self._signed(self.of(x, y), lambda: self._wins(x) | self._wins(y))
+
+    def reduce(self, x: Array, /, axis: int | tuple[int, ...] = 0, dtype: Any = None, *, keepdims: bool = False) -> Array:
+        result = np.asarray(self.of.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims))
+        return self._signed(result, lambda: np.logical_or.reduce(self._wins(x), axis=axis, keepdims=keepdims))
+
+    def accumulate(self, x: Array, /, axis: int = 0, dtype: Any = None) -> Array:
+        result = self.of.accumulate(x, axis=axis, dtype=dtype)
+        return self._signed(result, lambda: np.logical_or.accumulate(self._wins(x), axis=axis))
+
+    def _wins(self, x: Array) -> Array:
+        found: Array = (x == 0) & (np.signbit(x) == np.signbit(self.zero))
+        return found
+
+    def _signed(self, result: Array, wins: Callable[[], Array]) -> Array:
+        """The result with its zeros replaced: `wins` says where one that wins was among them."""
+        if result.dtype.kind != "f" or not (zeros := result == 0).any():
+            return result
+        winner = result.dtype.type(self.zero)
+        return np.where(zeros, np.where(wins(), winner, -winner), result)
+
+
+MAXIMUM, MINIMUM = Extreme(np.maximum, 0.0), Extreme(np.minimum, -0.0)
 UNARY: dict[str, Callable[[Array], Array]] = {
     "neg": np.negative,
     "not": np.logical_not,
@@ -128,8 +160,8 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "mul": np.multiply,
     "mod": np.mod,
     "pow": np.power,
-    "max": np.maximum,
-    "min": np.minimum,
+    "max": MAXIMUM,
+    "min": MINIMUM,
     "eq": np.equal,
     "ne": np.not_equal,
     "lt": np.less,
@@ -196,11 +228,11 @@ def _round_to_odd(x: Array, source: Element) -> Array:
 
 # ── reductions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-FOLDS: dict[str, np.ufunc] = {
+FOLDS: dict[str, np.ufunc | Extreme] = {
     "sum": np.add,
     "prod": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
+    "max": MAXIMUM,
+    "min": MINIMUM,
     "any": np.logical_or,
     "all": np.logical_and,
 }

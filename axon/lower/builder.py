@@ -43,12 +43,14 @@ from axon.core import (
 from axon.core import Binary as CoreBinary
 from axon.diagnostics import AxonError, Diagnostic, Label
 from axon.element import Element
+from axon.lower.extents import Extents, divides
 from axon.lower.scalars import comparison, conjunction, facts, mentioned, simplified, substitute, zero
 from axon.lower.value import Subscripts, TensorValue
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim
 from axon.shapes.prove import Answer, Facts, prove
 from axon.shapes.relation import Relation
+from axon.shapes.width import exact
 from axon.source import Span
 
 
@@ -73,6 +75,7 @@ class Builder:
     locals: dict[Symbol, Scalar] = field(default_factory=dict)
     shapes: dict[Symbol, tuple[Dim, ...]] = field(default_factory=dict)  # of what can be read
     risk: int = 0
+    extents: Extents = field(default_factory=Extents)
     here: Span | None = None  # the last arithmetic that can fail, for an operation that has no place of its own
 
     # ── facts ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -93,10 +96,20 @@ class Builder:
         """Whether two sizes are equal whatever guards stand around them."""
         return x == y or prove(self.known, Relation(x, "=", y)) is Answer.PROVED
 
+    def note(self, extent: Dim, context: Context) -> None:
+        """An extent stands in a context: it may have a value only there."""
+        if not extent.variables or (exact(extent, 32) and not extent.quotients):
+            return
+        guards = tuple(r for g in context.guards for r in facts(g))
+        axes = {a.symbol for a in context.axes}
+        inside = bool(axes or context.guards)
+        self.extents.note(extent, axes, guards, inside, self.known, lambda: self.facts(context))
+
     def read(self, base: TensorValue, subscripts: Subscripts, context: Context, span: Span) -> Scalar:
         """An element of a tensor. What cannot be proved to lie inside is compared with the size at run time."""
         safety = self._safety(base, subscripts, context)
-        if safety is not Answer.PROVED or base.guarded:
+        fails = bool(context.guards) and any(isinstance(s, Dim) and divides(s, self.known) for s in subscripts)
+        if safety is not Answer.PROVED or base.guarded or fails:
             self.risk += 1
         element = base.at(subscripts)
         if safety is Answer.UNKNOWN:
@@ -273,7 +286,7 @@ class Builder:
         """Conditions that say that the context has any index at all, where that is not known."""
         open_ = [a.extent for a in context.axes if prove(self.known, Relation(a.extent, ">=", Dim.of(1))) is not Answer.PROVED]
         inner = {a.symbol for a in context.axes}
-        return [comparison("gt", e, Dim.of(0)) for e in open_ if not e.variables & inner]
+        return [comparison("gt", self.extents.total(e, self.known), Dim.of(0)) for e in open_ if not e.variables & inner]
 
     def view(self, value: Value, prefix: tuple[Dim, ...] = ()) -> TensorValue:
         """A stored value; `prefix` are the subscripts for the axes of the context that it is stored over."""
@@ -293,7 +306,7 @@ class Builder:
         for axis in reversed(context.axes):
             if axis.symbol in used and axis.extent.variables & own:
                 used |= axis.extent.variables
-                conditions.append(comparison("lt", Dim.of(axis.symbol), axis.extent))
+                conditions.append(comparison("lt", Dim.of(axis.symbol), self.extents.total(axis.extent, self.known)))
         return [a for a in context.axes if a.symbol in used], conditions[::-1]
 
     def _hull(self, axis: Axis, context: Context) -> Dim:
@@ -417,6 +430,7 @@ class Builder:
             message = "a size that only the data decide cannot be opened inside a comprehension or loop"
             raise AxonError((Diagnostic("AX0307", message, (label,)),))
         size = fresh("k")
+        self.extents.decided.add(size)
         out = Value(fresh("indices"), Element.I32, (Dim.of(size),))
         self.ops.append(Compress(out, size, stored.symbol, span))
         self.known = self.known.assume(Relation(Dim.of(size), "<=", mask.shape[0]))

@@ -13,7 +13,7 @@ from axon.core import Axis, Convert, Index, Local, Monoid, Read, Scalar, Select,
 from axon.core import Binary as CoreBinary
 from axon.element import Element
 from axon.lower.builder import Builder, Context
-from axon.lower.scalars import as_scalar, integer, simplified
+from axon.lower.scalars import as_scalar, conjunction, integer, simplified, zero
 from axon.lower.tensors import ONE, along, choice, leaves, ordered, rebuild, scalar_value, unit_of, widened
 from axon.lower.value import Env, Frame, Subscripts, TensorValue, TupleValue, Value
 from axon.names import Symbol, fresh
@@ -85,7 +85,7 @@ class Indexing(ABC):
 
     # ── index notation ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _axes(self, env: Env, binders: tuple[T.Binder, ...]) -> tuple[Env, list[Axis], list[list[Axis]]]:
+    def _axes(self, env: Env, binders: tuple[T.Binder, ...], c: Context) -> tuple[Env, list[Axis], list[list[Axis]]]:
         """Axes for binders, in scope; and which of them make each dimension of the result."""
         axes: list[Axis] = []
         groups: list[list[Axis]] = []
@@ -102,11 +102,13 @@ class Indexing(ABC):
                     groups += [[a] for a in new]
                 case _:
                     assert_never(binder)
+            for axis in new:
+                self.b.note(axis.extent, c.with_axes(axes))
             axes += new
         return env, axes, groups
 
     def _for(self, env: Env, e: T.For, c: Context) -> Value:
-        inner, axes, groups = self._axes(env, e.binders)
+        inner, axes, groups = self._axes(env, e.binders, c)
         before = self.b.risk
         body = self.eval(inner, e.body, c.with_axes(axes))
         risky = self.b.risk > before
@@ -175,6 +177,8 @@ class Indexing(ABC):
         scalar = leaf.at(tuple(Dim.of(a.symbol) for a in own))
         risky = risky or self.b.risk > before or leaf.guarded
         outer = [Axis(fresh("_".join(a.symbol.name for a in g)), prod((a.extent for a in g), start=ONE)) for g in groups]
+        for axis in outer:
+            self.b.note(axis.extent, c)
         image: dict[Symbol, Dim] = {}
         for axis, group in zip(outer, groups, strict=True):
             rest = Dim.of(axis.symbol)
@@ -218,6 +222,7 @@ class Indexing(ABC):
                     b = base.shape[position] if stop is None else self.dim(env, stop)
                     plan.append((a, s))
                     shape.append(b - a if s == ONE else (b - a + s - 1) // s)
+                    self.b.note(shape[-1], c)
                     position += 1
                 case _:
                     assert_never(subscript)
@@ -273,7 +278,7 @@ class Indexing(ABC):
     # ── reductions ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _reduce(self, env: Env, e: T.Reduce, c: Context) -> Value:
-        inner, axes, _ = self._axes(env, e.binders)
+        inner, axes, _ = self._axes(env, e.binders, c)
         inside = c.with_axes(axes)
         before = self.b.risk
         where = None
@@ -367,10 +372,16 @@ class Indexing(ABC):
         starts = [self.eval(env, init, c) for _, init in e.states]
         whole: Value = starts[0] if len(starts) == 1 else TupleValue(tuple(starts))
         first = [replace(x, guarded=True) for x in leaves(whole)] if self.b.risk > risk else leaves(whole)
+        before = self.b.risk
         trip = self.scalar(env, e.trip, c)
         counter = fresh(e.counter.name if e.counter.name != "_" else "n")
         size = integer(trip)
         extent = size if size is not None else Dim.of(fresh("trip"))
+        guard = conjunction(c.guards)
+        if size is not None:
+            self.b.note(size, c)
+        elif self.b.risk > before and guard is not None:
+            trip = Select(guard, trip, zero(Element.I32))
         inner = env.with_indices({e.counter: Dim.of(counter)}, {})
 
         def step(states: list[TensorValue]) -> list[TensorValue]:

@@ -14,6 +14,8 @@ from axon import compiler
 from axon.backend.contraction import Contraction
 from axon.backend.contraction import contraction as find
 from axon.backend.families import kernels
+from axon.backend.plan import Nest
+from axon.backend.runtime import Executable
 from axon.backend.unsupported import Unsupported
 from axon.core import Axis, Block, Compute, Convert, Leaf, Monoid, Program, Read, Reduction, Scalar, Value
 from axon.element import Element
@@ -170,3 +172,23 @@ def test_casts_between_types_of_16_bits_are_not_looked_through() -> None:
     a, b = np.full((1, 8), 1e6, ml_dtypes.bfloat16), np.ones((8, 8), ml_dtypes.bfloat16)
     assert np.isinf(f(a, b, target="interpret")).all()
     assert np.isinf(f(a, b, target="simulate")).all()
+
+
+@pytest.mark.parametrize(
+    ("source", "shapes", "reason"),
+    [
+        ("for i j => sum c => a[i, k - 1 - c] * b[c, j]", "bf16[64, 256]", "what is read of `a` cannot be read by bulk copies"),
+        ("for i j => sum c => a[i, c] * b[c, j]", "bf16[64, 250]", "dimension 0 steps by 500 bytes"),
+        ("for i j => sum c e => a[i, c, e] * b[c, e, j]", "bf16[64, 4, 64]", "over more than one index"),
+    ],
+)
+def test_explain_says_why_a_product_is_plain(source: str, shapes: str, reason: str) -> None:
+    ranks = shapes.count(",")
+    names = ["m", "k", "l"][: ranks + 1]
+    text = f"fun f (a : bf16[{', '.join(names)}]) (b : bf16[{', '.join([*names[1:], 'n'])}]) = {source}"
+    program = compiler.lower(compiler.check_text(text), "f", None)
+    a = [int(n) for n in shapes[5:-1].split(",")]
+    sizes = program.contract.bind((), [a, [*a[1:], 64]])
+    (kernel,) = Executable(program).serving({}, sizes).kernels
+    assert isinstance(kernel, Nest)
+    assert any(reason in why.worded({}) for why in kernel.reasons)
