@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from axon import builtins
 from axon import syntax as S
 from axon.checker import declared_names
+from axon.diagnostics import Diagnostic
 from axon.editor.analysis import Analysis
 from axon.editor.chunks import Chunk, read
 from axon.editor.fields import Fields, field_references, fields_at, undecided
@@ -80,8 +83,11 @@ def rename(workspace: Workspace, analysis: Analysis, offset: int, new: str) -> l
     if free and found.kind is not Kind.TYPE:
         changes += _in_doctests(found.analysis, found.name, new)
     changes = list({(c.analysis.path, c.start): c for c in changes}.values())
-    for module in {c.analysis.path: c.analysis for c in changes}.values():
+    for _, module in _touched(changes):
         _require_same_meaning(module, [c for c in changes if c.analysis is module], found, new)
+    again = _new_error(workspace, changes)  # as of two parameters of one name that nothing uses
+    if again is not None:
+        raise Refused(f"with `{new}` the program would be wrong: {again.message}")
     return changes
 
 
@@ -98,7 +104,8 @@ def _field(workspace: Workspace, analysis: Analysis, fields: Fields, old: str, n
             raise Refused("a declaration that mentions it does not parse at the moment")
         changes.append(Change(module, *place, new))
     changes = list({(c.analysis.path, c.start): c for c in changes}.values())
-    _require_same_errors(workspace, changes)
+    if _new_error(workspace, changes) is not None:  # the library may take such records too
+        raise Refused("the records go to a module in which the field keeps its name")
     return changes
 
 
@@ -127,17 +134,25 @@ def _in_doctests(analysis: Analysis, old: str, new: str) -> list[Change]:
 # ── the check ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _require_same_errors(workspace: Workspace, changes: list[Change]) -> None:
-    """Raises Refused if the checker says something else after the changes: the library may take such records too."""
-    trial = Workspace(workspace.guard)
-    changed = {c.analysis.path: c.analysis for c in changes}
-    for path, module in workspace.analyses.items():
-        if path in changed or workspace.loader.is_held(path):
-            trial.open(path, _after(module, [c for c in changes if c.analysis is module]))
-    for path, module in changed.items():
+def _new_error(workspace: Workspace, changes: list[Change]) -> Diagnostic | None:
+    """What the checker says after the changes of files that they touch, and did not say before."""
+    trial = workspace.fork(
+        {path: _after(module, [c for c in changes if c.analysis is module]) for path, module in _touched(changes)}
+    )
+    for path, module in _touched(changes):
         after = trial.analysis(path)
-        if after is None or [d.code for d in after.diagnostics()] != [d.code for d in module.diagnostics()]:
-            raise Refused("the records go to a module in which the field keeps its name")
+        if after is None:
+            continue
+        known = Counter(d.code for d in module.diagnostics())
+        for diagnostic in after.diagnostics():
+            known[diagnostic.code] -= 1
+            if known[diagnostic.code] < 0:
+                return diagnostic
+    return None
+
+
+def _touched(changes: list[Change]) -> Iterable[tuple[str, Analysis]]:
+    return {c.analysis.path: c.analysis for c in changes}.items()
 
 
 def _after(analysis: Analysis, changes: list[Change]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -92,6 +92,14 @@ class Workspace:
         held = [p for p in self.analyses if self.loader.is_held(p) and os.path.dirname(p) == folder]
         return [p for p in dict.fromkeys([*found, *held]) if p != path]
 
+    def fork(self, texts: Mapping[str, str]) -> Workspace:
+        """One in which some files have other texts, with everything that is known of this one."""
+        other = Workspace(self.guard)
+        other.loader._overlay = {**self.loader._overlay, **{path: SourceFile(path, text) for path, text in texts.items()}}
+        other.analyses = {p: a if p not in texts and a.lasting else a.fork(a.text) for p, a in self.analyses.items()}
+        other.declared = self.declared
+        return other
+
     # ── suggestions ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def untried(self, analysis: Analysis) -> list[Diagnostic]:
@@ -113,15 +121,12 @@ class Workspace:
 
     def _recheck(self, analysis: Analysis, changed: SourceFile) -> Attempt | None:
         """What the checker says of a module with another text."""
-        fork = analysis.fork(changed.text)
-        loader = EditorLoader()
-        loader._overlay = {**self.loader._overlay, analysis.path: changed}
+        trial = self.fork({analysis.path: changed.text})
         try:
-            session = AnalysisSession(loader, {**self.analyses, analysis.path: fork}, self.guard)
-            session.declared = self.declared
-            session.check(changed)
+            fork = trial.analysis(analysis.path)
         except AxonError:
             return None
+        assert fork is not None
         spans = [f.span for c in fork.current() for scheme in c.schemes.values() for f in scheme.facts if f.span is not None]
         places = [place for span in spans if (place := fork.place(span)) is not None]
         errors = sum(d.severity == "error" for d in fork.diagnostics())

@@ -190,6 +190,13 @@ def test_rename(before: str, new: str, after: str) -> None:
         ("import nn\ntype t[d, k] = { ▮w : f32[d, k], b : f32[k] }\nfun f (p : t[d, k]) x = nn.dense p x\n", "r", "keeps its name"),
         ("fun f (x : f32[n]) (▮y : f32[m]) = for i < n => x[i]\n", "n", "mean something else"),
         ("fun f x ▮= x\n", "r", "no name"),
+        ("fun f x ▮y = 1.0\n", "x", "bound twice"),  # as where it is used
+        ("fun f x (y, ▮z) = x\n", "y", "bound twice"),
+        ("val g = for i < 2, ▮j < 3 => 1.0\n", "i", "bound twice"),
+        ("type t[a, ▮b] = f32[3]\n", "a", "given twice"),
+        ("fun f x = loop (s = 0, ▮t = x) for i < 3 => (1, x)\n", "s", "bound twice"),
+        ("fun f {n, ▮m} = 1.0\n", "n", "given twice"),
+        ("fun f {n} {▮m} = 1.0\n", "n", "given twice"),
     ],
 )
 def test_rename_is_refused(before: str, new: str, why: str) -> None:
