@@ -1,0 +1,166 @@
+"""Extents that only a guard gives a value, made total.
+
+An operation taken out of a guarded expression runs whatever the guard says (Note [Guards] in `builder`), over axes whose extents are
+computed then. Where the guard is false an extent may divide by 0, or be larger than any tensor, and nobody looks at its value.
+So `Extents` notes under which guards extents stand while a program is lowered; in the end `rewritten` puts n / max(m, 1) for an n / m
+that a guard keeps from m = 0, and for n * n under `if n <= 9` the product with min(1, max(0, 10 - n)), which is 0 where n is larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Set
+from dataclasses import dataclass, field, replace
+
+from axon.core import Axis, Block, Check, Compress, Compute, Index, Loop, Op, Reduction, Scan, Sort, Value
+from axon.names import Symbol
+from axon.shapes.dimension import Dim, Quotient, maximum, minimum, parts, rebuilt
+from axon.shapes.prove import Answer, Facts, prove
+from axon.shapes.relation import Relation
+from axon.shapes.width import exact
+
+ZERO, ONE = Dim.of(0), Dim.of(1)
+
+
+@dataclass(slots=True, eq=False)
+class Extents:
+    decided: set[Symbol] = field(default_factory=set)  # sizes that only the data decide
+    _guarded: set[Dim] = field(default_factory=set)  # divisors that a guard keeps from 0
+    _bare: set[Dim] = field(default_factory=set)  # divisors over decided sizes that none does: division by 0 stops the program
+    _over_axes: bool = False  # a guarded divisor mentions an axis, which operations rename
+    _large: dict[Dim, Dim | None] = field(default_factory=dict)  # extents beyond 2^31: 1 where the guards hold and else 0
+
+    def note(
+        self, extent: Dim, axes: Set[Symbol], guards: tuple[Relation, ...], inside: bool, known: Facts, facts: Callable[[], Facts]
+    ) -> None:
+        """An extent stands among axes, where guards (what they say of sizes) hold; `inside` any guard or axis at all.
+
+        `known` holds everywhere, `facts` here.
+        """
+        for divisor in _divisors(extent):
+            if _positive(known, divisor):
+                continue
+            if divisor.variables & self.decided and not (inside and _positive(facts(), divisor)):
+                self._bare.add(divisor)
+            elif inside:
+                self._guarded.add(divisor)
+                self._over_axes |= not divisor.variables.isdisjoint(axes)
+        if not exact(extent, 32) and extent.variables.isdisjoint(axes):
+            holds = [_indicator(r) for r in guards if r.left.variables.isdisjoint(axes) and r.right.variables.isdisjoint(axes)]
+            whole: Dim | None = None
+            for factor in holds:
+                if factor is not None:
+                    whole = factor if whole is None else minimum(whole, factor)
+            self._large[extent] = whole if self._large.get(extent, whole) == whole else None
+
+    def total(self, dim: Dim, known: Facts) -> Dim:
+        """The Dim with a value also where the guards that it stood under are false."""
+        if not self._guarded or not any(not isinstance(atom, Symbol) for atom in dim.atoms):
+            return dim
+
+        def image(atom: object) -> Dim:
+            if isinstance(atom, Symbol):
+                return Dim.of(atom)
+            new = rebuilt(atom, lambda part: self.total(part, known))  # type: ignore[arg-type]
+            if not isinstance(atom, Quotient) or not self._open(atom.divisor, known):
+                return new
+            return self.total(atom.dividend, known) // maximum(self.total(atom.divisor, known), ONE)
+
+        return dim.rewrite(image)
+
+    def _open(self, divisor: Dim, known: Facts) -> bool:
+        """Whether only guards keep a divisor from 0."""
+        if divisor in self._bare:
+            return False
+        if divisor in self._guarded:
+            return True
+        return (
+            self._over_axes
+            and divisor.constant is None
+            and divisor.variables.isdisjoint(self.decided)
+            and not _positive(known, divisor)
+        )
+
+    def rewritten(self, block: Block, known: Facts, shapes: Iterable[Dim]) -> Block:
+        """The program's block with total extents; `shapes` are the dimensions of its inputs and results, which are as they are."""
+        outside = set(shapes)
+        large = {extent: holds for extent, holds in self._large.items() if holds is not None and extent not in outside}
+        if not self._guarded and not large:
+            return block
+
+        def size(dim: Dim) -> Dim:
+            holds = large.get(dim)
+            new = self.total(dim, known)
+            return new if holds is None else new * holds
+
+        return _sized(block, size)
+
+
+def _divisors(dim: Dim) -> Iterator[Dim]:
+    for atom in dim.atoms:
+        if not isinstance(atom, Symbol):
+            if isinstance(atom, Quotient) and atom.divisor.constant is None:
+                yield atom.divisor
+            for part in parts(atom):
+                yield from _divisors(part)
+
+
+def divides(dim: Dim, known: Facts) -> bool:
+    """Whether a Dim divides by what is not known to be at least 1."""
+    return any(not _positive(known, divisor) for divisor in _divisors(dim))
+
+
+def _positive(known: Facts, divisor: Dim) -> bool:
+    return prove(known, Relation(divisor, ">=", ONE)) is Answer.PROVED
+
+
+def _indicator(relation: Relation) -> Dim | None:
+    """1 where a relation holds and 0 where it does not; None where a part may have no value."""
+    a, b = relation.left, relation.right
+    if any(True for side in (a, b) for _ in _divisors(side)):
+        return None
+    match relation.op:
+        case "<=":
+            more = b - a + 1
+        case "<":
+            more = b - a
+        case ">=":
+            more = a - b + 1
+        case ">":
+            more = a - b
+        case "<>":
+            more = maximum(a - b, b - a)
+        case _:
+            return ONE - minimum(ONE, maximum(a - b, b - a))
+    return minimum(ONE, maximum(ZERO, more))
+
+
+def _sized(block: Block, size: Callable[[Dim], Dim]) -> Block:
+    """The block with another size for every extent, in axes and in the shapes of values."""
+
+    def value(v: Value) -> Value:
+        return replace(v, shape=tuple(map(size, v.shape)))
+
+    def axes(old: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        return tuple(replace(a, extent=size(a.extent)) for a in old)
+
+    def reduced(r: Reduction | None) -> Reduction | None:
+        return None if r is None else replace(r, axes=axes(r.axes))
+
+    def go(op: Op) -> Op:
+        match op:
+            case Compute():
+                return replace(op, outs=tuple(map(value, op.outs)), axes=axes(op.axes), reduction=reduced(op.reduction))
+            case Scan():
+                return replace(op, outs=tuple(map(value, op.outs)), axes=axes(op.axes))
+            case Loop():
+                trip = replace(op.trip, dim=size(op.trip.dim)) if isinstance(op.trip, Index) else op.trip
+                states = tuple(map(value, op.states))
+                return replace(op, outs=tuple(map(value, op.outs)), states=states, trip=trip, body=_sized(op.body, size))
+            case Sort():
+                return replace(op, values=value(op.values), indices=value(op.indices))
+            case Compress():
+                return replace(op, out=value(op.out))
+            case Check():
+                return op
+
+    return Block(tuple(map(go, block.ops)), block.results)
