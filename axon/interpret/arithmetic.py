@@ -108,7 +108,7 @@ def _rational(coefficients: tuple[tuple[float, ...], tuple[float, ...]], x: Arra
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """A ufunc for `max` or `min`, in which +0 is the greater of two zeros (IEEE 754-2019 `maximum`, `minimum`): NumPy gives either."""
+    """A ufunc for `max` or `min`; +0 is the greater of two zeros (IEEE 754-2019 `maximum`, `minimum`), where NumPy gives either."""
 
     of: np.ufunc
     zero: float  # the one that wins
@@ -117,8 +117,8 @@ class Extreme:
         return self._signed(self.of(x, y), lambda: self._wins(x) | self._wins(y))
 
     def reduce(self, x: Array, /, axis: int | tuple[int, ...] = 0, dtype: Any = None, *, keepdims: bool = False) -> Array:
-        result = np.asarray(self.of.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims))
-        return self._signed(result, lambda: np.logical_or.reduce(self._wins(x), axis=axis, keepdims=keepdims))
+        result = np.asarray(self.of.reduce(x, axis, dtype, keepdims=keepdims))
+        return self._signed(result, lambda: np.any(self._wins(x), axis=axis, keepdims=keepdims))
 
     def accumulate(self, x: Array, /, axis: int = 0, dtype: Any = None) -> Array:
         result = self.of.accumulate(x, axis=axis, dtype=dtype)
