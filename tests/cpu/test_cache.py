@@ -4,6 +4,10 @@ import os
 import subprocess
 import sys
 
+import numpy as np
+import pytest
+
+import axon
 from axon.backend.cpu import build
 
 PROGRAM = """
@@ -67,3 +71,22 @@ def test_objects_refer_to_nothing_of_python():
     assert b"Py" not in code
     assert b"NRT" not in code
     assert b"numba" not in code.replace(b"__main__", b"")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "words"),
+    [
+        ("AXON_CACHE", "file", "file belongs|file: File exists|file: Not a directory"),
+        ("AXON_CACHE", "file/inside", "a directory for built kernels: .*file/inside: Not a directory"),
+        ("AXON_CACHE_SIZE", "much", "AXON_CACHE_SIZE is `much`"),
+    ],
+)
+def test_a_cache_that_cannot_be_used_costs_time_and_not_results(setting, value, words, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("AXON_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv(setting, str(tmp_path / value) if setting == "AXON_CACHE" else value)
+    x = np.linspace(-1, 1, 50_001)
+    scale = len(words)  # a function that no other test has compiled
+    with pytest.warns(RuntimeWarning, match=f"compiled anew in each process, since they cannot be kept: .*({words})"):
+        got = axon.compile(f"fun f (x : f64[n]) = for i => exp x[i] * {scale}.0 - x[i]").f(x)
+    np.testing.assert_allclose(got, np.exp(x) * scale - x)

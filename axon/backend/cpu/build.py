@@ -14,6 +14,7 @@ import ctypes
 import hashlib
 import linecache
 import os
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache as once
@@ -24,6 +25,7 @@ from typing import Any
 
 from axon.backend import cache
 from axon.backend.cpu.function import BufferParameter, Function, LanesParameter, SizeParameter, TensorParameter
+from axon.backend.needs import Missing
 from axon.element import Element
 
 _FORMAT = 1
@@ -80,6 +82,13 @@ def build(source: Source) -> Native:
 
 
 def _build(source: Source, key: str) -> Native:
+    """Where no cache can be used, a warning says so and the function is compiled for this process."""
+    try:
+        cache.directory(), cache.limit()
+    except Missing as missing:
+        _warn(missing.diagnostics[0].message)
+        entry, code = compile_source(source)
+        return _load(entry, code, source.types)
     with cache.lock(key):
         found = cache.read(key)
         if not isinstance(found, cache.Kernel):
@@ -87,6 +96,12 @@ def _build(source: Source, key: str) -> Native:
             found = cache.Kernel(code, entry, registers=0, spilled=0)
             cache.write(key, found)
     return _load(found.entry, found.cubin, source.types)
+
+
+@once
+def _warn(why: str) -> None:
+    text = f"functions are compiled anew in each process, since they cannot be kept: {why}"
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 def compile_source(source: Source) -> tuple[str, bytes]:
