@@ -184,6 +184,9 @@ class _Reader:
     # ── tokens ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _peek(self) -> str:
+        """The next token; nothing at the end."""
+        if not self.text[self.at :].strip():
+            return ""
         at = self.at
         token = self._next()[1]
         self.at = at

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def load(path: str | os.PathLike[str]) -> Module:
     """The module in a file. Raises AxonError if it is wrong. Loading again sees what was edited in between."""
-    shown = os.fspath(path)
+    shown = os.fspath(path) if isinstance(path, os.PathLike) else path
     _require_text("load", "a path", shown)
     return Module(_accepted(compiler.check(FileLoader(), shown)), shown)
 

@@ -2,7 +2,8 @@
 
 A Python value mirrors a type: NumPy arrays are tensors, numbers are scalars, tuples are tuples, dicts with string keys are records.
 An array's element type is never converted. A Python number (or a list of numbers) has no element type of its own, and takes the
-one that the signature wants, else that of other arguments that share its type variable, else `f32` or `i32`, as a literal would.
+one that the signature wants, else that of other arguments that share its type variable, else `f32` or `i32`, as a literal would. An
+empty list takes any.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Matcher:
     elements: dict[Symbol, tuple[Element, str]] = field(default_factory=dict)  # and the argument that decided it
     rows: dict[Symbol, tuple[int, str]] = field(default_factory=dict)  # ranks
     given: dict[str, Any] = field(default_factory=dict)  # the arguments as the caller has them, by parameter
+    empties: bool = False  # whether there are empty lists, for whose element type other arguments are asked first
 
     def match(self, wanted: list[Wanted], values: list[Any], given: Sequence[Any] | None = None) -> list[Any]:
         """The arguments with every tensor as an array; raises AxonError at the first that does not fit.
@@ -55,6 +57,9 @@ class Matcher:
         self.given = {parameter.name: value for parameter, value in zip(wanted, given or values, strict=True)}
         for parameter, value in zip(wanted, values, strict=True):
             self._walk(parameter, parameter.name, parameter.type, value, self._array)
+        if self.empties:
+            for parameter, value in zip(wanted, values, strict=True):
+                self._walk(parameter, parameter.name, parameter.type, value, self._settle_full)
         return [
             self._walk(parameter, parameter.name, parameter.type, value, self._settle)
             for parameter, value in zip(wanted, values, strict=True)
@@ -115,6 +120,7 @@ class Matcher:
                 what, way = _no_array(value, _indexed(path))
                 raise self._wrong(at, "AX0504", f"`{path}` must be an array or a number, not {what}", help=_pass(way))
             self._check_rank(at, path, wanted, weak.ndim)
+            self.empties |= weak.size == 0
             return None
         raw = viewed(raw, element)
         own = of_dtype(raw.dtype)
@@ -132,6 +138,12 @@ class Matcher:
         self._check_rank(at, path, wanted, raw.ndim)
         return None
 
+    def _settle_full(self, at: Wanted, path: str, wanted: t.Tensor | None, value: Any) -> None:
+        """Walk between the two, where there are empty lists: the numbers decide first."""
+        weak = weak_array(value)
+        if weak is not None and weak.size:
+            self._settle(at, path, wanted, value)
+
     def _settle(self, at: Wanted, path: str, wanted: t.Tensor | None, value: Any) -> Array:
         """Second walk: the arrays, numbers with the element types that are known now."""
         element = wanted.element if wanted else None
@@ -144,12 +156,14 @@ class Matcher:
         if isinstance(element, t.ElementVar):
             allowed = self._allowed(element.symbol)
             default = kind if kind in allowed or kind is not Element.I32 else Element.F32
+            if not weak.size:
+                default = next(e for e in _USUAL if e in allowed)
             if default not in allowed:
                 raise self._not_converted(at, path, one_of(allowed), next(e for e in _USUAL if e in allowed), weak, value)
             element = self.elements.setdefault(element.symbol, (default, path))[0]
         element = element or kind
         fits = {"b": element is Element.BOOL, "i": element in INT or element in FLOAT, "f": element in FLOAT}[weak.dtype.kind]
-        if not fits:
+        if weak.size and not fits:
             raise self._not_converted(at, path, element.value, element, weak, value)
         if element in INT and weak.size:
             info = np.iinfo(element.dtype)

@@ -122,7 +122,7 @@ def test_errors_of_programs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("function", "value"), [(f, v) for f in (axon.load, axon.compile, axon.check) for v in (3, None, b"a")])
 def test_what_is_not_text_is_a_type_error(function: Callable[[object], object], value: object) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=f"takes .*, a str, not {type(value).__name__}"):
         function(value)
 
 
@@ -174,6 +174,32 @@ def test_numbers(m: axon.Module) -> None:
     assert m.scale(1.5, [2]).tolist() == [3.0]
     assert m.double([[1, 2], [3, 4]]).dtype == np.int32
     assert m.dot([], []) == 0.0
+
+
+def test_an_empty_list_is_an_array_of_what_is_wanted() -> None:
+    m = axon.compile(
+        "fun total (x : i32[n]) = sum i => x[i]\n"
+        "fun every (x : bool[n]) = all i => x[i]\n"
+        "fun bytes (x : u8[n, m]) = x\n"
+        "fun odd x = x % 2\n"
+        "fun inverted x = for i => not x[i]\n"
+        "fun both (x : 'a[n]) (y : 'a[m]) = (x, y)\n"
+    )
+    assert (m.total([]), m.every([])) == (0, True)
+    empty = m.bytes([[], []])
+    assert (empty.shape, empty.dtype) == ((2, 0), np.uint8)
+    assert (m.odd([]).dtype, m.inverted([]).dtype) == (np.float32, np.bool_)
+    for other, element in [
+        (np.zeros(2, np.int64), np.int64),
+        ([1], np.int32),
+        ([True], np.bool_),
+        ([1.0], np.float32),
+        ([], np.float32),
+    ]:
+        for pair in (m.both([], other), m.both(other, [])):
+            assert [part.dtype for part in pair] == [element, element]
+    with pytest.raises(axon.AxonError, match="wrong rank"):
+        m.bytes([])
 
 
 def test_records_and_tuples(m: axon.Module) -> None:
