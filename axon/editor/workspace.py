@@ -11,12 +11,13 @@ from functools import partial
 from pathlib import Path
 
 from axon import syntax as S
-from axon.diagnostics import AxonError, Diagnostic, Edit
+from axon.diagnostics import AxonError, Diagnostic, Edit, Suggestion
 from axon.editor.analysis import Analysis, AnalysisSession, Guard, needs_trial
 from axon.loader import SUFFIX, FileLoader, stdlib_root
 from axon.source import SourceFile, Span
 from axon.suggestions import Attempt, tried
 
+_MAX_TESTED = 256  # suggestions whose answer is kept
 _HEADER = re.compile(r"\(\*(?:[^*(]|\*(?!\))|\((?!\*))*\*\)\n\n")  # the comment that a module begins with
 
 
@@ -54,6 +55,7 @@ class Workspace:
         self.loader = EditorLoader()
         self.guard = guard
         self.analyses: dict[str, Analysis] = {}
+        self.tested: dict[tuple[str, str, str, Suggestion], bool] = {}  # what `helps` has answered
         self.declared: dict[str, set[str]] | None = None  # what the standard library declares, once that has been asked
 
     def open(self, path: str, text: str) -> None:
@@ -119,6 +121,30 @@ class Workspace:
         kept = (replace(texts[s.text, s.edits], checked=s.checked) for s in found.suggestions)
         analysis.tried[diagnostic] = replace(diagnostic, suggestions=tuple(kept))
 
+    def helps(self, analysis: Analysis, diagnostic: Diagnostic, suggestion: Suggestion) -> bool:
+        """Whether there are fewer errors once a suggestion is followed; of a warning, fewer warnings and no more errors.
+
+        The answers are kept: editors ask again wherever the cursor goes.
+        """
+        key = (analysis.path, analysis.text, diagnostic.severity, suggestion)
+        if key not in self.tested:
+            if len(self.tested) >= _MAX_TESTED:
+                self.tested.clear()
+            self.tested[key] = suggestion.checked or self._helps(analysis, diagnostic.severity == "error", suggestion)
+        return self.tested[key]
+
+    def _helps(self, analysis: Analysis, is_error: bool, suggestion: Suggestion) -> bool:
+        trial = self.fork({analysis.path: applied(analysis, suggestion.edits)})
+        try:
+            after = trial.analysis(analysis.path)
+        except AxonError:
+            return False
+        learned = {path: found for path, found in trial.analyses.items() if path not in self.analyses and found.lasting}
+        self.analyses |= learned  # an `import` that is tried need not be read again when it is written
+        errors, warnings = _counts(analysis)
+        left, warned = (errors, warnings) if after is None else _counts(after)
+        return left < errors if is_error else left <= errors and warned < warnings
+
     def _recheck(self, analysis: Analysis, changed: SourceFile) -> Attempt | None:
         """What the checker says of a module with another text."""
         trial = self.fork({analysis.path: changed.text})
@@ -132,6 +158,12 @@ class Workspace:
         errors = sum(d.severity == "error" for d in fork.diagnostics())
         found = tuple(_in_whole(fork, changed, d) for c in fork.current() for d in c.diagnostics)
         return Attempt(errors, tuple(Span(changed, *place) for place in places), found)
+
+
+def _counts(analysis: Analysis) -> tuple[int, int]:
+    """How many errors and how many warnings a module has."""
+    errors = [d.severity == "error" for d in analysis.diagnostics()]
+    return sum(errors), len(errors) - sum(errors)
 
 
 def _in_whole(analysis: Analysis, whole: SourceFile, diagnostic: Diagnostic) -> Diagnostic:

@@ -362,19 +362,19 @@ class Builder:
         group = s.BinderGroup(binders, None, span=arguments[0].span.to(arguments[-1].span))
         return s.Reduce(kind, monoid, (group,), None, body, span=span)
 
-    def reduce_for(self, span: Span, head: s.Expr, _: Token, groups: list[s.BinderGroup], arrow: Token, body: s.Expr) -> s.Expr:
-        return self._reduce_for(span, head, groups, None, arrow, body)
+    def reduce_for(self, span: Span, head: s.Expr, for_: Token, groups: list[s.BinderGroup], _: Token, body: s.Expr) -> s.Expr:
+        return self._reduce_for(span, head, for_, groups, None, body)
 
     def reduce_where(
-        self, span: Span, head: s.Expr, _: Token, groups: list[s.BinderGroup], __: Token, where: s.Expr, arrow: Token,
+        self, span: Span, head: s.Expr, for_: Token, groups: list[s.BinderGroup], _: Token, where: s.Expr, __: Token,
         body: s.Expr,
     ) -> s.Expr:  # fmt: skip
-        return self._reduce_for(span, head, groups, where, arrow, body)
+        return self._reduce_for(span, head, for_, groups, where, body)
 
     def _reduce_for(
-        self, span: Span, head: s.Expr, groups: list[s.BinderGroup], where: s.Expr | None, arrow: Token, body: s.Expr
+        self, span: Span, head: s.Expr, for_: Token, groups: list[s.BinderGroup], where: s.Expr | None, body: s.Expr
     ) -> s.Expr:
-        found = self._reduction(head, arrow)
+        found = self._reduction(head, for_)
         if found is None:
             return body
         kind, monoid, arguments = found
@@ -383,8 +383,11 @@ class Builder:
             self.report("AX0115", message, arguments[0].span.to(arguments[-1].span))
         return s.Reduce(kind, monoid, tuple(groups), where, body, span=span)
 
-    def _reduction(self, head: s.Expr, arrow: Token) -> tuple[s.Name, s.Expr | None, list[s.Expr]] | None:
-        """What a head reduces with, and the arguments that are to be binders; None, reported, if it is no reduction."""
+    def _reduction(self, head: s.Expr, after: Token) -> tuple[s.Name, s.Expr | None, list[s.Expr]] | None:
+        """What a head reduces with, and the arguments that are to be binders; None, reported, if it is no reduction.
+
+        `after` is the `for` or `=>` that follows it.
+        """
         function, arguments = head, list[s.Expr]()
         while isinstance(function, s.Apply):
             arguments.append(function.argument)
@@ -393,7 +396,7 @@ class Builder:
         for argument in arguments:
             self.loose_runs.pop(argument.span.start, None)
         if not isinstance(function, s.Var) or function.name not in REDUCTIONS:
-            self._not_a_reduction(head, function, arguments, arrow)
+            self._not_a_reduction(head, function, arguments, after)
             return None
         kind = s.Name(function.name, function.span)
         if kind.text not in WITH_MONOID:
@@ -405,11 +408,12 @@ class Builder:
             return None
         return kind, arguments[0], arguments[1:]
 
-    def _not_a_reduction(self, head: s.Expr, function: s.Expr, arguments: list[s.Expr], arrow: Token) -> None:
-        if isinstance(function, s.Var) and not arguments:
+    def _not_a_reduction(self, head: s.Expr, function: s.Expr, arguments: list[s.Expr], after: Token) -> None:
+        bounds = after.text == "for"
+        if isinstance(function, s.Var) and not arguments and not bounds:
             message = f"`{function.name} =>` has no `fn` before it"
             put = Edit(Span(self.file, function.span.start, function.span.start), "fn ")
-            self.report("AX0114", message, self.at(arrow), suggest=f"for a function, write `fn {function.name} => …`", put=put)
+            self.report("AX0114", message, self.at(after), suggest=f"for a function, write `fn {function.name} => …`", put=put)
             return
         text, shown = head.span.text, function.span.text
         brief = len(text) <= 30 and "\n" not in text
@@ -418,11 +422,13 @@ class Builder:
         meant = get_close_matches(shown, sorted(REDUCTIONS), 1, 0.65) if brief else []
         if meant:
             suggestion = f"did you mean `{meant[0]}`?"
+        elif bounds:
+            suggestion = "for a tensor, write `for … => …` with nothing before it"
         else:
             suggestion = f"for a function, write `fn {text} => …`; for a tensor, `for {text} => …`" if brief else ""
         self.report(
             "AX0114",
-            f"`=>` follows indices of a reduction, and `{shown if brief else '…'}` is not one",
+            f"`{after.text}` follows {'' if bounds else 'indices of '}a reduction, and `{shown if brief else '…'}` is not one",
             function.span,
             f"the reductions are {', '.join(REDUCTIONS)}",
             suggest=suggestion,

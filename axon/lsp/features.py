@@ -233,7 +233,7 @@ def _units(server: Server, label: str, piece: tuple[int, int]) -> tuple[int, int
 
 
 def _actions(server: Server, params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
-    """The edits that diagnostics in a range suggest. Those of sizes have been accepted by the checker."""
+    """The edits that diagnostics in a range suggest, each tried: after it there is less to say."""
     analysis = server.analysis(params.text_document.uri)
     if analysis is None or (params.context.only and not any("quickfix".startswith(k) for k in map(_text, params.context.only))):
         return []
@@ -248,7 +248,7 @@ def _actions(server: Server, params: lsp.CodeActionParams) -> list[lsp.CodeActio
         place = analysis.place(diagnostic.labels[0].span) if diagnostic.labels else None
         if place is None or place[0] > end or place[1] < start:
             continue
-        fixes = [s for s in diagnostic.suggestions if s.edits]
+        fixes = [s for s in diagnostic.suggestions if s.edits and server.axon.helps(analysis, diagnostic, s)]
         for suggestion in fixes:
             action = server.converter.quick_fix(analysis, diagnostic, suggestion, suggestion.checked or len(fixes) == 1)
             if action is not None:

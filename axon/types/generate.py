@@ -143,7 +143,7 @@ class Expressions(Applications):
             where = Label(self.later[e.name], "defined here, below")
             help_ = Suggestion("move its declaration above this one")
             return Diagnostic("AX0401", f"`{e.name}` is used before it is defined", (label, where), (), (help_,))
-        if self.importable(S.Name(e.name, e.span)):
+        if e.span.file.text.startswith(".", e.span.end) and self.importable(S.Name(e.name, e.span)):
             return missing_import(e.name, e.span)
         if e.name in self.ended:
             where = Label(self.ended[e.name], "an index of this comprehension alone")

@@ -38,12 +38,12 @@ def _known_elsewhere(name: str, span: Span, scope: Scope, library: list[str]) ->
     imported = {n: e.module for n in scope.names() if isinstance(e := scope.value(n), ModuleName)}
     holders = [n for n, module in imported.items() if name in module.values]
     if holders:
-        return tuple(Suggestion(f"`{n}` has a `{name}`: write `{n}.{name}`", (Edit(span, f"{n}.{name}"),)) for n in holders)
+        return tuple(Suggestion(f"`{n}` has `{name}`: write `{n}.{name}`", (Edit(span, f"{n}.{name}"),)) for n in holders)
     if library:
         top = Span(span.file, 0, 0)
         return tuple(
             Suggestion(
-                f"`{n}` has a `{name}`: write `import {n}` and `{n}.{name}`",
+                f"`{n}` has `{name}`: write `import {n}` and `{n}.{name}`",
                 (Edit(top, f"import {n}\n"), Edit(span, f"{n}.{name}")),
             )
             for n in library

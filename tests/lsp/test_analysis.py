@@ -421,6 +421,28 @@ def test_a_fix_mends(text: str, wanted: str) -> None:
     assert not errors, mended
 
 
+@pytest.mark.parametrize(
+    ("text", "helps"),
+    [
+        ("fun f part = aprt\n", True),
+        ("fun f x = np.exp x\n", True),
+        ("import nn\nfun f x = relu x\n", True),
+        ("import nn\nfun f x = relu.w x\n", False),  # a function has no fields
+        ("fun f (part : f32) = aprt + true\n", False),  # it leads to another error
+        ("val x = (1.0 + y\n", False),
+    ],
+)
+def test_a_quick_fix_lowers_the_number_of_errors(text: str, helps: bool) -> None:
+    workspace = informed()
+    analysis = analysed(text, workspace=workspace)
+    before = len(analysis.diagnostics())
+    found = [(d, s) for d in analysis.diagnostics() for s in d.suggestions if s.edits]
+    answers = [workspace.helps(analysis, d, s) for d, s in found]
+    assert set(answers) == {helps}
+    for (_, suggestion), answer in zip(found, answers, strict=True):
+        assert answer == (len(analysed(applied(analysis, suggestion.edits)).diagnostics()) < before)
+
+
 @pytest.mark.parametrize("file", REJECTED[:: 1 if SOAK else 5], ids=lambda f: f.stem)
 def test_what_a_fix_is_for_is_gone_after_it(file: Path) -> None:
     workspace = informed()

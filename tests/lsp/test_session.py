@@ -60,6 +60,19 @@ async def test_diagnostics_with_related_places_and_a_fix_that_works(editor: Sess
     assert await file.settled() == []
 
 
+async def test_only_fixes_that_help_are_offered(editor: Session) -> None:
+    file = await editor.open("fun f (part : f32) = aprt * 2.0\n")
+    for text, titles in (("= aprt * 2.0", ["did you mean `part`?"]), ("= aprt + true", [])):
+        if text not in file.content:
+            await file.edit("= aprt * 2.0", text)
+        found = await file.diagnostics()
+        assert [d.code for d in found] == ["AX0401"]
+        actions = await editor.client.text_document_code_action_async(
+            lsp.CodeActionParams(file.identifier, file.everything, lsp.CodeActionContext(found))
+        )
+        assert [a.title for a in actions or ()] == titles
+
+
 async def test_a_diagnostic_goes_when_its_cause_does(editor: Session) -> None:
     file = await editor.open("fun f x = y\n")
     assert [d.code for d in await file.diagnostics()] == ["AX0401"]
