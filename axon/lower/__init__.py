@@ -116,8 +116,7 @@ class _Lowering:
         evaluator = Evaluator(builder, definitions(self.checked))
         found = self._result(evaluator, values)
         results, structure = self._store(builder, found)
-        outside = [d for value in self.inputs for d in value.shape] + [d for symbol in results for d in builder.shapes[symbol]]
-        block = builder.extents.rewritten(Block(tuple(builder.ops), results), builder.known, outside)
+        block = builder.extents.rewritten(Block(tuple(builder.ops), results), builder.known)
         contract = replace(contract, limits=limits(block, self.inputs, contract.determined()))
         return Program(self.name, scheme.explicit, tuple(params), tuple(self.inputs), contract, block, structure)
 

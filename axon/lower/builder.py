@@ -94,7 +94,9 @@ class Builder:
 
     def equal(self, x: Dim, y: Dim) -> bool:
         """Whether two sizes are equal whatever guards stand around them."""
-        return x == y or prove(self.known, Relation(x, "=", y)) is Answer.PROVED
+        if x == y:
+            return True
+        return not self.extents.fragile((x, y), self.known) and prove(self.known, Relation(x, "=", y)) is Answer.PROVED
 
     def note(self, extent: Dim, context: Context) -> None:
         """An extent stands in a context: it may have a value only there."""
@@ -108,13 +110,21 @@ class Builder:
     def read(self, base: TensorValue, subscripts: Subscripts, context: Context, span: Span) -> Scalar:
         """An element of a tensor. What cannot be proved to lie inside is compared with the size at run time."""
         safety = self._safety(base, subscripts, context)
-        fails = bool(context.guards) and any(isinstance(s, Dim) and divides(s, self.known) for s in subscripts)
-        if safety is not Answer.PROVED or base.guarded or fails:
+        if safety is not Answer.PROVED or base.guarded or self._fragile(base, subscripts, context):
             self.risk += 1
         element = base.at(subscripts)
         if safety is Answer.UNKNOWN:
             return self._checked(base, element, subscripts, context, span)
         return element
+
+    def _fragile(self, base: TensorValue, subscripts: Subscripts, context: Context) -> bool:
+        """Whether only guards give a value to something that subscripts, or the proof that they are inside, speak of."""
+        dims = [s for s in subscripts if isinstance(s, Dim)]
+        if context.guards and any(divides(s, self.known) for s in dims):
+            return True
+        mentioned = {v for d in dims for v in d.variables}
+        extents = [a.extent for a in context.axes if a.symbol in mentioned]
+        return self.extents.fragile((*dims, *base.shape, *extents), self.known)
 
     def _safety(self, base: TensorValue, subscripts: Subscripts, context: Context) -> Answer:
         """PROVED: inside wherever the axes in it are; REFUTED: only where guards hold, or other axes exist; UNKNOWN: not proved."""
@@ -277,8 +287,12 @@ class Builder:
 
         None if it always has something to reduce.
         """
-        full = all(prove(self.known, Relation(a.extent, ">=", Dim.of(1))) is Answer.PROVED for a in inner)
-        if full and where is None:
+        extents = [a.extent for a in inner]
+        full = all(prove(self.known, Relation(e, ">=", Dim.of(1))) is Answer.PROVED for e in extents)
+        guarded = bool(context.guards) and not all(
+            exact(e, 32) for e in extents
+        )  # where they are false, such a range has no indices
+        if full and where is None and not guarded and not self.extents.fragile(extents, self.known):
             return None
         return conjunction((*self._existence(context), *context.guards))
 

@@ -15,6 +15,7 @@ from axon.core import Axis, Check, Const, Convert, Index, Monoid, Scalar, Select
 from axon.core import Binary as CoreBinary
 from axon.element import Element
 from axon.lower.builder import Context
+from axon.lower.extents import divides
 from axon.lower.indexing import Indexing
 from axon.lower.scalars import as_scalar, integer, simplified
 from axon.lower.tensors import ONE, broadcast, choice, is_plain, leaves, name_of, ordered, rebuild, scalar_value, stretched
@@ -38,7 +39,10 @@ class Evaluator(Indexing):
                 number = written if element is Element.BOOL else float(written) if element.is_float else int(written)
                 return scalar_value(Const(number, element), element)
             case T.Dimension(dim=dim):
-                return scalar_value(Index(self.dim(env, dim)), Element.I32)
+                size = self.dim(env, dim)
+                if c.guards and divides(size, self.b.known):
+                    self.b.risk += 1
+                return scalar_value(Index(size), Element.I32)
             case T.Variable():
                 return self._variable(env, e, c)
             case T.Builtin(name=name):

@@ -1,9 +1,11 @@
 """Extents that only a guard gives a value, made total.
 
-An operation taken out of a guarded expression runs whatever the guard says (Note [Guards] in `builder`), over axes whose extents are
-computed then. Where the guard is false an extent may divide by 0, or be larger than any tensor, and nobody looks at its value.
-So `Extents` notes under which guards extents stand while a program is lowered; in the end `rewritten` puts n / max(m, 1) for an n / m
-that a guard keeps from m = 0, and for n * n under `if n <= 9` the product with min(1, max(0, 10 - n)), which is 0 where n is larger.
+An operation taken out of a guarded expression runs whatever the guard says (Note [Guards] in `builder`), over axes whose extents
+are computed then. Where the guard is false an extent may divide by 0, or be larger than any tensor, and nobody looks at its value.
+So `Extents` notes under which guards extents stand while a program is lowered; in the end `rewritten` puts n / max(m, 1) for an
+n / m that a guard keeps from m = 0, and for a reduction over n * n * n under `if n <= 9` the product with min(1, max(0, 10 - n)),
+which is 0 where n is larger. What is proved of such an n / m is proved for m >= 1: what relies on it is `fragile`, and takes its
+guard along.
 """
 
 from __future__ import annotations
@@ -80,10 +82,17 @@ class Extents:
             and not _positive(known, divisor)
         )
 
-    def rewritten(self, block: Block, known: Facts, shapes: Iterable[Dim]) -> Block:
-        """The program's block with total extents; `shapes` are the dimensions of its inputs and results, which are as they are."""
-        outside = set(shapes)
-        large = {extent: holds for extent, holds in self._large.items() if holds is not None and extent not in outside}
+    def fragile(self, dims: Iterable[Dim], known: Facts) -> bool:
+        """Whether only guards give some of these sizes a value: what is proved of them may be false where the guards are."""
+        return bool(self._guarded) and any(self._open(q.divisor, known) for dim in dims for q in dim.quotients)
+
+    def rewritten(self, block: Block, known: Facts) -> Block:
+        """The program's block with total extents.
+
+        Of extents that are too large, only those of reduced axes change, which no tensor has: a read stays inside its tensor.
+        """
+        shapes = {dim for value in _values(block) for dim in value.shape}
+        large = {extent: holds for extent, holds in self._large.items() if holds is not None and extent not in shapes}
         if not self._guarded and not large:
             return block
 
@@ -132,6 +141,21 @@ def _indicator(relation: Relation) -> Dim | None:
         case _:
             return ONE - minimum(ONE, maximum(a - b, b - a))
     return minimum(ONE, maximum(ZERO, more))
+
+
+def _values(block: Block) -> Iterator[Value]:
+    for op in block.ops:
+        match op:
+            case Compute(outs=outs) | Scan(outs=outs):
+                yield from outs
+            case Loop(outs=outs, states=states, body=body):
+                yield from (*outs, *states, *_values(body))
+            case Sort(values=values):
+                yield values
+            case Compress(out=out):
+                yield out
+            case Check():
+                pass
 
 
 def _sized(block: Block, size: Callable[[Dim], Dim]) -> Block:

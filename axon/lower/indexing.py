@@ -264,6 +264,8 @@ class Indexing(ABC):
             found = stored.at(subscripts(s))
             if isinstance(found, Read) and stored.symbol is not None:
                 return Read(found.tensor, found.subscripts, found.element, default)
+            if self.b.extents.fragile((*stored.shape, *shape), self.b.known):
+                self.b.risk += 1
             inside: Scalar | None = None
             for subscript, size in zip(subscripts(s), stored.shape, strict=True):
                 i = as_scalar(subscript)

@@ -1,0 +1,87 @@
+"""A branch that is not taken does not divide, has no size, and reads nothing: on every backend, whatever its operations became."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import axon
+
+CALLED = "fun g {h} (y : f32[n]) where n % h = 0 = for i < h, j => y[(i, j)]\n"
+OPENED = "fun f (x : f32[n]) = let val (k : f32[j]) = filter (x > 0.0) x in "
+
+
+def ramp(*shape: int) -> np.ndarray:
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+@pytest.mark.parametrize("target", ["interpret", "cpu", "simulate"])
+@pytest.mark.parametrize(
+    ("body", "untaken", "taken"),
+    [
+        ("if m >= 1 then (sum for i < n / m => x[i * m]) else 0.0", 0, 6),
+        ("if m >= 1 then (sum for i < n % m => x[i]) else 0.0", 0, 0),
+        ("if m >= 1 andalso (sum for i < n / m => x[i * m]) > 0.0 then 1.0 else 0.0", 0, 1),
+        ("if m = 0 orelse (sum for i < n / m => x[i * m]) > 7.0 then 1.0 else 0.0", 1, 0),
+        ("sum for k < n where m >= 1 => (max for i < n / m => x[i * m])", 0, 24),
+        ("if m >= 1 then (sum for i < 3 => cast f32 (n / m)) else 0.0", 0, 9),
+        ("if m >= 1 then (sum for i < n => x[i / m]) else 0.0", 0, 6),
+        ("if m >= 1 then (argmax for i < n / m + 1 => cast f32 (0 - i)) else 7", 7, 0),
+        ("if m >= 1 then (argmax for i < m / m => cast f32 (0 - i)) else 7", 7, 0),
+        ("for j < 2 => if m >= 1 then (sum for i < n / m => x[i * m]) else 2.0", [2, 2], [6, 6]),
+        ("if m >= 1 then (sum for q < 3 => (for i < (n * m) / m => exp (x[i] - x[i]))[n - 1 | 5.0]) else 0.0", 0, 3),
+        ("if m >= 1 then (sum for q < 3 => y[n - m * (n / m)]) else 4.0", 4, 0),
+        ("if m >= 1 then (sum i => (x + (for i < (n * m) / m => x[i]))[i]) else 4.0", 4, 30),
+        ("if m >= 1 then (loop (s = 1.0) for i < 7 / m => s + x[1]) else 4.0", 4, 4),
+        ("if m >= 1 then (sum q => (unfold (s = 1.0) for i < 7 / m => s + x[1])[q]) else 4.0", 4, 9),
+        ("if m >= 1 then (sum i => exp (x[0 : n : m] - x[0 : n : m])[i]) else 4.0", 4, 3),
+    ],
+)
+def test_divisions(body: str, untaken: object, taken: object, target: str) -> None:
+    m = axon.compile(f"fun f (x : f32[n]) (y : f32[m]) = {body}")
+    assert np.asarray(m.f(ramp(6), ramp(0), target=target)).tolist() == untaken
+    assert np.asarray(m.f(ramp(6), ramp(2), target=target)).tolist() == taken
+
+
+@pytest.mark.parametrize("target", ["interpret", "cpu", "simulate"])
+@pytest.mark.parametrize(
+    ("source", "sizes", "expected"),
+    [
+        ("fun f {s} (x : f32[n]) = if s >= 1 then (sum i => x[i * s]) else 7.0", 0, 7),
+        ("fun f {s} (x : f32[n]) = if s >= 1 then (sum i => x[i * s]) else 7.0", 2, 6),
+        (CALLED + "fun f {h} (x : f32[n]) = if h >= 1 andalso n % h = 0 then (sum i j => (g {h} x)[i, j]) else 7.0", 0, 7),
+        (CALLED + "fun f {h} (x : f32[n]) = if h >= 1 andalso n % h = 0 then (sum i j => (g {h} x)[i, j]) else 7.0", 3, 15),
+        ("fun f {q} (x : f32[n]) = for j < n => if j >= 1 then (sum for i < n / j => x[i * j]) else 2.0", 0, [2, 15, 6, 3, 0, 0]),
+        ("fun f {q} (x : f32[n]) = if q <= 10 then (sum for i < q * q * q => x[1]) else 7.0", 2000, 7),
+        ("fun f {q} (x : f32[n]) = if q <= 10 then (sum for i < q * q * q => x[1]) else 7.0", 2, 8),
+        ("fun f {q} (x : f32[n]) = if q <= 10 then (argmax for i < q * q * q + 1 => x[1]) else 7", 2000, 7),
+    ],
+)
+def test_dimension_parameters(source: str, sizes: int, expected: object, target: str) -> None:
+    assert np.asarray(axon.compile(source).f[sizes](ramp(6), target=target)).tolist() == expected
+
+
+@pytest.mark.parametrize("target", ["interpret", "cpu"])
+def test_sizes_that_data_decide(target: str) -> None:
+    guarded = "if j >= 1 then (sum for i < n / j => x[i * j]) else 7.0"
+    f = axon.compile(f"{OPENED}{guarded} end").f
+    assert [float(f(ramp(n), target=target)) for n in (0, 1, 5)] == [7, 7, 0]
+    both = axon.compile(f"{OPENED}((for i < max 0 (n / j) => x[i * j]), {guarded}) end").f
+    with pytest.raises(axon.AxonError, match="AX0503"):  # the other division stays what it is
+        both(ramp(1), target=target)
+
+
+@pytest.mark.parametrize("target", ["interpret", "cpu"])
+def test_a_loop_for_each_index(target: str) -> None:
+    f = axon.compile(
+        "fun f (x : f32[n]) (d : i32[m]) = "
+        "for q < m => if d[q] > 0 then (loop (s = 1.0) for i < 7 / d[q] => s + x[1 | 0.0]) else 7.0"
+    ).f
+    assert f(ramp(3), np.array([0, 2], np.int32), target=target).tolist() == [7, 4]
+
+
+def test_a_size_without_a_guard_keeps_its_limit() -> None:
+    sums = "(sum for i < q * q * q => x[1 | 0.0])"
+    f = axon.compile(f"fun f {{q}} (x : f32[n]) = (if q <= 10 then {sums} else 0.0) + {sums}").f
+    with pytest.raises(axon.ShapeError, match="AX0501"):
+        f[2000](ramp(3))
