@@ -214,7 +214,11 @@ def _check_send(program: BarrierProgram, op: b.Send) -> None:
         }.get(c.axis, (1, 1, 0))
         _require(box == extent, "layout", f"a store of {box} along `{c.axis.name}`, not {extent}")
         right = (c.step, c.by_consumer, c.by_rank) == (step, consumer, 0)
-        _require(right and (extent > 1 or c.offset == 0), "content", f"a store at another place along `{c.axis.name}`")
+        _require(
+            right and c.offset % extent == 0 and (extent > 1 or c.offset == 0),
+            "content",
+            f"a store at another place along `{c.axis.name}`",
+        )
 
 
 def _check_stored(program: BarrierProgram) -> None:

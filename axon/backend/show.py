@@ -252,7 +252,7 @@ def _work(kernel: Tiled, problem: Problem) -> str:
 def _resources(plan: Plan) -> str:
     source = plan.stages.source
     return (
-        f"  {plan.blocks:,} blocks of {plan.threads} threads · {plan.built.registers} registers for each thread at launch"
+        f"  {plan.blocks:,} block{'s' * (plan.blocks != 1)} of {plan.threads} threads · {plan.built.registers} registers for each thread at launch"
         f" · {source.shared:,} bytes of shared memory"
     )
 

@@ -116,8 +116,9 @@ def elsewhere(op: b.Copy | b.Send, descriptors: tuple[b.Descriptor, ...]) -> Ite
         yield replace(op, descriptor=replace(op.descriptor, box=box))
     for n, place in enumerate(op.at):
         for name in ("step", "offset", "by_rank", "by_consumer"):
-            moved = replace(place, **{name: getattr(place, name) + 64})
-            yield replace(op, at=(*op.at[:n], moved, *op.at[n + 1 :]))
+            for far in (1, 64):
+                moved = replace(place, **{name: getattr(place, name) + far})
+                yield replace(op, at=(*op.at[:n], moved, *op.at[n + 1 :]))
     if len(op.at) > 1:
         yield replace(op, at=op.at[::-1])
 
