@@ -247,6 +247,8 @@ def _save(module: Interactive, source: SourceFile, start: int) -> str:
     words = _rest(source, start)
     force, path = words.startswith("!"), os.path.expanduser(words.removeprefix("!").strip())
     _needs(":save", path)
+    if os.path.isdir(path):
+        raise AxonError((Diagnostic("AX0510", f"`{path}` is a directory: name a file in it"),))
     if not force and os.path.exists(path) and path not in module.files:
         help = Suggestion(f"to replace it, write `:save! {path}`")
         raise AxonError((Diagnostic("AX0510", f"there is a file `{path}` already", suggestions=(help,)),))

@@ -465,7 +465,9 @@ def _meant(source: SourceFile, unknown: Sequence[int] | None = None) -> tuple[Di
     """Of `fum f x = x` and `def f x = x` what is wrong with the declaration that somebody meant; nothing if it seems none.
     `unknown` are the places of unknown names, if it parses as an expression."""
     words = re.match(r"\s*([A-Za-z_]\w*)\s+([A-Za-z_]\w*).*[=:]", source.text, re.DOTALL)
-    if words is None or words[1] == "fn" or words[2] in DECLARATIONS or (unknown is not None and words.start(1) not in unknown):
+    if words is None or words[1] == "fn" or words[2] in DECLARATIONS:
+        return ()
+    if unknown is not None and unknown[:1] not in ([words.start(1)], [words.start(2)]):  # nor is the name new that it would declare
         return ()
     if words[1] not in DECLARING and one_slip(words[1], sorted(DECLARATIONS)) is None:
         return ()

@@ -252,8 +252,8 @@ def _work(kernel: Tiled, problem: Problem) -> str:
 def _resources(plan: Plan) -> str:
     source = plan.stages.source
     return (
-        f"  {plan.blocks:,} block{'s' * (plan.blocks != 1)} of {plan.threads} threads · {plan.built.registers} registers for each thread at launch"
-        f" · {source.shared:,} bytes of shared memory"
+        f"  {plan.blocks:,} block{'s' * (plan.blocks != 1)} of {plan.threads} threads"
+        f" · {plan.built.registers} registers for each thread at launch · {source.shared:,} bytes of shared memory"
     )
 
 

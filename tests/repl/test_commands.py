@@ -111,6 +111,9 @@ def test_save(module: Interactive, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     run(module, ":load a.axon")
     assert run(module, ":save a.axon").startswith("wrote"), "what was loaded may be saved"
     assert code(module, ":save nowhere/a.axon") == "AX0408"
+    for save in (":save .", ":save! ."):
+        with pytest.raises(AxonError, match="is a directory"):
+            run(module, save)
     assert code(module, ":save a\x00b") == "AX0408"
     assert run(module, ":reload").count("\n") == 1
 

@@ -119,6 +119,21 @@ def test_what_is_refused_changes_nothing(s: Session, text: str, codes: list[str]
     assert s.value("kept") == "1 : i32"
 
 
+@pytest.mark.parametrize(
+    ("text", "messages"),
+    [
+        ("fnu f x = x", ["expected a declaration, found `fnu`"]),  # although there is an `fnu`
+        ("fnu 3 = zz + zz", ["there is no value `zz` here"]),
+        ("fnu 3 = 1 + zz", ["there is no value `zz` here"]),
+    ],
+)
+def test_one_mistake_is_one_error(s: Session, text: str, messages: list[str]) -> None:
+    s("fun fnu x = 1")
+    with pytest.raises(AxonError) as caught:
+        s(text)
+    assert [d.message for d in caught.value.diagnostics] == messages
+
+
 def test_errors_point_to_what_was_typed(s: Session) -> None:
     s("fun f (x : f32[3]) = x")
     with pytest.raises(AxonError) as caught:
