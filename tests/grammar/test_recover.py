@@ -165,6 +165,15 @@ def test_what_goes_on_with_the_line_above_may_stand_at_the_margin(rest: str) -> 
     assert len(program.decls) == 3
 
 
+@pytest.mark.parametrize("body", ["sum\n{}i => x[i]", "reduce (max, -inf)\n{}i => x[i]", "cast f32\n{}x", "exp\n{}x"])
+def test_what_is_read_like_an_argument_is_indented(body: str) -> None:
+    """As docs/reference.md says; the error does too."""
+    declaration = "fun f (x : f32[n]) = " + body
+    assert parse(SourceFile("t.axon", declaration.format("  ")))[1] == ()
+    (diagnostic,) = parse(SourceFile("t.axon", declaration.format("")))[1]
+    assert "more lines are indented" in diagnostic.notes[0]
+
+
 def test_every_code_is_here() -> None:
     elsewhere = {"AX0108", "AX0109", "AX0110", "AX0118"}  # in test_attack.py and test_parse.py
     assert {code for _, code, _ in ONE_MISTAKE} | elsewhere == set(SYNTAX_CODES)
