@@ -8,14 +8,13 @@ from types import MappingProxyType
 
 from axon.diagnostics import Diagnostic, Label, ShapeError
 from axon.names import Symbol
-from axon.nearest import legal_sizes, nearest_sizes
+from axon.nearest import MAX_SIZE, legal_sizes, nearest_sizes
 from axon.shapes.contract import Contract, ContractBroken, ContractFact
 from axon.shapes.dimension import Dim
 from axon.source import Span
 
 MAX_WAYS = 2  # dimensions of one fact for which legal values are named
 MAX_TRIED = 64  # sizes with which a whole call is tried
-MAX_SIZE = 2**31 - 1
 
 
 def contract_error(
@@ -151,8 +150,9 @@ def _legal_values(
         if symbol not in broken.bindings or len(out) == MAX_WAYS:
             continue
         actual, only = broken.bindings[symbol], [f for f in (broken.fact,) if f is not None]
-        fits = partial(_holds, broken, symbol)
-        sizes = legal_sizes(actual, partial(fits, contract.facts)) or legal_sizes(actual, partial(fits, only))
+        fits, bound = partial(_holds, broken, symbol), _bound(broken, symbol)
+        every = (*contract.facts, *contract.limits)
+        sizes = legal_sizes(actual, partial(fits, every), bound) or legal_sizes(actual, partial(fits, only), bound)
         passed = _passed(symbol, contract)
         if passed is not None:
             what, dim = passed
@@ -183,7 +183,7 @@ def _passing(
 
         def passes(value: int, symbol: Symbol = symbol, place: tuple[int, int] | None = place) -> bool:
             nonlocal tried
-            if not value or tried == MAX_TRIED or not _holds(broken, symbol, contract.facts, value):
+            if not value or tried == MAX_TRIED or not _holds(broken, symbol, (*contract.facts, *contract.limits), value):
                 return False
             tried += 1
             given, extents = list(explicit), [list(shape) for shape in shapes]
@@ -197,7 +197,7 @@ def _passing(
                 return False
             return True
 
-        sizes = legal_sizes(broken.bindings[symbol], passes)
+        sizes = legal_sizes(broken.bindings[symbol], passes, _bound(broken, symbol))
         if place is None:
             out += _said(nearest_sizes(name(symbol), sizes))
         else:
@@ -215,6 +215,16 @@ def _nearest_of(what: str, sizes: Sequence[int]) -> str:
 def _extent(place: tuple[int, int], symbol: Symbol, value: int, broken: ContractBroken, contract: Contract) -> int:
     """The extent at a place with another value of a dimension that it mentions."""
     return contract.shapes[place[0]].dims[place[1]].evaluate({**broken.bindings, symbol: value})
+
+
+def _bound(broken: ContractBroken, symbol: Symbol) -> Callable[[int], bool] | None:
+    """Whether the broken fact holds for another value of a dimension, where it is an inequality that rounds nothing."""
+    if broken.fact is None:
+        return None
+    relation = broken.fact.relation
+    if relation.op in ("=", "<>") or relation.left.quotients or relation.right.quotients:
+        return None
+    return partial(_holds, broken, symbol, (broken.fact,))
 
 
 def _holds(broken: ContractBroken, symbol: Symbol, facts: Sequence[ContractFact], value: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 MAX_DISTANCE = 4096  # how far from a wrong size a legal one is sought
+MAX_SIZE = 2**31 - 1
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -27,15 +28,44 @@ def _slipped(a: str, b: str) -> bool:
     return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
 
 
-def legal_sizes(actual: int, fits: Callable[[int], bool]) -> tuple[int, ...]:
-    """The nearest sizes below and above one that does not fit: none, one or two."""
+def legal_sizes(actual: int, fits: Callable[[int], bool], bound: Callable[[int], bool] | None = None) -> tuple[int, ...]:
+    """The nearest sizes below and above one that does not fit: none, one or two.
 
-    def found(sizes: Iterable[int]) -> list[int]:
-        return [next((n for n in sizes if fits(n)), -1)]
+    They are sought near it. Where there is none and an inequality is broken, also near where that begins to hold: `bound`, which
+    `fits` implies, and which holds on either side for no size or for all from some size on.
+    """
 
-    below = found(range(actual - 1, max(actual - MAX_DISTANCE, 0) - 1, -1))
-    above = found(range(actual + 1, actual + MAX_DISTANCE))
-    return tuple(n for n in below + above if n >= 0)
+    def found(step: int) -> int | None:
+        near = next((n for n in _from(actual + step, step) if fits(n)), None)
+        if near is None and bound is not None and (edge := _edge(actual, step, bound)) is not None:
+            near = next((n for n in _from(edge, step) if fits(n)), None)
+        return near
+
+    return tuple(n for n in (found(-1), found(1)) if n is not None)
+
+
+def _from(start: int, step: int) -> range:
+    return range(start, max(start - MAX_DISTANCE, -1) if step < 0 else min(start + MAX_DISTANCE, MAX_SIZE + 1), step)
+
+
+def _edge(actual: int, step: int, holds: Callable[[int], bool]) -> int | None:
+    """The first size in a direction for which something holds: by doubling the distance, then by bisection."""
+
+    def at(distance: int) -> int:
+        return min(max(actual + step * distance, 0), MAX_SIZE)
+
+    if at(1) == actual:
+        return None
+    far = 1
+    while not holds(at(far)):
+        if at(far) in (0, MAX_SIZE):
+            return None
+        far *= 2
+    near = far // 2
+    while far - near > 1:
+        middle = (near + far) // 2
+        near, far = (near, middle) if holds(at(middle)) else (middle, far)
+    return at(far)
 
 
 def nearest_sizes(name: str, sizes: Iterable[int]) -> str:

@@ -1,0 +1,67 @@
+"""Sizes that an error names as the nearest that fit do fit, and those between do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import axon
+from axon.nearest import MAX_DISTANCE, MAX_SIZE, legal_sizes
+
+
+def zeros(*shape: int, element: type = np.int8) -> np.ndarray:
+    return np.broadcast_to(np.zeros((), element), shape)
+
+
+def message(program: str, sizes: tuple[int, ...], *arguments: np.ndarray) -> str:
+    f = axon.compile(program).f
+    with pytest.raises(axon.ShapeError) as caught:
+        (f[sizes] if sizes else f)(*arguments)
+    return str(caught.value)
+
+
+def test_the_root_of_the_largest_size() -> None:
+    assert "the nearest that fits is k = 46,340\n" in message("fun f {k} = for i < k * k => 1.0", (100_000,))
+
+
+def test_a_product_of_sizes() -> None:
+    found = message("fun f {k} (x : i8[n]) = for i < k * n => x[i % n]", (100_000,), zeros(100_000))
+    assert "the nearest that fits is k = 21,474\n" in found
+    assert "the nearest that fits is 21,474 for dimension 1 of `x`\n" in found
+    found = message("fun f (x : i8[n]) (y : i8[m]) = for (i, j) => x[i] + y[j]", (), zeros(100_000), zeros(100_000))
+    for name in "xy":
+        assert f"the nearest that fits is 21,474 for dimension 1 of `{name}`\n" in found
+
+
+def test_beside_other_facts() -> None:
+    program = "fun f {k} (x : i8[n]) where n % 7 = 3 = for i < k * k * n => x[i % n]"
+    found = message(program, (1000,), zeros(98_003))
+    assert "the nearest that fits is k = 148\n" in found
+    assert "the nearest that fits is 2,145 for dimension 1 of `x`\n" in found  # at most 2,147, and 3 modulo 7
+
+
+def test_far_from_an_inequality() -> None:
+    found = message("fun f {k} (x : i8[n]) = for i < k - n => x[i % n]", (1000,), zeros(100_000))
+    assert "the nearest that fits is k = 100,000\n" in found
+    assert "the nearest that fits is 1,000 for dimension 1 of `x`\n" in found
+
+
+@given(st.integers(0, MAX_SIZE), st.integers(0, MAX_SIZE), st.integers(1, 50), st.booleans())
+def test_legal_sizes(actual: int, edge: int, step: int, below: bool) -> None:
+    """The multiples of `step` on one side of an edge."""
+
+    def bound(n: int) -> bool:
+        return n <= edge if below else n >= edge
+
+    found = legal_sizes(actual, lambda n: bound(n) and n % step == 0, bound)
+    least = 0 if below else -(-edge // step) * step
+    most = edge // step * step if below else MAX_SIZE // step * step
+    lower, upper = min((actual - 1) // step * step, most), max((actual // step + 1) * step, least)
+    wanted = ((lower,) if lower >= least else ()) + ((upper,) if upper <= most else ())
+    assert found == wanted
+
+
+def test_without_a_bound_only_near_sizes_are_sought() -> None:
+    assert legal_sizes(10_000, lambda n: n in (10_000 - MAX_DISTANCE, 5)) == (10_000 - MAX_DISTANCE,)
