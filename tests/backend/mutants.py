@@ -115,10 +115,9 @@ def elsewhere(op: b.Copy | b.Send, descriptors: tuple[b.Descriptor, ...]) -> Ite
         box = (*op.descriptor.box[:n], extent * 2, *op.descriptor.box[n + 1 :])
         yield replace(op, descriptor=replace(op.descriptor, box=box))
     for n, place in enumerate(op.at):
-        for name in ("step", "offset", "by_rank", "by_consumer"):
-            for far in (1, 64):
-                moved = replace(place, **{name: getattr(place, name) + far})
-                yield replace(op, at=(*op.at[:n], moved, *op.at[n + 1 :]))
+        for name, far in (("step", 64), ("offset", 1), ("offset", 64), ("by_rank", 64), ("by_consumer", 64)):
+            moved = replace(place, **{name: getattr(place, name) + far})
+            yield replace(op, at=(*op.at[:n], moved, *op.at[n + 1 :]))
     if len(op.at) > 1:
         yield replace(op, at=op.at[::-1])
 
