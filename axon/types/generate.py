@@ -186,6 +186,7 @@ class Expressions(Applications):
                 if scheme.inside is not None:
                     self.inside[symbol] = scheme.inside
                 if not scheme.quantified:
+                    self.consequences += isinstance(self.state.prune(scheme.type), Poison)
                     return self._open(env, T.Variable(symbol, None, type=scheme.type, span=span))
                 if scheme.opens and env.repeated:
                     self.existential_under_for(span)
