@@ -67,6 +67,14 @@ def explain(trouble: Cause, problem: Problem, words: Words) -> Diagnostic:
         case Refuted():
             return _refuted(trouble, problem, words)
         case Unprovable(obligation, relation):
+            divided = (q.divisor.symbol for side in (relation.left, relation.right) for q in side.quotients)
+            divisors = sorted(words.name(s) for s in divided if s is not None and s in problem.data)
+            if obligation.sized and divisors:
+                note = f"it needs {divisors[0]} >= 1, which is known only when the program runs"
+                label = Label(obligation.reason.span, f"this divides by {divisors[0]}, which could be 0")
+                help_ = Suggestion(f"divide by a size that is at least 1: `max 1 {divisors[0]}`")
+                message = "a size that depends on one that only the data decide cannot be proved to be a size"
+                return Diagnostic("AX0307", message, (label,), (note,), (help_,))
             if obligation.sized:
                 note = f"it needs {_plainly(relation, words)}, which is known only when the program runs"
                 label = Label(obligation.reason.span, "this size could be negative")

@@ -188,6 +188,8 @@ class Trail:
                 if raw in shape and raw.constant is None:
                     whole = self.shape(argument.type)
                     axis = shape.index(raw) if whole is not None and len(whole) == len(shape) else None
+                    if axis is not None and whole is not None and self._state.dimension(raw) not in map(self._size, whole):
+                        continue  # the very one that does not fit
                     found = self.of(argument, axis, self._state.dimension(raw))
                     if found is not None and found.kind == "annotation":
                         return found
@@ -339,6 +341,9 @@ class Trail:
         meant = [(path, s) for path, s in named if path[: len(names)] == names[: len(path)]]
         given = {s for path, s in meant if len(path) <= len(names)}  # what the field's own type is given, rather than uses of it
         places = given or {s for _, s in meant}
+        if len(given) > 1 and names:  # the arguments of one type, say `pair[8 * w, 8 * w]`: all that have the size
+            whole = Span(span.file, min(s.start for s in given), max(s.end for s in given))
+            return Origin("annotation", whole) if not set("\n{}:[]") & set(whole.text) else None
         return Origin("annotation", places.pop()) if len(places) == 1 else None
 
     def _part(
