@@ -19,9 +19,8 @@ from axon.names import Symbol
 ROWS = 64  # of one matrix instruction, of one store
 
 
-def check_contents(program: BarrierProgram) -> None:
-    """Raises `Found` for an operation that is about other data than it must be."""
-    _check_loops(program)
+def check_places(program: BarrierProgram) -> None:
+    """Raises `Found` for an operation that by itself is about other data than it must be."""
     for role in program.roles:
         for op in operations(role.body):
             match op:
@@ -40,6 +39,12 @@ def check_contents(program: BarrierProgram) -> None:
                     _inside(program, block, column, width)
                 case _:
                     pass
+
+
+def check_contents(program: BarrierProgram) -> None:
+    """Raises `Found` for operations that among each other are about other data than they must be."""
+    _check_loops(program)
+    for role in program.roles:
         _check_groups(program, role.body)
         _check_ahead(role.body, alone=False)
     _check_stored(program)

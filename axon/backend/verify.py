@@ -30,7 +30,7 @@ from collections import deque
 from axon.backend import barriers as b
 from axon.backend import tile as t
 from axon.backend.barriers import BarrierProgram, Ring
-from axon.backend.contents import check_contents
+from axon.backend.contents import check_contents, check_places
 from axon.backend.flow import BeginSteps, Instruction, Jump, MoreSteps, NextStep, NextTile, Unless, UnlessPiece, saturation
 from axon.backend.happened import Agent, Barrier, Facts, Flight, Place, State, Who, agents, knowledge, learn
 from axon.backend.proof import Found, Kind, Proof, Violation, check_layout
@@ -44,6 +44,7 @@ def verify(program: BarrierProgram) -> Proof | Violation:
     """Prove the program correct, or say what is wrong with it."""
     try:
         check_layout(program)
+        check_places(program)
         try:
             proof = _Explorer(program).explore(merge=True)
         except Found:
