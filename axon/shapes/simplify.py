@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 from math import gcd
 
 from axon.names import Symbol
-from axon.shapes.dimension import Dim, Minimum, Monomial, atom_key, divided, without
+from axon.shapes.dimension import Dim, Minimum, Monomial, Quotient, atom_key, divided, without
 from axon.shapes.prove import Answer, Facts, nonnegative, positive, prove
 from axon.shapes.relation import Relation, integer_root
 from axon.shapes.solve import without_repetition
 
 _ZERO = Dim.of(0)
 _MAX_SIMPLIFIED = 300  # relations from which each is compared with all others
+_MAX_EQUATIONS = 20  # that an inequality is compared with
 _MAX_AGAIN = 12  # relations that are compared a second time
 
 
@@ -33,7 +34,7 @@ def independent(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, 
     for i, relation in enumerate(kept):  # b * a = b * c is a = c beside b >= 1
         if relation.left.variables and any(all(v in m for m in relation.left.mapping) for v in relation.left.variables):
             kept[i] = _canonical(relation, facts.assume(*kept[:i], *kept[i + 1 :]))
-    kept = sorted(dict.fromkeys(kept), key=_complexity)
+    kept = sorted(dict.fromkeys(_shorter(r, kept, facts) for r in kept), key=_complexity)
     while True:
         left = _needed(kept, facts)
         if list(left) == kept or len(left) > _MAX_AGAIN:
@@ -59,6 +60,27 @@ def _needed(kept: Sequence[Relation], facts: Facts) -> tuple[Relation, ...]:
                     assumed = assumed.assume(divisor)
                     left[divisor] = None
     return tuple(sorted(left, key=_complexity))
+
+
+def _shorter(relation: Relation, others: Sequence[Relation], facts: Facts) -> Relation:
+    """An inequality, by an equation beside it, if that makes it shorter: where n = h * k, h * k < k + n is k >= 1.
+
+    So is n / h >= 1 then n >= h. What stands in it no more, stands in the equation: it is defined where it was.
+    """
+    if relation.op != ">=":
+        return relation
+    slack = relation.left
+    for other in [r for r in (*others, *facts.relations) if r.op == "="][:_MAX_EQUATIONS]:
+        equation = other.slack
+        for found in (slack + equation, slack - equation):
+            if found.variables and len(found.mapping) < len(slack.mapping) and found.mapping.keys() <= slack.mapping.keys():
+                slack = found
+    if slack == relation.left:
+        return relation
+    atom = (slack + 1).atom
+    if isinstance(atom, Quotient) and positive(facts.assume(*others), atom.divisor):
+        slack = atom.dividend - atom.divisor
+    return _canonical(Relation(slack, ">=", _ZERO), facts)
 
 
 def normal(relation: Relation) -> tuple[Relation, ...]:
