@@ -119,8 +119,10 @@ class Declarations(Generalization):
                     used.add(decl.name.text)
                     out.append(self._fun(env, decl, sigs.get(decl.name.text)))
                 case S.TypeDecl(name):
+                    said = len(self.diagnostics)
                     self._type_decl(env, decl)
-                    env.scope.aliases[name.text] = Alias(decl, env.scope)
+                    broken = any(d.severity == "error" for d in self.diagnostics[said:])
+                    env.scope.aliases[name.text] = Alias(decl, env.scope, broken)
                 case S.Sig():
                     pass
                 case S.Import(name):
