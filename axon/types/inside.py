@@ -39,7 +39,8 @@ def reached_outside(
             text = (use.index - shift).render(names.__getitem__)
             yield Suggestion(f"indices count from 0: `{_replaced(access[0], use.span, text)}`", (Edit(use.span, text),))
         for symbol, extent in reversed(rising):
-            yield from _bounded(symbol, extent - excess, access[0], trail, state, show)
+            if (extent - excess).constant not in (0, 1):  # nobody means a range of one index
+                yield from _bounded(symbol, extent - excess, access[0], trail, state, show)
     elif use.index.constant is not None:
         text = show(size + use.index)
         edits = (Edit(use.span, text), *_named(size, access[0], trail, state, show))
