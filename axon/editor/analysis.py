@@ -23,6 +23,7 @@ from axon import typed as T
 from axon.checker import CheckedModule, Session, alias_names, binds
 from axon.diagnostics import AxonError, Diagnostic, Label
 from axon.editor.chunks import Chunk, read, succeed
+from axon.names import Symbol
 from axon.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName, once_per_import
 from axon.source import SourceFile, Span
 from axon.suggestions import TRIED
@@ -357,6 +358,7 @@ class _Run:
         self.sigs: dict[str, list[_Item]] = {}
         self.later: dict[str, Span] = {}
         self.everything: frozenset[str] = frozenset()
+        self.parameters: dict[Symbol, tuple[T.Pattern, ...]] = {}  # of the functions declared so far, for what is said of calls
         self.circular: list[S.TypeDecl] = []  # types that contain themselves, which has been said where they stand
 
     def steps(self) -> Iterator[None]:
@@ -461,6 +463,7 @@ class _Run:
         checker.library = self.session.library
         checker.later = dict(self.later)
         checker.circular = list(self.circular)
+        checker.parameters = self.parameters
         typed: tuple[T.Decl, ...] = ()
         try:
             with self.session.guard("checking"):
@@ -497,6 +500,7 @@ class _Run:
         for place in _named(checked):
             best = checked if checked.ok else self.a.good.get(place, checked)
             name = place[1]
+            self.parameters |= {t.symbol: t.params for t in best.typed if isinstance(t, T.Fun)}
             if best.alias is not None:
                 self.scope.aliases[name] = best.alias
                 self.aliases[name] = best.versions[name]
