@@ -14,12 +14,14 @@ from typing import TypeAlias
 from axon.backend import plan as plans
 from axon.backend.contraction import Contraction, contraction
 from axon.backend.epilogue import Group
+from axon.backend.epilogue import views_of as tiled_views
 from axon.backend.fuse import Policy, fuse
 from axon.backend.plan import Nest, Reason
 from axon.backend.scalar_facts import mapped
 from axon.backend.simt.split import split
 from axon.backend.stream import Found, Stream, stream
 from axon.backend.unsupported import Unsupported
+from axon.backend.views import View
 from axon.core import Axis, Block, Compute, Local, Op, Program, Read, Scalar, Scan, Value
 from axon.core_cse import deduplicated
 from axon.core_walk import nodes, rewrite
@@ -57,6 +59,11 @@ def kernels(
 def results_of(kernel: Kernel) -> tuple[Value, ...]:
     """The tensors that a kernel stores."""
     return plans.values_of(kernel) if isinstance(kernel, Nest) else tuple(r.value for r in kernel.results)
+
+
+def views_of(kernel: Kernel) -> tuple[View, ...]:
+    """The views through which a kernel reads and stores; a plain one computes its addresses."""
+    return () if isinstance(kernel, Nest) else tiled_views(kernel)
 
 
 @dataclass(slots=True)
@@ -107,9 +114,9 @@ def _tiled(program: Program, plain: Set[Symbol], apart: Set[Symbol]) -> tuple[li
         wanted |= {s for i, other in enumerate(ops) if i not in mine.members for s in _tensors(other)}
         finished = mine.group.finish(wanted)
         outside = [tensor.name for tensor, _, _ in mine.known if tensor in wanted]
-        streams_ = isinstance(finished, Stream)
-        if outside or not (apart if streams_ else plain).isdisjoint(r.value.symbol for r in finished.results):
-            again, others = _tiled(program, plain if streams_ else plain | {mine.symbol}, apart | {mine.symbol})
+        passes = isinstance(finished, Stream)
+        if outside or not (apart if passes else plain).isdisjoint(r.value.symbol for r in finished.results):
+            again, others = _tiled(program, plain if passes else plain | {mine.symbol}, apart | {mine.symbol})
             if outside:
                 others[mine.symbol] = f"`{outside[0]}`, which has one value per row, is needed outside its kernel"
             return again, others

@@ -26,8 +26,7 @@ from axon.backend.emit import (
     StrideParameter,
     TeamParameter,
 )
-from axon.backend.epilogue import views_of
-from axon.backend.families import NO_REASONS, kernels, results_of
+from axon.backend.families import NO_REASONS, kernels, results_of, views_of
 from axon.backend.launches import Launch, Launches, Slot
 from axon.backend.memory import Tensor, contiguous
 from axon.backend.pipeline import Forms, stages
@@ -42,6 +41,7 @@ from axon.backend.stream import Stream
 from axon.backend.target import HOPPER, Target
 from axon.backend.unsupported import Unsupported
 from axon.backend.variants import Choices
+from axon.backend.views import with_views
 from axon.core import Program, Value
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim
@@ -263,7 +263,7 @@ class Executable:
         taken = [p for plan in plans.values() for p in plan.stages.source.parameters]
         used = {p.tensor for p in taken if isinstance(p, PointerParameter)}
         used |= {p.descriptor.tensor for p in taken if isinstance(p, MapParameter)}
-        used |= {v.source for p in plans.values() if not isinstance(p.kernel, Nest) for v in views_of(p.kernel)}
+        used |= {view.source for plan in plans.values() for view in views_of(plan.kernel)}
         between = [v for v in self.values if v.symbol not in tensors and v.symbol in used]
         offsets, room = scratch.plan([self._life(v, sizes, v.symbol in scalars) for v in between])
         inside = {v.symbol: at for v, at in zip(between, offsets, strict=True)}
@@ -303,11 +303,13 @@ class Executable:
         places: MappingOf[Symbol, tuple[int, int]],
     ) -> Launch:
         source = plan.stages.source
-        for view in () if isinstance(plan.kernel, Nest) else views_of(plan.kernel):
-            seen = view.of(tensors[view.source], sizes)
+        views = views_of(plan.kernel)
+        tensors = with_views(views, tensors, sizes)
+        places = dict(places)
+        for view in views:
             number, offset = places[view.source]
-            tensors = {**tensors, view.value.symbol: seen}
-            places = {**places, view.value.symbol: (number, offset + seen.pointer - tensors[view.source].pointer)}
+            offset += tensors[view.value.symbol].pointer - tensors[view.source].pointer
+            places[view.value.symbol] = number, offset
         function = self._load(cuda, device, plan.built, source.shared)
         values: list[bytes] = []
         slots: list[Slot] = []
