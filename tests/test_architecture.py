@@ -165,6 +165,15 @@ def _fits(module: str, allowed: set[str]) -> bool:
     return any(fnmatch(module, f"axon.{pattern}") for pattern in allowed)
 
 
+def test_processors_and_gpus_share_one_level_up() -> None:
+    """What serves both stands in `backend`; neither is built on the other."""
+    for file in FILES:
+        if name_of(file).startswith("axon.backend."):
+            own = fnmatch(name_of(file), "axon.backend.cpu*")
+            assert own or not any(fnmatch(module, "axon.backend.cpu*") for module in imports(file)), file
+            assert not own or not any(fnmatch(module, "axon.backend.simt*") for module in imports(file)), file
+
+
 @pytest.mark.parametrize("file", FILES, ids=name_of)
 def test_heavy_packages(file: Path) -> None:
     for module in imports(file):

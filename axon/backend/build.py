@@ -297,7 +297,8 @@ def _tools() -> tuple[str, ...]:
 
 @once
 def _intrinsics() -> str:
-    files = sorted(Path(__file__).parent.glob("ptx*.py"))  # read, not imported: that takes numba
+    here = Path(__file__).parent
+    files = [*sorted(here.glob("ptx*.py")), here / "llvm.py"]  # read, not imported: that takes numba
     return "\0".join(file.read_text(encoding="utf-8") for file in files)
 
 

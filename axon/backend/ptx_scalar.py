@@ -14,19 +14,14 @@ f32, and rounded when they are stored.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 from llvmlite import ir
 from numba.cuda import cgutils, types
 
-from axon.backend.cpu import intrinsics as host
+from axon.backend import llvm
+from axon.backend.llvm import F32, F64, I1, I8, I16, I32, I64, Builder, Emit, Value
 from axon.backend.ptx import INSTRUCTIONS, with_arity
-
-F32, F64, I1 = ir.FloatType(), ir.DoubleType(), ir.IntType(1)
-I8, I16, I32, I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
-Builder: TypeAlias = Any
-Value: TypeAlias = Any
-Emit: TypeAlias = Callable[..., Any]
 
 LANES = (2, 4, 8, 16)
 __all__: list[str] = []
@@ -129,10 +124,10 @@ def _by_type(narrow: Emit, wide: Emit) -> Emit:
 _TYPES: dict[str, tuple[Any, int, Emit, Emit]] = {
     "f64": (types.float64, 64, lambda b, x: b.bitcast(x, F64), lambda b, x: b.bitcast(x, I64)),
     "f32": (types.float32, 32, lambda b, x: b.bitcast(x, F32), lambda b, x: b.bitcast(x, I32)),
-    "f16": (types.float32, 16, host._f16_decode, lambda b, x: _asm(b, I16, "cvt.rn.f16.f32 $0, $1;", "=h,f", [x])),
-    "bf16": (types.float32, 16, host._bf16_decode, lambda b, x: _asm(b, I16, "cvt.rn.bf16.f32 $0, $1;", "=h,f", [x])),
-    "f8e4m3": (types.float32, 8, host._E4M3.decode, lambda b, x: host._E4M3.encode(b, host._E4M3.round(b, x))),
-    "f8e5m2": (types.float32, 8, host._E5M2.decode, lambda b, x: host._E5M2.encode(b, host._E5M2.round(b, x))),
+    "f16": (types.float32, 16, llvm.f16_decode, lambda b, x: _asm(b, I16, "cvt.rn.f16.f32 $0, $1;", "=h,f", [x])),
+    "bf16": (types.float32, 16, llvm.bf16_decode, lambda b, x: _asm(b, I16, "cvt.rn.bf16.f32 $0, $1;", "=h,f", [x])),
+    "f8e4m3": (types.float32, 8, llvm.E4M3.decode, lambda b, x: llvm.E4M3.encode(b, llvm.E4M3.round(b, x))),
+    "f8e5m2": (types.float32, 8, llvm.E5M2.decode, lambda b, x: llvm.E5M2.encode(b, llvm.E5M2.round(b, x))),
     "i64": (types.int64, 64, _same_value := lambda b, x: x, _same_value),
     "i32": (types.int32, 32, _same_value, _same_value),
     "i8": (types.int8, 8, _same_value, _same_value),
@@ -504,10 +499,10 @@ def _saturated(name: str) -> Emit:
     return one
 
 
-for _name, _bits, _type in host._INTEGERS:
+for _name, _bits in (("i64", 64), ("i32", 32), ("i8", 8), ("u8", 8)):
     _held = _TYPES[_name][0]
-    elementwise(f"as_{_name}", 1, lambda x, held=_held: held, host._resized(_bits))
-    elementwise(f"widen_{_name}", 1, lambda x, held=_held: held, host._resized_unsigned(_bits))
+    elementwise(f"as_{_name}", 1, lambda x, held=_held: held, llvm.resized(_bits))
+    elementwise(f"widen_{_name}", 1, lambda x, held=_held: held, llvm.resized_unsigned(_bits))
     elementwise(f"trunc_{_name}", 1, lambda x, held=_held: held, _saturated(_name))
 elementwise("signed_f32", 1, lambda x: types.float32, lambda b, x: b.sitofp(x, F32))
 elementwise("signed_f64", 1, lambda x: types.float64, lambda b, x: b.sitofp(x, F64))
@@ -515,12 +510,12 @@ elementwise("unsigned_f32", 1, lambda x: types.float32, lambda b, x: b.uitofp(x,
 elementwise("unsigned_f64", 1, lambda x: types.float64, lambda b, x: b.uitofp(x, F64))
 elementwise("to_f32", 1, lambda x: types.float32, lambda b, x: b.fptrunc(x, F32))
 elementwise("to_f64", 1, lambda x: types.float64, lambda b, x: b.fpext(x, F64))
-elementwise("odd_f32", 1, lambda x: types.float32, host._to_odd)
-elementwise("integer_odd_f32", 1, lambda x: types.float32, host._integer_to_odd)
+elementwise("odd_f32", 1, lambda x: types.float32, llvm.to_odd)
+elementwise("integer_odd_f32", 1, lambda x: types.float32, llvm.integer_to_odd)
 _BF16_ROUND = "{ .reg .b16 zero, high; mov.b16 zero, 0; cvt.rn.bf16.f32 high, $1; mov.b32 $0, {zero, high}; }"
 for _name, _emit in (
-    ("f16", host._f16_round), ("bf16", lambda b, x: _asm(b, F32, _BF16_ROUND, "=f,f", [x])),
-    ("f8e4m3", host._E4M3.round), ("f8e5m2", host._E5M2.round),
+    ("f16", llvm.f16_round), ("bf16", lambda b, x: _asm(b, F32, _BF16_ROUND, "=f,f", [x])),
+    ("f8e4m3", llvm.E4M3.round), ("f8e5m2", llvm.E5M2.round),
 ):  # fmt: skip
     elementwise(f"round_{_name}", 1, lambda x: types.float32, _emit)
 
@@ -573,10 +568,10 @@ _BINARY: dict[str, Emit] = {
     "sub": _arithmetic("sub"),
     "mul": _arithmetic("mul"),
     "divide": lambda b, x, y: b.fdiv(x, y),
-    "floor_divide": host._floor_divide,
-    "remainder": host._remainder,
-    "unsigned_divide": host._BINARY["unsigned_divide"],
-    "unsigned_remainder": host._BINARY["unsigned_remainder"],
+    "floor_divide": llvm.floor_divide,
+    "remainder": llvm.remainder,
+    "unsigned_divide": llvm.unsigned_divide,
+    "unsigned_remainder": llvm.unsigned_remainder,
     "float_remainder": _float_remainder,
     "max_int": _extreme("max", False),
     "min_int": _extreme("min", False),
@@ -626,13 +621,13 @@ _UNARY: dict[str, Emit] = {
     "tanh": _libdevice("tanh"),
     "erf": _libdevice("erf"),
     "absolute": _libdevice("fabs"),
-    "sign": host._sign,
+    "sign": llvm.sign,
     "floor": _libdevice("floor"),
     "ceil": _libdevice("ceil"),
     "nearest": _libdevice("rint"),
     "minus": lambda b, x: b.fsub(ir.Constant(x.type, -0.0), x) if _is_float(x) else b.neg(x),  # NVVM's language has no fneg
-    "integer_sign": host._integer_sign,
-    "integer_absolute": host._UNARY["integer_absolute"],
+    "integer_sign": llvm.integer_sign,
+    "integer_absolute": llvm.integer_absolute,
 }
 for _name, _emit in _UNARY.items():
     elementwise(_name, 1, _same, _emit)

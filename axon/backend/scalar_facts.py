@@ -9,7 +9,7 @@ from axon.core import Axis, Binary, Bind, Compute, Const, Index, Local, Read, Sc
 from axon.core_walk import children, nodes, rewrite
 from axon.element import Element
 from axon.names import Symbol, fresh
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, Quotient, maximum
 
 # Rough costs in additions, of what is computed anew for each point.
 _UNARY = {"exp": 10, "log": 12, "sin": 16, "cos": 16, "tanh": 14, "erf": 16, "sqrt": 5, "rsqrt": 6}
@@ -144,6 +144,12 @@ def scatter(op: Compute) -> Scatter | None:
 def all_axes(op: Compute | Scan) -> tuple[Axis, ...]:
     """An operation's axes, the reduced ones last."""
     return (*op.axes, *op.reduction.axes) if isinstance(op, Compute) and op.reduction else op.axes
+
+
+def at_least_0(extent: Dim) -> Dim:
+    """An extent as a count: sizes are at least 0, but n - 5 may be less."""
+    positive = all(c > 0 for c in extent.mapping.values()) and all(isinstance(a, Symbol | Quotient) for a in extent.atoms)
+    return extent if positive else maximum(extent, 0)
 
 
 # ── rewriting ───────────────────────────────────────────────────────────────────────────────────────────────────────────

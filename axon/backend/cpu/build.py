@@ -190,7 +190,9 @@ def _tools() -> str:
     import llvmlite.binding as llvm
 
     features = llvm.get_host_cpu_features().flatten()
-    intrinsics = Path(__file__).with_name("intrinsics.py").read_text(encoding="utf-8")
+    here = Path(__file__)
+    sources = (here.with_name("intrinsics.py"), here.parents[1] / "llvm.py")
+    intrinsics = "\0".join(file.read_text(encoding="utf-8") for file in sources)
     tools = [f"{name} {version(name)}" for name in ("numba", "llvmlite")]
     chosen = [os.environ.get(name, "") for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT")]
     return "\0".join((*tools, *chosen, llvm.get_default_triple(), llvm.get_host_cpu_name(), features, intrinsics))

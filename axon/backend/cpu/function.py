@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from axon.element import Element
 from axon.names import Symbol
-from axon.shapes.dimension import Dim, Quotient, maximum
+from axon.shapes.dimension import Dim
 
 FEW = 64  # lanes, the least that are worth a thread
 COMPUTES = 8  # additions for each point, from which computing and not memory decides
@@ -146,9 +146,3 @@ RESERVED = frozenset((
     "negation", "power", "prod_float", "range", "remainder", "rsqrt", "select", "sign", "sin", "sqrt", "store_bool", "sub",
     "sum_float", "sum_product", "tanh", "unsigned_divide", "unsigned_remainder", *keyword.kwlist,
 ))  # fmt: skip
-
-
-def at_least_0(extent: Dim) -> Dim:
-    """An extent as a count: sizes are at least 0, but n - 5 may be less."""
-    positive = all(c > 0 for c in extent.mapping.values()) and all(isinstance(a, Symbol | Quotient) for a in extent.atoms)
-    return extent if positive else maximum(extent, 0)

@@ -14,17 +14,10 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from axon.backend.cpu import nests, scatters
-from axon.backend.cpu.function import (
-    BufferParameter,
-    Function,
-    LanesParameter,
-    Parameters,
-    SizeParameter,
-    TensorParameter,
-    at_least_0,
-)
-from axon.backend.cpu.scalars import Code, Held, Writer
+from axon.backend.cpu.function import BufferParameter, Function, LanesParameter, Parameters, SizeParameter, TensorParameter
 from axon.backend.plan import Contraction, Kernel, Nest, Repeat, Whole, kernels_in, values_of
+from axon.backend.scalar_facts import at_least_0
+from axon.backend.writer import Code, Held, Writer
 from axon.core import Compute, Index, Read, Value
 from axon.element import Element
 from axon.names import Symbol

@@ -18,14 +18,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from axon.backend.cpu import lanes
+from axon.backend import lanes
 from axon.backend.cpu.best import split_best
 from axon.backend.cpu.collapse import collapsed
-from axon.backend.cpu.function import Function, Parameters, at_least_0
-from axon.backend.cpu.reducers import Reducer, Slots, reducer
-from axon.backend.cpu.scalars import Code, Held, Writer
+from axon.backend.cpu.function import Function, Parameters
 from axon.backend.plan import Nest, scalars
-from axon.backend.scalar_facts import all_axes, weight
+from axon.backend.reducers import Reducer, Slots, reducer
+from axon.backend.scalar_facts import all_axes, at_least_0, weight
+from axon.backend.writer import Code, Held, Writer
 from axon.core import Axis, Compute, Read, Reduction, Scan, Value
 from axon.core_walk import nodes
 from axon.names import Symbol

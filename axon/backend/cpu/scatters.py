@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from axon.backend.cpu.function import Function, at_least_0
-from axon.backend.cpu.lanes import side_by_side
+from axon.backend.cpu.function import Function
 from axon.backend.cpu.nests import NestWriter
-from axon.backend.cpu.reducers import Slots, reducer
+from axon.backend.lanes import side_by_side
 from axon.backend.plan import Nest, scalars
-from axon.backend.scalar_facts import Scatter, scatter, varies
+from axon.backend.reducers import Slots, reducer
+from axon.backend.scalar_facts import Scatter, at_least_0, scatter, varies
 from axon.core import Axis, Compute, Read, Scalar, Value
 from axon.core_walk import nodes
 from axon.element import Element

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 
-from axon.backend.cpu.lanes import inner, reduced
+from axon.backend.lanes import inner, reduced
 from axon.backend.memory import Tensor
 from axon.backend.plan import Nest, scalars
 from axon.core import Axis, Binary, Compute, Const, Index, Local, Monoid, Read, Scalar, Scan, Value

@@ -12,9 +12,6 @@ from collections.abc import Mapping as MappingOf
 from contextlib import ExitStack, contextmanager
 
 from axon.backend import plan as plans
-from axon.backend.cpu.function import at_least_0
-from axon.backend.cpu.lanes import inner
-from axon.backend.cpu.scalars import Code, Held, is_narrow
 from axon.backend.emit import (
     Emitted,
     ExtentParameter,
@@ -24,13 +21,16 @@ from axon.backend.emit import (
     StrideParameter,
     TeamParameter,
 )
+from axon.backend.lanes import inner
 from axon.backend.plan import Nest, scalars
 from axon.backend.render import Names
+from axon.backend.scalar_facts import at_least_0
 from axon.backend.simt.access import accesses
 from axon.backend.simt.mapping import MOST, THREADS, WARP, Mapping
 from axon.backend.simt.reductions import SLOT, Reductions
 from axon.backend.simt.tiles import tiled_rows
 from axon.backend.simt.writer import Lane, LaneWriter
+from axon.backend.writer import Code, Held, is_narrow
 from axon.core import LOGIC, Axis, Binary, Bind, Compute, Convert, Read, Scan, Select, Value, element_of
 from axon.core_walk import nodes
 from axon.element import Element

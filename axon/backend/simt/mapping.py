@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
-from axon.backend.cpu.lanes import by_lanes, inner, reduced
+from axon.backend.lanes import by_lanes, inner, reduced
 from axon.backend.memory import Tensor
 from axon.backend.plan import Nest
 from axon.backend.simt.access import held_in_registers, is_ordered, uniform, width_of

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from axon.backend.cpu.lanes import inner
-from axon.backend.cpu.reducers import Reducer, State, reducer
-from axon.backend.cpu.scalars import Code
+from axon.backend.lanes import inner
+from axon.backend.reducers import Reducer, State, reducer
 from axon.backend.simt.access import is_ordered
 from axon.backend.simt.mapping import MOST, WARP
 from axon.backend.simt.writer import Lane
+from axon.backend.writer import Code
 from axon.core import Axis, Compute, Scalar, Scan
 from axon.element import Element
 

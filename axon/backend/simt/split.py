@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from axon.backend.cpu.lanes import by_lanes, inner, reduced
+from axon.backend.lanes import by_lanes, inner, reduced
 from axon.backend.plan import Nest, Reason, tensors_of
 from axon.backend.scalar_facts import mapped, substitute
 from axon.core import Axis, Compute, Convert, Monoid, Read, Reduction, Scalar, Scan, Value, element_of

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from axon.backend.cpu.lanes import inner, reduced
+from axon.backend.lanes import inner, reduced
 from axon.backend.memory import Tensor
 from axon.backend.plan import Nest, scalars
 from axon.backend.simt.access import ACCESS, Access, accesses, aligned, divides, is_beside, is_steady, steady, unit_of

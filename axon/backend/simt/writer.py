@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 
-from axon.backend.cpu.scalars import Code, Held, Writer, is_narrow, literal
 from axon.backend.simt.access import steady
+from axon.backend.writer import Code, Held, Writer, is_narrow, literal
 from axon.core import Binary, Const, Read, Scalar
 from axon.element import Element
 from axon.names import Symbol

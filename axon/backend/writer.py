@@ -1,5 +1,7 @@
 """Scalar expressions of core as lines of Python that numba compiles: one line for each operation, common ones once.
 
+Processors and plain GPU kernels share it: `simt.writer` writes the same for threads that hold several neighbours.
+
 Note [Speculation]
     `if` of core evaluates the branch that it takes. Where both branches can be evaluated anywhere (every read is at bare axes that
     run over its tensor, and nothing can fail), both are, and `select` chooses: loops over that vectorize without branches. Else it

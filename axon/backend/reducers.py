@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from axon.backend.cpu.scalars import Writer, is_narrow, literal
+from axon.backend.writer import Writer, is_narrow, literal
 from axon.core import Binary, Bind, Monoid, Scalar, element_of
 from axon.element import Element
 
