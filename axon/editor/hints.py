@@ -1,9 +1,12 @@
-"""What the text leaves out and the checker found: types of parameters and values, results of functions, ranges of indices."""
+"""What the text leaves out and the checker found: types of parameters and values, results of functions, ranges of indices.
+
+Text and hints together read as somebody could have written them: `fun f ⟨(⟩x⟨ : f32[n])⟩⟨ : f32[n]⟩ = x + 1.0`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from axon import syntax as S
@@ -17,12 +20,13 @@ _LONGEST = 40
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A text to show behind a place. `full` is the whole of it, where it is shortened."""
+    """A text to show behind a place, or before it. `full` is the whole of it, where it is shortened."""
 
     at: Span
     label: str
     kind: Literal["type", "range"]
     full: str = ""
+    before: bool = False
 
 
 def hints(facts: Facts) -> list[Hint]:
@@ -52,7 +56,7 @@ def _declaration(facts: Facts, decl: S.Decl) -> Iterator[Hint]:
             if not facts.checked.sigs or decl is not facts.checked.decl:
                 for param in decl.params:
                     if not isinstance(param, S.DimParams):
-                        yield from _pattern(facts, param)
+                        yield from _parameter(facts, param)
                 if decl.result is None and any(not isinstance(p, S.DimParams) for p in decl.params):
                     yield from _result(facts, decl)
             yield from _inside(facts, decl.body)
@@ -76,7 +80,22 @@ def _result(facts: Facts, decl: S.Fun) -> Iterator[Hint]:
     last = decl.params[-1].span
     closes = last.file.text.find(")", last.end)
     end = closes + 1 if closes >= 0 and not last.file.text[last.end : closes].strip() else last.end
-    yield _hint(Span(last.file, last.start, end), f" -> {facts.show(t)}", "type")
+    yield _hint(Span(last.file, last.start, end), f" : {facts.show(t)}", "type")
+
+
+def _parameter(facts: Facts, p: S.Pattern) -> Iterator[Hint]:
+    """A parameter that is a bare name, whose type needs parentheses; and any other."""
+    for hint in _pattern(facts, p):
+        if isinstance(p, S.PatternName) and not _is_enclosed(p.span):
+            yield Hint(hint.at, "(", "type", before=True)
+            hint = replace(hint, label=f"{hint.label})")
+        yield hint
+
+
+def _is_enclosed(span: Span) -> bool:
+    """Whether parentheses stand around it already."""
+    text = span.file.text
+    return text[: span.start].rstrip().endswith("(") and text[span.end :].lstrip().startswith(")")
 
 
 def _pattern(facts: Facts, p: S.Pattern) -> Iterator[Hint]:
@@ -106,7 +125,7 @@ def _inside(facts: Facts, e: S.Expr) -> Iterator[Hint]:
                 stack.append(body)
             case S.Fn(params, body):
                 for param in params:
-                    yield from _pattern(facts, param)
+                    yield from _parameter(facts, param)
                 stack.append(body)
             case S.Loop(_, states, groups, body):
                 for pattern, initial in states:

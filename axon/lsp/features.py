@@ -276,8 +276,9 @@ def _inlay_hints(server: Server, params: lsp.InlayHintParams) -> list[lsp.InlayH
         for checked in analysis.of_chunk.get(chunk.former or chunk, ()):
             for hint in hints(checked.facts):
                 place = analysis.place(hint.at)
-                if place is not None and start <= place[1] <= end:
-                    out.append(_inlay(positions.position(place[1]), hint))
+                at = place[0 if hint.before else 1] if place is not None else -1
+                if start <= at <= end:
+                    out.append(_inlay(positions.position(at), hint))
     return out
 
 

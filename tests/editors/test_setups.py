@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -90,8 +91,52 @@ def test_emacs(tmp_path: Path) -> None:
     assert "inside a comment: 1" in said
 
 
-def test_helix() -> None:
-    """Helix itself is not at hand: the keys are those of its manual."""
+def on_screen(folder: Path, command: list[str], seen: tuple[str, ...], environment: dict[str, str]) -> str:
+    """What a program draws in a terminal, once all of this can be seen there, or after a while."""
+    pexpect, pyte = pytest.importorskip("pexpect"), pytest.importorskip("pyte")
+
+    class Screen(pyte.Screen):  # type: ignore[misc, name-defined]
+        def report_device_status(self, mode: int = 0, private: bool = False) -> None:
+            """Asked with `private`, terminals tell what pyte does not know of."""
+            if not private:
+                super().report_device_status(mode)
+
+    screen = Screen(160, 40)
+    stream = pyte.ByteStream(screen)
+    process = pexpect.spawn(command[0], command[1:], env=environment, cwd=str(folder), dimensions=(40, 160))
+    screen.write_process_input = process.send
+    deadline = time.monotonic() + 60.0
+    text = ""
+    while time.monotonic() < deadline and not all(piece in text for piece in seen):
+        try:
+            stream.feed(process.read_nonblocking(1 << 16, timeout=0.5))
+        except pexpect.TIMEOUT:
+            process.send("l")  # what comes late is drawn with the next key
+        except pexpect.EOF:
+            break
+        text = "\n".join(screen.display)
+    process.close(force=True)
+    return text
+
+
+@pytest.mark.skipif(shutil.which("hx") is None, reason="there is no Helix here")
+def test_helix(tmp_path: Path) -> None:
+    there = tmp_path / "helix"
+    there.mkdir()
+    for name, text in zip(("languages.toml", "config.toml"), snippets("toml"), strict=True):
+        (there / name).write_text(text)
+    (tmp_path / "model.axon").write_text(f"fun g (a : f32[n, k]) = a\n{PROGRAM}")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "TERM": "xterm-256color"}
+    health = subprocess.run(["hx", "--health", "axon"], env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert re.search(r"axon: .*bin/axon", health.stdout), health.stdout
+    wanted = (MESSAGE, "f32[n, k]) : f32[n, k] = a")
+    said = on_screen(tmp_path, ["hx", "model.axon"], wanted, environment)
+    assert all(piece in said for piece in wanted), said
+
+
+def test_the_set_up_for_helix_has_its_keys() -> None:
+    """Where Helix is not at hand: the keys are those of its manual."""
     languages, config = map(tomllib.loads, snippets("toml"))
     assert set(languages) == {"language-server", "language"}
     assert languages["language-server"]["axon"] == {"command": "axon", "args": ["lsp"]}

@@ -33,8 +33,8 @@ def shown(marked: str) -> str:
 def with_hints(text: str, analysis: Analysis | None = None) -> str:
     """The text with its hints in ⟨⟩."""
     analysis = analysis or analysed(text)
-    found = [(analysis.place(h.at), h.label) for c in declarations(analysis) for h in hints(c.facts)]
-    placed = [(p[1], n, label) for n, (p, label) in enumerate(found) if p is not None]
+    found = [(analysis.place(h.at), h) for c in declarations(analysis) for h in hints(c.facts)]
+    placed = [(p[0 if h.before else 1], n, h.label) for n, (p, h) in enumerate(found) if p is not None]
     for place, _, label in sorted(placed, reverse=True):
         text = f"{text[:place]}⟨{label}⟩{text[place:]}"
     return text
@@ -91,7 +91,7 @@ def test_hover_outlives_a_typo() -> None:
     found = hover(analysis, text.index("x : "))
     assert found is not None
     assert "x : f32[n]" in found.markdown
-    assert with_hints(text, analysis) == "fun f (x : f32[n])⟨ -> f32[n]⟩ = (x + 1.0\nfun g x⟨ : f32[n]⟩⟨ -> f32[n]⟩ = f x\n"
+    assert with_hints(text, analysis) == "fun f (x : f32[n])⟨ : f32[n]⟩ = (x + 1.0\nfun g ⟨(⟩x⟨ : f32[n])⟩⟨ : f32[n]⟩ = f x\n"
 
 
 # ── hints ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -100,15 +100,16 @@ def test_hover_outlives_a_typo() -> None:
 @pytest.mark.parametrize(
     "expected",
     [
-        "fun matmul a⟨ : 'a[i, k]⟩ b⟨ : 'a[k, j]⟩⟨ -> 'a[i, j]⟩ = for i j => sum k => a[i, k] * b[k, j]\n",
-        "fun f (x : f32[n, m])⟨ -> f32[n, m]⟩ = for i⟨ < n⟩ j⟨ < m⟩ => x[i, j]\n",
-        "fun f (x : f32[n])⟨ -> f32⟩ = let val y⟨ : f32[n]⟩ = x fun g z⟨ : 'A⟩⟨ -> 'A⟩ = z in sum i⟨ < n⟩ => g y[i] end\n",
-        "fun f x⟨ : 'a[n]⟩ k⟨ : 'a[r]⟩⟨ -> 'a[n - r + 1]⟩ = for p⟨ < n - r + 1⟩ => sum r => x[p + r] * k[r]\n",
+        "fun matmul ⟨(⟩a⟨ : 'a[i, k])⟩ ⟨(⟩b⟨ : 'a[k, j])⟩⟨ : 'a[i, j]⟩ = for i j => sum k => a[i, k] * b[k, j]\n",
+        "fun f (x : f32[n, m])⟨ : f32[n, m]⟩ = for i⟨ < n⟩ j⟨ < m⟩ => x[i, j]\n",
+        "fun f (x : f32[n])⟨ : f32⟩ = let val y⟨ : f32[n]⟩ = x fun g ⟨(⟩z⟨ : 'A)⟩⟨ : 'A⟩ = z in sum i⟨ < n⟩ => g y[i] end\n",
+        "fun f ⟨(⟩x⟨ : 'a[n])⟩ ⟨(⟩k⟨ : 'a[r])⟩⟨ : 'a[n - r + 1]⟩ = for p⟨ < n - r + 1⟩ => sum r => x[p + r] * k[r]\n",
         "val a⟨ : f32[2]⟩ = [| 1.0, 2.0 |]\n",
         "val (b : f32[2]) = [| 1.0, 2.0 |]\n",
-        "fun f (x : f32[n]) steps⟨ : i32⟩⟨ -> f32[n]⟩ = loop (s⟨ : f32[n]⟩ = x) for _ < steps => s + x\n",
+        "fun f (x⟨ : 'a[..s]⟩)⟨ : 'a[..s] -> 'a[..s]⟩ = fn ⟨(⟩y⟨ : 'a[..s])⟩ => x + y + 1.0\n",
+        "fun f (x : f32[n]) ⟨(⟩steps⟨ : i32)⟩⟨ : f32[n]⟩ = loop (s⟨ : f32[n]⟩ = x) for _ < steps => s + x\n",
         "sig f : f32 -> f32\nfun f x = x\n",
-        "fun f (x : f32[..s, n])⟨ -> f32[..s]⟩ = for ..i⟨ < ..s⟩ => sum k⟨ < n⟩ => x[..i, k]\n",
+        "fun f (x : f32[..s, n])⟨ : f32[..s]⟩ = for ..i⟨ < ..s⟩ => sum k⟨ < n⟩ => x[..i, k]\n",
     ],
 )
 def test_hints(expected: str) -> None:

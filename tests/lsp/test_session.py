@@ -95,7 +95,7 @@ async def test_inlay_hints(editor: Session) -> None:
     file = await editor.open(NET)
     found = await editor.client.text_document_inlay_hint_async(lsp.InlayHintParams(file.identifier, file.everything))
     labels = {str(h.label) for h in found or ()}
-    assert {" : 'a[..s]", " -> 'a[..s]", " : f32[..b, k]"} <= labels
+    assert {"(", " : 'a[..s])", " : 'a[..s]", " : f32[..b, k]"} <= labels
 
 
 async def test_definition(editor: Session) -> None:
