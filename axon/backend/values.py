@@ -1,35 +1,24 @@
 """Scalar expressions of epilogues and streams over a piece of a tile, in NumPy: what the simulator computes.
 
-Floats have 32 bits, as on the device; integers wrap in their element type, as core says.
+Floats have 32 bits, as on the device; integers wrap in their element type. What operators do is what the interpreter says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
-from math import erf
 from typing import Any
 
 import numpy as np
 
 from axon.core import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
 from axon.element import Element
+from axon.interpret.arithmetic import BINARY, UNARY, convert
 from axon.names import Symbol
 from axon.shapes.dimension import Atom, Dim, Quotient
 
 Array = Any  # numpy.ndarray
-
-_UNARY: dict[str, Callable[[Array], Array]] = {
-    "neg": np.negative, "not": np.logical_not, "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
-    "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "erf": np.vectorize(erf, otypes=[np.float32]), "abs": np.abs, "sign": np.sign,
-    "floor": np.floor, "ceil": np.ceil, "round": np.rint,
-}  # fmt: skip
-_BINARY: dict[str, Callable[[Array, Array], Array]] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "mod": np.mod, "pow": np.power, "max": np.maximum,
-    "min": np.minimum, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
-    "ge": np.greater_equal, "and": np.logical_and, "or": np.logical_or,
-}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -61,10 +50,12 @@ class Values:
                 clipped = tuple(np.minimum(i, n - 1) for i, n in zip(at, array.shape, strict=True))
                 return self._held(np.asarray(array[clipped]), element)
             case Unary(op=op, operand=operand):
-                return _UNARY[op](self._value(operand))
+                return UNARY[op](self._value(operand))
+            case Binary(op="div", left=left, right=right):
+                divide = np.true_divide if element_of(left).is_float else np.floor_divide
+                return divide(self._value(left), self._value(right))
             case Binary(op=op, left=left, right=right):
-                combine = np.floor_divide if op == "div" and element_of(left).is_integer else _BINARY[op]
-                return combine(self._value(left), self._value(right))
+                return BINARY[op](self._value(left), self._value(right))
             case Select(condition=condition, then=then, otherwise=otherwise):
                 return np.where(self._value(condition), self._value(then), self._value(otherwise))
             case Convert(operand=operand, element=element):
@@ -81,10 +72,8 @@ class Values:
         return values.astype(np.int64 if self.wide and element.is_integer else element.dtype)
 
     def _converted(self, values: Array, source: Element, target: Element) -> Array:
-        if source.is_float and target.is_integer:  # truncates and saturates
-            limits = np.iinfo(target.dtype)
-            limited = np.clip(np.nan_to_num(np.trunc(values.astype(np.float64)), nan=0.0), limits.min, limits.max)
-            return self._held(limited.astype(np.int64), target)
+        if source.is_float and target.is_integer:
+            return self._held(convert(values, Element.F32, target), target)
         return values != 0 if target is Element.BOOL else self._held(values, target)
 
     def _dim(self, dim: Dim) -> Array:

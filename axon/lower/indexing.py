@@ -13,7 +13,7 @@ from axon.core import Axis, Convert, Index, Local, Monoid, Read, Scalar, Select,
 from axon.core import Binary as CoreBinary
 from axon.element import Element
 from axon.lower.builder import Builder, Context
-from axon.lower.scalars import as_scalar, conjunction, integer, simplified, zero
+from axon.lower.scalars import as_scalar, conjunction, integer, recognized, simplified, zero
 from axon.lower.tensors import ONE, along, choice, leaves, ordered, rebuild, scalar_value, unit_of, widened
 from axon.lower.value import Env, Frame, Subscripts, TensorValue, TupleValue, Value
 from axon.names import Symbol, fresh
@@ -329,7 +329,7 @@ class Indexing(ABC):
         combined = self.apply(f, [locals_(left), locals_(right)], Context(), e.span)
         results = tuple(p.at(()) for p in leaves(ordered(combined, unit)))
         units = tuple(p.at(()) for p in leaves(unit))
-        form = Monoid("custom", units, tuple(left), tuple(right), results)
+        form = recognized(Monoid("custom", units, tuple(left), tuple(right), results))
         scalars = [p.at(()) for p in parts]
         risky = self.b.risk > before
         names = ["r"] * len(parts)

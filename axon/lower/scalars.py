@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
-from axon.core import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary
+from axon.core import Binary, Bind, Const, Convert, Index, Local, Monoid, Read, Scalar, Select, Unary
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
@@ -49,6 +49,29 @@ def mentioned(scalar: Scalar | Dim, into: set[Symbol], seen: set[int]) -> None:
                 stack.append(body)
             case _:
                 assert_never(s)
+
+
+# An operator that reduces by itself, what leaves it unchanged, and the name of the reduction.
+_NAMED: dict[tuple[str, float | bool], str] = {
+    ("add", 0): "sum", ("mul", 1): "prod", ("max", float("-inf")): "max", ("min", float("inf")): "min", ("or", False): "any",
+    ("and", True): "all",
+}  # fmt: skip
+
+
+def recognized(monoid: Monoid) -> Monoid:
+    """The named monoid that a custom one is, if it is one: `(op +, 0)` is a sum, and as precise and as fast as one.
+
+    In f8e4m3, which has no infinity, a largest value is then right, where NaN would be no unit. Integers have no `max` of nothing:
+    theirs stay custom, with the unit that the program names.
+    """
+    match monoid:
+        case Monoid("custom", (Const(value, element),), (left,), (right,), (Binary(op, Local(a), Local(b)),)) if a != b:
+            kind = _NAMED.get((op, value))
+            if kind is None or {a, b} != {left, right}:
+                return monoid
+            return monoid if kind in ("max", "min") and element.is_integer else Monoid(kind)
+        case _:
+            return monoid
 
 
 def substitute(

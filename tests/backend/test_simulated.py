@@ -85,3 +85,18 @@ def test_programs_agree(name: str) -> None:
     got, want = (module.f(*given, target=target) for target in ("simulate", "interpret"))
     for mine, right in zip(*(x if isinstance(x, tuple) else (x,) for x in (got, want)), strict=True):
         np.testing.assert_allclose(np.asarray(mine, np.float64), np.asarray(right, np.float64), rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize(("op", "minus"), [("max", "-abs"), ("min", "abs")])
+def test_of_two_zeros_plus_zero_is_the_greater(op: str, minus: str) -> None:
+    """In an epilogue, as everywhere (docs/core.md)."""
+    product = "cast f32 (sum k => a[i, k] * b[k, j])"
+    module = axon.compile(
+        f"fun f (a : f16[i, k]) (b : f16[k, j]) (x : f32[i, j]) = for i j => {op} ({minus} ({product})) x[i, j]\n"
+        f"fun g (a : f16[i, k]) (b : f16[k, j]) (x : f32[i, j]) = for i j => {op} x[i, j] ({minus} ({product}))"
+    )
+    nothing, signs = np.zeros((16, 16), np.float16), np.zeros((16, 16), np.float32)
+    signs[::2] = -0.0
+    for f in (module.f, module.g):
+        for target in ("simulate", "interpret", "cpu"):
+            np.testing.assert_array_equal(np.signbit(f(nothing, nothing, signs, target=target)), np.signbit(signs))
