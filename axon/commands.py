@@ -118,7 +118,7 @@ def _time(module: Interactive, source: SourceFile, start: int) -> str:
     checked = perf_counter()
     if not expression.is_value:
         raise AxonError((Diagnostic("AX0510", "a function takes no time until it is called", notes=(expression.type,)),))
-    first, runs = module.apart(lambda: _timed(expression.run))
+    first, runs = _timed(expression.timed)
     best, middle = min(runs), sorted(runs)[len(runs) // 2]
     lines = [
         f"checking    {_seconds(checked - began)}",
@@ -128,17 +128,13 @@ def _time(module: Interactive, source: SourceFile, start: int) -> str:
     return "\n".join(lines)
 
 
-def _timed(run: Callable[[], object]) -> tuple[float, list[float]]:
+def _timed(run: Callable[[], float]) -> tuple[float, list[float]]:
     """The seconds of a first run and of others."""
-    began = perf_counter()
-    run()
-    first = perf_counter()
+    first, began = run(), perf_counter()
     runs: list[float] = []
-    while len(runs) < TIMED_RUNS and perf_counter() - first < TIMED_SECONDS:
-        before = perf_counter()
-        run()
-        runs.append(perf_counter() - before)
-    return first - began, runs
+    while len(runs) < TIMED_RUNS and perf_counter() - began < TIMED_SECONDS:
+        runs.append(run())
+    return first, runs
 
 
 def _seconds(seconds: float) -> str:
@@ -235,10 +231,8 @@ def _shell(text: str) -> list[str]:
 def _bind(module: Interactive, source: SourceFile, start: int) -> str:
     text = _rest(source, start)
     _needs(":bind", text)
-    from axon.arguments import parse_arguments
-
     lines = []
-    for name, value in module.apart(lambda: parse_arguments(_words(text), seed=0)).items():
+    for name, value in module.arguments(_words(text)).items():
         lines.append(f"{name} : {module.bind(name, value)}")
     return "\n".join(lines)
 

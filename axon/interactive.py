@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
@@ -30,6 +31,7 @@ from axon.units import Unit, is_from, lines_of, merged, names_in, units_of
 if TYPE_CHECKING:
     from axon import core
     from axon.checker import CheckedModule
+    from axon.computing import Computing
     from axon.names import Symbol
 
 MODULE = "prompt"  # the module's file, which is in no directory: no module can be called so
@@ -65,11 +67,13 @@ class _State:
 
 
 class InteractiveSession(Session):
-    """A session over an interactive module, whose errors point to what was typed."""
+    """A session over an interactive module, whose errors point to what was typed; it computes in a process, if there is one."""
 
-    def __init__(self, checked: CheckedModule, assembly: Assembly) -> None:
+    def __init__(self, checked: CheckedModule, assembly: Assembly, process: Computing | None = None) -> None:
         super().__init__(checked)
         self.assembly = assembly
+        self.process = process
+        self.on_the_way = 0.0  # seconds of the last call in which nothing was computed, but sent
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         with self.assembly.moving():
@@ -83,17 +87,23 @@ class InteractiveSession(Session):
         with self.assembly.moving():
             return super().example(callee, sizes, kwargs)
 
-
-def _at_once(work: Callable[[], Any]) -> Any:
-    return work()
+    def _compute(
+        self, callee: Callee, program: core.Program, inputs: list[Any], explicit: list[int], target: str | None
+    ) -> list[Any]:
+        if self.process is None or target not in (None, "cpu"):
+            return super()._compute(callee, program, inputs, explicit, target)
+        began = perf_counter()
+        results = self.process.run(program, inputs, explicit, compiled=target == "cpu")
+        self.on_the_way = perf_counter() - began - self.process.seconds
+        return results
 
 
 class Interactive:
     """See the module's docstring. Texts are SourceFiles: their paths are what messages call them."""
 
-    def __init__(self, apart: Callable[[Callable[[], Any]], Any] = _at_once) -> None:
-        """`apart` runs what computes, and what it raises leaves the module as it was."""
-        self.apart = apart
+    def __init__(self, process: Computing | None = None) -> None:
+        """`process` computes, if there is one; else everything is computed here."""
+        self._process = process
         self._files = FileLoader()
         self._now: tuple[_State, InteractiveSession] | None = None  # together, so that an interruption cannot come between them
         self._now = (_State(), self._checked(_assemble(_State())))
@@ -164,7 +174,7 @@ class Interactive:
     def snapshot(self) -> Interactive:
         """a module like this one, which goes its own way from here."""
         other = object.__new__(Interactive)
-        other._files, other._now, other.apart = self._files, self._now, self.apart
+        other._files, other._now, other._process = self._files, self._now, self._process
         return other
 
     # ── entering ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -222,6 +232,14 @@ class Interactive:
         self._keep(name, value)
         return type_of(value)
 
+    def arguments(self, words: list[str]) -> dict[str, Any]:
+        """Values by name, as `axon run` takes them. Raises AxonError."""
+        if self._process is not None:
+            return self._process.arguments(words)
+        from axon.arguments import parse_arguments
+
+        return parse_arguments(words, seed=0)
+
     # ── expressions ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def evaluate(self, source: SourceFile, target: str | None = None) -> Evaluated:
@@ -229,7 +247,7 @@ class Interactive:
         made = self.expression(source)
         if not made.is_value:
             return Evaluated(None, made.type, False, made.warnings)
-        value = self.apart(lambda: made.run(target))
+        value = made.run(target)
         if LAST not in self.signatures:
             self._keep(LAST, value)
         return Evaluated(value, made.type, True, made.warnings)
@@ -284,7 +302,7 @@ class Interactive:
         if not made.is_value:
             message = "a function that uses data cannot be kept: let it take them as arguments"
             raise AxonError((Diagnostic("AX0406", message, (Label(text),)),))
-        type = self.bind(pattern.name, self.apart(made.run))
+        type = self.bind(pattern.name, made.run())
         return Defined((f"{pattern.name} : {type}",), made.warnings)
 
     def mentioned(self, source: SourceFile) -> frozenset[str]:
@@ -328,7 +346,7 @@ class Interactive:
         """A module checked, and of what it imports only what has changed since the last time."""
         loader = _Loader(self._files, assembly.source)
         known = _unchanged(loader.source, self.modules, self._files) if self._now is not None else {}
-        return InteractiveSession(compiler.check(loader, assembly.path, known), assembly)
+        return InteractiveSession(compiler.check(loader, assembly.path, known), assembly, self._process)
 
     def _keep(self, name: str, value: Any) -> None:
         self._now = (replace(self._state, data={**self._state.data, name: value}), self.session)
@@ -364,6 +382,12 @@ class Expression:
             where = f", in a call of `{self.callee.name}`"
             cleaned = (replace(d, message=d.message.removesuffix(where)) for d in error.diagnostics)
             raise type(error)(tuple(cleaned)) from None
+
+    def timed(self) -> float:
+        """The seconds that `run` takes."""
+        began = perf_counter()
+        self.run()
+        return perf_counter() - began - self.session.on_the_way
 
 
 @dataclass(frozen=True, slots=True)

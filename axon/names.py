@@ -30,3 +30,9 @@ class Symbol:
 def fresh(name: str) -> Symbol:
     """A symbol that equals no other."""
     return Symbol(name, next(_ids))
+
+
+def begin_at(number: int) -> None:
+    """Number the symbols that are made from now on from here: for a process that gets others from somewhere else."""
+    global _ids
+    _ids = count(number)

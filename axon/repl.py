@@ -10,6 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from axon import __version__, commands, compiler, extras, interrupt, render
+from axon.computing import Computing
 from axon.diagnostics import AxonError
 from axon.interactive import Defined, Evaluated, Interactive
 from axon.source import SourceFile
@@ -18,19 +19,14 @@ if TYPE_CHECKING:
     from axon.terminal import Terminal
 
 
-_GOES_ON = """\
-The kernel that was running goes on in the background until it ends, for machine code cannot be
-stopped halfway; its result is dropped. To stop it now, leave the prompt."""
-
-
 def main(paths: Sequence[str]) -> int:
     """Load files and read until the end. The exit status is 1 if something that was piped in was wrong."""
-    reader = Reader(Interactive(interrupt.apart))
-    status = _read_all(reader, paths)
-    if interrupt.is_running():  # nothing waits for it, nor takes away its code while it runs
-        sys.stdout.flush()
-        os._exit(status)
-    return status
+    process = Computing()
+    process.start()
+    try:
+        return _read_all(Reader(Interactive(process)), paths)
+    finally:
+        process.stop()
 
 
 def _read_all(reader: Reader, paths: Sequence[str]) -> int:
@@ -111,9 +107,6 @@ class Reader:
         except AxonError as error:
             self.failed = True
             render.write(error.diagnostics, sys.stdout)
-        except interrupt.Abandoned:
-            self.failed = True
-            print("interrupted; nothing was changed. " + _GOES_ON)
         except KeyboardInterrupt:
             self.failed = True
             print("interrupted; nothing was changed")

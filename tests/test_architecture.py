@@ -28,6 +28,7 @@ FACES = {
         "interactive",
         "units",
         "commands",
+        "computing",
         "completion",
         "repl",
         "notebook",

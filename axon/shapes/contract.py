@@ -56,6 +56,10 @@ class Contract:
     _known: list[Facts] = field(default_factory=list, init=False, compare=False, repr=False)
     _multiples: list[Multiples] = field(default_factory=list, init=False, compare=False, repr=False)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled without what is found out again."""
+        return Contract, (self.explicit, self.shapes, self.facts, self.limits)
+
     @property
     def variables(self) -> frozenset[Symbol]:
         """The explicit dimensions and all that the shapes and facts mention."""
