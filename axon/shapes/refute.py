@@ -38,17 +38,23 @@ class Refutation:
         self._positive: set[Symbol] = set()  # fresh variables, which `signs` does not know
 
     def run(self, claims: list[Claim], *goal: Claim) -> bool:
-        claims = [*goal, *claims]
-        self._budget.spend(len(claims))
-        claims = self._rewritten(claims)
-        claims = [c for claim in claims for c in self._stripped(claim)]
-        claims += self._definitions(p for _, p in claims)
+        plain = [*goal, *claims]
+        self._budget.spend(len(plain))
+        claims = self._rewritten(plain)
+        if claims != plain and self._contradictory(self._defined(plain)):  # what rewriting brings together, it also takes apart
+            return True
+        claims = self._defined(claims)
         if self._contradictory(claims):
             return True
         more = self._products(claims)
         if more and self._contradictory(claims + more):
             return True
         return self._by_cases(claims + more, _MAX_CASES)
+
+    def _defined(self, claims: list[Claim]) -> list[Claim]:
+        """The claims, stripped, with what defines their quotients and minima."""
+        claims = [c for claim in claims for c in self._stripped(claim)]
+        return claims + self._definitions(p for _, p in claims)
 
     # ── rewriting ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -78,17 +84,33 @@ class Refutation:
         if not hidden:
             return None
         equalities = [(i, p) for i, (kind, p) in enumerate(claims) if kind == "=" and not p.variables.isdisjoint(hidden)]
+        for i, p in equalities[:1]:
+            if (
+                i == 0 and p.degree == 1 and (found := self._isolated(p, hidden)) is not None
+            ):  # the goal: n = m makes n / m a number
+                return *found, i
+        equalities.sort(key=lambda e: any(q.divisor.constant is not None for q in e[1].quotients))  # n % m = 0 before n % 2 = 0
         for i, p in equalities:  # these first, while what makes the divisors positive is still stated of them
             for atom in sorted(p.atoms, key=atom_key):
                 if isinstance(atom, Quotient):
                     exact = atom.dividend - atom.divisor * Dim({(atom,): 1})
                     if p in (exact, -exact) and self._signs.nonnegative_atom(atom):
                         return atom, Dim.of(fresh("q")), i
-        for i, p in equalities:
-            for v in sorted(p.variables & hidden, key=lambda v: -v.id):
-                split = p.linear_in(v)
-                if split is not None and split[0].constant in (1, -1):
-                    return v, split[1] * -split[0], i
+        for i, p in sorted(equalities, key=lambda e: e[1].degree == 1):  # n = m * q before n = 2 * r
+            if (found := self._isolated(p, hidden)) is not None:
+                return *found, i
+        return None
+
+    def _isolated(self, p: Dim, hidden: frozenset[Symbol]) -> tuple[Symbol, Dim] | None:
+        """A variable that p = 0 says the value of, and that value; one known to be positive rather stays.
+
+        Of m = k * q also one that no product hides: a bound of m is then one of q.
+        """
+        product = len(p.mapping) == 2 and p.degree > 1
+        for v in sorted(p.variables if product else p.variables & hidden, key=lambda v: (self._at_least_one(Dim.of(v)), -v.id)):
+            split = p.linear_in(v)
+            if split is not None and split[0].constant in (1, -1):
+                return v, split[1] * -split[0]
         return None
 
     def _simplified(self, dim: Dim) -> Dim:
@@ -99,6 +121,8 @@ class Refutation:
     def _stripped(self, claim: Claim) -> list[Claim]:
         """The claim, tightened, without the factors that all its terms share where those are known to be positive."""
         kind, p = claim
+        if kind == "<>" and p.mapping and all(c > 0 and self._nonnegative_monomial(m) for m, c in p.mapping.items()):
+            kind, p = ">=", p - 1
         if kind == ">=":
             step = gcd(*(c for m, c in p.mapping.items() if m))
             if step > 1:

@@ -28,7 +28,7 @@ from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Range, R
 from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Minimum, Quotient, maximum, minimum
 from axon.shapes.prove import Answer, Facts, prove, reduced, unsatisfiable
 from axon.shapes.relation import Relation
-from axon.shapes.simplify import independent, normal
+from axon.shapes.simplify import in_order, independent, normal
 from axon.shapes.solve import Equation, Solution, solve
 from axon.source import Span
 
@@ -135,7 +135,7 @@ class _Settler:
             for u in problem.uses
         ]
         assumed = [Relation(problem.resolve(r.left), r.op, problem.resolve(r.right)) for r, _ in problem.assumed]
-        self.facts = Facts().assume(*assumed)
+        self.facts = Facts().assume(*in_order(assumed))
         self.solution = Solution({}, (), (), ())
         self.solved = 0  # how many equations the solution is of
         self.stretches = list(problem.stretches)

@@ -176,6 +176,11 @@ def _joined(relations: list[Relation]) -> list[Relation]:
     return found + [Relation(p, "=", _ZERO) for p in equal if Relation(p, "=", _ZERO) not in found]
 
 
+def in_order(relations: Iterable[Relation]) -> list[Relation]:
+    """Relations in an order that does not depend on the one in which they were stated: a search within a budget may."""
+    return sorted(relations, key=lambda r: (r.left.depth + r.right.depth, r.op, r.left.sort_key, r.right.sort_key))
+
+
 def _complexity(relation: Relation) -> tuple[object, ...]:
     slack = relation.left
     return (slack.depth, slack.degree, len(slack.mapping), relation.op, slack.sort_key)

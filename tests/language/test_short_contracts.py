@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,22 @@ import axon
 )
 def test_beside_an_equation(source: str, facts: str) -> None:
     assert axon.compile(source)["f"].signature.partition(" where ")[2] == facts
+
+
+@pytest.mark.parametrize(
+    ("facts", "body", "expected"),
+    [
+        ("n % m = k, m % k = 0", "x[n / m, 0, 0]", "m % k = 0, k = n % m"),
+        ("n % m = k, m % k = 0, n / 2 = m", "x[n / m, 0, 0]", "m = n / 2, m % k = 0, k = n % m"),
+        ("m % k = 0, n % m = 0, (n - m) % k = 0", "for i < n / m => x[i * m, 0, 0]", "n % m = 0, m % k = 0"),
+        ("n / m >= 1, m % k = 0, min n m >= 1", "x[n - m, m - k, 0]", "n / m >= 1, m % k = 0"),
+        ("n % m = 0, m % k = 0, n / k <= m", "x[n - m, m - k, 0]", "m <= n, n / k <= m, n % m = 0, m % k = 0"),
+    ],
+)
+def test_in_any_order(facts: str, body: str, expected: str) -> None:
+    for order in permutations(facts.split(", ")):
+        source = f"fun f (x : f32[n, m, k]) where {', '.join(order)} = {body}"
+        assert axon.compile(source)["f"].signature.partition(" where ")[2] == expected, source
 
 
 def test_what_is_left_keeps_every_access_inside() -> None:

@@ -85,6 +85,12 @@ PROVED = [
     (["a >= 1", "b >= 1", "n % (a * b) = 0"], "n / a % b = 0"),
     (["b >= 1", "n % b = 0", "m % b = 0"], "(n + m) % b = 0"),
     (["b >= 1", "n < b"], "n % b = n"),
+    # facts that speak of one another's parts
+    (["k = n % m", "m % k = 0"], "m >= 2"),
+    (["m >= 1", "m % k = 0"], "k <= m"),
+    (["m >= 1", "n + m <= k", "m % k = 0"], "n = 0"),
+    (["n % 2 = 0", "n % m = 0", "m % k = 0"], "(n - m) % k = 0"),
+    (["m % k = 0", "k = n % m"], "n <> m"),
     (["n * n = m * m"], "n = m"),
     # minima
     ([], "min n m <= n"),
