@@ -1,5 +1,5 @@
-"""What `axon run` accepts as arguments: `x=file.npy`, `x=randn(f32[32, 784])`, `x=3.5`, `x=[1, 2]`, `x=(1, 2)`, `p={w = …, b = …}`,
-`p.w=…`, and `h=8` for a dimension parameter.
+"""What `axon run` accepts as arguments: `x=file.npy`, `p=file.npz`, `x=randn(f32[32, 784])`, `x=3.5`, `x=[1, 2]`, `x=(1, 2)`,
+`p={w = …, b = …}`, `p.w=…`, and `h=8` for a dimension parameter.
 
 The grammar is small and closed; no text is ever evaluated as Python.
 """
@@ -7,9 +7,11 @@ The grammar is small and closed; no text is ever evaluated as Python.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 
@@ -25,6 +27,9 @@ MAX_DEPTH = 32
 
 _NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|inf\b|nan\b)"
 _TOKEN = re.compile(rf"\s*(?:(?P<number>{_NUMBER})|(?P<name>[^\W\d]\w*)|(?P<mark>[][(){{}},=]))")
+# A path: up to what ends a value, with an extension; 2.e5 is a number.
+_END = r"\s*(?:[,)}\]]|$)"
+_FILE = re.compile(rf"\s*(?!{_NUMBER}{_END})([^\s,={{}}()\[\]]+\.[^\W\d_]\w*)(?={_END})")
 
 
 def parse_arguments(texts: list[str], seed: int | None) -> dict[str, Any]:
@@ -78,8 +83,8 @@ class _Reader:
 
     def whole(self) -> Any:
         rest = self.text[self.at :].strip()
-        if rest.endswith(".npy") and not rest.startswith(("(", "[", "{")):
-            return load_npy(rest, self.text)
+        if rest.endswith((".npy", ".npz")) and not rest.startswith(("(", "[", "{")):
+            return load(rest, self.text)
         value = self._value(0)
         if self.text[self.at :].strip():
             raise self._unexpected()
@@ -88,10 +93,10 @@ class _Reader:
     def _value(self, depth: int) -> Any:
         if depth > MAX_DEPTH:
             raise _wrong(self.text, self.at, len(self.text), f"an argument nests at most {MAX_DEPTH} levels deep")
-        file = re.compile(r"\s*([^\s,={}()\[\]]+\.npy)(?=\s*[,)}]|\s*$)").match(self.text, self.at)
+        file = _FILE.match(self.text, self.at)
         if file:
             self.at = file.end()
-            return load_npy(file[1], self.text)
+            return load(file[1], self.text)
         kind, token, start = self._next()
         if kind == "number":
             return self._number(token, start)
@@ -229,22 +234,70 @@ _MAKERS = {
 }
 
 
-def load_npy(path: str, argument: str) -> Array:
-    """An array from a .npy file; pickled objects are never loaded."""
+def load(path: str, argument: str) -> Any:
+    """What a .npy file holds, an array, or a .npz file: a record of arrays, or a tuple, as `--out` writes them.
+
+    Pickled objects are never loaded.
+    """
+    if not path.endswith((".npy", ".npz")):
+        note = "an array is read from a .npy file, a record or tuple of arrays from a .npz file (numpy.save, numpy.savez)"
+        raise _wrong(argument, 0, len(argument), f"`{path}` is neither a .npy nor a .npz file", note)
     try:
-        with open(path, "rb") as stream:
-            array = np.lib.format.read_array(stream, allow_pickle=False)
-    except (OSError, ValueError, EOFError, MemoryError) as error:
+        if path.endswith(".npz"):
+            with zipfile.ZipFile(path) as archive:
+                arrays = {name.removesuffix(".npy"): _array(archive.open(name)) for name in archive.namelist()}
+            value = _structured(arrays)
+        else:
+            with open(path, "rb") as stream:
+                value = _array(stream)
+            arrays = {path: value}
+    except (OSError, ValueError, EOFError, MemoryError, RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
         if "Object arrays" in reason:
             reason = "it holds pickled Python objects, which are never loaded"
         if "max_header_size" in reason:
             reason = "its header is too long for that of an array"
         raise _wrong(argument, 0, len(argument), f"cannot read `{path}`", reason) from None
-    if of_dtype(array.dtype) is None and not (array.dtype.type is np.void and array.dtype.names is None):
-        names = ", ".join(e.value for e in Element)
-        raise _wrong(argument, 0, len(argument), f"`{path}` holds {array.dtype}", f"Axon's element types are {names}")
-    return array
+    for name, array in arrays.items():
+        if of_dtype(array.dtype) is None and not (array.dtype.type is np.void and array.dtype.names is None):
+            what = f"`{path}`" if name == path else f"`{name}` of `{path}`"
+            names = ", ".join(e.value for e in Element)
+            raise _wrong(argument, 0, len(argument), f"{what} holds {array.dtype}", f"Axon's element types are {names}")
+    return value
+
+
+def _array(stream: IO[bytes]) -> Array:
+    return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def _structured(arrays: Mapping[str, Array]) -> Any:
+    """Arrays by name as a record, `up.w` as the field of a field; ValueError where a name is an array and has fields.
+
+    Names that count, from 1 as `--out` gives them, or `arr_0`, `arr_1` as NumPy does, are positions in a tuple. A tuple of one is
+    that one.
+    """
+    record: dict[str, Any] = {}
+    for name, array in arrays.items():
+        *path, last = name.split(".")
+        target = record
+        for part in path:
+            target = target.setdefault(part, {})
+            if not isinstance(target, dict):
+                raise ValueError(f"`{part}` is an array there, and `{name}` a field of it")
+        if last in target:
+            raise ValueError(f"`{name}` is there twice")
+        target[last] = array
+
+    def tupled(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        inner = {name: tupled(item) for name, item in value.items()}
+        for counted in ([str(n + 1) for n in range(len(inner))], [f"arr_{n}" for n in range(len(inner))]):
+            if inner and inner.keys() == set(counted):
+                return inner[counted[0]] if len(inner) == 1 else tuple(inner[name] for name in counted)
+        return inner
+
+    return tupled(record)
 
 
 def _wrong(text: str, start: int, end: int, message: str, note: str = "", help: str = "") -> AxonError:

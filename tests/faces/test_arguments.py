@@ -11,6 +11,7 @@ import pytest
 
 from axon.arguments import parse_arguments
 from axon.diagnostics import AxonError
+from axon.output import save_arrays
 
 
 def parse(*texts: str, seed: int = 0) -> dict[str, Any]:
@@ -141,3 +142,43 @@ def test_twice() -> None:
     assert "given twice" in refused("x=1", "x=2")
     assert "given twice" in refused("p=1", "p.w=2")
     assert "given twice" in refused("p.w=1", "p=2")
+
+
+def test_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `--out` writes is read as what it was; so is what NumPy writes without names."""
+    monkeypatch.chdir(tmp_path)
+    one, two = np.arange(3, dtype=np.float32), np.ones((2, 2), np.int32)
+    for value in ((one, two), {"w": one, "b": (two, one)}, {"up": {"w": one}, "down": two}):
+        save_arrays("saved.npz", value)
+        _same(parse("p=saved.npz")["p"], value)
+        _same(parse("p={inner = saved.npz, n = 2.e1}")["p"], {"inner": value, "n": 20.0})
+    np.savez("positions.npz", one, two)
+    _same(parse("x=positions.npz")["x"], (one, two))
+    np.savez_compressed("single.npz", one)
+    _same(parse("x=single.npz")["x"], one)
+    np.savez("empty.npz")
+    assert parse("x=empty.npz")["x"] == {}
+
+    np.savez("both.npz", **{"a": one, "a.b": two})
+    assert "`a` is an array there, and `a.b` a field of it" in refused("x=both.npz")
+    np.savez("odd.npz", a=np.ones(2, complex))
+    assert "`a` of `odd.npz` holds complex128" in refused("x=odd.npz")
+    Path("cut.npz").write_bytes(Path("both.npz").read_bytes()[:150])
+    Path("text.npz").write_text("hello")
+    for name in ("cut", "text", "missing"):
+        assert f"cannot read `{name}.npz`" in refused(f"x={name}.npz")
+    for text in ("x=data.txt", "x=[data.txt]", "x={a = model.pt}"):
+        assert "is neither a .npy nor a .npz file" in refused(text)
+
+
+def _same(got: Any, wanted: Any) -> None:
+    if isinstance(wanted, dict):
+        assert got.keys() == wanted.keys()
+        for name in wanted:
+            _same(got[name], wanted[name])
+    elif isinstance(wanted, tuple):
+        assert isinstance(got, tuple)
+        for mine, right in zip(got, wanted, strict=True):
+            _same(mine, right)
+    else:
+        np.testing.assert_array_equal(got, wanted, strict=True)
