@@ -116,7 +116,7 @@ class _Lowering:
         evaluator = Evaluator(builder, definitions(self.checked))
         found = self._result(evaluator, values)
         results, structure = self._store(builder, found)
-        block = builder.extents.rewritten(Block(tuple(builder.ops), results), builder.known)
+        block = builder.extents.rewritten(Block(tuple(builder.ops), results), self.inputs, builder.known)
         contract = replace(contract, limits=limits(block, self.inputs, contract.determined()))
         return Program(self.name, scheme.explicit, tuple(params), tuple(self.inputs), contract, block, structure)
 

@@ -3,9 +3,9 @@
 An operation taken out of a guarded expression runs whatever the guard says (Note [Guards] in `builder`), over axes whose extents
 are computed then. Where the guard is false an extent may divide by 0, or be larger than any tensor, and nobody looks at its value.
 So `Extents` notes under which guards extents stand while a program is lowered; in the end `rewritten` puts n / max(m, 1) for an
-n / m that a guard keeps from m = 0, and for a reduction over n * n * n under `if n <= 9` the product with min(1, max(0, 10 - n)),
-which is 0 where n is larger. What is proved of such an n / m is proved for m >= 1: what relies on it is `fragile`, and takes its
-guard along.
+n / m that a guard keeps from m = 0, and for n * n * n under `if n <= 9` the product with min(1, max(0, 10 - n)), which is 0 where n
+is larger, in ranges as in the shapes of what is stored there. What is proved of such sizes is proved where the guards hold: what
+relies on it is `fragile`, and takes its guard along.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from axon.shapes.relation import Relation
 from axon.shapes.width import exact
 
 ZERO, ONE = Dim.of(0), Dim.of(1)
+_LONGEST = 100  # the weight of an indicator
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +53,7 @@ class Extents:
             for factor in holds:
                 if factor is not None:
                     whole = factor if whole is None else minimum(whole, factor)
-            self._large[extent] = whole if self._large.get(extent, whole) == whole else None
+            self._large[extent] = _either(whole, self._large.get(extent, whole))
 
     def total(self, dim: Dim, known: Facts) -> Dim:
         """The Dim with a value also where the guards that it stood under are false."""
@@ -84,14 +85,18 @@ class Extents:
 
     def fragile(self, dims: Iterable[Dim], known: Facts) -> bool:
         """Whether only guards give some of these sizes a value: what is proved of them may be false where the guards are."""
-        return bool(self._guarded) and any(self._open(q.divisor, known) for dim in dims for q in dim.quotients)
+        if not self._guarded and not self._large:
+            return False
+        return any(self._large.get(dim) is not None or any(self._open(q.divisor, known) for q in dim.quotients) for dim in dims)
 
-    def rewritten(self, block: Block, known: Facts) -> Block:
+    def rewritten(self, block: Block, inputs: Iterable[Value], known: Facts) -> Block:
         """The program's block with total extents.
 
-        Of extents that are too large, only those of reduced axes change, which no tensor has: a read stays inside its tensor.
+        What goes in and out keeps its shape, and so does what has a part of it.
         """
-        shapes = {dim for value in _values(block) for dim in value.shape}
+        found = {value.symbol: value for value in _values(block)}
+        outside = [*inputs, *(found[s] for s in block.results if s in found)]
+        shapes = {dim for value in outside for dim in value.shape}
         large = {extent: holds for extent, holds in self._large.items() if holds is not None and extent not in shapes}
         if not self._guarded and not large:
             return block
@@ -141,6 +146,13 @@ def _indicator(relation: Relation) -> Dim | None:
         case _:
             return ONE - minimum(ONE, maximum(a - b, b - a))
     return minimum(ONE, maximum(ZERO, more))
+
+
+def _either(a: Dim | None, b: Dim | None) -> Dim | None:
+    """1 where one of two indicators is; None stands for 1 everywhere, and for what is too long to write."""
+    if a is None or b is None or a.weight + b.weight > _LONGEST:
+        return None
+    return maximum(a, b)
 
 
 def _values(block: Block) -> Iterator[Value]:

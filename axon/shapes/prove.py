@@ -6,7 +6,7 @@ facts that matter, with what defines each quotient and minimum, are refuted toge
 
     linear      monomials as unknowns; a product of nonnegative atoms is nonnegative
     products    rows multiplied by what makes their monomials meet: from a <= b and c >= 0, a * c <= b * c
-    cases       each minimum is one of its items; each `<>` is `<` or `>`
+    cases       each minimum is one of its items; each `<>` is `<` or `>`; a quotient in a product is 0 or at least 1
 
 Equalities between products that are still open are reduced by a Gröbner basis of the known ones.
 """

@@ -85,14 +85,12 @@ class Refutation:
             return None
         equalities = [(i, p) for i, (kind, p) in enumerate(claims) if kind == "=" and not p.variables.isdisjoint(hidden)]
         for i, p in equalities[:1]:
-            if (
-                i == 0 and p.degree == 1 and (found := self._isolated(p, hidden)) is not None
-            ):  # the goal: n = m makes n / m a number
+            if i == 0 and p.degree == 1 and (found := self._isolated(p, hidden)) is not None:  # the goal: n / m is 1
                 return *found, i
         equalities.sort(key=lambda e: any(q.divisor.constant is not None for q in e[1].quotients))  # n % m = 0 before n % 2 = 0
         for i, p in equalities:  # these first, while what makes the divisors positive is still stated of them
             for atom in sorted(p.atoms, key=atom_key):
-                if isinstance(atom, Quotient):
+                if isinstance(atom, Quotient) and (atom.divisor.constant is None or sum(atom in c[1].atoms for c in claims) > 1):
                     exact = atom.dividend - atom.divisor * Dim({(atom,): 1})
                     if p in (exact, -exact) and self._signs.nonnegative_atom(atom):
                         return atom, Dim.of(fresh("q")), i
@@ -266,6 +264,13 @@ class Refutation:
             if not any(kind == "=" and p in (item - itself for item in atom.items) for kind, p in claims):
                 ways = [[("=", item - itself), *((kind, replaced(p, atom, item)) for kind, p in claims)] for item in atom.items]
                 return self._all_contradictory([], ways, cases)
+        # A quotient in a product is 0, and with it the product, or at least 1.
+        quotients = {a for _, p in claims for m in p.mapping if len(m) > 1 for a in m if isinstance(a, Quotient)}
+        for quotient in sorted(quotients, key=atom_key)[:1]:
+            positive: Claim = (">=", Dim({(quotient,): 1}) - 1)
+            if positive not in claims and self._signs.nonnegative_atom(quotient):
+                none = [(kind, replaced(p, quotient, Dim.of(0))) for kind, p in claims]
+                return self._all_contradictory([], [none, [*claims, positive]], cases)
         return False
 
     def _all_contradictory(self, claims: list[Claim], ways: list[list[Claim]], cases: int) -> bool:

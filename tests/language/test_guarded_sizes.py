@@ -55,6 +55,31 @@ def test_divisions(body: str, untaken: object, taken: object, target: str) -> No
         ("fun f {q} (x : f32[n]) = if q <= 10 then (sum for i < q * q * q => x[1]) else 7.0", 2000, 7),
         ("fun f {q} (x : f32[n]) = if q <= 10 then (sum for i < q * q * q => x[1]) else 7.0", 2, 8),
         ("fun f {q} (x : f32[n]) = if q <= 10 then (argmax for i < q * q * q + 1 => x[1]) else 7", 2000, 7),
+        *(
+            (f"fun f {{q}} (x : f32[n]) = if q <= 3 then ({body}) else 7.0", q, expected)
+            for body, two in (
+                ("let val t = for i < q * q * q => cast f32 i in sum i => t[i] * t[i] end", 140),
+                ("let val t = unfold (s = 1.0) for i < q * q * q => s + 1.0 in t[0 | 5.0] + sum i => t[i] end", 46),
+                ("let val t = for i < q * q, j < q => cast f32 (i + j) in sum i j => (t @ t[0 : q, :])[i, j] end", 36),
+                (
+                    "let val t = for i < q * q, j < q => 1.0 + cast f32 i val u = for (i, j) => t[i, j] in sum i => u[i] * u[i] end",
+                    60,
+                ),
+                ("let val t = sort (for i < q * q * q => cast f32 (0 - i)) in t[0 | 5.0] end", -7),
+                ("let val (t : f32[k]) = filter (for i < q * q * q => i > 5) (for i < q * q * q => 1.0) in sum i => t[i] end", 2),
+            )
+            for q, expected in ((2_000, 7), (2, two))
+        ),
+        # each of two guards, and neither
+        *(
+            (
+                "fun f {q} (x : f32[n]) = if q <= 2 then (let val t = for i < q * q * q => 1.0 in sum i => t[i] * t[i] end) "
+                "else if q <= 3 then (let val t = for i < q * q * q => 2.0 in sum i => t[i] * t[i] end) else 7.0",
+                q,
+                expected,
+            )
+            for q, expected in ((2_000, 7), (2, 8), (3, 108))
+        ),
     ],
 )
 def test_dimension_parameters(source: str, sizes: int, expected: object, target: str) -> None:
