@@ -2,7 +2,8 @@
 
 What a product of sizes that disagree is used for is not looked at, also by the names of values; the same conflict at several calls
 of one function is one mistake in that function; an access whose index has no agreed range is not blamed for
-leaving its tensor; of several accesses that leave a tensor by one index, the one that reaches furthest speaks for all; and indices
+leaving its tensor; of several accesses that leave a tensor by one index, the one that reaches furthest speaks for all; an access
+that leaves its tensor in several dimensions is one; and indices
 that only their sum bounds are one question, as are those that index nothing, one inside the other. A size that a wrong slice gives
 is not compared; and of several arguments of one call, one is refused.
 """
@@ -73,7 +74,10 @@ def causes(
             case Refuted():
                 disputed = any(_disputes(c, trouble) for c in clashes)
                 if not disputed and not any(_further(o, trouble) for o in troubles if isinstance(o, Refuted)):
-                    out.append(trouble)
+                    same = next(
+                        (n for n, o in enumerate(out) if isinstance(o, Refuted) and _one_access(o, trouble, access)), len(out)
+                    )
+                    out[same : same + 1] = [_beside(out[same], trouble)] if same < len(out) else [trouble]
             case Unknown(range_, ()):
                 if range_ in unknown:
                     together = _together(range_, unknown, problem)
@@ -159,6 +163,19 @@ def _further(other: Refuted, r: Refuted) -> bool:
     if below:
         more = r.reach - other.reach  # type: ignore[operator]
     return more.constant is not None and more.constant > 0
+
+
+def _one_access(a: Refuted, b: Refuted, access: Callable[[Span], Span | None]) -> bool:
+    """Whether two indices leave the tensor of one access."""
+    if a.reach is None or b.reach is None or a.obligation.use is None or b.obligation.use is None:
+        return False
+    found = access(a.obligation.use.span)
+    return found is not None and found == access(b.obligation.use.span)
+
+
+def _beside(first: Cause, other: Refuted) -> Refuted:
+    assert isinstance(first, Refuted)
+    return replace(first, also=(*first.also, other))
 
 
 def _under(inner: Range, outer: Range) -> bool:

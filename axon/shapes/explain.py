@@ -451,7 +451,7 @@ def _fill(reason: Reason, shown: str) -> str:
 def _refuted(r: Refuted, problem: Problem, words: Words) -> Diagnostic:
     reason = r.obligation.reason
     if r.reach is not None and r.size is not None:
-        return _outside(r, r.reach, r.size, words)
+        return _outside(r, words)
     if r.obligation.subject:
         subject = [(n, problem.resolve(d)) for n, d in r.obligation.subject]
         given = " and ".join(f"{n} is {d.render(words.name)}" for n, d in subject if d.render(words.name) != n)
@@ -498,30 +498,45 @@ def _plainly(relation: Relation, words: Words) -> str:
     return f"{relation.left} {relation.op} {relation.right}"
 
 
-def _outside(r: Refuted, reach: Dim, size: Dim, words: Words) -> Diagnostic:
-    """An access that leaves its tensor: which index it reaches, and what there is."""
+def _outside(r: Refuted, words: Words) -> Diagnostic:
+    """An access that leaves its tensor: which index it reaches, and what there is; likewise in other dimensions."""
     use = r.obligation.use
     assert use is not None
-    end, extent = reach.render(words.name), size.render(words.name)
-    what = f"dimension {use.axis} of `{use.base}`"
-    ranges = list(r.ends)
     low = r.obligation.relation.op != "<"
-    helps: list[Suggestion] = []
+    padded = f"read a default outside: `{use.base}[… | 0.0]`"
+    help_ = (
+        f"guard it with `if`, or {padded}"
+        if low
+        else f"state a smaller bound for `{r.ends[-1][0].name}`, or {padded}"
+        if r.ends
+        else ""
+    )
+    labels, notes = [], []
+    for part in (r, *r.also):
+        label, what = _reached(part, words, bool(r.also))
+        labels.append(label)
+        notes += what
+    suggestions = (Suggestion(help_),) if help_ else ()
+    return Diagnostic("AX0303", "this access leaves its tensor", tuple(labels), tuple(dict.fromkeys(notes)), suggestions)
+
+
+def _reached(r: Refuted, words: Words, several: bool) -> tuple[Label, list[str]]:
+    """One index of an access that leaves its tensor, and how far the indices in it run."""
+    use = r.obligation.use
+    assert use is not None and r.reach is not None and r.size is not None
+    end, extent = r.reach.render(words.name), r.size.render(words.name)
+    what = f"dimension {use.axis} of `{use.base}`"
+    low = r.obligation.relation.op != "<"
     if low:
         text = f"reaches index {end} of {what}; indices start at 0"
-        helps.append(Suggestion(f"guard it with `if`, or read a default outside: `{use.base}[… | 0.0]`"))
+    elif r.ends and _bounded(r.reach):
+        text = f"can pass the end of {what}, whose size is {extent}"
     else:
         text = f"reaches index {end} of {what}, whose size is {extent}"
-        if ranges:
-            index = ranges[-1][0].name
-            helps.append(Suggestion(f"state a smaller bound for `{index}`, or read a default outside: `{use.base}[… | 0.0]`"))
-        if _bounded(reach):
-            text = f"can pass the end of {what}, whose size is {extent}"
-    at = "first" if low else "last"
-    notes = [f"`{s.name}` runs from 0 to {(e - 1).render(words.name)}" for s, e in ranges]
-    if use.index.constant is not None and not low and size.constant is not None and size.constant > 0:
-        notes.append(f"the {at} index is {size.constant - 1}")
-    return Diagnostic("AX0303", "this access leaves its tensor", (Label(use.span, text),), tuple(notes), tuple(helps))
+    notes = [f"`{s.name}` runs from 0 to {(e - 1).render(words.name)}" for s, e in r.ends]
+    if use.index.constant is not None and not low and r.size.constant is not None and r.size.constant > 0:
+        notes.append(f"the last index{f' of {what}' if several else ''} is {r.size.constant - 1}")
+    return Label(use.span, text), notes
 
 
 def _bounded(dim: Dim) -> bool:

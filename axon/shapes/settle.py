@@ -80,6 +80,7 @@ class Refuted:
     reach: Dim | None = None  # of an access: the index that it reaches
     size: Dim | None = None
     ends: tuple[tuple[Symbol, Dim], ...] = ()  # the extents of the indices in it
+    also: tuple[Refuted, ...] = ()  # the same access, in its other dimensions
 
 
 @dataclass(frozen=True, slots=True)

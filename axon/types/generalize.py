@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -22,7 +21,7 @@ from axon.shapes.settle import Clash, Outcome, Problem, Refuted, settle, simpler
 from axon.source import Span
 from axon.types import errors
 from axon.types.generate import Expressions
-from axon.types.inside import reached_outside, without_range
+from axon.types.inside import parameter_edit, parts_bounded, reached_outside, together, without_range
 from axon.types.mend import last_resorts, mends
 from axon.types.origin import Trail
 from axon.types.show import Namer, dimension_names, show_type, symbols_of
@@ -117,7 +116,7 @@ class Generalization(Expressions):
         scheme = self._quantify(t, explicit, kept if ok else ())
         contract = self._contract(scheme)
         if ok:
-            ok = self._determined(scheme, contract, span) and self._anchored(scheme, introduced, body, span)
+            ok = self._determined(scheme, contract, span, params, body) and self._anchored(scheme, introduced, body, span)
             ok = ok and (state.level > 0 or self._split(scheme, params, span))
         if ok:
             found = tuple(SchemeFact(r, f"`{symbol.name}` is found by division: {{}}", None) for symbol, r in contract.needs())
@@ -331,12 +330,21 @@ class Generalization(Expressions):
             case Clash(kind="conflict" | "named"):
                 blamed = primary(cause)
                 yield from mends([e.reason for e in (blamed, *(o for o in reversed(cause.equals) if o is not blamed))], trail)
-            case Refuted(obligation, _, reach, size, ends) if obligation.use is not None and reach is not None and size is not None:
-                low = obligation.relation.op != "<"
-                yield from reached_outside(obligation.use, reach, size, ends, low, trail, self.state, show)
+            case Refuted(also=also) if also:
+                ways = [list(self._kept_in(part, trail, show)) for part in (cause, *also)]
+                yield from together(ways)
+                yield from (last for last in ways[0] if any(last in way for way in ways[1:]))  # of the access as a whole
+            case Refuted():
+                yield from self._kept_in(cause, trail, show)
             case Unbounded((range_,)):
                 uses = [u for u in problem.uses if range_.symbol in u.index.variables]
                 yield from without_range(range_, uses, trail, self.state, show)
+
+    def _kept_in(self, r: Refuted, trail: Trail, show: Callable[[Dim], str]) -> Iterable[Suggestion]:
+        use = r.obligation.use
+        if use is not None and r.reach is not None and r.size is not None:
+            low = r.obligation.relation.op != "<"
+            yield from reached_outside(use, r.reach, r.size, r.ends, low, trail, self.state, show)
 
     def _quantify(self, t: Type, explicit: tuple[Symbol, ...], facts: tuple[SchemeFact, ...]) -> Scheme:
         state = self.state
@@ -441,7 +449,7 @@ class Generalization(Expressions):
         given = tuple(dict.fromkeys((*scheme.explicit, *outer)))
         return Contract(given, tuple(shapes), tuple(ContractFact(f.relation, f.why) for f in scheme.facts))
 
-    def _determined(self, scheme: Scheme, contract: Contract, span: Span) -> bool:
+    def _determined(self, scheme: Scheme, contract: Contract, span: Span, params: tuple[T.Pattern, ...], body: T.Expr) -> bool:
         """See that every size of a signature can be found from the arguments."""
         free: set[Symbol] = set()
         t: Type = scheme.type
@@ -455,7 +463,11 @@ class Generalization(Expressions):
         namer = Namer(self.state)
         shown = show_type(namer, scheme.type)
         label = Label(span, "a call could not tell")
-        self.report(_not_found([namer.dim(s) for s in missing], (label,), f"the inferred type is {shown}", span))
+        used = {s for part in self._walk(scheme.type) for s in symbols_of(self.state, part)}
+        idle = [s.name for s in scheme.explicit if s not in used]
+        parts = tuple(parts_bounded(span, idle, self.trail(params, (body,))))
+        found = _not_found([namer.dim(s) for s in missing], (label,), f"the inferred type is {shown}", span)
+        self.report(replace(found, suggestions=(*parts, *found.suggestions)))
         return False
 
     def _split(self, scheme: Scheme, params: tuple[T.Pattern, ...], span: Span) -> bool:
@@ -541,13 +553,10 @@ def _not_found(names: list[str], labels: tuple[Label, ...], note: str, function:
 
 def _as_parameters(names: list[str], function: Span) -> Iterable[Suggestion]:
     """Dimension parameters for sizes that no argument tells: one of them, else all."""
-    given = re.match(r"\s*\{([^}]*)\}", function.file.text[function.end :])
-    at = function.end + given.end(1) if given is not None else function.end
     for chosen in dict.fromkeys([*((n,) for n in names), tuple(names)]):
         listed = ", ".join(chosen)
-        edit = Edit(Span(function.file, at, at), f", {listed}" if given is not None else f" {{{listed}}}")
-        yield Suggestion(f"make {'it a dimension parameter' if len(chosen) == 1 else 'them parameters'}: `{{{listed}}}`", (edit,))
-    yield Suggestion(f"make it a dimension parameter: `{{{names[0]}}}`")
+        text = f"make {'it a dimension parameter' if len(chosen) == 1 else 'them parameters'}: `{{{listed}}}`"
+        yield Suggestion(text, (parameter_edit(function, listed),))
 
 
 def _parameter_shape(trail: Trail, state: State, t: Type, parameter: int) -> Shape | None:

@@ -18,6 +18,8 @@ from axon.types.type import Row, Tensor
 from axon.types.unify import State
 
 Show = Callable[[Dim], str]
+_BOUND = "state the bound: "
+_LETTERS = "khmnpqrst"  # of dimension parameters to add
 
 
 def reached_outside(
@@ -51,6 +53,14 @@ def reached_outside(
         yield Suggestion(f"read zeros outside: `{access[0].span.text[:-1]} | {zero}]`", (Edit(at, f" | {zero}"),))
 
 
+def together(ways: Sequence[Sequence[Suggestion]]) -> Iterator[Suggestion]:
+    """A bound for each of the dimensions in which an access leaves its tensor; `ways` are the changes for each by itself."""
+    bounds = [[s for s in way if s.text.startswith(_BOUND)] for way in ways]
+    for first, *others in zip(*bounds, strict=False):
+        listed = " and ".join((first.text, *(s.text.removeprefix(_BOUND) for s in others)))
+        yield Suggestion(listed, tuple(dict.fromkeys(e for s in (first, *others) for e in s.edits)))
+
+
 def _stricter(access: T.Access, indices: list[Symbol], trail: Trail) -> Iterator[Suggestion]:
     """A guard around the access with `<` for `<=`."""
     for branch in trail.expressions():
@@ -82,6 +92,33 @@ def without_range(range_: Range, uses: Sequence[Use], trail: Trail, state: State
                 yield from _bounded(range_.symbol, target * quotient.divisor, access[0], trail, state, show)
 
 
+def parameter_edit(function: Span, listed: str) -> Edit:
+    """The edit that gives a function, whose name stands at a place, more dimension parameters."""
+    given = re.match(r"\s*\{([^}]*)\}", function.file.text[function.end :])
+    at = function.end + given.end(1) if given is not None else function.end
+    return Edit(Span(function.file, at, at), f", {listed}" if given is not None else f" {{{listed}}}")
+
+
+def parts_bounded(function: Span, idle: Sequence[str], trail: Trail) -> Iterator[Suggestion]:
+    """Bounds for the parts of a dimension that an access splits, `x[(p, q)]`, the last first: by a dimension parameter, an idle one
+    if there is any.
+    """
+    taken = set(re.findall(r"\w+", function.file.text))
+    name = idle[0] if idle else next((c for c in _LETTERS if c not in taken), None)
+    for access in trail.expressions() if name is not None else ():
+        for subscript in access.subscripts if isinstance(access, T.Access) else ():
+            for value in reversed(subscript.values if isinstance(subscript, T.At) and subscript.sizes else ()):
+                symbol = value.dim.symbol if isinstance(value, T.Dimension) else None
+                binding = trail.binding(symbol) if symbol is not None else None
+                if symbol is not None and binding is not None and not binding.range.stated and not trail.in_product(symbol):
+                    bound = bound_edit(binding.span, symbol.name, str(name), False)
+                    more = () if idle else (parameter_edit(function, str(name)),)
+                    parameter = "" if idle else f"make it a dimension parameter `{{{name}}}` and "
+                    yield Suggestion(
+                        f"say how the dimension is split: {parameter}bound an index, `{symbol.name} < {name}`", (bound, *more)
+                    )
+
+
 def _bounded(symbol: Symbol, bound: Dim, access: T.Access, trail: Trail, state: State, show: Show) -> Iterator[Suggestion]:
     binding = trail.binding(symbol)
     text = show(bound)
@@ -90,7 +127,7 @@ def _bounded(symbol: Symbol, bound: Dim, access: T.Access, trail: Trail, state: 
     naming = _named(bound, access, trail, state, show)
     edit = bound_edit(binding.span, symbol.name, text, binding.range.stated)
     annotated = "".join(f"annotate `{e.text}` and " for e in naming)
-    yield Suggestion(f"{annotated}state the bound: `{symbol.name} < {text}`", (edit, *naming))
+    yield Suggestion(f"{annotated}{_BOUND}`{symbol.name} < {text}`", (edit, *naming))
 
 
 def bound_edit(span: Span, name: str, bound: str, stated: bool) -> Edit:

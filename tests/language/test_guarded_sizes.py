@@ -61,10 +61,7 @@ def test_divisions(body: str, untaken: object, taken: object, target: str) -> No
                 ("let val t = for i < q * q * q => cast f32 i in sum i => t[i] * t[i] end", 140),
                 ("let val t = unfold (s = 1.0) for i < q * q * q => s + 1.0 in t[0 | 5.0] + sum i => t[i] end", 46),
                 ("let val t = for i < q * q, j < q => cast f32 (i + j) in sum i j => (t @ t[0 : q, :])[i, j] end", 36),
-                (
-                    "let val t = for i < q * q, j < q => 1.0 + cast f32 i val u = for (i, j) => t[i, j] in sum i => u[i] * u[i] end",
-                    60,
-                ),
+                ("let val t = for i < q * q, j < q => cast f32 i val u = for (i, j) => t[i, j] in sum i => u[i] end", 12),
                 ("let val t = sort (for i < q * q * q => cast f32 (0 - i)) in t[0 | 5.0] end", -7),
                 ("let val (t : f32[k]) = filter (for i < q * q * q => i > 5) (for i < q * q * q => 1.0) in sum i => t[i] end", 2),
             )
