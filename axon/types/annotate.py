@@ -14,6 +14,7 @@ from axon.names import Symbol, fresh
 from axon.resolve import Alias, BrokenName, Entity, ModuleName, RunName, Scope, ValueName, missing_import, unknown, unknown_member
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
+from axon.shapes.width import MOST
 from axon.source import Span
 from axon.types import errors
 from axon.types.solve import Solver
@@ -51,6 +52,7 @@ class Annotations(Solver):
         self.expanded: dict[Alias, Type] = {}  # those that have no parameters
         self.expansions = 0  # of aliases, so far
         self.existentials = 0  # of those met, so far
+        self.malformed = 0  # dimensions met so far that are none
         self.written_fields: dict[Span, None] = {}  # `w : f32[d, k]` in types
         self._within: Span | None = None  # the outermost alias that is being expanded, where an annotation mentions it …
         self._path: tuple[str, ...] = ()  # … and the field in it
@@ -112,7 +114,7 @@ class Annotations(Solver):
                 if variable is None:
                     self.report(unknown("type variable", name, t.span, (), "AX0407"))
                     return POISON
-                return Tensor(variable, self._shape(scope, args or ()))
+                return self._tensor(scope, variable, args or ())
             case S.TypeFun(param, result):
                 return Function(self.type(scope, param, expanding), self.type(scope, result, expanding))
             case S.TypeTuple(items):
@@ -143,7 +145,7 @@ class Annotations(Solver):
 
     def _named(self, scope: Scope, t: S.TypeName, expanding: tuple[Alias, ...]) -> Type:
         if len(t.name) == 1 and t.name[0].text in _ELEMENTS:
-            return Tensor(_ELEMENTS[t.name[0].text], self._shape(scope, t.args or ()))
+            return self._tensor(scope, _ELEMENTS[t.name[0].text], t.args or ())
         alias = self._alias(scope, t)
         if alias is None:
             return POISON
@@ -221,12 +223,15 @@ class Annotations(Solver):
 
     def _bind_argument(self, outer: Scope, inner: Scope, param: S.TypeArg, given: tuple[S.TypeArg, ...]) -> bool:
         if isinstance(param, S.ShapeRun):
+            before = self.malformed
             row = self.state.row(param.name)
             self.state.rows[row.symbol] = self._shape(outer, given)
             inner.runs[param.name] = RunName(row)
-            return True
+            return self.malformed == before
         (arg,) = given
         match param, arg:
+            case S.DimName(), S.DimName(other) if self._is_element(outer, other, arg.span):
+                return False
             case S.DimName(name), S.TypeVar() | S.ShapeRun():
                 self._bad_args(arg.span, f"`{name}` stands for a dimension")
                 return False
@@ -246,6 +251,12 @@ class Annotations(Solver):
                 return False
         return True
 
+    def _tensor(self, scope: Scope, element: ElementType, args: tuple[S.TypeArg, ...]) -> Type:
+        """A tensor; where something in the brackets is no dimension (a comma may be missing), not even the rank is known."""
+        before = self.malformed
+        shape = self._shape(scope, args)
+        return Tensor(element, shape) if self.malformed == before else POISON
+
     def _shape(self, scope: Scope, args: tuple[S.TypeArg, ...]) -> Shape:
         items: list[ShapeItem] = []
         for arg in args:
@@ -256,11 +267,24 @@ class Annotations(Solver):
                 case S.TypeVar():
                     self._bad_args(arg.span, "a dimension is needed here")
                     items.append(self.state.dim(""))
+                case S.DimName(name) if self._is_element(scope, name, arg.span):
+                    items.append(self.state.dim(""))
                 case _:
                     dim = self.dim(scope, arg)
+                    if dim.constant is not None and not 0 <= dim.constant <= MOST:
+                        message = "a size cannot be negative" if dim.constant < 0 else f"sizes end at {MOST:,}"
+                        self.report(Diagnostic("AX0305", message, (Label(arg.span, f"this is {dim.constant:,}"),)))
                     self._mentioned(dim, arg.span)
                     items.append(dim)
         return tuple(items)
+
+    def _is_element(self, scope: Scope, name: str, span: Span) -> bool:
+        """Whether an element type stands where a dimension is needed; says so."""
+        if name not in _ELEMENTS or scope.value(name) is not None:
+            return False
+        self._bad_args(span, f"`{name}` is an element type, where a dimension is needed")
+        self.malformed += 1
+        return True
 
     def _mentioned(self, dim: Dim, span: Span) -> None:
         """Note where a size is written: in an annotation itself, or in the type that it names."""
@@ -334,6 +358,7 @@ class Annotations(Solver):
                             (Label(d.span, "not one of these"),),
                         )
                     )
+                    self.malformed += 1
                     return self.state.dim("")
                 return functions[function.text](self._dim(scope, args[0]), self._dim(scope, args[1]))
             case _:

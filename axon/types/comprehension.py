@@ -45,18 +45,26 @@ _RELATIONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=
 _INDEX = frozenset({Element.I32, Element.I64})
 
 
-def symbolic(e: T.Expr) -> Dim | None:
-    """The size that an integer expression is, if it is one over dimensions and indices."""
+def symbolic(e: T.Expr, whole: bool = False) -> Dim | None:
+    """The size that an integer expression is, if it is one over dimensions and indices.
+
+    `whole`: its literals are known to be integers, so that `1 / 2` is 0.
+    """
     match e:
         case T.Dimension(dim=dim):
             return dim
         case T.Literal(value=int() as value) if not isinstance(value, bool):
             return Dim.of(value)
         case T.Unary(op="neg", operand=operand):
-            inner = symbolic(operand)
+            inner = symbolic(operand, whole)
             return None if inner is None else -inner
+        case T.Binary(op="div" | "mod" as op, left=left, right=right) if whole:
+            a, b = symbolic(left, True), symbolic(right, True)
+            if a is None or b is None or b.constant is None or b.constant < 1:
+                return None
+            return a // b if op == "div" else a % b
         case T.Binary(op="add" | "sub" | "mul" as op, left=left, right=right):
-            a, b = symbolic(left), symbolic(right)
+            a, b = symbolic(left, whole), symbolic(right, whole)
             if a is None or b is None:
                 return None
             try:

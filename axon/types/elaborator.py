@@ -46,6 +46,9 @@ class Env:
         return Env(scope, replace(c, indices=c.indices + indices), True)
 
 
+_MAX_COMPARED = 100  # earlier diagnostics that one is compared with
+
+
 class Elaborator(ABC):
     """Infers one module. Split over files by what is inferred; `Declarations` is the whole."""
 
@@ -79,12 +82,15 @@ class Elaborator(ABC):
     def infer(self, env: Env, expr: S.Expr, expected: Type | None = None) -> T.Expr: ...
 
     def report(self, diagnostic: Diagnostic) -> None:
-        """Say that something is wrong; of a name that nothing introduces, once in a declaration."""
+        """Say that something is wrong, once, as of an alias used twice; that nothing introduces a name once in a declaration."""
         if diagnostic.code in OF_NAMES:
             if diagnostic.message in self.unknown:
                 self.consequences += 1
                 return
             self.unknown.add(diagnostic.message)
+        if diagnostic in self.diagnostics[-_MAX_COMPARED:]:
+            self.consequences += 1
+            return
         self.diagnostics.append(diagnostic)
 
     def unify(self, left: Type, right: Type, reason: Reason) -> bool:

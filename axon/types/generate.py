@@ -301,7 +301,7 @@ class Expressions(Applications):
 
     def _symbolic(self, env: Env, op: str, left: T.Expr, right: T.Expr, found: T.Expr) -> T.Expr:
         """Arithmetic on dimensions and indices stays symbolic where it can."""
-        a, b = symbolic(left), symbolic(right)
+        a, b = symbolic(left, True), symbolic(right, True)
         if a is None or b is None or isinstance(found.type, Poison):
             return found
         try:
