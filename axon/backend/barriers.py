@@ -279,12 +279,14 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """All threads compute 64 rows and `width` columns of a result and store them element by element, where they are inside."""
+    """All threads compute 64 rows and `width` columns of a result and store what is inside: element by element, or rows at a time
+    from a buffer, of which each warp has a part to itself. See Note [Three ways to store a tile]."""
 
     store: Store
     block: int
     column: int
     width: int
+    buffer: Buffer | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,14 @@ def check_places(program: BarrierProgram) -> None:
                     _require(size == op.buffer.slot, "layout", f"{size} bytes are written to a slot of {op.buffer.slot}")
                     _require(0 <= op.slot < op.buffer.slots, "layout", f"slot {op.slot} of {op.buffer.slots}")
                     _inside(program, block, column, width)
-                case b.Scatter(block=block, column=column, width=width):
+                case b.Scatter(store=store, block=block, column=column, width=width, buffer=buffer):
                     _inside(program, block, column, width)
+                    if buffer is not None:
+                        size, room = ROWS * width * store.element.bits // 8, buffer.slots * buffer.slot
+                        _require(size <= room, "layout", f"{size} bytes are laid out in a buffer of {room}")
+                        _require(store.axes[-1] == program.order.columns.symbol, "layout", "rows that are no rows of the result")
+                        sent = any(isinstance(o, b.Send) for o in operations(role.body))
+                        _require(not sent, "buffer", "a buffer from which bulk copies store is used for rows too")
                 case _:
                     pass
 

@@ -99,8 +99,8 @@ _RESERVED = frozenset({  # the emitter's own names, and Python's
     "inside_0", "inside_1", "start_0", "start_1", "count", "warp", "stage", "phase", "left", "right", "product", "stride",
     "level", "first_row", "last_row", "following", "some_from", "some_to", "all_from", "all_to", "first_piece", "last_piece",
     "every_from", "every_to", "old_0", "old_1", "peak_0", "peak_1", "bias_0", "bias_1", "scale_0", "scale_1", "before",
-    "filled", "filled_phase",
-    "ptx_tiles", "not", "and", "or", "if", "else", "while", "for", "in", "is", "def", "return", "None", "True", "False",
+    "filled", "filled_phase", "place_0", "place_1", "part",
+    "ptx_rows", "ptx_tiles", "not", "and", "or", "if", "else", "while", "for", "in", "is", "def", "return", "None", "True", "False",
 })  # fmt: skip
 _PACKS = {Element.BF16: "pack_bf16", Element.F16: "pack_f16"}
 
@@ -149,11 +149,13 @@ class Emitter:
         self.body, self.lines = self.lines, []
         parameters = ", ".join(self.parameters.values())
         made = [f"{name} = {expression}" for expression, name in self.intrinsics.items()]
+        used = {expression.partition(".")[0] for expression in self.intrinsics}
+        modules = ["ptx", *sorted(used & {"ptx_rows", "ptx_tiles"})]
         head = [
             "from numba import cuda, float32, int32, int64",
             "from numba.cuda import libdevice",
             "",
-            "from axon.backend import ptx" + (", ptx_tiles" if program.bounds is not None else ""),
+            f"from axon.backend import {', '.join(modules)}",
             "",
         ]
         text = "\n".join([*head, *self.functions, *made, "", "", f"def kernel({parameters}):", *self.body]) + "\n"
@@ -588,14 +590,9 @@ class Emitter:
                     self.line(f"ptx.store_shared_2f32({to}, {values[2 * half]}, {values[2 * half + 1]})")
             return
         self.line("place = lane // 32 * 16 + lane % 16")
-        pack = f"ptx.{_PACKS[element]}"
         for pair in range(op.width // 16):
-            words = []
-            for group in (2 * pair, 2 * pair + 1):
-                v = self.values(op.store, op.block, op.column // 8 + group)
-                words += [f"{pack}({v[0]}, {v[1]})", f"{pack}({v[2]}, {v[3]})"]
             to = f"base + place * 128 + (({2 * pair} + lane % 32 // 16) ^ (place & 7)) * 16"
-            self.line(f"ptx.stmatrix({to}, {', '.join(words)})")
+            self.line(f"ptx.stmatrix({to}, {', '.join(self.words(op, pair))})")
 
     def send(self, op: b.Send) -> None:
         rank = len(op.at)
@@ -606,7 +603,57 @@ class Emitter:
         self.line(f"    {self.made(f'ptx.copy_out({rank})', f'copy_out_{rank}d')}({source}, {target}, {at})")
         self.line("    ptx.store_commit()")
 
+    def rows(self, op: b.Scatter, buffer: b.Buffer) -> None:
+        """Lay out 16 rows of each warp, and store them from there, see `ptx_rows`."""
+        order, store = self.program.order, op.store
+        size, warps = store.element.bits // 8, self.program.target.warpgroup // 32
+        row = op.width * size
+        lanes = row // 16
+        self.places(store, op.block)
+        self.line(f"base = shared + {buffer.offset} + (consumer * {warps} + lane // 32) * {buffer.slots * buffer.slot // warps}")
+        if store.element == Element.F32:
+            for half in range(2):
+                place = f"(lane % 32 // 4 + {8 * half})"
+                self.line(f"place_{half} = base + {place} * {row} + lane % 2 * 8")
+            for group in range(op.width // 8):
+                values = self.values(store, op.block, op.column // 8 + group)
+                for half in range(2):
+                    chunk = f"({2 * group} + lane % 4 // 2) ^ (lane % 32 // 4)"
+                    pair = f"{values[2 * half]}, {values[2 * half + 1]}"
+                    self.line(f"ptx.store_shared_2f32(place_{half} + ({chunk}) * 16, {pair})")
+        else:
+            self.line(f"place = base + lane % 16 * {row}")
+            for pair_ in range(op.width // 16):
+                chunk = f"({2 * pair_} + lane % 32 // 16) ^ (lane & 7)"
+                self.line(f"ptx.stmatrix(place + ({chunk}) * 16, {', '.join(self.words(op, pair_))})")
+        self.line("ptx.warp_sync()")
+        step = 32 // lanes
+        store_row = self.made(f"ptx_rows.store_row({size}, {row})", "store_row")
+        self.line(f"column = {self.piece(order.columns.symbol)} * {order.columns.step} + {op.column}")
+        self.line(f"for part in range({16 // step}):")
+        self.depth += 1
+        self.line(f"place = part * {step} + lane % 32 // {lanes}")
+        self.line(f"row = {self.first_row(op.block)} + lane // 32 * 16 + place")
+        outer = ((d, "row" if axis == order.rows.symbol else self.piece(axis)) for d, axis in enumerate(store.axes[:-1]))
+        terms = [f"int64({place}) * {self.stride(store.tensor, d)}" for d, place in outer]
+        to = f"{self.pointer(store.tensor)} + {size} * ({' + '.join([*terms, 'column'])})"
+        count = f"min({self.size(order.columns.extent)} - column, {op.width}) if row < {self.size(order.rows.extent)} else 0"
+        self.line(f"{store_row}({to}, base + place * {row}, place & 7, lane % {lanes}, {count})")
+        self.depth -= 1
+        self.line("ptx.warp_sync()")
+
+    def words(self, op: b.Scatter | b.Write, pair: int) -> list[str]:
+        """Four words for a matrix store: of two groups of 8 columns, two halves each."""
+        pack, out = f"ptx.{_PACKS[op.store.element]}", []
+        for group in (2 * pair, 2 * pair + 1):
+            v = self.values(op.store, op.block, op.column // 8 + group)
+            out += [f"{pack}({v[0]}, {v[1]})", f"{pack}({v[2]}, {v[3]})"]
+        return out
+
     def scatter(self, op: b.Scatter) -> None:
+        if op.buffer is not None:
+            self.rows(op, op.buffer)
+            return
         order, store = self.program.order, op.store
         self.places(store, op.block, always=True)
         pointer, size = self.pointer(store.tensor), store.element.bits // 8
@@ -624,14 +671,18 @@ class Emitter:
             inside = f"{self.size(order.columns.extent)}, inside_0, inside_1"
             self.line(f"ptx.scatter_{store.element.value}({where}, {inside}, {', '.join(values)})")
 
+    def first_row(self, block: int) -> str:
+        """The first of the 64 rows of a block."""
+        rows = self.program.order.rows
+        blocks = rows.step // (64 * self.current.instances)
+        return f"{self.piece(rows.symbol)} * {rows.step} + (consumer * {blocks} + {block}) * 64"
+
     def places(self, store: Store, block: int, *, always: bool = False) -> None:
         """The place in the result of this thread's first accumulator: `row` and `column`."""
         order = self.program.order
         if not always and not self.result(store).uses:
             return
-        blocks = order.rows.step // (64 * self.current.instances)
-        rows = f"{self.piece(order.rows.symbol)} * {order.rows.step} + (consumer * {blocks} + {block}) * 64"
-        self.line(f"row = {rows} + lane // 32 * 16 + lane % 32 // 4")
+        self.line(f"row = {self.first_row(block)} + lane // 32 * 16 + lane % 32 // 4")
         self.line(f"column = {self.piece(order.columns.symbol)} * {order.columns.step} + lane % 4 * 2")
         if not self.result(store).uses:
             return

@@ -10,6 +10,7 @@ from axon.backend import barriers as b
 from axon.backend import roles as r
 from axon.backend import tile as t
 from axon.backend.barriers import BarrierProgram, Buffer, Coordinate, Copy, Descriptor, Field, Op, Order, Ring, Role
+from axon.backend.granted import Granted
 from axon.backend.schedule import BARRIER_BYTES, BUFFER_BYTES, register_budget
 from axon.backend.target import Target
 from axon.backend.tile import Clear, Load, Multiply, Store, Tile, TileAxis
@@ -18,14 +19,17 @@ from axon.names import Symbol, fresh
 ROWS = 64  # of one matrix instruction, of one store
 
 
-def lower(program: r.RoleProgram, target: Target, boxed: frozenset[Symbol]) -> BarrierProgram:
-    """The barrier program of a role program. The tensors in `boxed` can be stored by bulk copies; the others element by element."""
-    return _Lowering(program, target, boxed).run()
+def lower(program: r.RoleProgram, target: Target, granted: Granted) -> BarrierProgram:
+    """The barrier program of a role program. Bulk copies store its results if they can store all of them."""
+    return _Lowering(program, target, granted).run()
 
 
 class _Lowering:
-    def __init__(self, program: r.RoleProgram, target: Target, boxed: frozenset[Symbol]) -> None:
-        self.program, self.target, self.boxed = program, target, boxed
+    def __init__(self, program: r.RoleProgram, target: Target, granted: Granted) -> None:
+        self.program, self.target = program, target
+        stored = {s.tensor for s in program.consumer if isinstance(s, Store)}
+        self.boxed = stored <= granted.boxed
+        self.dense = granted.dense
         self.rings: dict[Symbol, Ring] = {}
         self.loads = {load.tile: load for load in _loads((*program.producer, *program.consumer))}
         self.buffer: Buffer | None = None
@@ -41,14 +45,14 @@ class _Lowering:
             barrier, data = barrier + 16 * ring.depth, data + ring.depth * ring.stage
         (steps,) = {s.axis for s in (*program.producer, *program.consumer) if isinstance(s, r.RoleFor)}
         self.steps, self.whole = steps, {axis.symbol for axis in source.whole}
-        stores = [s for s in program.consumer if isinstance(s, Store) and s.tensor in self.boxed]
+        stores = [s for s in program.consumer if isinstance(s, Store) and (self.boxed or s.tensor in self.dense)]
         if stores:
             chunks = sum(self._blocks * (source.columns.step // self._width(s)) for s in stores)
-            slots = mapping.slots if chunks % mapping.slots == 0 else 1
+            slots = 1 if self.boxed and chunks % mapping.slots else mapping.slots
             self.buffer = Buffer(fresh("buffer"), data, BUFFER_BYTES, slots)
             data += mapping.consumers * slots * BUFFER_BYTES
         budget = register_budget(mapping)
-        drain = (b.Drain(),) if stores else ()
+        drain = (b.Drain(),) if stores and self.boxed else ()
         tiles = b.Tiles(tuple(self._consumer(program.consumer, None)))
         first, last = self._turns() if mapping.turns else ((), ())
         consumer = (*first, tiles, *last, *drain, b.Depart())
@@ -231,14 +235,19 @@ class _Lowering:
         return "later" if loop is not None and product.over == loop.symbol and self.program.source.bounds is None else "always"
 
     def _store(self, store: Store) -> list[Op]:
-        width, columns = self._width(store), self.program.source.columns
+        columns = self.program.source.columns
         out: list[Op] = []
+        if not self.boxed:
+            buffer = self.buffer if store.tensor in self.dense else None
+            width = self._width(store) * (min(buffer.slots, 2) if buffer else 1)
+            for block in range(self._blocks):
+                for column in range(0, columns.step, width):
+                    out.append(b.Scatter(store, block, column, min(width, columns.step - column), buffer))
+            return out
+        assert self.buffer is not None
+        width = self._width(store)
         for block in range(self._blocks):
             for column in range(0, columns.step, width):
-                if store.tensor not in self.boxed:
-                    out.append(b.Scatter(store, block, column, min(width, columns.step - column)))
-                    continue
-                assert self.buffer is not None
                 slot = self.next_slot
                 self.next_slot = (slot + 1) % self.buffer.slots
                 meet = b.Meet(1, self.target.warpgroup)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from axon.backend import emit as emission
@@ -12,6 +12,7 @@ from axon.backend.barriers import BarrierProgram
 from axon.backend.contraction import Contraction
 from axon.backend.emit import Emitted
 from axon.backend.families import Tiled
+from axon.backend.granted import Granted
 from axon.backend.roles import RoleProgram
 from axon.backend.schedule import Mapping, Traits, check, panel
 from axon.backend.stream import Stream
@@ -20,7 +21,6 @@ from axon.backend.tile import TileProgram
 from axon.backend.unsupported import Unsupported
 from axon.core import Scalar, Value
 from axon.core_walk import reads
-from axon.names import Symbol
 
 
 class Forms(Protocol):
@@ -63,11 +63,9 @@ def stages(
     mapping: Mapping,
     target: Target,
     values: tuple[Value, ...],
-    boxed: frozenset[Symbol],
-    paired: frozenset[Symbol] = frozenset(),
+    granted: Granted,
 ) -> Stages:
-    """Take a kernel down to source. `values` describes every tensor it may mention; `boxed` are those that bulk copies can store,
-    `paired` those whose neighbours can be loaded as one word (see `emit`).
+    """Take a kernel down to source. `values` describes every tensor it may mention, `granted` how they lie.
 
     Raises `Unsupported` for a mapping that the target cannot hold and for what has no device form.
     """
@@ -81,8 +79,8 @@ def stages(
     roles.verify(split)
     # A bulk copy stores whole panels; a tile that is narrower stores element by element.
     wide = frozenset(r.place.symbol for r in kernel.results if mapping.columns % panel(r.value.element, target) == 0)
-    program = lower_roles.lower(split, target, boxed & wide)
-    return Stages(tiled, split, program, emission.emit(program, paired))
+    program = lower_roles.lower(split, target, replace(granted, boxed=granted.boxed & wide, dense=granted.dense & wide))
+    return Stages(tiled, split, program, emission.emit(program, granted.paired))
 
 
 def traits(kernel: Tiled) -> Traits:

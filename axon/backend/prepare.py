@@ -9,6 +9,7 @@ from math import prod
 from axon.backend.contraction import Contraction
 from axon.backend.epilogue import Operand, views_of
 from axon.backend.families import Kernel, Tiled
+from axon.backend.granted import Granted
 from axon.backend.memory import Tensor
 from axon.backend.plan import Nest
 from axon.backend.schedule import Mapping, Problem
@@ -21,12 +22,11 @@ from axon.names import Symbol
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A kernel as its tensors lie: the sizes it is mapped for, what bulk copies can store, what is read in pairs."""
+    """A kernel as its tensors lie: the sizes it is mapped for, and what its code can take for granted."""
 
     kernel: Tiled
     problem: Problem
-    boxed: frozenset[Symbol]
-    paired: frozenset[Symbol]
+    granted: Granted
 
     @property
     def key(self) -> Tiled:
@@ -51,8 +51,12 @@ def prepare(kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[
     problem = problem_of(kernel, sizes)
     if problem.depth < 1 or (isinstance(kernel, Stream) and problem.keys < 1):
         raise Unsupported("a sum over nothing", kernel.span)
-    boxed = frozenset(r.place.symbol for r in kernel.results if tensors[r.place.symbol].copyable is None)
-    return Prepared(kernel, problem, boxed, frozenset(symbol for symbol, tensor in tensors.items() if tensor.paired))
+    stored = {r.place.symbol: r.axes for r in kernel.results}
+    boxed = frozenset(s for s in stored if tensors[s].copyable is None)
+    last = kernel.columns.symbol
+    dense = frozenset(s for s, axes in stored.items() if axes[-1] == last and tensors[s].strides[-1] == 1)
+    paired = frozenset(symbol for symbol, tensor in tensors.items() if tensor.paired)
+    return Prepared(kernel, problem, Granted(boxed, dense, paired))
 
 
 def is_empty(kernel: Kernel, sizes: MappingOf[Symbol, int]) -> bool:

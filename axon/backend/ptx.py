@@ -93,6 +93,7 @@ INSTRUCTIONS: dict[str, Instruction] = {
     "block_sync": Instruction("bar.sync 0;"),
     "cluster_arrive": Instruction("barrier.cluster.arrive.release.aligned;"),
     "cluster_wait": Instruction("barrier.cluster.wait.acquire.aligned;"),
+    "warp_sync": Instruction("bar.warp.sync 0xffffffff;"),
     "named_sync": Instruction("bar.sync $0, $1;", "rr"),
     "named_arrive": Instruction("bar.arrive $0, $1;", "rr"),
     # Ordering between ordinary stores to shared memory and the engines that read it next.

@@ -108,7 +108,8 @@ def _text(op: Op, names: Names) -> str:
             return f"store {names[op.buffer.symbol]}.{op.slot} → {names[op.descriptor.tensor]}[{_at(op.at, names)}]"
         case b.Scatter():
             columns = f"{op.column} to {op.column + op.width}"
-            return f"scatter {names[op.store.tensor]} rows {op.block}, columns {columns}: {t.stored_text(op.store, names)}"
+            by = f" by rows through {names[op.buffer.symbol]}" if op.buffer else ""
+            return f"scatter {names[op.store.tensor]} rows {op.block}, columns {columns}{by}: {t.stored_text(op.store, names)}"
         case b.Drain():
             return "drain stores"
         case b.Depart():

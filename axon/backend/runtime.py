@@ -196,7 +196,7 @@ class Executable:
             if (number, ready.key, variant) in self._built:
                 continue
             if isinstance(ready, Prepared):
-                made[number] = stages(ready.kernel, variant.mapping, self.target, self.values, variant.boxed, variant.paired)
+                made[number] = stages(ready.kernel, variant.mapping, self.target, self.values, variant.granted)
             else:
                 made[number] = nests.forms(ready, variant, self.known)
         return made

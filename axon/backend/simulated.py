@@ -128,7 +128,7 @@ class _Run:
                 continue
             ready = prepare(kernel, lying, self.sizes)
             picked = self.mapping or own.ranked(ready.problem, traits(ready.kernel), self.target, kernel.span)[0]
-            made = stages(ready.kernel, picked, self.target, values, ready.boxed, ready.paired).barriers
+            made = stages(ready.kernel, picked, self.target, values, ready.granted).barriers
             answer = verify(made)
             if isinstance(answer, Violation):
                 raise SimulationError(str(answer))

@@ -143,7 +143,7 @@ def _timeline(
     lying = {v.symbol: contiguous(0, shapes[v.symbol], v.element) for v in values}
     ready = prepare(kernel, lying, sizes)
     mapping = fixed.ranked(ready.problem, traits(ready.kernel), target, kernel.span)[0]
-    made = stages(ready.kernel, mapping, target, values, ready.boxed, ready.paired).barriers
+    made = stages(ready.kernel, mapping, target, values, ready.granted).barriers
     held = {v.symbol: _stand_in(v.element, shapes[v.symbol]) for v in values}
     clusters = max(1, blocks(mapping, ready.problem, target) // mapping.cluster)
     run = _Timed(made, held, sizes, clusters, seconds)

@@ -2,8 +2,8 @@
 
 Note [Variants]
     Machine code takes sizes as arguments, so one serves every size; what differs is the mapping, and what the code takes for
-    granted of how tensors lie (rows at multiples of 16 bytes: `boxed`, neighbours in one word: `paired`). Code that takes less for
-    granted serves more. A kernel, as its operands lie, gets at most `LIMIT` variants by itself:
+    granted of how tensors lie (see `granted`). Code that takes less for granted serves more. A kernel, as its operands lie, gets
+    at most `LIMIT` variants by itself:
 
       1. the best mapping for the first sizes that are seen,
       2. the best one for the first sizes that the first does not serve, or serves at more than `TOLERANCE` of the best time,
@@ -23,6 +23,7 @@ from math import inf, log
 from random import Random
 from typing import Any
 
+from axon.backend.granted import Granted
 from axon.backend.pipeline import traits
 from axon.backend.prepare import Prepared, is_empty, problem_of
 from axon.backend.schedule import Mapping, holds, predict
@@ -33,7 +34,7 @@ from axon.core import Program
 from axon.names import Symbol
 
 ASKED = "sizes that were asked for"
-_NOTHING: frozenset[Symbol] = frozenset()
+_NOTHING = Granted()
 LIMIT = 3
 TOLERANCE = 1.1
 TRIES = 4  # mappings beside a schedule's that may turn out not to fit their registers
@@ -42,15 +43,14 @@ SAMPLES = 96  # sizes over which the third variant is chosen
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One machine code of a kernel: its mapping, which results bulk copies store, which reads are in pairs, and why it is there."""
+    """One machine code of a kernel: its mapping, what it takes for granted, and why it is there."""
 
     mapping: Mapping
-    boxed: frozenset[Symbol]
-    paired: frozenset[Symbol]
+    granted: Granted
     why: str = field(compare=False)
 
     def serves(self, ready: Prepared) -> bool:
-        return self.boxed <= ready.boxed and self.paired <= ready.paired
+        return self.granted <= ready.granted
 
 
 class Choices:
@@ -59,7 +59,7 @@ class Choices:
     def __init__(self, target: Target, only: Mapping | None = None, fixed: Fixed = FREE) -> None:
         self.target, self.only, self.fixed = target, only, fixed
         self.variants: list[Variant] = []
-        self.refused: set[tuple[Mapping, frozenset[Symbol], frozenset[Symbol]]] = set()
+        self.refused: set[tuple[Mapping, Granted]] = set()
 
     def pick(self, ready: Prepared, sizes: MappingOf[Symbol, int], *, exact: bool = False) -> Variant:
         """The variant for a kernel at these sizes; added, if it is new. With `exact`, the best that there is.
@@ -75,15 +75,15 @@ class Choices:
         usable = [v for v in self.variants if v.serves(ready) and holds(v.mapping, ready.problem)]
         found = min(usable, key=lambda v: self._time(v, ready), default=None)
         if exact:
-            same = next((v for v in usable if v.mapping == order[0] and (v.boxed, v.paired) == (ready.boxed, ready.paired)), None)
-            return same or self._add(Variant(order[0], ready.boxed, ready.paired, ASKED))
+            same = next((v for v in usable if v.mapping == order[0] and v.granted == ready.granted), None)
+            return same or self._add(Variant(order[0], ready.granted, ASKED))
         free = sum(v.why != ASKED for v in self.variants)
         if found is not None and (free >= LIMIT or self._time(found, ready) <= best * TOLERANCE):
             return found
         if free < LIMIT - 1 or self.only is not None or (free >= LIMIT and not usable):
             why = "the first sizes" if not self.variants else "sizes that the others serve less well"
-            return self._add(Variant(order[0], ready.boxed, ready.paired, why))
-        return self._add(Variant(self._covering(ready, sizes, order), _NOTHING, _NOTHING, "any size"))
+            return self._add(Variant(order[0], ready.granted, why))
+        return self._add(Variant(self._covering(ready, sizes, order), _NOTHING, "any size"))
 
     def fits(self, ready: Prepared) -> bool:
         """Whether any mapping is left for a kernel at these sizes."""
@@ -92,7 +92,7 @@ class Choices:
     def refuse(self, variant: Variant) -> None:
         """Its code does not fit the registers: it is not a choice after all."""
         self.variants.remove(variant)
-        self.refused.add((variant.mapping, variant.boxed, variant.paired))
+        self.refused.add((variant.mapping, variant.granted))
 
     def _add(self, variant: Variant) -> Variant:
         self.variants.append(variant)
@@ -103,13 +103,11 @@ class Choices:
             raise Unsupported(f"the mapping's tile does not hold these sizes: {self.only}", ready.kernel.span)
         fits = self.fixed.ranked
         order = (self.only,) if self.only else fits(ready.problem, traits(ready.kernel), self.target, ready.kernel.span)
-        return [
-            m for m in order if not any((m, *lies) in self.refused for lies in ((ready.boxed, ready.paired), (frozenset(),) * 2))
-        ]
+        return [m for m in order if self.refused.isdisjoint({(m, ready.granted), (m, _NOTHING)})]
 
     def _time(self, variant: Variant, ready: Prepared) -> float:
         """Predicted, a little more for code that takes less for granted than it could."""
-        less = (variant.boxed, variant.paired) != (ready.boxed, ready.paired)
+        less = variant.granted != ready.granted
         return predict(variant.mapping, ready.problem, self.target) * (1.02 if less else 1.0)
 
     def _covering(self, ready: Prepared, sizes: MappingOf[Symbol, int], order: Sequence[Mapping]) -> Mapping:

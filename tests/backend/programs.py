@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from axon.backend.granted import Granted
 from axon.core import (  # noqa: F401  (tests build expressions from these)
     Axis,
     Binary,
@@ -29,6 +31,13 @@ from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.shapes.contract import Contract
 from axon.shapes.dimension import Dim
+
+# How a kernel stores its results: what it is granted of how they lie.
+STORES: dict[str, Callable[[frozenset[Symbol]], Granted]] = {
+    "boxes": Granted,
+    "rows": lambda results: Granted(dense=results),
+    "elements": lambda _: Granted(),
+}
 
 
 def add(left: Scalar, right: Scalar) -> Scalar:

@@ -19,6 +19,7 @@ from axon.backend.contraction import Contraction
 from axon.backend.emit import Emitter, PointerParameter, SizeParameter, StrideParameter
 from axon.backend.emit_stream import _Function
 from axon.backend.families import kernels
+from axon.backend.granted import Granted
 from axon.backend.pipeline import stages
 from axon.backend.scalars import Writer, obstacle
 from axon.backend.schedule import Mapping
@@ -137,7 +138,7 @@ fun f (a : bf16[m, k]) (b : bf16[k, n]) =
     (kernel,) = kernels(core)
     assert isinstance(kernel, Contraction)
     values = (*core.inputs, kernel.results[0].value)
-    emitter = Emitter(stages(kernel, Mapping(64, 64, 64, 2, 1, 1, 1), HOPPER, values, frozenset()).barriers, frozenset())
+    emitter = Emitter(stages(kernel, Mapping(64, 64, 64, 2, 1, 1, 1), HOPPER, values, Granted()).barriers, frozenset())
     emitter.run()
     ((_, result),) = emitter.results.items()
     scope = device.names({})
@@ -179,7 +180,7 @@ def emitted(change: str) -> tuple[Any, Emitter, dict[Any, int]]:
     core = compiler.lower(compiler.check_text(HEAD.format(change=change)), "f", None)
     (kernel,) = (k for k in kernels(core) if isinstance(k, Stream))
     values = (*core.inputs, *(r.value for r in kernel.results))
-    made = stages(kernel, SMALL, HOPPER, values, frozenset()).barriers
+    made = stages(kernel, SMALL, HOPPER, values, Granted()).barriers
     emitter = Emitter(made, frozenset())
     emitter.run()
     named = {"b": 2, "s": 150, "t": 131, "d": 16, "e": 64}

@@ -9,12 +9,13 @@ import pytest
 
 from axon.backend import barriers as b
 from axon.backend.families import kernels
+from axon.backend.granted import Granted
 from axon.backend.pipeline import stages
 from axon.backend.schedule import Mapping
 from axon.backend.simulate import SimulationError, simulate
 from axon.backend.target import HOPPER
 from axon.element import Element
-from tests.backend.programs import Case, add, contraction, dimensions, error, expected, gelu, inputs, mul
+from tests.backend.programs import STORES, Case, add, contraction, dimensions, error, expected, gelu, inputs, mul
 from tests.backend.test_verify import drop, mutate, sites
 
 TWO = Mapping(128, 128, 64, stages=3, cluster=2, slots=2)
@@ -28,13 +29,13 @@ TOGETHER = [
 
 
 def run(
-    case: Case, sizes: dict[str, int], mapping: Mapping, *, boxed: bool = True, seed: int = 0
+    case: Case, sizes: dict[str, int], mapping: Mapping, *, stores: str = "boxes", seed: int = 0
 ) -> tuple[object, dict[object, object]]:
     (kernel,) = kernels(case.program)
     arrays = inputs(case, sizes, seed)
     values = (*case.program.inputs, *(r.value for r in kernel.results))
     results = frozenset(r.value.symbol for r in kernel.results)
-    program = stages(kernel, mapping, HOPPER, values, results if boxed else frozenset()).barriers
+    program = stages(kernel, mapping, HOPPER, values, STORES[stores](results)).barriers
     simulate(program, arrays, dimensions(case, arrays), seed=seed)
     return arrays[case.result.symbol], arrays
 
@@ -77,15 +78,23 @@ def test_a_left_factor_with_an_outer_index_of_its_own() -> None:
     assert error(got, expected(case, arrays)) < 3e-3
 
 
-@pytest.mark.parametrize("boxed", [True, False])
-def test_an_epilogue_with_a_row_and_a_matrix(boxed: bool) -> None:
+@pytest.mark.parametrize("stores", STORES)
+def test_an_epilogue_with_a_row_and_a_matrix(stores: str) -> None:
     case = contraction("ik,jk->ij", Element.BF16, Element.F32, lambda p, x, at: add(gelu(add(p, x[0]), Element.F32), x[1]), "j,ij")
-    got, arrays = run(case, {"i": 130, "j": 72, "k": 64}, ONE, boxed=boxed)
+    got, arrays = run(case, {"i": 130, "j": 72, "k": 64}, ONE, stores=stores)
     s = expected(case, arrays) + arrays[case.extra[0].symbol]
     from math import erf
 
     want = s * 0.5 * (1 + np.vectorize(erf)(s / np.sqrt(2))) + arrays[case.extra[1].symbol]
     assert error(got, want) < 1e-5
+
+
+@pytest.mark.parametrize("element", [Element.BF16, Element.F32])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (7, 3), (64, 65), (9, 130), (130, 71), (257, 63)])
+def test_rows_of_any_length_are_stored(rows: int, columns: int, element: Element) -> None:
+    case = contraction("bik,bjk->bij", result=element)
+    got, arrays = run(case, {"b": 2, "i": rows, "j": columns, "k": 24}, replace(ONE, slots=2), stores="rows")
+    assert error(got, expected(case, arrays)) < 3e-3
 
 
 def test_a_result_whose_rows_come_from_the_second_factor() -> None:
@@ -104,7 +113,7 @@ def test_a_dropped_wait_shows() -> None:
     case = contraction("ik,jk->ij")
     (kernel,) = kernels(case.program)
     values = (*case.program.inputs, *(r.value for r in kernel.results))
-    program = stages(kernel, ONE, HOPPER, values, frozenset({case.result.symbol})).barriers
+    program = stages(kernel, ONE, HOPPER, values, Granted(frozenset({case.result.symbol}))).barriers
     last, _ = list(sites(program, b.Await))[-1]
     broken = mutate(program, last, drop)
     arrays = inputs(case, {"i": 64, "j": 64, "k": 256})

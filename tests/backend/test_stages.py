@@ -21,20 +21,20 @@ from axon.backend.verify import verify
 from axon.core import Program
 from axon.element import Element
 from tests.backend import streams
-from tests.backend.programs import Case, add, contraction, gelu
+from tests.backend.programs import STORES, Case, add, contraction, gelu
 from tests.backend.test_views import STREAMS
 
 GOLDENS = Path(__file__).parent / "goldens"
 SMALL = Mapping(64, 64, 64, stages=4, consumers=1, cluster=1)
 
 
-def made(case: Case | Program, mapping: Mapping, *, boxed: bool = True, paired: bool = False) -> Stages:
+def made(case: Case | Program, mapping: Mapping, *, stores: str = "boxes", paired: bool = False) -> Stages:
     program = case.program if isinstance(case, Case) else case
     (kernel,) = kernels(program)
     results = frozenset(r.place.symbol for r in kernel.results)
     values = (*program.inputs, *(r.value for r in kernel.results))
     everything = frozenset(v.symbol for v in values)
-    return stages(kernel, mapping, HOPPER, values, results if boxed else frozenset(), everything if paired else frozenset())
+    return stages(kernel, mapping, HOPPER, values, replace(STORES[stores](results), paired=everything if paired else frozenset()))
 
 
 def biased() -> Case:
@@ -43,6 +43,7 @@ def biased() -> Case:
 
 PROGRAMS = {
     "product": (contraction("ik,kj->ij"), Mapping(slots=2)),
+    "rows": (contraction("bik,bjk->bij"), Mapping(128, 128, stages=3)),
     "bias_gelu": (biased(), replace(SMALL, stages=3)),
     "heads": (contraction("bshd,bthd->bhst", result=Element.F32), replace(SMALL, stages=3, in_flight=0)),
     "together": (contraction("ki,jk->ij"), replace(SMALL, specialized=False)),
@@ -59,7 +60,7 @@ PROGRAMS = {
 def test_every_stage_reads_as_before(name: str) -> None:
     """Set AXON_UPDATE_GOLDENS=1 to write what is printed now."""
     case, mapping = PROGRAMS[name]
-    forms = made(case, mapping)
+    forms = made(case, mapping, stores="rows" if name == "rows" else "boxes")
     texts = {
         "tile": tile.render(forms.tile),
         "roles": roles.render(forms.roles),

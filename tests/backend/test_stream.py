@@ -13,6 +13,7 @@ import axon
 from axon import compiler
 from axon.backend.bounds import bounds
 from axon.backend.families import kernels
+from axon.backend.granted import Granted
 from axon.backend.needs import Missing
 from axon.backend.pipeline import stages, traits
 from axon.backend.plan import Nest
@@ -53,7 +54,7 @@ def simulated(name: str, mapping: Mapping, sizes: dict[str, int], *, seed: int =
     for result in kernel.results:
         held[result.value.symbol] = np.zeros([d.evaluate(given.sizes) for d in result.value.shape], result.value.element.dtype)
     values = (*made.inputs, *(r.value for r in kernel.results))
-    forms = stages(kernel, mapping, HOPPER, values, frozenset(r.value.symbol for r in kernel.results))
+    forms = stages(kernel, mapping, HOPPER, values, Granted(frozenset(r.value.symbol for r in kernel.results)))
     assert isinstance(verify(forms.barriers), Proof)
     with np.errstate(all="ignore"):
         simulate(forms.barriers, held, given.sizes, seed=seed)
@@ -275,7 +276,7 @@ def test_a_kernel_has_no_branch_for_what_it_does_not_mask() -> None:
     """Inside a mask elements are not compared with it: the plain branch applies no function."""
     made = program("causal")
     (kernel,) = kernels(made)
-    forms = stages(kernel, ONE, HOPPER, (*made.inputs, *(r.value for r in kernel.results)), frozenset())
+    forms = stages(kernel, ONE, HOPPER, (*made.inputs, *(r.value for r in kernel.results)), Granted())
     assert "changed_0 = scores_0" in forms.source.text
     assert any(isinstance(n, Select) for n in nodes(kernel.change))
 

@@ -16,7 +16,7 @@ from axon.backend.target import HOPPER
 from axon.backend.verify import verify
 from axon.element import Element
 from tests.backend.mutants import Change, body_of, drop, elsewhere, mutate, refused, sites, twice, with_field, with_ring
-from tests.backend.programs import Case, contraction
+from tests.backend.programs import STORES, Case, contraction
 
 SMALL = Mapping(128, 128, 64, stages=3, cluster=2, slots=2)
 TOGETHER = replace(SMALL, stages=4, specialized=False)
@@ -38,11 +38,11 @@ MAPPINGS = {
 }
 
 
-def lowered(case: Case, mapping: Mapping, *, boxed: bool = True) -> BarrierProgram:
+def lowered(case: Case, mapping: Mapping, *, stores: str = "boxes") -> BarrierProgram:
     (kernel,) = kernels(case.program)
     results = frozenset(r.value.symbol for r in kernel.results)
     values = (*case.program.inputs, *(r.value for r in kernel.results))
-    return stages(kernel, mapping, HOPPER, values, results if boxed else frozenset()).barriers
+    return stages(kernel, mapping, HOPPER, values, STORES[stores](results)).barriers
 
 
 @pytest.mark.parametrize("mapping", MAPPINGS.values(), ids=MAPPINGS)
@@ -50,11 +50,11 @@ def test_what_the_compiler_makes_is_proved(mapping: Mapping) -> None:
     assert isinstance(verify(lowered(contraction("ik,jk->ij"), mapping)), Proof)
 
 
-@pytest.mark.parametrize("boxed", [True, False])
+@pytest.mark.parametrize("stores", STORES)
 @pytest.mark.parametrize("axes", ["ik,kj->ij", "ki,jk->ij", "ki,kj->ij", "bshd,bthd->bhst"])
-def test_every_layout_is_proved(axes: str, boxed: bool) -> None:
+def test_every_layout_is_proved(axes: str, stores: str) -> None:
     for result in (Element.BF16, Element.F32):
-        assert isinstance(verify(lowered(contraction(axes, result=result), SMALL, boxed=boxed)), Proof)
+        assert isinstance(verify(lowered(contraction(axes, result=result), SMALL, stores=stores)), Proof)
 
 
 # ── mutants ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -234,10 +234,10 @@ def test_what_is_about_other_data_is_refused(name: str, kind: type, change: Chan
 
 
 @pytest.mark.parametrize("mapping", [SMALL, TWO_FIELDS, TOGETHER], ids=["cluster", "alone", "one role"])
-@pytest.mark.parametrize("axes", ["ik,jk->ij", "ki,kj->ij"])
-def test_every_other_place_is_refused(axes: str, mapping: Mapping) -> None:
+@pytest.mark.parametrize(("axes", "stores"), [("ik,jk->ij", "boxes"), ("ki,kj->ij", "boxes"), ("ik,jk->ij", "rows")])
+def test_every_other_place_is_refused(axes: str, stores: str, mapping: Mapping) -> None:
     """Copies and stores of another box, another tensor, or from another place along any dimension."""
-    program = lowered(contraction(axes), mapping)
+    program = lowered(contraction(axes), mapping, stores=stores)
     descriptors = program.descriptors
     for number, op in sites(program, (b.Copy, b.Send)):
         assert isinstance(op, b.Copy | b.Send)

@@ -12,6 +12,7 @@ from axon.backend import barriers as b
 from axon.backend import tile as t
 from axon.backend.barriers import BarrierProgram, Op
 from axon.backend.families import kernels
+from axon.backend.granted import Granted
 from axon.backend.pipeline import stages
 from axon.backend.proof import Proof
 from axon.backend.schedule import Mapping
@@ -38,7 +39,7 @@ def lowered(name: str) -> BarrierProgram:
     made = program("causal")
     (kernel,) = kernels(made)
     results = tuple(r.value for r in kernel.results)
-    return stages(kernel, MAPPINGS[name], HOPPER, (*made.inputs, *results), frozenset(v.symbol for v in results)).barriers
+    return stages(kernel, MAPPINGS[name], HOPPER, (*made.inputs, *results), Granted(frozenset(v.symbol for v in results))).barriers
 
 
 @pytest.mark.parametrize("mapping", MAPPINGS)

@@ -13,6 +13,7 @@ from axon import compiler
 from axon.backend.contraction import Contraction
 from axon.backend.emit import SizeParameter
 from axon.backend.families import kernels
+from axon.backend.granted import Granted
 from axon.backend.parts import parts, straights
 from axon.backend.pipeline import stages, traits
 from axon.backend.plan import Nest
@@ -131,7 +132,7 @@ def test_kernels_take_only_sizes_and_tensors_of_the_program(name: str) -> None:
                 continue
             executable = Executable(part.program)
             mapping = candidates(HOPPER, traits(kernel))[0]
-            made = stages(kernel, mapping, HOPPER, executable.values, frozenset())
+            made = stages(kernel, mapping, HOPPER, executable.values, Granted())
             sizes = [p.size for p in made.source.parameters if isinstance(p, SizeParameter)]
             assert all(size.variables <= known for size in sizes), (name, sizes)
 

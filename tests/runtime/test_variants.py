@@ -12,6 +12,7 @@ import pytest
 
 import axon
 from axon import compiler
+from axon.backend.granted import Granted
 from axon.backend.memory import contiguous
 from axon.backend.pipeline import traits
 from axon.backend.prepare import problem_of
@@ -168,4 +169,4 @@ def refused_order(program: Executable, mapping: Any, bound: Any) -> Any:
 
     kernel = program.kernels[0]
     lying = tensors(program, bound)
-    return stages(kernel, mapping, HOPPER, program.values, frozenset(lying), frozenset()).barriers.order
+    return stages(kernel, mapping, HOPPER, program.values, Granted(frozenset(lying))).barriers.order
