@@ -19,6 +19,7 @@ from axon import typed as T
 from axon.diagnostics import AxonError, Diagnostic, Label, Suggestion
 from axon.grammar.mistakes import LIBRARIES, PYTHON_LIBRARY
 from axon.grammar.parse import parse
+from axon.headless import blamed, without_doubts
 from axon.loader import Loader, is_library, library_modules
 from axon.names import Symbol
 from axon.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, duplicate, once_per_import
@@ -171,7 +172,11 @@ class Session:
             for defined_now in declared_names(decl):
                 checker.later.pop(defined_now, None)
             mine = [] if isinstance(decl, S.TypeDecl) else [s for s in sigs if s.name.text in declared_names(decl)]
+            before = len(checker.diagnostics)
             decls += checker.declarations(Env(scope), [*mine, decl], top=True)
+            checker.diagnostics[before:], headless = blamed(decl, checker.diagnostics[before:])
+            if headless:
+                scope.values[headless] = BrokenName()
             if isinstance(decl, S.TypeDecl):
                 checker.state.aliases[id(decl)] = decl.name.text
         self.lonely_sigs(checker, wanted, sigs)
@@ -264,7 +269,8 @@ class Session:
                 schemes[name] = scheme
                 symbols[name] = entity.symbol
         exports = Module(source.path, values, dict(scope.aliases))
-        ordered = tuple(once_per_import(sorted(checker.diagnostics, key=lambda d: d.span.start if d.span is not None else -1)))
+        found = sorted(without_doubts(checker.diagnostics), key=lambda d: d.span.start if d.span is not None else -1)
+        ordered = tuple(once_per_import(found))
         return CheckedModule(
             source, ordered, _Written(signatures), declarations, schemes, symbols, checker.state, imports, tuple(checker.inner),
             exports, lambda decl: checker.trail((), (decl,)),

@@ -13,7 +13,7 @@ PACKAGE = ROOT / "axon"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 VOCABULARY = {"source", "names", "element", "diagnostics", "codes", "nearest"}
-DIMENSIONS = {"shapes.dimension", "shapes.relation", "shapes.constraint"}  # data, and no solver
+DIMENSIONS = {"shapes.dimension", "shapes.relation", "shapes.constraint", "shapes.width"}  # data, and no solver
 CORE = VOCABULARY | {"core", "core_print", "shapes.dimension", "shapes.contract", "shapes.relation", "shapes.width"}
 FACES = {
     *(
@@ -65,7 +65,7 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.backend.parts", CORE | {"core_walk", "core_verify"}),
     # The simulator's operators are the interpreter's, which also does what has no barrier program.
     ("axon.backend.values", CORE | {"interpret.arithmetic"}),
-    ("axon.backend.simulated", CORE | {"interpret.program"}),
+    ("axon.backend.simulated", CORE | {"interpret.frame", "interpret.program"}),
     # What stops a program is worded by the interpreter, and what is tiny is left to it.
     ("axon.backend.cpu*", CORE | {"core_walk", "interpret", "interpret.box", "interpret.strided"}),
     ("axon.backend*", CORE | {"core_walk", "core_cse"}),
@@ -78,12 +78,14 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     (
         "axon.editor*",
         VOCABULARY
-        | {"syntax", "typed", "resolve", "builtins", "checker", "suggestions", "loader", "grammar.*", "types.*", *DIMENSIONS},
+        | {"syntax", "typed", "resolve", "builtins", "checker", "headless", "suggestions", "loader"}
+        | {"grammar.*", "types.*", *DIMENSIONS},
     ),
     ("axon.weak", VOCABULARY | {"libraries"}),
     ("axon.values", VOCABULARY | {"core", "libraries", "types.type", "lower*", "weak"}),
     ("axon.room", VOCABULARY | {"core", "libraries", "values"}),
     ("axon.broken", VOCABULARY | {"shapes.contract", "shapes.dimension", "shapes.relation"}),
+    ("axon.headless", VOCABULARY | {"syntax", "grammar.*"}),
     ("axon.suggestions", VOCABULARY),  # it is given what checks a file
     ("axon.derivation", VOCABULARY | {"typed", "checker", "shapes.dimension", "types.origin", "types.show", "types.type"}),
     ("axon.show_value", VOCABULARY),

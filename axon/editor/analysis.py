@@ -23,6 +23,7 @@ from axon import typed as T
 from axon.checker import CheckedModule, Session, alias_names, binds
 from axon.diagnostics import AxonError, Diagnostic, Label
 from axon.editor.chunks import Chunk, read, succeed
+from axon.headless import blamed, without_doubts
 from axon.names import Symbol
 from axon.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName, once_per_import
 from axon.source import SourceFile, Span
@@ -59,6 +60,7 @@ class Checked:
     versions: Mapping[str, str]
     alias: Alias | None
     inner: tuple[tuple[str, Span, Type], ...]
+    headless: str = ""  # what a declaration after it declares, which is read as a part of it
 
     @property
     def ok(self) -> bool:
@@ -125,7 +127,7 @@ class Analysis:
         found += self.problems
         errors = 0
         out: list[Diagnostic] = []
-        for diagnostic in once_per_import(sorted(found, key=self._order)):
+        for diagnostic in once_per_import(sorted(without_doubts(found), key=self._order)):
             errors += diagnostic.severity == "error"
             if errors <= _MAX_ERRORS:
                 out.append(diagnostic)
@@ -471,7 +473,7 @@ class _Run:
         except AxonError as error:
             where = binds(decl)[0][1] if names else decl.span
             checker.diagnostics += [d if d.labels else replace(d, labels=(Label(where),)) for d in error.diagnostics]
-        diagnostics = tuple(checker.diagnostics)
+        diagnostics, headless = blamed(decl, checker.diagnostics)
         if not any(d.code in OF_NAMES for d in diagnostics):
             key = (*key[:2], None)
         alias = self.scope.aliases.get(names[0]) if isinstance(decl, S.TypeDecl) else None
@@ -486,9 +488,9 @@ class _Run:
                 shown = signature(checker.state, entity.scheme)
                 versions[name] = f"{shown} ({why}) {entity.literal} {entity.dim} {entity.scheme.opens}"
         checker.state.aliases = self.a.alias_names  # from here on: a version does not hide what an alias stands for
-        given = tuple(s for s in sigs if isinstance(s, S.Sig))
+        given, inner = tuple(s for s in sigs if isinstance(s, S.Sig)), tuple(checker.inner)
         return Checked(
-            item.chunk, decl, given, key, typed, checker.state, diagnostics, entities, versions, alias, tuple(checker.inner)
+            item.chunk, decl, given, key, typed, checker.state, tuple(diagnostics), entities, versions, alias, inner, headless
         )
 
     # ── scope ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -506,11 +508,18 @@ class _Run:
                 self.aliases[name] = best.versions[name]
             elif isinstance(checked.decl, S.TypeDecl):
                 self.scope.aliases.pop(name, None)
-            elif name in best.entities:
-                self.scope.values[name] = best.entities[name]
-                self.versions[name] = best.versions[name]
             else:
-                self._break(name)
+                self._declare(name, best)
+        if checked.headless:
+            self._declare(checked.headless, self.a.good.get((False, checked.headless)))
+
+    def _declare(self, name: str, best: Checked | None) -> None:
+        """Put a value in scope as a declaration made it."""
+        if best is not None and name in best.entities:
+            self.scope.values[name] = best.entities[name]
+            self.versions[name] = best.versions[name]
+        else:
+            self._break(name)
 
     def _break(self, name: str) -> None:
         self.scope.values[name] = BrokenName()

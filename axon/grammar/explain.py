@@ -219,6 +219,9 @@ def _keyword_as_name(t: Trouble) -> Advice | None:
     found, before = t.found, t.before
     if not found.kind.isidentifier() or found.kind.isupper() or not t.accepts("NAME") or t.accepts("+") or before is None:
         return None
+    owner = _OWNERS.get(found.kind)
+    if any(isinstance(v, Token) and v.kind == owner for v in t.machine.values):
+        return None  # which waits for it
     same_line = "\n" not in t.file.text[before.end : found.start]
     if same_line and _waits_for(t.machine) in ("a pattern", "a parameter", "an index", "a name"):
         message = f"`{found.text}` is a word of the language, so it cannot be a name"
@@ -253,11 +256,15 @@ def _declaration(t: Trouble) -> Advice | None:
             "AX0101", "a declaration begins with `val` or `fun`", help=f"write `val {clip(found.text)} = …`",
             put=f"val {found.text}", instead=(val, found),
         )  # fmt: skip
-    near = one_slip(found.text, sorted(DECLARATIONS)) if found.kind == "NAME" and following == "NAME" else None
+    headed = found.kind == "NAME" and following in ("NAME", "(", "{")
+    near = one_slip(found.text, sorted(DECLARATIONS)) if headed else None
+    inside = any(isinstance(v, Token) and v.kind == "let" for v in values)
+    where = "`let` is followed by declarations" if inside else "a file is a list of declarations"
+    kinds = "`val` or `fun`" if inside else "`val`, `fun`, `type`, `sig` or `import`"
     return t.advise(
         "AX0101", f"expected a declaration, found {t.shown}",
-        note="a file is a list of declarations, which begin with `val`, `fun`, `type`, `sig` or `import`; more lines are indented",
-        help=f"did you mean `{near}`?" if near else "", put=near or "",
+        note=f"{where}, which begin with {kinds}; more lines are indented",
+        help=f"did you mean `{near}`?" if near else "", put=near or "", instead=(t.read(near),) if near else None,
     )  # fmt: skip
 
 

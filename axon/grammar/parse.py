@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from dataclasses import replace
 from typing import Any, cast
 
@@ -18,6 +18,8 @@ from axon.source import SourceFile, Span
 _OPENING = {*BRACKETS, "let"}
 _CLOSING = {*BRACKETS.values(), "end"}
 _OPERANDS = {"NAME", "INT", "FLOAT", "RUN", "..", "op", "let", "(", "{", "[|"}
+_UNCLOSED = ("AX0102", "AX0117")
+_CALM = 3  # tokens; see Note [One mistake]
 _MARGIN = "$MARGIN"  # stands before a word at the margin that begins no declaration; no state takes it
 
 
@@ -54,7 +56,12 @@ class _Reader:
 
     Note [The margin]. Line ends mean nothing, with one exception: an operand at the margin is no argument of the line above. Nobody
     writes arguments there, and who mistypes `fun` would hear of too many arguments and of unknown names. So where a declaration
-    is complete, and the line at the margin begins with nothing that goes on with it, the declaration ends.
+    is complete, and the line at the margin begins with nothing that goes on with it, the declaration ends. (Inside `let` such a
+    line may be meant: see `headless`.)
+
+    Note [One mistake]. What follows an error closely follows from it. Not reported are an error at one of the next three tokens
+    where reading goes on (or at the next one, where a token was put in place of another), and what `build` finds about text in
+    which something else is wrong.
     """
 
     def __init__(self, source: SourceFile, start: str) -> None:
@@ -71,6 +78,7 @@ class _Reader:
         self.spoiled = list(self.lexed.wrong)  # offsets at which errors lie
         self.mended_words: set[str] = set()  # keywords that were used as names
         self.rereads = 50_000 + len(self.tokens)  # how many tokens may yet be read again
+        self.quiet: list[tuple[int, int]] = []  # between which offsets nothing is reported; see Note [One mistake]
 
     def read(self) -> Any:
         """What the text means, with stand-ins where it is wrong; a type or expression with an unmended error is None."""
@@ -85,7 +93,15 @@ class _Reader:
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Everything there is to say, in the order of the text; at most `MAX_ERRORS` errors and as many warnings."""
-        found = [*self.lexed.diagnostics, *self.errors, *self.builder.diagnostics]
+        wrong = sorted(d.span.start for d in self.errors if d.span is not None)
+        open_ = [(d.labels[0].span.start, d.labels[1].span.start) for d in self.errors if d.code in _UNCLOSED and len(d.labels) > 1]
+        made = [
+            d
+            for d in self.builder.diagnostics
+            if bisect_left(wrong, d.labels[0].span.start) == bisect_right(wrong, d.labels[0].span.end)
+            and not any(start <= d.labels[0].span.start < end for start, end in [*open_, *self.quiet])
+        ]
+        found = [*self.lexed.diagnostics, *self.errors, *made]
         ordered = sorted(dict.fromkeys(found), key=_offset)
         errors = [d for d in ordered if d.severity == "error"]
         warnings = [d for d in ordered if d.severity == "warning"]
@@ -110,6 +126,7 @@ class _Reader:
     def _read(self) -> Any:
         machine = self.machine
         at, latest = 0, -1  # where to read on; the last token that was complained of
+        calm = 0  # the token from which on errors are reported; see Note [One mistake]
         while (stopped := machine.run(self.tokens, at)) is not None and len(self.errors) < MAX_ERRORS:
             if self.tokens[stopped].kind == _MARGIN:
                 del self.tokens[stopped]
@@ -120,25 +137,27 @@ class _Reader:
             if swallowed is not None:
                 at, opened = swallowed
                 self.errors.append(never_closed(Trouble(self.source, machine, self.tokens, at), opened).diagnostic)
-                latest = at - 1
+                latest, calm = at - 1, at
                 self._to_top()
                 continue
             too_deep = machine.too_deep
             advice = self._too_deep(stopped) if too_deep else explain(Trouble(self.source, machine, self.tokens, stopped))
             fresh = stopped > latest
             latest = max(latest, stopped)
-            if fresh and not self._is_consequence(stopped):
+            if fresh and stopped >= calm and not self._is_consequence(stopped):
                 self.errors.append(advice.diagnostic)
             if fresh and advice.instead is not None:
                 self.spoiled.append(self.tokens[stopped].start)
-                if self.tokens[stopped].kind.isidentifier() and advice.instead:
+                if self.tokens[stopped].kind != "NAME" and advice.instead and advice.instead[0].kind == "NAME":
                     self.mended_words.add(advice.instead[0].text)
                 self.tokens[stopped : stopped + 1] = advice.instead
-                at = stopped
+                at, calm = stopped, stopped + len(advice.instead) + 1
             elif self.is_program:
                 if len(machine.values) > 1:
                     self.spoiled.append(machine.ends[-1] - 1)
                 at = self._resynchronise(stopped if fresh else min(stopped + 1, len(self.tokens) - 1), into_lets=not too_deep)
+                calm = max(calm, at + _CALM)
+                self.quiet.append((self.tokens[at].start, self.tokens[min(calm, len(self.tokens) - 1)].start))
             else:
                 return None
         return machine.values[0] if self.is_program or stopped is None else None
@@ -165,7 +184,8 @@ class _Reader:
     def _is_consequence(self, stopped: int) -> bool:
         """Whether text was left out of the declaration being read, which may well be all that is wrong; or the token stands
         for something that was complained of already, or is a keyword that was a name before."""
-        if self.tokens[stopped].text in self.mended_words or self.tokens[stopped].start in self.lexed.wrong:
+        token = self.tokens[stopped]
+        if token.text in self.mended_words or token.start in self.lexed.wrong:
             return True
         starts, ends = self.machine.starts, self.machine.ends
         start = (starts[1] if len(starts) > 1 else ends[0]) if self.is_program else 0
@@ -226,8 +246,12 @@ class _Reader:
         return True
 
     def _margin(self) -> int:
-        """The column of the declaration of the file that is being read."""
-        return self.source.position(self.machine.starts[1])[1] if len(self.machine.starts) > 1 else 1
+        """The column at which the line begins on which the declaration of the file begins that is being read."""
+        if len(self.machine.starts) < 2:
+            return 1
+        line, column = self.source.position(self.machine.starts[1])
+        text = self.source.line(line)
+        return min(column, len(text) - len(text.lstrip()) + 1)
 
     def _at_margin(self, number: int, margin: int) -> bool:
         """Whether a token is the first on its line, and no further to the right than the margin."""

@@ -109,6 +109,7 @@ class Applications(Comprehensions):
         lifted = self._lifted(t, arguments, name, f.span, env)
         if lifted is not None:
             return lifted
+        spoiled = any(isinstance(self.state.prune(a.type), Poison) for a in arguments)  # and may be one too many
         for n, argument in enumerate(arguments, 1):
             t = self.state.prune(t)
             match t:
@@ -117,6 +118,8 @@ class Applications(Comprehensions):
                 case Function(param, result):
                     before = len(self.diagnostics)
                     if not self.unify(argument.type, param, self._argument_reason(argument, n, len(arguments), name, f.span)):
+                        if spoiled:
+                            del self.diagnostics[before:]
                         self._suggest(before, f, arguments, n - 1, param, name)
                         return POISON
                     t = result
@@ -126,7 +129,8 @@ class Applications(Comprehensions):
                         return POISON
                     t = result
                 case _:
-                    self.report(errors.not_a_function(self.state, t, f.span, argument.span, n - 1))
+                    if not spoiled:
+                        self.report(errors.not_a_function(self.state, t, f.span, argument.span, n - 1))
                     return POISON
         return t
 
