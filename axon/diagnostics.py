@@ -39,6 +39,7 @@ class Suggestion:
     text: str
     edits: tuple[Edit, ...] = ()
     checked: bool = False
+    asks: bool = False  # it may well leave it to calls whether sizes fit, as a bounded index does
 
 
 @dataclass(frozen=True, slots=True)

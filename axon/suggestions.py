@@ -48,7 +48,10 @@ def tried(
                 continue
             if any(set(s.edits) < set(suggestion.edits) for s in kept):
                 continue  # a part of it is enough
-            tried_ = _attempt(source, suggestion.edits, recheck, diagnostic.code not in _BOUNDS)
+            if suggestion.text.startswith(_ROWS) and any(s.text.startswith(_ROWS) for s in kept):
+                continue  # by the first indices that fit
+            settled = diagnostic.code not in _BOUNDS and (bool(kept) or not suggestion.asks)
+            tried_ = _attempt(source, suggestion.edits, recheck, settled)
             cost = max(cost, thread_time() - began)
             if tried_ is None:
                 continue

@@ -102,9 +102,15 @@ def _keys(c: Clash, access: Callable[[Span], Span | None]) -> set[object]:
 
 
 def primary(c: Clash) -> Equal:
-    """The equation of a conflict that is blamed: the last that says where both sides come from, and does more than run an index."""
+    """The equation of a conflict that is blamed: the last that says where both sides come from, and does more than run an index.
+
+    That two dimensions share an index is written down after all else, and stands where the index does.
+    """
     told = [e for e in reversed(c.equals) if len(e.reason.sides) == 2]
-    return next((e for e in told if not e.reason.sides[0].text.endswith("must run to {}")), told[0] if told else c.equals[-1])
+    telling = [e for e in told if not e.reason.sides[0].text.endswith("must run to {}")]
+    others = [e for e in telling if not all(side.about for side in e.reason.sides)]
+    chosen = [e for e in telling[:1] if not others or e.reason.span.start >= others[0].reason.span.start] or others[:1] or told[:1]
+    return chosen[0] if chosen else c.equals[-1]
 
 
 def _follows(c: Clash, cause: Clash, sources: Sequence[Span]) -> bool:

@@ -20,6 +20,7 @@ from axon.types.type import Row
 
 _LETTERS = "ijklmnpq"
 _MAX_RANK = 4
+_MAX_EXCHANGES = 10  # of two arguments of one call
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 _SIMPLE = re.compile(r"[A-Za-z_][\w.]*(\[[^\[\]]*\])?|\d[\w.]*|\(.*\)|\[\|.*\|\]")
 
@@ -38,7 +39,7 @@ def _of(reason: Reason, trail: Trail, primary: bool) -> Iterator[Suggestion]:
     for access, at in reads:
         yield from _exchanged(access, at)
     for access, at in reads:
-        yield from _replaced(access, at)
+        yield from _replaced(access, at, trail)
     for expr in trail.expressions():
         match expr:
             case T.MatMul(left=left, right=right) if _between(reason.span, left.span, right.span):
@@ -70,12 +71,13 @@ def _inside(inner: Span, outer: Span) -> bool:
 
 
 def _product(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[Suggestion]:
-    """`a @ b`: either side transposed, the sides swapped, both."""
+    """`a @ b`: either side transposed, another field for one, the sides swapped, both."""
     a, b = _transposed(left, trail), _transposed(right, trail)
     if b is not None:
         yield Suggestion(f"transpose `{_short(right.span)}`: `{_short(left.span)} @ {b[0]}`", b[1])
     if a is not None:
         yield Suggestion(f"transpose `{_short(left.span)}`: `{a[0]} @ {_short(right.span)}`", a[1])
+    yield from _siblings((right, left), trail)
     swap = (Edit(left.span, operand(right.span)), Edit(right.span, operand(left.span)))
     yield Suggestion(f"swap the operands: `{_short(right.span)} @ {_short(left.span)}`", swap)
 
@@ -123,18 +125,56 @@ def _rows(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[
     if letters is None:
         return
     operator = whole.span.file.text[left.span.end : right.span.start].strip(" ()\n")
+    at = _parenthesized(whole.span, left.span, right.span)
     if r != s:
         longer, shorter = (left, right) if r > s else (right, left)
+        inside = list(_within(at, longer, shorter, operator, most, min(r, s)))
+        if inside:
+            yield from inside
+            return
         for chosen in _leading(letters, min(r, s)):
             parts = {id(longer): _indexed(longer, letters), id(shorter): _indexed(shorter, chosen)}
             text = f"for {' '.join(letters)} => {parts[id(left)]} {operator} {parts[id(right)]}"
-            yield Suggestion(f"name the indices: `{text}`", (Edit(whole.span, _whole(whole.span, text)),))
+            yield Suggestion(f"name the indices: `{text}`", (Edit(at, _whole(at, text)),))
     elif most == 2:
         for e in (right, left):
             found = _transposed(e, trail)
             if found is not None:
                 pair = (f"{_short(left.span)}", found[0]) if e is right else (found[0], _short(right.span))
                 yield Suggestion(f"transpose `{_short(e.span)}`: `{pair[0]} {operator} {pair[1]}`", found[1])
+
+
+def _parenthesized(whole: Span, left: Span, right: Span) -> Span:
+    """The text of an operation, with the parentheses around its first and its last operand."""
+    text = whole.file.text
+    between = text[left.end : right.start]
+    start, end = whole.start, whole.end
+    for _ in range(between.count(")")):
+        start = text.rfind("(", 0, start) if text[:start].rstrip().endswith("(") else start
+    for _ in range(between.count("(")):
+        end = text.find(")", end) + 1 if text[end:].lstrip().startswith(")") else end
+    return Span(whole.file, start, end)
+
+
+def _within(at: Span, longer: T.Expr, shorter: T.Expr, operator: str, most: int, rank: int) -> Iterator[Suggestion]:
+    """`(for b o i => …) + bias`: the operator inside, `for b o i => (…) + bias[o]`."""
+    names = _plain_indices(longer) if isinstance(longer, T.For) else None
+    if not isinstance(longer, T.For) or names is None or len(names.text.split()) != most:
+        return
+    head = f"for {names.text} => "
+    body, file = longer.body.span, at.file
+    for chosen in list(combinations(names.text.split(), rank))[:-1]:
+        indexed = _indexed(shorter, chosen)
+        before, after = (
+            ("(", f") {operator} {indexed}") if longer.span.start < shorter.span.start else (f"{indexed} {operator} (", ")")
+        )
+        opening, closing = _whole(at, "|").split("|")
+        # The body is left as it is: what it asks of calls it asks in any case.
+        edits = (
+            Edit(Span(file, at.start, body.start), opening + head + before),
+            Edit(Span(file, body.end, at.end), after + closing),
+        )
+        yield Suggestion(f"name the indices: `{head}{before}…{after}`", edits)
 
 
 def _leading(letters: tuple[str, ...], count: int) -> Iterator[tuple[str, ...]]:
@@ -166,7 +206,9 @@ def _arguments(call: T.Call, at: Span, trail: Trail) -> Iterator[Suggestion]:
     arguments = call.arguments
     here = next(n for n, a in enumerate(arguments) if a.span == at)
     yield from _siblings(arguments, trail)
-    yield from swapped(tuple(a.span for a in arguments), here, _short(call.function.span))
+    ranks = [_rank(a, trail) for a in arguments]
+    apart = frozenset(n for n, rank in enumerate(ranks) if rank not in (None, ranks[here]))  # vectors that belong to a matrix
+    yield from swapped(tuple(a.span for a in arguments), here, _short(call.function.span), apart)
     found = _transposed(arguments[here], trail)
     if found is not None and _rank(arguments[here], trail) == 2:
         edits = tuple(replace(e, text=f"({e.text})") if e.span == at and not e.text.startswith("(") else e for e in found[1])
@@ -183,13 +225,14 @@ def _siblings(arguments: tuple[T.Expr, ...], trail: Trail) -> Iterator[Suggestio
                     yield Suggestion(f"another field: `{text}`", (Edit(argument.span, text),))
 
 
-def swapped(spans: tuple[Span, ...], here: int, name: str) -> Iterator[Suggestion]:
-    """An argument of a call exchanged with each of the others; of three, the turns too."""
+def swapped(spans: tuple[Span, ...], here: int, name: str, apart: frozenset[int] = frozenset()) -> Iterator[Suggestion]:
+    """An argument of a call exchanged with each of the others, or two exchanged that are `apart` from it; of three, turned."""
     count = len(spans)
     named = [_NAME.fullmatch(s.text) is not None for s in spans]  # nobody confuses what is computed on the spot
-    for order in permutations(range(count)) if count <= 3 else _exchanges(count, here):
+    turns = [order for order in permutations(range(3)) if all(order[n] != n for n in range(3))] if count == 3 else []
+    for order in (*_exchanges(count, here), *turns):
         moved = [n for n in range(count) if order[n] != n]
-        if here not in moved or not all(named[n] for n in moved):
+        if not all(named[n] for n in moved) or not (here in moved or apart.issuperset(moved)):
             continue
         edits = tuple(Edit(spans[n], operand(spans[o])) for n, o in enumerate(order) if n != o)
         shown = " ".join(operand(spans[o]) for o in order)
@@ -197,11 +240,11 @@ def swapped(spans: tuple[Span, ...], here: int, name: str) -> Iterator[Suggestio
 
 
 def _exchanges(count: int, here: int) -> Iterator[tuple[int, ...]]:
-    for other in range(count):
-        if other != here:
-            order = list(range(count))
-            order[here], order[other] = other, here
-            yield tuple(order)
+    """Every exchange of two arguments, those of the one `here` first."""
+    for pair in sorted(combinations(range(count), 2), key=lambda pair: here not in pair)[:_MAX_EXCHANGES]:
+        order = list(range(count))
+        order[pair[0]], order[pair[1]] = pair[1], pair[0]
+        yield tuple(order)
 
 
 # ── indices ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -225,7 +268,7 @@ def _exchanged(access: T.Access, at: Span) -> Iterator[Suggestion]:
             yield Suggestion(f"swap the indices: `{base}[{', '.join(s.text for s in new)}]`", edits)
 
 
-def _replaced(access: T.Access, at: Span) -> Iterator[Suggestion]:
+def _replaced(access: T.Access, at: Span, trail: Trail) -> Iterator[Suggestion]:
     """Another index in the place of one."""
     spans, base = _alone(access), _short(access.base.span)
     if at not in spans:
@@ -234,20 +277,27 @@ def _replaced(access: T.Access, at: Span) -> Iterator[Suggestion]:
     for symbol, _ in reversed(access.context.indices):
         if symbol.name not in taken and symbol.name != at.text and symbol.name != "_":
             texts = [symbol.name if s == at else s.text for s in spans]
-            yield Suggestion(f"index it by `{symbol.name}`: `{base}[{', '.join(texts)}]`", (Edit(at, symbol.name),))
+            binding = trail.binding(symbol)
+            bounded = binding is not None and binding.range.stated
+            text = f"index it by `{symbol.name}`: `{base}[{', '.join(texts)}]`"
+            yield Suggestion(text, (Edit(at, symbol.name),), asks=bounded)
+
+
+def _plain_indices(e: T.For) -> Span | None:
+    """The indices of a `for` that are just names."""
+    header = e.span.file.text[e.span.start : e.body.span.start]
+    found = re.fullmatch(r"for\s+([a-z]\w*(?:\s+[a-z]\w*)*)\s*=>\s*\(?", header)
+    return None if found is None else Span(e.span.file, e.span.start + found.start(1), e.span.start + found.end(1))
 
 
 def _result(e: T.For, reason: Reason) -> Iterator[Suggestion]:
     """The indices of a `for` in another order."""
-    header = e.span.file.text[e.span.start : e.body.span.start]
-    found = re.fullmatch(r"for\s+([a-z]\w*(?:\s+[a-z]\w*)+)\s*=>\s*\(?", header)
-    if found is None:
+    span = _plain_indices(e)
+    names = span.text.split() if span is not None else []
+    if span is None or not 2 <= len(names) <= 3:
         return
-    names = found[1].split()
-    start = e.span.start + found.start(1)
-    span = Span(e.span.file, start, start + len(found[1]))
     for order in permutations(names):
-        if list(order) != names and len(names) <= 3:
+        if list(order) != names:
             text = " ".join(order)
             yield Suggestion(f"reorder the indices: `for {text} => …`", (Edit(span, text),))
 

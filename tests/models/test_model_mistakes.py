@@ -30,6 +30,8 @@ MISTAKES = [
         "nn.dense p.down |> nn.gelu_tanh |> nn.dense p.up",
     ),
     Mistake("gpt2", "all_positions", "for i, j < s, k => p.tokens", "for i j k => p.tokens"),
+    Mistake("gpt2", "positions_of_the_batch", "p.positions[j, k]", "p.positions[i, k]"),
+    Mistake("llama3", "queries_for_output", "means @ p.out end", "means @ p.q end"),
     Mistake("llama3", "keys_in_heads_of_queries", "nn.split_heads {g} (x @ p.k)", "nn.split_heads {h} (x @ p.k)"),
     Mistake("llama3", "wrong_axis", "k[b, group, j, c]", "k[b, j, group, c]"),
     Mistake("llama3", "batch_folded_away", "for b i (group, member, c) =>", "for (b, i) (group, member, c) =>"),
