@@ -23,13 +23,13 @@ Rules (held by `verify_plan`):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, assert_never
 
 from axon.backend.scalar_facts import scatter
 from axon.backend.touched import elements_read
-from axon.core import Axis, Block, Check, Compress, Compute, Loop, Program, Read, Scalar, Scan, Sort, Value
+from axon.core import Axis, Block, Check, Compress, Compute, Loop, Op, Program, Read, Scalar, Scan, Sort, Value
 from axon.core_print import names_in, print_op
 from axon.core_walk import nodes
 from axon.element import Element
@@ -250,16 +250,17 @@ def bytes_moved(kernel: Kernel, values: Mapping[Symbol, Value]) -> Dim:
                 total = total + bytes_moved(inner, values)
         case _:
             for symbol in sorted(reads_of(kernel), key=lambda symbol: symbol.id):
-                total = total + _bytes_read(kernel, values[symbol])
+                total = total + bytes_read(operations(kernel), values[symbol])
             for value in values_of(kernel):
                 total = total + size_in_bytes(value)
     return total
 
 
-def _bytes_read(kernel: Nest | Contraction | Whole, value: Value) -> Dim:
+def bytes_read(ops: Iterable[Op], value: Value) -> Dim:
+    """What operations need of a tensor; see `touched`."""
     reads = [
         (op, node)
-        for op in operations(kernel)
+        for op in ops
         if isinstance(op, Compute | Scan)
         for scalar in scalars(op)
         for node in nodes(scalar)

@@ -247,7 +247,9 @@ def _drawn(program: Program, whose: str, steps: tuple[_Step, ...], results: tupl
             else:
                 cards = tuple(map(maker.operation, step.ops))
                 moved = Dim.of(0)
-                for symbol in (*step.reads, *step.stores):
+                for symbol in step.reads:
+                    moved = moved + plan.bytes_read(step.ops, values[symbol])
+                for symbol in step.stores:
                     moved = moved + plan.size_in_bytes(values[symbol])
                 if step.has_roles:
                     tiled.append(key)

@@ -170,6 +170,7 @@ def _prose(markdown: str) -> str:
 def _table(shown: Graph, words: Words) -> str:
     rows = []
     explained = any(kernel.reasons for kernel in kernels(shown.items))
+    related = any(kernel.moved is not None and words.number(kernel.moved) for kernel in kernels(shown.items))
     for kernel in kernels(shown.items):
         cells = [f"<td>{escape(kernel.key[1:])}</td><td>{escape(kernel.title)}</td>"]
         moved, flops = (words.number(d) if d is not None else None for d in (kernel.moved, kernel.flops))
@@ -177,12 +178,13 @@ def _table(shown: Graph, words: Words) -> str:
             cells.append(f'<td class="number">{escape(words.amount(dim, unit)) if dim is not None else ""}</td>')
         ratio = _short(flops / moved) if moved and flops is not None else ""
         why = f'<td class="soft">{"<br>".join(map(escape, kernel.reasons))}</td>' if explained else ""
-        cells.append(f'<td class="number">{ratio}</td>{why}')
+        cells.append((f'<td class="number">{ratio}</td>' if related else "") + why)
         rows.append(f"<tr>{''.join(cells)}</tr>")
     if not rows:
         return '<p class="soft">Nothing is computed: the results are arguments.</p>'
-    heads = ("", "family", "bytes moved", "operations", "FLOP per byte", *(["why its operations stand together"] * explained))
-    note = '<p class="soft facts">Bytes are the least that must move: each tensor that the kernel reads or stores, once.</p>'
+    heads = ["", "family", "bytes moved", "operations", *(["FLOP per byte"] * related)]
+    heads += ["why its operations stand together"] * explained
+    note = '<p class="soft facts">Bytes are the least that must move: what the kernel reads or stores of each tensor, once.</p>'
     return f"<table><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>{''.join(rows)}</table>{note}"
 
 

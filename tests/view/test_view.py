@@ -155,6 +155,11 @@ def test_bytes_and_operations(page: Page) -> None:
     ]
     named = page("fun f (a : f32[n, k]) (b : f32[k, m]) = a @ b\n", "f", "--target", "cpu")
     assert "2 * n * k * m FLOP" in named
+    assert "FLOP per byte" not in named, "which only numbers have"
+    looped = page(
+        "fun f (x : f32[t, d]) = loop (s = for j => 0.0 * x[0, j]) for i < t => s + exp x[i, ..]\n", "f", "--target", "cpu"
+    )
+    assert "4 * d * t" not in looped.partition("<h2>Kernels")[2], "a step reads a row"
 
 
 def test_kernels_of_a_gpu_and_their_roles(page: Page) -> None:
