@@ -9,7 +9,7 @@ say nothing more. Suggestions that change the source are tried on it before they
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -28,7 +28,7 @@ from axon.suggestions import Attempt, tried
 from axon.types.declare import Declarations
 from axon.types.elaborator import Env
 from axon.types.origin import Trail
-from axon.types.show import Namer, show_type, signature
+from axon.types.show import Namer, dimension_names, show_type, signature
 from axon.types.type import Scheme, Type
 from axon.types.unify import State
 
@@ -51,10 +51,16 @@ class CheckedModule:
     exports: Module | None = None
     trail: Callable[[T.Decl], Trail] | None = None  # where the sizes of a declaration come from
 
-    @property
-    def inner(self) -> tuple[tuple[str, Span, str], ...]:
-        """Every name that is bound, also inside declarations, and its type as text."""
-        return tuple((name, span, show_type(Namer(self.state), t)) for name, span, t in self.names)
+    def inner(self, names: Sequence[str], within: Span) -> Iterator[tuple[str, Span, str]]:
+        """Every name that is bound within a declaration of these names, and its type as text: sizes are called what the
+        declaration's signature calls them."""
+        namer = Namer(self.state, aliases=self.state.aliases)
+        for name in names:
+            namer.names |= dimension_names(self.state, self.schemes[name])
+        namer.taken |= set(namer.names.values())
+        for name, span, t in sorted(self.names, key=lambda entry: entry[1].start):
+            if span.file is self.source and within.start <= span.start < within.end and name not in names:
+                yield name, span, show_type(namer, t)
 
     @property
     def ok(self) -> bool:

@@ -77,10 +77,9 @@ def _types(checked: CheckedModule, only: str | None, place: Callable[[Span], Spa
             continue
         for name in names:
             yield f"sig {name} : {checked.signatures[name]}"
-        for name, span, text in sorted(checked.inner, key=lambda entry: entry[1].start):
-            if span.file is checked.source and decl.span.start <= span.start < decl.span.end and name not in names:
-                there = place(span)
-                yield f"  {there.file.position(there.start)[0]}: {name} : {text}"
+        for name, span, text in checked.inner(names, decl.span):
+            there = place(span)
+            yield f"  {there.file.position(there.start)[0]}: {name} : {text}"
 
 
 def stage_of(session: Session, callee: Callee, stage: str, arguments: Sequence[str]) -> str:

@@ -251,3 +251,10 @@ def test_a_defect_is_reported_and_survived(monkeypatch: pytest.MonkeyPatch, caps
     assert status == 1
     assert "AX0001" in out
     assert "f : 'A -> 'A" in out
+
+
+def test_shapes_are_called_what_the_signature_calls_them(module: Interactive) -> None:
+    module.define(SourceFile("<input 2>", "fun f (x : f32[n, k]) w = let val y = x @ w in y end"))
+    said = run(module, ":shapes f")
+    assert said.splitlines()[0] == "sig f : f32[n, k] -> f32[k, m] -> f32[n, m]"
+    assert [line.partition(": ")[2] for line in said.splitlines()[1:]] == ["x : f32[n, k]", "w : f32[k, m]", "y : f32[n, m]"]
