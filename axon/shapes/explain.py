@@ -523,7 +523,9 @@ def _outside(r: Refuted, words: Words) -> Diagnostic:
 def _reached(r: Refuted, words: Words, several: bool) -> tuple[Label, list[str]]:
     """One index of an access that leaves its tensor, and how far the indices in it run."""
     use = r.obligation.use
-    assert use is not None and r.reach is not None and r.size is not None
+    assert use is not None
+    assert r.reach is not None
+    assert r.size is not None
     end, extent = r.reach.render(words.name), r.size.render(words.name)
     what = f"dimension {use.axis} of `{use.base}`"
     low = r.obligation.relation.op != "<"

@@ -411,7 +411,8 @@ class _Settler:
         self.out.troubles.append(Clash(equals, relation, kind, around=tuple(self.equals)))
 
     def _keep(self, relation: Relation, equals: tuple[Equal, ...]) -> None:
-        reason = (equals or self.equals)[-1].reason
+        told = [e for e in equals if len(e.reason.sides) == 2 and not e.reason.sides[0].text.endswith("must run to {}")]
+        reason = (told or equals or self.equals)[-1].reason
         if relation.variables <= self.p.outer:
             self.out.owed.append(Obligation(relation, NOWHERE, reason))
         else:

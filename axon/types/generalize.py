@@ -270,7 +270,7 @@ class Generalization(Expressions):
         return facts[0][1] if facts else SourceFile("", "").span()
 
     def trail(self, params: tuple[T.Pattern, ...], tree: tuple[T.Expr | T.Decl, ...]) -> Trail:
-        written = self.origins, self.expanded_origins, self.annotations, self.signed
+        written = self.origins, self.expanded_origins, self.annotations, self.written_fields, self.signed
         return Trail(self.state, tree, params, self.binders, *written, self.folded)
 
     def _explain(self, outcome: Outcome, problem: Problem, where: Callable[[str], Edit] | None, t: Type, trail: Trail) -> None:

@@ -77,6 +77,7 @@ class Trail:
         written: Sequence[tuple[Dim, Span]],
         expanded: Sequence[tuple[Dim, Span, Span, tuple[str, ...]]],
         annotated: Sequence[Span],
+        fields: Iterable[Span],
         signed: dict[Span, Span],
         folded: Mapping[Symbol, Callable[[int], tuple[Span, str] | None]] = MappingProxyType({}),
     ) -> None:
@@ -86,6 +87,7 @@ class Trail:
         self._expanded = expanded
         self._annotated = sorted(annotated, key=lambda s: (s.start, -s.end))
         self._starts = [s.start for s in self._annotated]
+        self._fields = fields
         self._signed = signed
         self._foldings = folded
         self._defined: dict[Symbol, _Definition | _Parameter] = {}
@@ -128,8 +130,9 @@ class Trail:
         return found.span if isinstance(found, _Parameter) and re.fullmatch(r"[A-Za-z_]\w*", found.span.text) else None
 
     def around(self, size: Span) -> Span:
-        """The annotated pattern in which a size is written."""
-        return self._annotation_of(size) or size
+        """The annotated pattern, or the field of a type, in which a size is written."""
+        fields = (f for f in self._fields if f.file is size.file and f.start <= size.start and size.end <= f.end)
+        return self._annotation_of(size) or min(fields, key=lambda f: f.end - f.start, default=size)
 
     def first_use(self, e: T.Expr, axis: int) -> str:
         """How a parameter is used in a dimension, in words, where that says how large it is."""

@@ -59,3 +59,15 @@ def test_the_library_can_be_explained(module: str, capsys: pytest.CaptureFixture
 def test_an_unknown_name(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", f"{program}:halvs", "--shapes"]) == 1
     assert "did you mean `halves`?" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("declaration", "line"),
+    [
+        ("unet.axon:double", "o  written in `second : nn.conv[o, o, 3, 3]`"),
+        ("gpt2.axon:attention", "d % h = 0   dimension 3 of `projected` is split"),
+    ],
+)
+def test_of_models(declaration: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(Path(__file__).parents[2] / "examples" / "models" / declaration), "--shapes"]) == 0
+    assert line in capsys.readouterr().out
