@@ -98,6 +98,8 @@ def _keys(c: Clash, access: Callable[[Span], Span | None]) -> set[object]:
     if reason.text.startswith(("argument", "the argument")) and len(reason.sides) == 2:
         keys.add(("call", reason.sides[1].span.start))
     places = {found for side in reason.sides if side.about and (found := access(side.span)) is not None}
+    if len(places) == 2 and (last := access(reason.span)) is not None:  # one access, by indices that all run over something else
+        keys.add(("access", last.start, last.end))
     return keys | {frozenset((p.start, p.end) for p in places)} if len(places) == 2 else keys
 
 
