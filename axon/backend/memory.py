@@ -34,6 +34,11 @@ class Tensor:
         return None
 
     @property
+    def storable(self) -> bool:
+        """Whether bulk copies can store it. At the end of a row they write 16 bytes at once, though they load single elements."""
+        return self.copyable is None and self.shape[-1] * self.element.bits // 8 % HOPPER.tensor_map_alignment == 0
+
+    @property
     def order(self) -> tuple[int, ...]:
         """Its dimensions by stride, the smallest last; dimensions of one index, whose stride means nothing, first."""
         return tuple(

@@ -52,7 +52,7 @@ def prepare(kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[
     if problem.depth < 1 or (isinstance(kernel, Stream) and problem.keys < 1):
         raise Unsupported("a sum over nothing", kernel.span)
     stored = {r.place.symbol: r.axes for r in kernel.results}
-    boxed = frozenset(s for s in stored if tensors[s].copyable is None)
+    boxed = frozenset(s for s in stored if tensors[s].storable)
     last = kernel.columns.symbol
     dense = frozenset(s for s, axes in stored.items() if axes[-1] == last and tensors[s].strides[-1] == 1)
     paired = frozenset(symbol for symbol, tensor in tensors.items() if tensor.paired)
