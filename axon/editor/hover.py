@@ -83,8 +83,11 @@ def describe(found: Definition, o: Occurrence, facts: Facts | None, seen: Analys
         case Kind.DIMENSION | Kind.SHAPE:
             return _dimension(found, o, facts)
         case Kind.FIELD:
-            shown = f"{found.name} : {facts.show(here)}" if facts is not None and here is not None else found.name
-            more = origins(facts, here, seen) if facts is not None and here is not None else ()
+            made = _field(facts, o) if facts is not None and here is None else here
+            if isinstance(made, str):
+                return Hover((f"{found.name} : {made}",), ("field",), o.span)
+            shown = f"{found.name} : {facts.show(made)}" if facts is not None and made is not None else found.name
+            more = origins(facts, made, seen) if facts is not None and made is not None else ()
             return Hover((shown,), ("field", *more), o.span)
         case Kind.TYPE_VARIABLE:
             return Hover((f"'{found.name}",), (_element_words(found, facts),), o.span)
@@ -113,6 +116,26 @@ def _type_here(facts: Facts, o: Occurrence) -> Type | None:
         node = min(found, key=lambda n: n.span.end - n.span.start, default=None)
         if node is not None and facts.known(node.type):
             return node.type
+    return None
+
+
+def _field(facts: Facts, o: Occurrence) -> Type | str | None:
+    """The type of a field where a record is made or a type declared: of its value, or as it is written."""
+    stack: list[object] = [facts.checked.decl, *facts.checked.sigs]
+    while stack:
+        match stack.pop():
+            case S.Record(fields) | S.PatternRecord(fields) | S.TypeRecord(fields) as node:
+                for name, value in fields:
+                    if name.span == o.span:
+                        if isinstance(node, S.TypeRecord):
+                            return value.span.text
+                        t = facts.type_at(value.span)
+                        return t if t is not None and facts.known(t) else None
+                    stack.append(value)
+            case S.Node() as node:
+                stack += [getattr(node, name) for name in node.__dataclass_fields__ if name not in ("span", "op_span")]
+            case tuple() as items:
+                stack += items
     return None
 
 

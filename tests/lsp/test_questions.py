@@ -57,6 +57,8 @@ def labels(marked: str, workspace: Workspace | None = None, path: str = "<buffer
         (MATMUL.replace("sum k", "sum ▮k"), ["k : i32", "index over dimension 2 of `a` and dimension 1 of `b`", "named `k`"]),
         (MATMUL.replace("* b", "▮* b"), ["a[i, k] * b[k, j] : 'a"]),
         ("fun f (x : f32[▮n, m]) = x\n", ["n", "dimension: dimension 1 of `x`"]),
+        ("fun f (x : f32[n]) = { ▮w = exp x, b = 1.0 }\n", ["w : f32[n]", "field"]),
+        ("type lin[d] = { ▮w : f32[d, 2 * d], b : f32[d] }\n", ["w : f32[d, 2 * d]", "field"]),
         ("fun f (x : f32[2 * ▮n]) where n >= 1 = x\n", ["n", "where `n >= 1`"]),
         (SPLIT + "val y = ▮split {2} [| [| 1, 2 |] |]\n", ["fun split", "here i32[1, 2] -> i32[2, 1, 1]"]),
         ("import nn\nfun f (x : f32[n]) = nn.▮relu x\n", ["fun relu", "here f32[n] -> f32[n]", "x where it is", "```axon\n>>>"]),
