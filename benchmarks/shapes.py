@@ -91,7 +91,7 @@ def programs() -> Iterator[Case]:
     doubled = "fun double (x : f32[n]) = for i < 2 * n => x[i / 2]\nfun f x = " + "double (" * 64 + "x" + ")" * 64
     yield Case("64 doublings", lambda: verdict(doubled), ("AX0309",))
     yield Case("cyclic-6", lambda: verdict(cyclic_program()), ("accepted", "AX0310"))
-    number = 1_000_003 * 999_983
+    number = 46_337 * 46_327  # below 2 ** 31
     yield Case(
         "a semiprime reshape", lambda: verdict(f"fun f (x : f32[{number}]) = for (i, j) => x[(i, j)]"), ("AX0306",)
     )  # which factors are meant, nobody said
