@@ -76,9 +76,9 @@ def test_it_computes_what_is_computed_here(process: Computing) -> None:
     for module in (there, here):
         value(module, "fun f (x : f32[n, m]) = sum ..i => x[..i] * x[..i]")
         value(module, "fun pick (x : f32[n]) i = x[i]")
-        module.bind("x", np.linspace(0, 1, 60_000, dtype=np.float32).reshape(300, 200))
+        module.bind("x", (np.arange(60_000) % 3 == 0).astype(np.float32).reshape(300, 200))
         module.bind("y", np.arange(5.0, dtype=np.float32))
-    for text in ("f x", "x @ (for i j => x[j, i]) |> f", "{ a = x, b = (1, y) }", "it.b.2", "val z = y + 1.0", "z", "sort y"):
+    for text in ("f x", "x @ (for i j => x[j, i])", "{ a = x, b = (1, y) }", "it.b.2", "val z = y + 1.0", "z", "sort y"):
         assert value(there, text) == value(here, text)
     said = []
     for module in (there, here):
