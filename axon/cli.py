@@ -182,7 +182,7 @@ def _test(arguments: argparse.Namespace) -> int:
     loader = FileLoader()
     passed, failures = 0, list[Diagnostic]()
     for file in files_of(arguments.paths):
-        outcome = run_file(loader, file)
+        outcome = run_file(loader, file, arguments.target)
         passed += outcome.passed
         failures += outcome.failures
     status = _report(failures, arguments.format)
@@ -351,6 +351,7 @@ def _parser() -> argparse.ArgumentParser:
     test = add("test", _test, "run the tests in comments (lines that begin with >>>)")
     test.add_argument("paths", nargs="+", metavar="PATH", help="files, or directories of .axon files")
     test.add_argument("--format", choices=formats, default="text")
+    test.add_argument("--target", choices=("cpu", "cuda", "simulate", "interpret"), help="where to run them (default: cpu)")
 
     explain = add("explain", _explain, "explain a code such as AX0301, or how a function becomes GPU kernels")
     explain.add_argument("code", metavar="CODE|PATH[:NAME]")

@@ -45,8 +45,8 @@ class Outcome:
     failures: tuple[Diagnostic, ...]
 
 
-def run_file(loader: Loader, path: str) -> Outcome:
-    """Run a file's examples. If the file itself is wrong, its diagnostics are the failures."""
+def run_file(loader: Loader, path: str, target: str | None = None) -> Outcome:
+    """Run a file's examples, on a target. If the file itself is wrong, its diagnostics are the failures."""
     source = loader.read(path)
     if isinstance(source, Diagnostic):
         return Outcome(0, (source,))
@@ -69,7 +69,7 @@ def run_file(loader: Loader, path: str) -> Outcome:
     session = Session(checked)
     passed = 0
     for example, names in zip(examples, extended.names, strict=True):
-        failure = _run(session, example, *names)
+        failure = _run(session, example, *names, target)
         if failure:
             failures.append(extended.moved(failure))
         passed += failure is None
@@ -190,12 +190,12 @@ class _Extended:
         return example.span if example else self.source.span(len(self.source.text))
 
 
-def _run(session: Session, example: Example, name: str, expected_name: str) -> Diagnostic | None:
+def _run(session: Session, example: Example, name: str, expected_name: str, target: str | None) -> Diagnostic | None:
     """Why an example fails, or None."""
     from axon.show_value import show
 
     try:
-        got = session.call(session.callee(name), (), ((),), numbers=False)
+        got = session.call(session.callee(name), (), ((),), target=target, numbers=False)
         if not example.expected:
             note = f"it gives {show(got)}"
             return Diagnostic("AX0509", "this example has no expected value", (Label(example.span),), (note,))

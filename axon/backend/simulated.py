@@ -30,6 +30,7 @@ from axon.backend.unsupported import Unsupported
 from axon.backend.verify import verify
 from axon.backend.views import View
 from axon.core import Block, Check, Compress, Op, Program, Sort
+from axon.interpret.frame import size_of
 from axon.interpret.program import _block as interpret
 from axon.names import Symbol
 
@@ -108,7 +109,7 @@ class _Run:
         todo = kernels(program, plain, apart)
         fixed = self.fixed[id(program)] if not (plain or apart) else (FREE,) * len(todo)
         values = (*program.inputs, *(value for kernel in todo for value in results_of(kernel)))
-        shapes = {v.symbol: tuple(d.evaluate(self.sizes) for d in v.shape) for v in values}
+        shapes = {v.symbol: tuple(size_of(d, self.sizes, None) for d in v.shape) for v in values}
         # What a GPU refuses is refused here too, for tensors that lie as its allocator would put them.
         lying = {v.symbol: contiguous(0, shapes[v.symbol], v.element) for v in values}
         free = [kernel for kernel, own in zip(todo, fixed, strict=True) if not own.values and self.mapping is None]

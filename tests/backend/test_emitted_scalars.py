@@ -140,7 +140,7 @@ fun f (a : bf16[m, k]) (b : bf16[k, n]) =
     values = (*core.inputs, kernel.results[0].value)
     emitter = Emitter(stages(kernel, Mapping(64, 64, 64, 2, 1, 1, 1), HOPPER, values, Granted()).barriers, frozenset())
     emitter.run()
-    ((_, result),) = emitter.results.items()
+    ((_, result),) = emitter.results.functions.items()
     scope = device.names({})
     exec("\n".join(emitter.functions), scope)
     k = core.inputs[0].shape[1].symbol

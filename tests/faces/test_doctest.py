@@ -51,6 +51,15 @@ def test_passing(tmp_path: Path, text: str) -> None:
     assert ran(tmp_path, text) == Outcome(1, ())
 
 
+def test_a_target(tmp_path: Path) -> None:
+    file = tmp_path / "a.axon"
+    file.write_text("(* >>> (for i < 2 => i)\n   [| 0, 1 |] *)\n", encoding="utf-8")
+    for target in ("cpu", "simulate", "interpret"):
+        assert run_file(FileLoader(), str(file), target) == Outcome(1, ())
+    (failure,) = run_file(FileLoader(), str(file), "moon").failures
+    assert "there is no target `moon`" in failure.notes[0]
+
+
 FAILING = [
     ("(* >>> double 2.0\n   5.0 *)\nfun double x = x + x\n", "AX0509", "(1, 8)", "the values differ by up to 1"),
     ("(* >>> [| 1, 2 |]\n   [| 1, 2, 3 |] *)\n", "AX0509", "(1, 8)", "the shapes differ: [2] and [3]"),

@@ -1,0 +1,44 @@
+"""Arguments for core programs that someone else wrote: sizes that their contracts admit, and numbers of their element types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from axon.core import Program
+from axon.diagnostics import AxonError
+from axon.names import Symbol
+from axon.shapes.guard import ContractBroken
+
+LARGEST = 9  # of a size
+TRIES = 3000
+
+
+def admitted(program: Program, random: Random) -> tuple[list[int], list[Any], dict[Symbol, int]] | None:
+    """Explicit sizes, arguments, and all dimensions; None where no such sizes were found."""
+    return next(_admitted(program, random), None)
+
+
+def _admitted(program: Program, random: Random) -> Iterator[tuple[list[int], list[Any], dict[Symbol, int]]]:
+    names = sorted({s for v in program.inputs for d in v.shape for s in d.variables} | set(program.explicit), key=lambda s: s.id)
+    for _ in range(TRIES):
+        sizes = {s: random.randint(1, LARGEST) for s in names}
+        try:
+            shapes = [tuple(d.evaluate(sizes) for d in v.shape) for v in program.inputs]
+            explicit = [sizes[s] for s in program.explicit]
+            bound = program.contract.bind(explicit, shapes)
+        except (AxonError, ContractBroken, ZeroDivisionError):
+            continue
+        if all(n >= 0 for shape in shapes for n in shape):
+            yield explicit, [_numbers(v.element, shape, random) for v, shape in zip(program.inputs, shapes, strict=True)], bound
+
+
+def _numbers(element: Any, shape: tuple[int, ...], random: Random) -> Any:
+    """Small whole numbers, which are mostly indices; floats of both signs."""
+    made = np.random.default_rng(random.randrange(2**32))
+    if element.is_float:
+        return made.standard_normal(shape).astype(element.dtype)
+    return made.integers(0, 2 if element.value == "bool" else 4, shape).astype(element.dtype)

@@ -1,0 +1,84 @@
+"""Every accepted program of the corpus gives on a real GPU what the interpreter gives, and the library's examples what they say."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import axon
+from axon import compiler
+from axon.backend import steps
+from axon.backend.build import build_all
+from axon.backend.stepped_call import HostCall
+from axon.backend.steps import Stepped
+from axon.backend.target import HOPPER
+from axon.core_print import print_program
+from axon.core_verify import CoreInvalid
+from axon.diagnostics import AxonError
+from axon.doctest import run_file
+from axon.interpret import run
+from axon.loader import FileLoader, library_modules, stdlib_root
+from tests.gpu.test_generated import different, outcome
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "core"))
+from core_arguments import admitted  # noqa: E402
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
+    pytest.skip("needs a Hopper GPU", allow_module_level=True)
+
+
+@pytest.mark.parametrize("name", library_modules())
+def test_examples_of_the_library(name: str) -> None:
+    done = run_file(FileLoader(), str(stdlib_root() / f"{name}.axon"), target="cuda")
+    assert not done.failures
+    assert done.passed
+
+
+def programs() -> dict[str, Any]:
+    """The functions that have one program for all sizes, with arguments."""
+    found = {}
+    for file in sorted((ROOT / "tests" / "corpus" / "accepted").glob("*.axon")):
+        checked = axon.load(file)._session.checked
+        for name in checked.signatures:
+            try:
+                program = compiler.lower(checked, name, None)
+            except AxonError:  # no general variant
+                continue
+            given = admitted(program, Random(f"{file.stem}.{name}"))
+            if given is not None:
+                found[f"{file.stem}.{name}"] = program, given
+    return found
+
+
+def test_the_accepted_programs() -> None:
+    """All kernels are built together first."""
+    wanted = programs()
+    forms: list[Any] = []
+    original = steps.build_all
+    try:
+        steps.build_all = lambda made, target: forms.extend(made)  # type: ignore[assignment, return-value]
+        stepped = {name: Stepped(program) for name, (program, _) in wanted.items()}
+        for name, (_, (_, _, sizes)) in wanted.items():
+            stepped[name].build(sizes)
+    finally:
+        steps.build_all = original
+    build_all(forms, HOPPER)
+    wrong, equal = [], 0
+    for name, (program, (explicit, inputs, sizes)) in wanted.items():
+        try:
+            want = outcome(run, program, inputs, explicit)
+        except CoreInvalid:
+            continue
+        got = outcome(lambda: HostCall(stepped[name], [x.copy() for x in inputs], sizes, None)(inputs, None))  # noqa: B023
+        why = different(got, want)
+        if why:
+            wrong.append(f"{name}: {why}\n{print_program(program)}")
+        equal += not isinstance(want, tuple)
+    assert not wrong, f"{len(wrong)} of {len(wanted)} programs differ\n" + "\n".join(wrong[:5])
+    assert equal > 0.9 * len(wanted)
