@@ -49,13 +49,20 @@ class Launch:
     sized: tuple[tuple[int, Dim], ...] = ()
 
 
+def _lines(size: int) -> int:
+    """Rounded up to 64."""
+    return -(-size // 64) * 64
+
+
 class Arguments:
     """The arguments of launches in memory, pointed at the addresses of the last call."""
 
     def __init__(self, driver: Driver, launches: Sequence[Launch], count: int) -> None:
         """`count` addresses in all, the stream included."""
         self.driver = driver
-        size = sum(64 + 8 * len(n.arguments) + 64 * len(n.arguments) + sum(map(len, n.arguments)) for n in launches) + 64
+        # Of each launch its configuration, its arguments' values, and where these are; all that begins, begins at 64 bytes.
+        parts = ((64, *map(len, n.arguments), 8 * len(n.arguments)) for n in launches)
+        size = 64 + sum(_lines(part) for each in parts for part in each)
         memory = bytearray(size)
         self.memory = (ctypes.c_char * size).from_buffer(memory)
         start = ctypes.addressof(self.memory)
@@ -69,7 +76,7 @@ class Arguments:
         self.resized: list[tuple[Dim, list[Any]]] | None = None
         self.calls: list[tuple[int, int, int]] = []  # config, function, arguments
         self.used: list[set[int]] = [set() for _ in range(count)]  # launches that mention each address
-        here = -(-start // 64) * 64
+        here = _lines(start)
         for number, launch in enumerate(launches):
             config, here = LaunchConfig.from_address(here), here + 64
             config.grid, config.block = (launch.blocks, 1, 1), (launch.threads, 1, 1)
@@ -79,7 +86,7 @@ class Arguments:
             for value in launch.arguments:
                 ctypes.memmove(here, value, len(value))
                 values.append(here)
-                here += -(-len(value) // 64) * 64
+                here += _lines(len(value))
             for argument, dim in launch.sized:
                 self.sizes.setdefault(dim, []).append((values[argument], len(launch.arguments[argument])))
             for slot in launch.slots:
@@ -90,7 +97,8 @@ class Arguments:
             for position, value_at in enumerate(values):
                 self.words[(here - first) // 8 + position] = value_at
             self.calls.append((ctypes.addressof(config), launch.function, here))
-            here += -(-8 * len(values) // 64) * 64
+            here += _lines(8 * len(values))
+        assert here <= start + size
 
     def point(self, addresses: list[int]) -> list[int]:
         """Write the addresses that differ from the last ones; which those are. Keeps the list."""

@@ -124,11 +124,17 @@ def test_only_nodes_whose_addresses_change_are_touched() -> None:
 
 
 def test_arguments_keep_apart() -> None:
-    """Every value lies at a multiple of 64 bytes and none overlaps another, whatever their sizes."""
-    for count in range(1, 9):
-        values = tuple(bytes([n]) * size for n, size in enumerate((128, 4, 8, 128, 1, 8, 64, 65)[:count]))
-        made = Arguments(Driver(), [Launch(n, 1, 1, 0, values, ()) for n in range(3)], 1)  # type: ignore[arg-type]
-        for _, _, pointers in made.calls:
-            places = (ctypes.c_uint64 * count).from_address(pointers)
-            assert [ctypes.string_at(p, len(v)) for p, v in zip(places, values, strict=True)] == list(values)
-            assert all(p % 64 == 0 for p in places)
+    """Every value lies at a multiple of 64 bytes, none overlaps another and all are inside, whatever their sizes and number."""
+    some = (128, 4, 8, 128, 1, 8, 64, 65)
+    for sizes in (*(some[:count] for count in range(1, 9)), (), (1,), (4,), (8, 4), (8, 8, 8)):
+        for launches in (1, 3, 50):
+            values = tuple(bytes([n]) * size for n, size in enumerate(sizes))
+            made = Arguments(Driver(), [Launch(n, 1, 1, 0, values, ()) for n in range(launches)], 1)  # type: ignore[arg-type]
+            start = ctypes.addressof(made.memory)
+            for config, _, pointers in made.calls:
+                places = (ctypes.c_uint64 * len(sizes)).from_address(pointers)
+                assert [ctypes.string_at(p, len(v)) for p, v in zip(places, values, strict=True)] == list(values)
+                assert all(p % 64 == 0 for p in places)
+                ends = [config + 64, pointers + 8 * len(sizes), *(p + len(v) for p, v in zip(places, values, strict=True))]
+                assert start <= min(config, pointers, *places)
+                assert max(ends) <= start + len(made.memory)
