@@ -11,11 +11,6 @@ Note [Worst case]
     An obligation that cannot be proved as it stands is put into the contract without its indices: each is replaced by the end of
     its range that is worst for the relation. Where an index cannot be eliminated so, or data guard the access, nothing is claimed
     here: lowering proves what it can again, and compares the others with their sizes at run time.
-
-Note [Divisibility]
-    What is worst for `x / b < n / b`, x = n - 1, gives `n / b - (n - 1) / b >= 1`. Such a difference is 1 where b divides n, and 0
-    elsewhere, so that this says just `n % b = 0`; and so does every `c * (n / b - (n - 1) / b) >= d` with 0 < d <= c. Likewise for
-    remainders: `0 >= a % b` is a % b = 0, and `a % b >= b - 1` is (a + 1) % b = 0.
 """
 
 from __future__ import annotations
@@ -26,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from axon.names import Symbol
 from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Range, Reason, Side, Stretch, Use
 from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Minimum, Quotient, maximum, minimum
+from axon.shapes.divisibility import divisibilities, inequalities, is_divisibility
 from axon.shapes.prove import Answer, Facts, prove, reduced, unsatisfiable
 from axon.shapes.relation import Relation
 from axon.shapes.simplify import in_order, independent, normal
@@ -179,24 +175,35 @@ class _Settler:
                     r, self.p.resolve(r.declared), Reason(r.span, f"the declared result gives the range of `{r.symbol.name}`")
                 )
         self._solve()
-        self._solve_stretches()
-        waiting = [r for r in open_ if r.symbol not in self.known]
-        while waiting and (progress := [r for r in waiting if self._affine(r, by_index[r.symbol], waiting)]):
-            waiting = [r for r in waiting if r not in progress]
+        decide = (
+            self._stretch,
+            lambda: self._equate(self._settled(open_)),
+            lambda: self._affine_ranges(open_, by_index),
+            lambda: self._guarded_ranges(open_, by_index),
+            lambda: self._equate(self.stretches),
+        )
+        while any(step() for step in decide):  # the first that finds something, then from the start with what follows from it
             self._solve()
-        for r in waiting:
-            bare = [u for u in by_index[r.symbol] if u.index.symbol == r.symbol]
-            if bare:
+        self.out.troubles.extend(Unknown(r) for r in open_ if r.symbol not in self.known)
+
+    def _affine_ranges(self, ranges: list[Range], uses: dict[Symbol, list[Use]]) -> bool:
+        waiting = [r for r in ranges if r.symbol not in self.known]
+        decided = [self._affine(r, uses[r.symbol], waiting) for r in waiting if self._ready(uses[r.symbol])]
+        return any(decided)
+
+    def _guarded_ranges(self, ranges: list[Range], uses: dict[Symbol, list[Use]]) -> bool:
+        found = False
+        for r in ranges:
+            bare = [u for u in uses[r.symbol] if u.index.symbol == r.symbol]
+            if r.symbol not in self.known and bare and self._ready(uses[r.symbol]):
                 self._agree(r, bare)
-            elif r.symbol not in self.known:
-                self.out.troubles.append(Unknown(r))
-        self._solve()
-        # What a guarded use decided may be what an affine one waited for.
-        late = [r for r in waiting if r.symbol not in self.known]
-        while late and (progress := [r for r in late if self._affine(r, by_index[r.symbol], late)]):
-            late = [r for r in late if r not in progress]
-            self.out.troubles = [t for t in self.out.troubles if not (isinstance(t, Unknown) and t.range in progress)]
-            self._solve()
+                found = True
+        return found
+
+    def _ready(self, uses: list[Use]) -> bool:
+        """Whether what an index runs over has sizes that no broadcasting has still to decide."""
+        open_ = {s.out for s in self.stretches}
+        return not open_ or not any(self._now(u.target).variables & open_ for u in uses)
 
     def _agree(self, r: Range, uses: Iterable[Use]) -> None:
         """Bare uses of one index: all the dimensions it runs over are equal."""
@@ -355,24 +362,37 @@ class _Settler:
     def _now(self, dim: Dim) -> Dim:
         return self.p.resolve(dim).substitute(self.solution.substitution)
 
-    def _solve_stretches(self) -> None:
-        """A dimension stretches only if it is known to be 1 after all equalities; the others are equal."""
-        while self.stretches:
-            decided: list[Stretch] = []
-            for s in self.stretches:
-                left, right = self._now(s.left), self._now(s.right)
-                out = right if self._is_one(left) else left if self._is_one(right) or left == right else None
-                if out is not None:
-                    self.equals.append(Equal(Dim.of(s.out), out, s.reason, s.context))
-                    decided.append(s)
-            if not decided:
-                # All at once: two that are not known to be 1 now will not be.
-                for s in self.stretches:
-                    self.equals.append(Equal(self.p.resolve(s.left), self.p.resolve(s.right), s.reason, s.context))
-                    self.equals.append(Equal(Dim.of(s.out), self.p.resolve(s.left), s.reason, s.context))
-                decided = self.stretches
-            self.stretches = [s for s in self.stretches if s not in decided]
-            self._solve()
+    def _stretch(self) -> bool:
+        """A dimension stretches only if it is known to be 1 after all equalities."""
+        decided: list[Stretch] = []
+        for s in self.stretches:
+            left, right = self._now(s.left), self._now(s.right)
+            out = right if self._is_one(left) else left if self._is_one(right) or left == right else None
+            if out is not None:
+                self.equals.append(Equal(Dim.of(s.out), out, s.reason, s.context))
+                decided.append(s)
+        self.stretches = [s for s in self.stretches if s not in decided]
+        return bool(decided)
+
+    def _settled(self, ranges: list[Range]) -> list[Stretch]:
+        """The stretches whose sizes depend on no range that is still to be found: not known to be 1 now, they will not be."""
+        open_ = frozenset[Symbol]().union(*(self._now(r.extent).variables for r in ranges if r.symbol not in self.known))
+        settled = self.stretches
+        while open_:
+            blocked = [s for s in settled if (self._now(s.left).variables | self._now(s.right).variables) & open_]
+            if not blocked:
+                break
+            settled = [s for s in settled if s not in blocked]
+            open_ = frozenset(s.out for s in blocked)
+        return settled
+
+    def _equate(self, stretches: list[Stretch]) -> bool:
+        """Dimensions that do not stretch are equal: all at once, for none makes another one 1."""
+        for s in stretches:
+            self.equals.append(Equal(self.p.resolve(s.left), self.p.resolve(s.right), s.reason, s.context))
+            self.equals.append(Equal(Dim.of(s.out), self.p.resolve(s.left), s.reason, s.context))
+        self.stretches = [s for s in self.stretches if s not in stretches]
+        return bool(stretches)
 
     def _is_one(self, dim: Dim) -> bool:
         return dim == _ONE or (dim.constant is None and self._proved(Relation(dim, "=", _ONE), self.facts))
@@ -391,7 +411,7 @@ class _Settler:
                 self._clash(equals, relation, "data")
             elif variables and variables <= self.p.outer:
                 self.out.floating.append(Equal(relation.left, relation.right, equals[-1].reason))
-            elif variables & (set(self.p.flexible) | self.p.outer) or _divisibility(relation):
+            elif variables & (set(self.p.flexible) | self.p.outer) or is_divisibility(relation):
                 self._keep(relation, equals)
             else:
                 self._clash(equals, relation, "named")
@@ -546,54 +566,3 @@ class _Settler:
 def _guarded(use: Use, r: Range) -> bool:
     """Whether a condition stands between an index and an access by it."""
     return use.context.conditions > r.context.conditions
-
-
-def inequalities(relation: Relation, reason: Reason) -> list[tuple[Relation, Reason]]:
-    """Inequalities without division, where s >= 1: `q / s + c >= 0` is `q >= -c * s`, `q / s < c` is `q < c * s`."""
-    if relation.op in ("=", "<>"):
-        return [(relation, reason)]
-    slack = relation.slack
-    for q in slack.quotients:
-        positive = [(Relation(q.divisor, ">=", _ONE), reason)] if q.divisor.constant is None else []
-        if _divides(slack, q) is not None:
-            return divisibilities(relation, reason)
-        whole = q.dividend // q.divisor
-        if not (rest := slack - whole).quotients:
-            return [*divisibilities(Relation(q.dividend, ">=", -rest * q.divisor), reason), *positive]
-        if not (rest := slack + whole).quotients:
-            return [*divisibilities(Relation(q.dividend, "<", (rest + 1) * q.divisor), reason), *positive]
-    return [(relation, reason)]
-
-
-def divisibilities(relation: Relation, reason: Reason) -> list[tuple[Relation, Reason]]:
-    """`h % g <= 0` as `h % g = 0`; others as they are."""
-    if relation.op not in ("=", "<>"):
-        for q in relation.slack.quotients:
-            if (divides := _divides(relation.slack, q)) is not None:
-                positive = [(Relation(q.divisor, ">=", _ONE), reason)] if q.divisor.constant is None else []
-                return [(divides, reason), *positive]
-    return [(relation, reason)]
-
-
-def _divides(slack: Dim, q: Quotient) -> Relation | None:
-    """What `slack >= 0` says of q = a / b if it is a divisibility. See Note [Divisibility]."""
-    a, b = q.dividend, q.divisor
-    whole = a // b
-    if slack == b * whole - a:
-        return Relation(a % b, "=", _ZERO)
-    if slack == a - b * whole - b + 1:
-        return Relation((a + 1) % b, "=", _ZERO)
-    split = slack.split(q)
-    c = split and split[0].constant
-    rest = (slack - c * (whole - (a - 1) // b)).constant if c else None
-    return Relation(a % b, "=", _ZERO) if c and rest is not None and -c <= rest < 0 else None
-
-
-def _divisibility(relation: Relation) -> bool:
-    """Whether an equation says that something divides something: slack is ± (a - b * (a / b)), up to a constant."""
-    slack = relation.slack
-    for q in slack.quotients:
-        remainder = q.dividend % q.divisor
-        if (slack - remainder).constant is not None or (slack + remainder).constant is not None:
-            return True
-    return False
