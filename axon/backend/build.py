@@ -224,7 +224,7 @@ def _library(text: str, parameters: Sequence[str], threads: int, target: Target,
 
     from axon.backend.ptx import tensor_map
 
-    wide = ("PointerParameter", "StrideParameter", "ExtentParameter", "TeamParameter", "StatusParameter")
+    wide = ("PointerParameter", "StrideParameter", "ExtentParameter", "StatusParameter")
     kinds = {"SizeParameter": types.int32, **dict.fromkeys(wide, types.int64)}
     signature = tuple(tensor_map if kind == "MapParameter" else kinds[kind] for kind in parameters)
     library, _ = compiler._compile_pyfunc_with_fixup(

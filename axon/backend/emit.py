@@ -65,18 +65,11 @@ class ExtentParameter:
 
 
 @dataclass(frozen=True, slots=True)
-class TeamParameter:
-    """How many threads share a row, of plain kernels."""
-
-
-@dataclass(frozen=True, slots=True)
 class StatusParameter:
     """Where a kernel notes that the program must stop."""
 
 
-Parameter: TypeAlias = (
-    "MapParameter | PointerParameter | StrideParameter | SizeParameter | ExtentParameter | TeamParameter | StatusParameter"
-)
+Parameter: TypeAlias = "MapParameter | PointerParameter | StrideParameter | SizeParameter | ExtentParameter | StatusParameter"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,10 @@ What a GPU would let pass is a `Hazard` here:
 * two accesses of one place, one of them a store, by threads between which no `block_sync` or `warp_sync` lies; a shuffle orders
   nothing. Blocks are never ordered;
 * reading through the read-only cache (`fetch_*`) what the same kernel stores;
-* threads of a warp at different shuffles, or at different waits, or some gone while others wait.
+* threads of a warp at different shuffles, or at different waits, or some gone while others wait;
+* a bulk copy that is not aligned, or over what someone may still read; what it brings, and what other blocks of a cluster send, is
+  there for a warp after it waited at the barrier that counts it, and more or less than that barrier expects never comes;
+* sending to a block of the cluster that may not have begun, or is gone.
 
 Values have the types of the device: an i64 is an `int` (offsets do not wrap: what leaves a tensor is seen), other numbers are
 NumPy scalars, 16- and 8-bit floats are held as f32, a condition is a `bool`. An operation on types that the intrinsic would refuse
@@ -25,7 +28,7 @@ import ast
 import math
 import random
 import re
-from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -34,15 +37,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from axon.backend.emit import Emitted, ExtentParameter, PointerParameter, StatusParameter, StrideParameter, TeamParameter
+from axon.backend.emit import Emitted, ExtentParameter, PointerParameter, StatusParameter, StrideParameter
 from axon.backend.memory import Tensor
 from axon.backend.simt.mapping import Grid
 from axon.element import Element
+from axon.interpret.arithmetic import MAXIMUM, MINIMUM
 from axon.names import Symbol
 
 WARP = 32
 SHARED = 1024  # the address of shared memory
-TOGETHER = frozenset({"shuffle_xor", "shuffle_up", "shuffle_at", "warp_sync", "block_sync"})
+TOGETHER = frozenset({
+    "shuffle_xor", "shuffle_up", "shuffle_at", "warp_sync", "block_sync", "cluster_wait", "barrier_wait",
+})  # fmt: skip
 KINDS: dict[Element, Any] = {Element.I64: int, Element.BOOL: bool, Element.F64: np.float64} | {
     e: np.float32 if e.is_float else e.dtype.type for e in Element if e not in (Element.I64, Element.BOOL, Element.F64)
 }  # the type of a value that is held in registers
@@ -138,11 +144,50 @@ class Storage:
             raise Hazard(f"{lanes} elements of {size} bytes at {offset} of {self.tensor.pointer} are not aligned")
 
 
+@dataclass
+class Barrier:
+    """A barrier in shared memory: how many phases are over, and of this one the bytes that are expected and that came."""
+
+    begun: Access
+    phase: int = 0
+    expected: int | None = None
+    bytes: int = 0
+    passed: dict[int, int] = field(default_factory=dict)  # of each warp: how many phases were over when it last waited
+
+    def came(self, size: int) -> None:
+        self.bytes += size
+        if self.expected is not None:
+            if self.bytes > self.expected:
+                raise Hazard(f"{self.bytes} bytes come where {self.expected} are expected")
+            if self.bytes == self.expected:
+                self.phase, self.expected, self.bytes = self.phase + 1, None, 0
+
+    def expect(self, size: int) -> None:
+        if self.expected is not None:
+            raise Hazard("a barrier is armed twice")
+        self.expected = size
+        self.came(0)
+
+
 class Shared:
     """The shared memory of one block."""
 
     def __init__(self, size: int) -> None:
         self.bytes, self.written, self.history = bytearray(size), bytearray(size), History()
+
+        self.counted: dict[int, tuple[Barrier, int]] = {}  # of bytes that came by a barrier: that, and its phase
+
+    def come(self, address: int, data: bytes, align: int, barrier: Barrier, who: Access | None) -> None:
+        """Bytes that a barrier counts; `who` asked for them in this block. They may lie there at once, or late."""
+        place = self._place(address, len(data), align)
+        if who is not None:
+            self.history.store(place, who)
+        for at in place:
+            self.history.stores.pop(at, None)
+            self.counted[at] = barrier, barrier.phase
+        self.bytes[place.start : place.stop] = data
+        self.written[place.start : place.stop] = b"\1" * len(data)
+        barrier.came(len(data))
 
     def _place(self, address: int, size: int, align: int) -> range:
         at = address - SHARED
@@ -163,6 +208,11 @@ class Shared:
         self.history.read(place, who)
         if not all(self.written[place.start : place.stop]):
             raise Hazard(f"shared memory at {place.start} is read and was never stored")
+        for at in place:
+            if at in self.counted:
+                barrier, phase = self.counted[at]
+                if barrier.passed.get(who.thread // WARP) != phase + 1:
+                    raise Hazard(f"{who} reads at {at} what a barrier counts, and it did not wait for just that")
         return bytes(self.bytes[place.start : place.stop])
 
 
@@ -300,7 +350,7 @@ PURE: dict[str, Callable[..., Any]] = {
     }.items()},
     **{name: floats(op) for name, op in {
         "sum_float": lambda x, y: x + y, "prod_float": lambda x, y: x * y, "divide": lambda x, y: x / y, "power": np.power,
-        "max_float": np.maximum, "min_float": np.minimum, "float_remainder": float_remainder,
+        "max_float": MAXIMUM, "min_float": MINIMUM, "float_remainder": float_remainder,
         "sum_product": lambda s, x, y: s + x * y,
         "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "erf": math.erf,
         "rsqrt": lambda x: type(x)(1) / np.sqrt(x), "absolute": abs, "floor": np.floor, "ceil": np.ceil, "nearest": np.rint,
@@ -368,20 +418,77 @@ class Block:
 
     def __init__(self, number: int, shared: Shared, storages: MappingOf[int, Storage]) -> None:
         self.number, self.shared, self.storages = number, shared, storages
+        self.others: list[Block] = [self]  # of the cluster
         self.thread = 0
         self.waits, self.warp_waits = 0, [0] * (1024 // WARP)
+        self.barriers: dict[int, Barrier] = {}
+        self.clustered: set[int] = set()  # warps that know that the other blocks have begun
+        self.gone = False
 
     @property
     def who(self) -> Access:
         return Access(self.number, self.thread, self.waits, self.warp_waits[self.thread // WARP])
 
+    # ── bulk copies, and other blocks of the cluster ────────────────────────────────────────────────────────────────────
+
+    def begin(self, address: int) -> None:
+        if address % 8 or address in self.barriers:
+            raise Hazard(f"a barrier at {address}")
+        self.barriers[address] = Barrier(self.who)
+
+    def barrier(self, address: int) -> Barrier:
+        found = self.barriers.get(address)
+        if found is None or not (found.begun.before(self.who) or self.thread // WARP in self.clustered):
+            raise Hazard(f"a barrier at {address} that may not be there")
+        return found
+
+    def bring(self, element: Element, place: int, pointer: int, offset: int, count: int, address: int) -> None:
+        storage, size = self.storage(pointer), element.dtype.itemsize
+        if (storage.tensor.pointer + offset * size) % 16 or count * size % 16 or count <= 0:
+            raise Hazard(f"a bulk copy of {count} elements of {size} bytes at {offset}")
+        storage.place(offset, count, element)
+        if storage.stored or not storage.written[offset : offset + count].all():
+            raise Hazard("a bulk copy of what was not stored, or is stored meanwhile")
+        storage.fetched = True
+        self.shared.come(place, storage.values[offset : offset + count].tobytes(), 16, self.barrier(address), self.who)
+
+    def passes(self, address: int, parity: int, warp: int) -> bool:
+        """Whether a warp goes on at a barrier: the phase of this parity is over."""
+        self.thread = warp * WARP + WARP - 1
+        barrier = self.barrier(address)
+        if barrier.phase % 2 == parity:
+            return False
+        barrier.passed[warp] = barrier.phase
+        return True
+
+    def taken(self, element: Element, lanes: int, address: int, inside: bool) -> Any:
+        if not inside:
+            return (held(0, element),) * lanes if lanes > 1 else held(0, element)
+        size = element.dtype.itemsize
+        found = [self.shared.get(address + n * size, size, size, self.who) for n in range(lanes)]
+        if address % min(16, lanes * size):
+            raise Hazard(f"{lanes} elements at {address} of shared memory are not aligned")
+        values = tuple(held(np.frombuffer(data, element.dtype)[0], element) for data in found)
+        return values if lanes > 1 else values[0]
+
+    def send(self, address: int, value: Any, rank: int, barrier: int) -> None:
+        there = self.others[rank]
+        if self.thread // WARP not in self.clustered or there.gone:
+            raise Hazard("a block of the cluster may not have begun, or is gone")
+        there.shared.come(address, kept(value), 8, there.barriers[barrier], None)
+
     def intrinsic(self, name: str) -> Any:
         """What a name of `ptx_scalar` means."""
         if name in LIFTED:
             return LIFTED[name]
-        if name == "keep":
-            return self.keep
-        parts = re.fullmatch(r"(fetch|load|store|stage|staged|kept|count|spread)_(\w+?)(?:_(\d+))?", name)
+        own = {
+            "keep": self.keep, "send": self.send, "barrier_begin": self.begin,
+            "barriers_ready": lambda: None, "cluster_arrive": lambda: None,
+            "barrier_expect": lambda address, size: self.barrier(address).expect(size),
+        }  # fmt: skip
+        if name in own:
+            return own[name]
+        parts = re.fullmatch(r"(fetch|load|store|stage|staged|kept|count|spread|bring|taken)_(\w+?)(?:_(\d+))?", name)
         if parts is None:
             raise KeyError(name)
         what, kind, lanes = parts[1], parts[2], int(parts[3] or 1)
@@ -402,6 +509,10 @@ class Block:
                 return partial(self.stage, element)
             case "staged":
                 return partial(self.staged, element, lanes)
+            case "bring":
+                return partial(self.bring, element)
+            case "taken":
+                return partial(self.taken, element, lanes)
         return lambda address: held(np.frombuffer(self.shared.get(address, 8, 8, self.who), element.dtype)[0], element)
 
     def storage(self, pointer: int) -> Storage:
@@ -442,8 +553,7 @@ class Block:
         storage.written[offset : offset + lanes] = True
 
     def keep(self, address: int, value: Any) -> None:
-        data = (np.int64(value) if type(value) is int else value).tobytes() if type(value) is not bool else bytes([value])
-        self.shared.put(address, data.ljust(8, b"\0"), 8, self.who)
+        self.shared.put(address, kept(value), 8, self.who)
 
     def stage(self, element: Element, address: int, value: Any) -> None:
         data = b"".join(encoded(x, element).tobytes() for x in (value if isinstance(value, tuple) else (value,)))
@@ -454,6 +564,12 @@ class Block:
         found = [self.shared.get(address + n * pitch, size, min(4, size), self.who) for n in range(lanes)]
         values = tuple(held(np.frombuffer(data, element.dtype)[0], element) for data in found)
         return values if lanes > 1 else values[0]
+
+
+def kept(value: Any) -> bytes:
+    """A scalar in eight bytes."""
+    data = (np.int64(value) if type(value) is int else value).tobytes() if type(value) is not bool else bytes([value])
+    return data.ljust(8, b"\0")
 
 
 class _Yielding(ast.NodeTransformer):
@@ -483,45 +599,97 @@ def _compiled(text: str) -> tuple[Any, tuple[str, ...]]:
 Request = tuple[Any, ...]  # a call that waits for others: its name, its line, its arguments
 
 
-def _run_block(
-    code: Any, names: Sequence[str], arguments: Sequence[int], block: Block, threads: int, chance: random.Random
+def _run_cluster(
+    code: Any,
+    names: Sequence[str],
+    arguments: Sequence[int],
+    blocks: Sequence[Block],
+    threads: int,
+    count: int,
+    chance: random.Random,
 ) -> None:
-    place = SimpleNamespace(x=0)
-    cuda = SimpleNamespace(threadIdx=place, blockIdx=SimpleNamespace(x=block.number), blockDim=SimpleNamespace(x=threads))
-    ptx = SimpleNamespace(shared_memory=lambda: lambda: SHARED)
-    known = {name: block.intrinsic(name) for name in names} | {"cuda": cuda, "ptx": ptx}
-    exec(code, known)
-    tasks: list[Generator[Request, Any, None]] = [known["kernel"](*arguments) for _ in range(threads)]
-    for task in tasks:
-        next(task)
-    waiting: list[Request | None] = [None] * threads  # None: gone
-    answers: list[Any] = [None] * threads
-    warps = [range(first, first + WARP) for first in range(0, threads, WARP)]
-    ready, blocked, gone = set(range(len(warps))), set(), set()
+    tasks: dict[tuple[int, int], Any] = {}
+    places = []
+    for at, block in enumerate(blocks):
+        place = SimpleNamespace(x=0)
+        numbers = {"blockIdx": block.number, "blockDim": threads, "gridDim": count}
+        cuda = SimpleNamespace(threadIdx=place, **{name: SimpleNamespace(x=x) for name, x in numbers.items()})
+        ptx = SimpleNamespace(shared_memory=lambda: lambda: SHARED, cluster_of=lambda blocks: lambda: None)
+        known = {name: block.intrinsic(name) for name in names} | {"cuda": cuda, "ptx": ptx}
+        exec(code, known)
+        places.append(place)
+        block.others = list(blocks)
+        for thread in range(threads):
+            tasks[at, thread] = known["kernel"](*arguments)
+            next(tasks[at, thread])
+    waiting: dict[tuple[int, int], Request | None] = dict.fromkeys(tasks)  # None: gone
+    answers: dict[tuple[int, int], Any] = dict.fromkeys(tasks)
+    warps = [(at, warp) for at in range(len(blocks)) for warp in range(threads // WARP)]
+    ready = set(warps)
+    blocked: dict[tuple[int, int], str] = {}  # what warps wait for
+    gone: set[tuple[int, int]] = set()
     while ready:
-        number = chance.choice(sorted(ready))
-        for thread in chance.sample(warps[number], WARP):
-            block.thread = place.x = thread
+        at, warp = number = chance.choice(sorted(ready))
+        block, lanes = blocks[at], range(warp * WARP, (warp + 1) * WARP)
+        for thread in chance.sample(lanes, WARP):
+            block.thread = places[at].x = thread
             try:
-                waiting[thread] = tasks[thread].send(answers[thread])
+                waiting[at, thread] = tasks[at, thread].send(answers[at, thread])
             except StopIteration:
-                waiting[thread] = None
-        requests = [waiting[thread] for thread in warps[number]]
+                waiting[at, thread] = None
+            answers[at, thread] = None
+        requests = [waiting[at, thread] for thread in lanes]
         if len({request[:2] if request else None for request in requests}) > 1:
             raise Hazard(f"threads of a warp part: {requests}")
-        if requests[0] is None or requests[0][0] == "block_sync":
-            ready.discard(number)
-            (gone if requests[0] is None else blocked).add(number)
-        else:
-            block.warp_waits[number] += requests[0][0] == "warp_sync"
-            answers[warps[number].start : warps[number].stop] = _together([request or () for request in requests])
-        if not ready and blocked:
-            lines = {request[1] for request in waiting if request}
-            if gone or len(lines) > 1:
-                raise Hazard(f"warps wait for each other at lines {lines}, and {len(gone)} are gone")
+        what = requests[0][0] if requests[0] else ""
+        match what:
+            case "":
+                ready.discard(number)
+                gone.add(number)
+                block.gone |= all((at, w) in gone for w in range(threads // WARP))
+            case "block_sync" | "barrier_wait" | "cluster_wait":
+                ready.discard(number)
+                blocked[number] = what
+            case _:
+                block.warp_waits[warp] += what == "warp_sync"
+                for thread, answer in zip(lanes, _together([request or () for request in requests]), strict=True):
+                    answers[at, thread] = answer
+        _release(blocks, threads // WARP, waiting, ready, blocked, gone)
+    if blocked:
+        raise Hazard(f"warps wait for each other: {blocked}, and {len(gone)} are gone")
+
+
+def _release(
+    blocks: Sequence[Block],
+    warps: int,
+    waiting: MappingOf[tuple[int, int], Request | None],
+    ready: set[tuple[int, int]],
+    blocked: dict[tuple[int, int], str],
+    gone: set[tuple[int, int]],
+) -> None:
+    """The warps that wait for nothing any more are ready again."""
+    for at, block in enumerate(blocks):
+        mine = [(at, warp) for warp in range(warps)]
+        there = [one for one in mine if blocked.get(one) == "block_sync"]
+        lines = {request[1] for one in there if (request := waiting[one[0], one[1] * WARP])}
+        if there and (len(lines) > 1 or any(one in gone for one in mine)):
+            raise Hazard(f"warps wait for each other at lines {lines}, and {sum(one in gone for one in mine)} are gone")
+        if len(there) == warps:
             block.waits += 1
-            answers = [None] * threads
-            ready, blocked = blocked, set()
+            for one in there:
+                del blocked[one]
+            ready.update(there)
+        for one in [one for one in mine if blocked.get(one) == "barrier_wait"]:
+            request = waiting[at, one[1] * WARP]
+            assert request is not None
+            if block.passes(*request[2:4], one[1]):
+                del blocked[one]
+                ready.add(one)
+    if len(blocked) == warps * len(blocks) and set(blocked.values()) == {"cluster_wait"}:
+        for at, warp in blocked:
+            blocks[at].clustered.add(warp)
+        ready.update(blocked)
+        blocked.clear()
 
 
 def _together(requests: list[Request]) -> list[Any]:
@@ -564,8 +732,6 @@ def launch(
                 arguments.append(storages[symbol].tensor.strides[dimension])
             case ExtentParameter(size=size):
                 arguments.append(size.evaluate(sizes))
-            case TeamParameter():
-                arguments.append(grid.team)
             case StatusParameter():
                 arguments.append(status.tensor.pointer)
             case _:
@@ -574,5 +740,9 @@ def launch(
         storage.begin()
     code, names = _compiled(source.text)
     with np.errstate(all="ignore"):
-        for number in chance.sample(range(grid.blocks), grid.blocks):
-            _run_block(code, names, arguments, Block(number, Shared(source.shared), used), grid.threads, chance)
+        size = source.cluster
+        if grid.blocks % size:
+            raise Hazard(f"{grid.blocks} blocks in clusters of {size}")
+        for first in chance.sample(range(0, grid.blocks, size), grid.blocks // size):
+            blocks = [Block(first + n, Shared(source.shared), used) for n in range(size)]
+            _run_cluster(code, names, arguments, blocks, grid.threads, grid.blocks, chance)

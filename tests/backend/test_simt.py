@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import numpy as np
 import pytest
 
 from axon import AxonError, compiler
-from axon.backend import build, ptx_scalar
+from axon.backend import build, ptx_pieces, ptx_scalar
 from axon.backend.emit import Emitted
 from axon.backend.memory import Tensor, contiguous
 from axon.backend.parts import parts
@@ -29,8 +28,22 @@ from axon.backend.plan import Nest
 from axon.backend.prepare import is_empty
 from axon.backend.runtime import Executable
 from axon.backend.simt import variants
-from axon.backend.simt.access import held_in_registers, uniform, width_of
-from axon.backend.simt.mapping import CHUNKS, MOST, THREADS, WARP, By, Grid, Mapping, grid, nest_sweeps, plainest, uneven, widest
+from axon.backend.simt.access import held_in_registers, lies_flat, uniform, width_of
+from axon.backend.simt.mapping import (
+    CHUNKS,
+    MOST,
+    WARP,
+    By,
+    Grid,
+    Mapping,
+    grid,
+    nest_sweeps,
+    plainest,
+    shareable,
+    uneven,
+    widest,
+)
+from axon.backend.simt.pieces import pieces
 from axon.backend.simt.tiles import across
 from axon.backend.target import HOPPER
 from axon.core import Program
@@ -96,6 +109,12 @@ def legal(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> list[
         if through is not None:
             tiles = replace(wide, by="tiles", across=through)
             found += [tiles, replace(tiles, across=replace(through, vector=1)), Mapping("tiles", across=through)]
+        elif not nest_sweeps(nest):
+            found += [replace(wide, turns=3), Mapping("lanes", turns=2)]
+            if lies_flat(nest, tensors):
+                found += [replace(wide, flat=True), replace(wide, flat=True, turns=2)]
+        if nest_sweeps(nest) and shareable(nest):
+            found += [replace(wide, team=8), replace(wide, team=32), Mapping("lanes", team=4)]
     if nest_sweeps(nest):
         found += list(_by_rows(nest, made, tensors, sizes))
     return list(dict.fromkeys(found))
@@ -103,17 +122,36 @@ def legal(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> list[
 
 def _by_rows(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> Iterator[Mapping]:
     wide = width_of(nest, made.known, tensors, sizes, False)
-    teams: tuple[tuple[By, int], ...] = (("warp", WARP), ("block", MOST))
-    for by, team in teams:
+    teams: tuple[tuple[By, int, tuple[int, ...]], ...] = (("warp", WARP, (1, 4, WARP)), ("block", MOST, (WARP, 2 * WARP)))
+    held = held_in_registers(nest)
+    for by, most, choices in teams[1:] if uneven(nest) else teams:
         for vector, beside in dict.fromkeys([(wide.vector, wide.beside), (1, frozenset())]):
-            yield Mapping(by, vector, beside)
             vectors = -(-widest(nest, sizes) // vector)
-            for chunks in CHUNKS if held_in_registers(nest) else ():
-                if vectors <= team * chunks:
-                    held = Mapping(by, vector, beside, chunks)
-                    yield held
-                    if grid(held, nest, sizes).team * chunks == vectors and widest(nest, sizes) % vector == 0:
-                        yield replace(held, whole=True)
+            for team in choices:
+                yield Mapping(by, vector, beside, team=team)
+                yield Mapping(by, vector, beside, team=team, turns=2)
+                if not uneven(nest) and vectors <= 4 * team:
+                    yield Mapping(by, vector, beside, team=team, turns=4, once=True)
+            for chunks in CHUNKS if held else ():
+                if vectors <= most * chunks:
+                    team = -(-vectors // chunks)
+                    team = 1 << (team - 1).bit_length() if by == "warp" else -(-team // WARP) * WARP
+                    yield Mapping(by, vector, beside, chunks, team=team)
+                    if team * chunks * vector == widest(nest, sizes):
+                        yield Mapping(by, vector, beside, chunks, whole=True, team=team)
+    cut = pieces(nest, made.known, tensors, sizes, wide) if held else None
+    if cut is not None:
+        vectors = -(-widest(nest, sizes) // wide.vector)
+        for blocks in (1, 2, 4, 8):
+            for team in (WARP, 2 * WARP):
+                least = -(-vectors // (blocks * team))
+                for chunks in (least, least + 1):
+                    smaller = replace(cut, blocks=blocks, chunks=chunks, stages=1 + (blocks + chunks) % 3)
+                    whole = blocks * chunks * team == vectors
+                    yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=smaller)
+                    if chunks < 8:
+                        held = replace(smaller, reads=frozenset())
+                        yield Mapping("cluster", wide.vector, wide.beside, chunks, whole, team=team, pieces=held)
 
 
 # ── running them ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -156,18 +194,13 @@ def case(made: Executable, size: tuple[int, int], *, seed: int = 0, layout: Layo
     return Case(made, arrays, sizes, tensors)
 
 
-def form(given: Case, nest: Nest, mapping: Mapping, *, small: bool = False) -> tuple[Emitted, Grid]:
-    """A kernel and its launch. With `small`, teams are so small that they go through a row several times, if they can."""
+def form(given: Case, nest: Nest, mapping: Mapping) -> tuple[Emitted, Grid]:
+    """A kernel and its launch; one that takes rows in turn with so few blocks that it has several rows."""
     ready = variants.prepare(nest, given.made.known, given.tensors, given.sizes)
     source = variants.forms(ready, variants.Variant(mapping, ""), given.made.known).source
     launched = grid(mapping, nest, given.sizes)
-    if small and not mapping.chunks:
-        rows = prod(axis.extent.evaluate(given.sizes) for axis in nest.rows)
-        match mapping.by:
-            case "block":
-                return source, Grid(rows, 2 * WARP, 2 * WARP)
-            case "warp" if not uneven(nest):
-                return source, Grid(-(-rows * 4 // THREADS), THREADS, 4)
+    if mapping.persistent:
+        launched = replace(launched, blocks=min(launched.blocks, 2 * mapping.pieces.blocks))
     return source, launched
 
 
@@ -191,7 +224,7 @@ def expected(given: Case) -> list[Any] | None:
 
 
 def compare(given: Case, mappings: Sequence[Mapping], want: list[Any] | None, seed: int = 0) -> None:
-    kernels = [form(given, nest, mapping, small=seed % 2 == 1) for nest, mapping in zip(given.todo, mappings, strict=True)]
+    kernels = [form(given, nest, mapping) for nest, mapping in zip(given.todo, mappings, strict=True)]
     shapes = [array.shape for array in given.arrays]
     try:
         got = emulated(given, kernels, random.Random(seed))
@@ -260,6 +293,21 @@ def test_layouts(name: str, layout: str) -> None:
         try_all(SOURCE, name, element, LAYOUTS[layout], sampled=1)
 
 
+@pytest.mark.parametrize("name", ["softmax", "layer_norm", "variance", "wide"])
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+def test_rows_in_pieces(name: str, element: str) -> None:
+    """Clusters that take several rows in turn, in all numbers of blocks and stages, also where the last blocks have nothing."""
+    made = executable(SOURCE, name, element)
+    for seed, size in enumerate(((5, 264), (5, 64), (9, 8), (1, 16))):
+        given = case(made, size, seed=seed)
+        mappings = [m for nest in given.todo for m in legal(nest, made, given.tensors, given.sizes) if m.pieces is not None]
+        assert len(given.todo) == 1
+        assert mappings
+        few = random.Random(seed).sample(mappings, 2) + [m for m in mappings if m.whole][:2]
+        for mapping in mappings if SOAK else few:
+            compare(given, [mapping], expected(given), seed=seed)
+
+
 CASTS = "fun f (x : T[n, d]) = (" + ", ".join(f"for i j => cast {e.value} x[i, j]" for e in Element) + ")\n"
 
 
@@ -303,9 +351,10 @@ def test_generated_programs(part: int) -> None:
 
 def test_it_knows_every_intrinsic() -> None:
     block = Block(0, Shared(0), {})
-    for name in ptx_scalar.__all__:
+    names = {*ptx_scalar.__all__, *ptx_pieces.__all__}
+    for name in names:
         assert name in TOGETHER or callable(block.intrinsic(name)) or isinstance(block.intrinsic(name), float)
-    assert set(ptx_scalar.__all__) >= set(LIFTED) | TOGETHER
+    assert names >= set(LIFTED) | TOGETHER
 
 
 def run_changed(name: str, size: tuple[int, int], by: str, chunks: int, change: Callable[[str], str]) -> None:
@@ -313,8 +362,9 @@ def run_changed(name: str, size: tuple[int, int], by: str, chunks: int, change: 
     given = case(executable(SOURCE, name, "f32"), size)
     kernels = []
     for nest in given.todo:
-        (mapping, *_) = (m for m in legal(nest, given.made, given.tensors, given.sizes) if (m.by, m.chunks) == (by, chunks))
-        source, launched = form(given, nest, mapping, small=True)
+        ways = [m for m in legal(nest, given.made, given.tensors, given.sizes) if (m.by, m.chunks) == (by, chunks)]
+        mapping = max(ways, key=lambda m: m.team)
+        source, launched = form(given, nest, mapping)
         text = change(source.text)
         assert text != source.text
         kernels.append((replace(source, text=text), launched))
@@ -331,13 +381,17 @@ def run_changed(name: str, size: tuple[int, int], by: str, chunks: int, change: 
         ("neighbours", (3, 64), "warp", 0, "warp_sync()", "pass"),
         ("neighbours", (2, 264), "block", 0, r"block_sync\(\)(?=\n +# result)", "warp_sync()"),
         ("neighbours", (3, 64), "warp", 0, "load_", "fetch_"),
+        ("softmax", (7, 264), "cluster", 0, "barrier_wait(shared + 8 * slot, phase)", "pass"),
+        ("softmax", (7, 264), "cluster", 0, "1 - phase", "phase"),
+        ("softmax", (7, 264), "cluster", 0, r"block_sync\(\)(?=\n +if thread == 0)", "pass"),
+        ("softmax", (7, 264), "cluster", 0, "barrier_expect(shared + 8 * slot, ", "barrier_expect(shared + 8 * slot, 16 + "),
         ("transpose", (3, 64), "tiles", 0, "block_sync()", "pass"),
         ("gelu", (5, 37), "lanes", 0, r"if item < .*:", "if True:"),
         ("transpose", (5, 37), "tiles", 0, r"lt_int\(\w+, d\)", "True"),
-        ("rowsum", (5, 37), "warp", 0, "eq_int(member, 0)", "True"),
+        ("rowsum", (5, 64), "warp", 0, "eq_int(member, 0)", "True"),
         ("rowsum", (5, 37), "warp", 0, "1 << step", "32 << step"),
         ("rowsum", (3, 64), "block", 0, "thread // 32", "thread"),
-        ("gelu", (3, 64), "lanes", 0, r"\) \* 4", ") * 2"),
+        ("gelu", (3, 64), "lanes", 0, r"item \* 4", "item * 2"),
     ],
 )
 def test_hazards(name: str, size: tuple[int, int], by: str, chunks: int, old: str, new: str) -> None:
@@ -345,6 +399,30 @@ def test_hazards(name: str, size: tuple[int, int], by: str, chunks: int, old: st
     pattern = old if "\\" in old or ".*" in old else re.escape(old)
     with pytest.raises(Hazard):
         run_changed(name, size, by, chunks, lambda text: re.sub(pattern, new, text))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("1 - half", "0"),
+        ("turn = 1 - turn", "pass"),
+        (r"barrier_wait\(count_\d+, half\)", "pass"),
+        ("cluster_wait()", "block_sync()"),
+        (r"(barrier_expect\(count_\d+, )", r"\g<1>8 + "),
+        ("rank * 2 +", "0 * 2 +"),
+    ],
+)
+def test_hazards_of_clusters(old: str, new: str) -> None:
+    pattern = old if "\\" in old else re.escape(old)
+    given = case(executable(SOURCE, "softmax", "f32"), (20, 264))
+    (nest,) = given.todo
+    ways = legal(nest, given.made, given.tensors, given.sizes)
+    (mapping, *_) = (m for m in ways if m.pieces is not None and m.pieces.blocks == 2 and m.team == 64)
+    source, launched = form(given, nest, mapping)
+    text = re.sub(pattern, new, source.text)
+    assert text != source.text
+    with pytest.raises(Hazard):
+        emulated(given, [(replace(source, text=text), replace(launched, blocks=2))] * 3, random.Random(0))
 
 
 def test_what_lies_otherwise_is_caught() -> None:
@@ -379,7 +457,7 @@ def test_what_threads_may_not_do(line: str, words: str) -> None:
     ])  # fmt: skip
     status = Storage(contiguous(256, (1,), Element.I32))
     with pytest.raises(Hazard, match=words):
-        launch(Emitted(text, (), 64, 1, 8), Grid(1, 64, 1), {}, status, {}, random.Random(0))
+        launch(Emitted(text, (), 64, 1, 8), Grid(1, 64), {}, status, {}, random.Random(0))
 
 
 # ── text and machine code ───────────────────────────────────────────────────────────────────────────────────────────────

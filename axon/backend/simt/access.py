@@ -154,6 +154,31 @@ def aligned(access: Access, tensor: Tensor, sizes: MappingOf[Symbol, int], vecto
     return True
 
 
+def lies_flat(nest: Nest, tensors: MappingOf[Symbol, Tensor]) -> bool:
+    """Whether a map is one over a single long axis: it reads and stores each element at its own place, in tensors without gaps."""
+    rows = tuple(Dim.of(axis.symbol) for axis in nest.rows)
+    own = {axis.symbol for axis in nest.rows}
+    if len(rows) < 2 or not nest.stored or any(len(step.axes) != len(rows) for step in nest.steps):
+        return False
+    made = {out.symbol for step in nest.steps for out in step.outs}
+    used: set[Symbol] = set(nest.stored)
+    for node in (n for step in nest.steps for s in scalars(step) for n in nodes(s)):
+        match node:
+            case Index(dim=dim) if not dim.variables.isdisjoint(own):
+                return False
+            case Read(tensor=tensor, subscripts=subscripts, padding=padding):
+                plain = padding is None and all(isinstance(s, Dim) for s in subscripts)
+                if subscripts == rows and plain:
+                    used |= {tensor} - made
+                elif not plain or any(isinstance(s, Dim) and not s.variables.isdisjoint(own) for s in subscripts):
+                    return False
+    for lying in (tensors[symbol] for symbol in used):
+        inner = zip(lying.strides, lying.strides[1:], lying.shape[1:], strict=False)
+        if lying.shape != tensors[nest.stored[0]].shape or any(outer != stride * n for outer, stride, n in inner):
+            return False
+    return True
+
+
 def is_ordered(monoid: Monoid) -> bool:
     """Whether a reduction must take its elements in the order of its axes."""
     return monoid.kind in ("custom", "argmax", "argmin")

@@ -19,17 +19,17 @@ from axon.backend.emit import (
     PointerParameter,
     StatusParameter,
     StrideParameter,
-    TeamParameter,
 )
-from axon.backend.lanes import inner
+from axon.backend.lanes import inner, reduced
 from axon.backend.plan import Nest, scalars
 from axon.backend.render import Names
 from axon.backend.scalar_facts import at_least_0
-from axon.backend.simt.access import accesses
-from axon.backend.simt.mapping import MOST, THREADS, WARP, Mapping
-from axon.backend.simt.reductions import SLOT, Reductions
+from axon.backend.simt.access import accesses, swept
+from axon.backend.simt.mapping import THREADS, Mapping
+from axon.backend.simt.pieces import Pieces, canonical, cut_rows, spread_rows
+from axon.backend.simt.reductions import UNROLL, Reductions
 from axon.backend.simt.tiles import tiled_rows
-from axon.backend.simt.writer import Lane, LaneWriter
+from axon.backend.simt.writer import Lane, LaneWriter, Mask
 from axon.backend.writer import Code, Held, is_narrow
 from axon.core import LOGIC, Axis, Binary, Bind, Compute, Convert, Read, Scan, Select, Value, element_of
 from axon.core_walk import nodes
@@ -40,7 +40,7 @@ from axon.shapes.dimension import Dim
 _RESERVED = frozenset({
     "kernel", "thread", "block", "member", "team", "row", "rows", "active", "bad", "status", "shared", "warp", "lane", "item",
     "items", "wide", "tall", "above", "left", "outer", "top", "turn", "place", "down", "over", "there", "stretch", "reached",
-    "step", "warps", "flip",
+    "step", "warps", "flip", "rank", "piece", "begin", "stop", "sharer", "half", "group", "groups", "slot", "phase", "held", "own",
     "cuda", "range", "True", "False", "None", "and", "or", "not", "if", "else", "for", "while", "in", "is", "def", "return",
 })  # fmt: skip
 
@@ -69,7 +69,9 @@ class Emitter:
         self.variables: dict[Symbol, str] = {}  # scalars of the row
         self.places: dict[Symbol, str] = {}  # variables of axes that have several
         self.staged: dict[tuple[Symbol, object], tuple[str, int, int]] = {}  # where a square lies, bytes of its rows and elements
-        self.bytes = 0  # of shared memory for squares
+        self.brought: dict[tuple[Symbol, object], tuple[int, int]] = {}  # where a row's piece lies, and bytes of its elements
+        self.spot = ""  # where the neighbours of a thread are within a piece
+        self.bytes = 0  # of shared memory for squares and pieces
         self.team: str = ""
         self.writer = LaneWriter(
             self.code, self.variable, self.size, self.held, self.stride, self.moves_together, self.made.__contains__, self.register
@@ -121,6 +123,12 @@ class Emitter:
             base, pitch, size = square
             name = f"staged_{read.element.value}" + (f"_{self.width}" if self.width > 1 else "")
             return self.writer.let(f"{name}({base} + over * {pitch} + down * {size}, {pitch})")
+        if self.brought and lane is not None:
+            piece = self.brought.get((read.tensor, canonical(read.subscripts, lane.axis)))
+            if piece is not None and (read.tensor, read.subscripts, lane.axis) in self.together:
+                at, size = piece
+                name = f"taken_{self.values[read.tensor].element.value}" + (f"_{lane.vector}" if lane.vector > 1 else "")
+                return self.writer.let(f"{name}(held + {at} + ({self.spot}) * {size}, {self.writer.mask(steady_only=True)})")
         return self.registers.get((read.tensor, lane.start)) if lane else None
 
     def moves_together(self, read: Read, lane: Lane) -> bool:
@@ -138,32 +146,40 @@ class Emitter:
         code.line("shared = as_i64(shared_memory())")
         code.line("thread = as_i64(cuda.threadIdx.x)")
         code.line("block = as_i64(cuda.blockIdx.x)")
-        with self.rows():
-            self.steps()
+        cluster = self.mapping.pieces.blocks if self.mapping.pieces else 1
+        if cluster > 1:
+            code.line("cluster_of()")
+        if self.mapping.by == "lanes" and self.mapping.turns > 1:
+            self.turns()
+        else:
+            with self.rows():
+                self.steps()
         body = code.lines
         if self.writer.fails:
             code.line("if bad:")
             code.line(f"    store_i32({self.parameter(StatusParameter(), 'status')}, 0, i32(1), True)")
         else:
             body.remove("    bad = False")
-        if not self.reductions.slots:
+        shared = self.bytes + self.reductions.bytes
+        if not self.reductions.flips:
             body.remove("    flip = 0")
-        if not self.reductions.slots and not self.bytes:
+        if not shared:
             body.remove("    shared = as_i64(shared_memory())")
         parameters = tuple(self.parameters)
         used = set(re.findall(r"\b[a-z]\w*(?=\()", "\n".join(body))) | {"inf", "nan"} & set(re.findall(r"\w+", "\n".join(body)))
-        used -= {"range", "shared_memory"}
+        used -= {"range", "shared_memory", "cluster_of"}
         head = ["from numba import cuda", ""]
-        shared = 0
-        if self.reductions.slots or self.bytes:
-            head += ["from axon.backend import ptx"]
-            shared = self.bytes or self.reductions.slots * SLOT * (MOST // WARP)
-        head += ["from axon.backend.ptx_scalar import (", *_wrapped(sorted(used)), ")", ""]
-        head += ["shared_memory = ptx.shared_memory()", ""] if shared else []
+        head += ["from axon.backend import ptx"] if shared else []
+        ours = sorted(name for name in used if name.startswith(PIECES))
+        head += ["from axon.backend.ptx_pieces import (", *_wrapped(ours), ")"] if ours else []
+        head += ["from axon.backend.ptx_scalar import (", *_wrapped(sorted(used - set(ours))), ")", ""]
+        head += ["shared_memory = ptx.shared_memory()"] if shared else []
+        head += [f"cluster_of = ptx.cluster_of({cluster})"] if cluster > 1 else []
+        head += [""] if shared else []
         notes = [f"# {line}".rstrip() for line in (*comments, str(self.mapping))]
         text = "\n".join([*notes, *head, "", f"def kernel({', '.join(self.parameters.values())}):", *body, ""])
-        threads = MOST if self.mapping.by == "block" else THREADS
-        return Emitted(text, parameters, threads, 1, shared)
+        threads = self.mapping.team if self.mapping.by in ("block", "cluster") else THREADS
+        return Emitted(text, parameters, threads, cluster, shared)
 
     @contextmanager
     def rows(self) -> Iterator[None]:
@@ -174,38 +190,25 @@ class Emitter:
                 yield
             return
         if self.mapping.by == "lanes":
-            vector = self.mapping.vector
-            outer, lane = (rows[:-1], rows[-1]) if rows else ((), None)
-            extents = [self.extent(a) for a in outer]
-            pieces = ""
-            if lane is not None:
-                pieces = self.extent(lane)
-                pieces = code.let(f"unsigned_divide({pieces} + {vector - 1}, {vector})", "pieces_") if vector > 1 else pieces
-            items = " * ".join([*extents, *([pieces] if pieces else [])]) or "1"
-            code.line(f"item = block * {THREADS} + thread")
-            with code.block(f"if item < {items}:"):
-                rest = "item"
-                if lane is not None:
-                    start = self.names[lane.symbol]
-                    own = "item"
-                    if outer:
-                        rest = code.let(f"unsigned_divide(item, {pieces})", "above_")
-                        own = f"(item - {rest} * {pieces})"
-                    code.line(f"{start} = {own} * {vector}" if vector > 1 else f"{start} = {own}")
-                    writer.extents[lane.symbol] = lane.extent
-                    writer.lane = Lane(lane.symbol, start, vector)
-                self.indices(outer, extents, rest)
+            with self.lanes():
                 yield
             return
         extents = [self.extent(a) for a in rows]
+        self.team = str(self.mapping.team)
+        if self.mapping.by == "cluster" and self.mapping.chunks:
+            spread_rows(self, rows, extents)
+            yield
+            return
+        if self.mapping.by == "cluster":
+            axes = (swept(step, len(rows)) for step in self.nest.steps)
+            with cut_rows(self, rows, extents, next(a.extent for a in axes if a is not None)):
+                yield
+            return
         if self.mapping.by == "block":
-            self.team = "team"
-            code.line("team = as_i64(cuda.blockDim.x)")
             code.line("row, member = block, thread")
         else:
-            self.team = self.parameter(TeamParameter(), "team")
-            code.line(f"row = unsigned_divide(block * {THREADS} + thread, {self.team})")
-            code.line(f"member = unsigned_remainder(thread, {self.team})")
+            code.line(f"row = block * {THREADS // self.mapping.team} + unsigned_divide(thread, {self.mapping.team})")
+            code.line(f"member = unsigned_remainder(thread, {self.mapping.team})")
             code.line(f"active = lt_int(row, {' * '.join(extents) or '1'})")
             code.line("row = select(active, row, 0)  # its threads take part in what warps do together")
         self.indices(rows, extents, "row")
@@ -215,14 +218,70 @@ class Emitter:
         else:
             yield
 
+    @contextmanager
+    def lanes(self, turn: int | None = None) -> Iterator[None]:
+        """The columns of this thread; of several that it takes in turn, those of one turn."""
+        code, writer, rows, team = self.code, self.writer, self.nest.rows, self.mapping.team
+        vector = self.mapping.vector
+        outer, lane = (rows[:-1], rows[-1]) if rows else ((), None)
+        extents = [self.extent(a) for a in outer]
+        pieces = ""
+        if lane is not None:
+            pieces = self.extent(lane)
+            pieces = writer.let(f"unsigned_divide({pieces} + {vector - 1}, {vector})") if vector > 1 else pieces
+        items = " * ".join([*extents, *([pieces] if pieces else [])]) or "1"
+        active = ""
+        if team > 1:
+            each = THREADS // team
+            code.line(f"sharer = unsigned_divide(thread, {each})")
+            code.line(f"item = block * {each} + unsigned_remainder(thread, {each})")
+        else:
+            times = f"{THREADS * self.mapping.turns}" if turn is not None else f"{THREADS}"
+            code.line(f"item = block * {times} + thread" + (f" + {turn * THREADS}" if turn else ""))
+        if team > 1 or turn is not None:
+            active = writer.code.let(f"lt_int(item, {items})", "active_")
+            if team > 1:
+                code.line(f"item = select({active}, item, 0)  # its thread takes part in what all do together")
+        with ExitStack() as stack:
+            stack.enter_context(writer.masked(active, False) if active else code.block(f"if item < {items}:"))
+            rest = "item"
+            if lane is not None:
+                start = self.names[lane.symbol] if turn is None else code.name(f"{lane.symbol.name}_")
+                self.places[lane.symbol] = start
+                own = "item"
+                if outer and not self.mapping.flat:
+                    rest = code.let(f"unsigned_divide(item, {pieces})", "above_")
+                    own = f"(item - {rest} * {pieces})"
+                code.line(f"{start} = {own} * {vector}" if vector > 1 else f"{start} = {own}")
+                writer.extents[lane.symbol] = lane.extent
+                writer.lane = Lane(lane.symbol, start, vector)
+            if self.mapping.flat:
+                rest = "0"
+            for axis in outer if turn is not None else ():
+                self.places[axis.symbol] = code.name(f"{axis.symbol.name}_")
+            self.indices(outer, extents, rest)
+            yield
+
+    def turns(self) -> None:
+        """A map whose threads take neighbours several times: what each time reads is asked for before anything is computed."""
+        places: list[tuple[dict[Symbol, str], Lane | None, list[Mask]]] = []
+        for turn in range(self.mapping.turns):
+            with self.lanes(turn):
+                self.ahead_of(self.nest.steps)
+                places.append((dict(self.places), self.writer.lane, list(self.writer.masks)))
+        for self.places, self.writer.lane, self.writer.masks in places:
+            self.variables.clear()
+            self.steps()
+
     def extent(self, axis: Axis) -> str:
         return self.size(at_least_0(axis.extent))
 
     def indices(self, axes: Sequence[Axis], extents: Sequence[str], rest: str) -> None:
         """Indices from the number of a row."""
         for position in reversed(range(len(axes))):
-            name = self.names[axes[position].symbol]
-            if position == 0:
+            symbol = axes[position].symbol
+            name = self.places.get(symbol) or self.names[symbol]
+            if position == 0 or rest == "0":
                 self.code.line(f"{name} = {rest}")
             else:
                 above = self.code.let(f"unsigned_divide({rest}, {extents[position]})", "above_")
@@ -234,9 +293,14 @@ class Emitter:
     def steps(self) -> None:
         """Each step in order; a team waits where a step reads what other members stored."""
         waiting: set[Symbol] = set()
-        self.ahead()
+        if self.mapping.chunks:
+            self.first()
+        if not self.mapping.persistent:
+            self.ahead()
+        if self.mapping.chunks and self.mapping.pieces is not None and self.mapping.pieces.blocks > 1:
+            self.code.line("cluster_wait()")
         for step in self.nest.steps:
-            if self.team and not self.mapping.chunks:
+            if self.team and not self.mapping.chunks and self.mapping.by != "cluster":
                 used = {n.tensor for s in scalars(step) for n in nodes(s) if isinstance(n, Read)}
                 if used & waiting:
                     self.code.line("block_sync()" if self.mapping.by == "block" else "warp_sync()")
@@ -245,11 +309,24 @@ class Emitter:
             self.step(step)
             waiting |= {out.symbol for out in step.outs if out.symbol not in self.variables}
 
+    def first(self) -> None:
+        """Ask for the whole row, of which all vectors come into registers, before anything else."""
+        for step in self.nest.steps:
+            axes = inner(step, len(self.nest.rows)) or reduced(step)
+            if axes and self.made.isdisjoint(plans.tensors_of(step)):
+                for _ in self.sweep(axes[-1]):
+                    self.ahead_of([step])
+                return
+
     def ahead(self) -> None:
         """Ask early for what steps that have one value per row will read: it takes its time."""
-        for step in self.nest.steps:
-            if not self.team or len(step.axes) > len(self.nest.rows) or not isinstance(step, Compute) or step.reduction is not None:
-                continue
+        if self.team:
+            rows = len(self.nest.rows)
+            self.ahead_of([s for s in self.nest.steps if len(s.axes) == rows and isinstance(s, Compute) and s.reduction is None])
+
+    def ahead_of(self, steps: Sequence[Compute | Scan]) -> None:
+        """Ask for what steps read, unless it depends on what is computed, or on a condition."""
+        for step in steps:
             found = [n for body in step.body for n in nodes(body)]
             if any(isinstance(n, Select | Bind) or (isinstance(n, Binary) and n.op in LOGIC) for n in found):
                 continue
@@ -269,7 +346,7 @@ class Emitter:
                 self.define(step, self.bodies(step))
                 return
             with self.loops(axes[:-1]):
-                for _ in self.sweep(axes[-1]):
+                for _ in self.sweep(axes[-1], unroll=UNROLL if self.team and not self.mapping.chunks else 1):
                     self.define(step, self.bodies(step))
 
     # ── loops ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -299,17 +376,19 @@ class Emitter:
         vector = mapping.vector if self.team else 1
         if self.team and mapping.chunks:
             for chunk in range(mapping.chunks):
-                place = ("member", f"member + {self.team}", f"member + {chunk} * {self.team}")[min(chunk, 2)]
-                place = f"({place})" if chunk else place
-                start = writer.let(f"{place} * {vector}" if vector > 1 else f"{place} + 0")
+                place = f"member * {vector}" if vector > 1 else "member"
+                place = f"begin + {place}" if mapping.pieces is not None else place
+                start = writer.let(f"{place} + {chunk * mapping.team * vector}")
                 there = "True" if mapping.whole else writer.let(f"lt_int({start}, {limit})")
                 writer.lane = Lane(axis.symbol, start, vector)
                 with writer.masked(there, False):
                     yield there
+        elif mapping.pieces is not None:
+            yield from self.piece(axis, mapping.pieces, unroll)
         else:
-            first, step = ("member", self.team) if self.team else ("0", "1")
+            first, step = ("member", mapping.team) if self.team else ("sharer", mapping.team) if mapping.team > 1 else ("0", 1)
             if vector > 1:
-                first, step = f"member * {vector}", f"{self.team} * {vector}"
+                first, step = f"member * {vector}", mapping.team * vector
             if unroll > 1:
                 turns = self.code.let(f"turns({first}, {limit}, {step})", "turns_")
                 whole = self.code.let(f"{turns} - {turns} % {unroll}", "whole_")
@@ -319,7 +398,7 @@ class Emitter:
                     with writer.branch(f"for {turn} in {span}:"):
                         for n in range(count):
                             at = f"{turn} + {n}" if n else turn
-                            at = at if step == "1" else f"{first} + ({at}) * ({step})"
+                            at = at if step == 1 else f"{first} + ({at}) * {step}"
                             yield from self.placed(axis, self.code.let(at, f"{axis.symbol.name}_"), vector)
             else:
                 name = self.names[axis.symbol]
@@ -328,6 +407,30 @@ class Emitter:
         if self.team:
             writer.lane = None
         del writer.extents[axis.symbol]
+
+    def piece(self, axis: Axis, cut: Pieces, unroll: int) -> Iterator[str]:
+        """The elements of a row that a thread has in its block's piece."""
+        writer, mapping = self.writer, self.mapping
+        stride = mapping.team * mapping.vector
+        member = f"member * {mapping.vector}" if mapping.vector > 1 else "member"
+        several, rest = divmod(cut.chunks, unroll)
+        for first, turns, count in ((0, several, unroll), (several * unroll, rest, 1)):
+            with ExitStack() as stack:
+                before = f"{first * stride}"
+                if turns > 1:
+                    turn = self.code.name("turn_")
+                    stack.enter_context(writer.branch(f"for {turn} in range({turns}):"))
+                    before = f"{turn} * {count * stride}" + (f" + {first * stride}" if first else "")
+                for n in range(count if turns else 0):
+                    at = before + (f" + {n * stride}" if n else "")
+                    self.spot = f"{member} + {at}"
+                    start = self.code.let(f"own + {at}", f"{axis.symbol.name}_")
+                    there = "True" if mapping.whole else writer.let(f"lt_int({start}, stop)")
+                    self.places[axis.symbol] = start
+                    writer.lane = Lane(axis.symbol, start, mapping.vector)
+                    with writer.masked(there, False):
+                        yield there
+                    del self.places[axis.symbol]
 
     def placed(self, axis: Axis, place: str, vector: int) -> Iterator[str]:
         """At one place of a loop."""
@@ -363,11 +466,19 @@ class Emitter:
             if out.symbol in self.nest.stored or (not scalar and not self.mapping.chunks):
                 together = lane is not None and (out.symbol, at, lane.axis) in self.together
                 held = Held(out, self.pointer(out.symbol))
-                if self.team and lane is None:  # all members have it
-                    with writer.masked(writer.let("eq_int(member, 0)"), False):
+                if (self.team and lane is None) or (not self.team and self.mapping.team > 1):  # all members have it
+                    with writer.masked(writer.let(self.chosen), False):
                         writer.put(out.symbol, at, value, held, together)
                 else:
                     writer.put(out.symbol, at, value, held, together)
+
+    @property
+    def chosen(self) -> str:
+        """Whether a thread is the one that stores what its whole team has."""
+        if not self.team:
+            return "eq_int(sharer, 0)"
+        several = self.mapping.pieces is not None and self.mapping.pieces.blocks > 1
+        return "eq_int(member + rank, 0)" if several else "eq_int(member, 0)"
 
     @property
     def width(self) -> int:
@@ -376,6 +487,9 @@ class Emitter:
 
     def spread(self, value: str) -> str:
         return f"spread_{self.width}({value})" if self.width > 1 else value
+
+
+PIECES = ("barrier", "bring_", "taken_", "send", "cluster_")  # how the names of `ptx_pieces` begin
 
 
 def _narrow(elements: Sequence[Element]) -> bool:

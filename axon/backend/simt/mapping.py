@@ -2,15 +2,18 @@
 
 Note [Teams]
     By *lanes*, a thread holds `vector` neighbours along the last row axis and does for them all that the nest does: a map, the sum
-    of columns. By *rows*, a team of threads shares a row, and its members take the elements of each inner loop in turn, `vector`
-    neighbours at a time: the sum of a row, a softmax. A team is some lanes of a warp, or a block.
+    of columns. Where there are few columns and long loops, the threads of a block share the loops of some columns. By *rows*, a
+    team of threads shares a row, and its members take the elements of each inner loop in turn, `vector` neighbours at a time: the
+    sum of a row, a softmax. A team is some lanes of a warp, a block, or the blocks of a cluster.
 
     Threads of a warp exchange values all together. Where they do so within loops that are longer in some rows than in others
     (`uneven`), a team is a whole warp or a block.
 
-    A team of a nest that is *held* has all vectors of the row in registers (at most `chunks` for each thread): what several steps
-    read is then read once. Otherwise each step goes through the row again, and what passes between steps elsewhere than at the same
-    element goes through memory.
+    A team of a nest that is *held* has the row close by: what several steps read is then read once. Of a row that fits, all vectors
+    are in registers (at most `chunks` for each thread). Of a longer one, each block of a cluster brings a piece into its shared
+    memory by bulk copies (see `pieces`), and what a step makes at an element lies in memory until its thread reads it again.
+    Otherwise each step goes through the row again, and what passes between steps elsewhere than at the same element goes through
+    memory.
 """
 
 from __future__ import annotations
@@ -23,20 +26,29 @@ from typing import Literal
 from axon.backend.lanes import by_lanes, inner, reduced
 from axon.backend.memory import Tensor
 from axon.backend.plan import Nest
-from axon.backend.simt.access import held_in_registers, is_ordered, uniform, width_of
+from axon.backend.simt.access import Width, accesses, held_in_registers, is_ordered, lies_flat, uniform, width_of
+from axon.backend.simt.pieces import SHARED, TEAM, Pieces, pieces
 from axon.backend.simt.tiles import SIDE, Across, across
 from axon.backend.simt.tiles import THREADS as TILED
 from axon.core import Scalar, Scan, Value
 from axon.names import Symbol
 from axon.shapes.dimension import Dim, Minimum
 
-FEW = 132 * 256  # threads, below which the chip is not busy
+MULTIPROCESSORS = 132
+FEW = MULTIPROCESSORS * 256  # threads, below which the chip is not busy
+FULL = MULTIPROCESSORS * 1024  # threads that keep it busy
 LONG = 64  # turns of a loop that is worth a team
-By = Literal["lanes", "tiles", "warp", "block"]
+By = Literal["lanes", "tiles", "warp", "block", "cluster"]
 WARP = 32
 THREADS = 256  # of a block whose teams are parts of warps, or single threads
 MOST = 512  # threads of a block that shares a row: more would have too few registers each
-CHUNKS = (4, 8)  # vectors of a row that a thread holds
+EACH = 16  # elements of a short row that a thread holds: fewer do not hide what an exchange costs, more need too many registers
+HELD = 32  # elements that a thread combines in order, at most
+LONGEST = 16_384  # elements of a row in the registers of one block: the next block must fit beside it
+CLUSTERED = 64  # elements that a thread holds of a row in the registers of a cluster
+CHUNKS = (1, 2, 4, 8)  # vectors of a row that a thread holds
+LEAST = 8  # threads side by side of a block that shares columns: 128 bytes, a line of memory
+TURNS = 2  # vectors of a thread of a map, where there are enough
 
 
 _TEAMS: dict[By, str] = {
@@ -44,6 +56,7 @@ _TEAMS: dict[By, str] = {
     "tiles": "a block for each square",
     "warp": "part of a warp for each row",
     "block": "a block for each row",
+    "cluster": "blocks of a cluster for each row",
 }
 
 
@@ -58,61 +71,188 @@ class Mapping:
     whole: bool = False  # a team has exactly as many vectors as a row
     across: Across | None = None  # by tiles: what comes through shared memory
     uniform: frozenset[Scalar] = frozenset()  # comparisons of indices that come out the same for all neighbours
+    team: int = 1  # threads that share a row; by lanes, those that share a column; of a cluster, those of one block
+    turns: int = 1  # how many times a thread takes neighbours: of a map, and of what is combined in order
+    once: bool = False  # what is combined in order is so the whole row
+    flat: bool = False  # by lanes: the rows are one long row
+    pieces: Pieces | None = None  # by clusters: how a row is cut, and what of it comes into shared memory
+
+    @property
+    def persistent(self) -> bool:
+        """Whether as many blocks are launched as the chip holds, which take rows in turn."""
+        return self.pieces is not None and not self.chunks
 
     def __str__(self) -> str:
         team = _TEAMS[self.by]
+        if self.by == "lanes" and self.team > 1:
+            team = f"{self.team} threads for each column"
+        elif self.pieces is not None and self.pieces.blocks == 1:
+            team = "a block for each row"
+        elif self.pieces is not None:
+            team = f"{self.pieces.blocks} blocks of a cluster for each row"
+        elif self.by in ("warp", "block"):
+            team = f"{self.team} threads of a {self.by} for each row"
         wide = f"{self.vector} neighbours at a time" if self.vector > 1 else "one element at a time"
-        held = f" · {self.chunks} times in registers" if self.chunks else ""
-        return f"{team} · {wide}{held}"
+        more = f" · {self.chunks} times in registers" if self.chunks else ""
+        more += f" · {self.pieces}" if self.persistent else ""
+        more += f" · {self.turns} times" if self.turns > 1 else ""
+        more += " · as one long row" if self.flat else ""
+        return f"{team} · {wide}{more}"
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A launch: blocks, threads of each, and how many threads share a row (of a mapping by rows)."""
+    """A launch: blocks, and threads of each."""
 
     blocks: int
     threads: int
-    team: int
 
 
 def choose(
     nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
 ) -> Mapping:
     """The mapping for tensors that lie like these."""
-    lanes = not nest_sweeps(nest) or (by_lanes(nest) and not too_few(nest, sizes))
-    width = width_of(nest, values, tensors, sizes, lanes)
-    if lanes:
-        through = across(nest, tensors, sizes)
-        same = frozenset(uniform(nest, width.vector, sizes)) if width.vector > 1 else frozenset()
-        return Mapping("tiles" if through else "lanes", width.vector, width.beside, across=through, uniform=same)
+    if not nest_sweeps(nest):
+        return _map(nest, values, tensors, sizes)
+    if by_lanes(nest):
+        width = width_of(nest, values, tensors, sizes, True)
+        team = sharers(nest, width, sizes)
+        if team is not None:
+            return _lanes(nest, width, sizes, team=team)
+    width = width_of(nest, values, tensors, sizes, False)
     vectors = -(-widest(nest, sizes) // width.vector)
-    held = held_in_registers(nest)
-    teams: tuple[tuple[By, int], ...] = (("warp", WARP), ("block", MOST))
-    if uneven(nest):
-        teams = teams[1:]
-    for by, team in teams:
-        for chunks in CHUNKS[:1] if by == "warp" else CHUNKS:
-            if held and vectors <= team * chunks:
-                found = Mapping(by, width.vector, width.beside, chunks)
-                exact = grid(found, nest, sizes).team * chunks == vectors and not _ragged(nest, width.vector, sizes)
-                return replace(found, whole=exact)
-    return Mapping("warp" if vectors <= WARP and not uneven(nest) else "block", width.vector, width.beside)
+    if held_in_registers(nest) and not uneven(nest):
+        found = _in_registers(nest, width, vectors, sizes)
+        if found is not None:
+            return found
+        found = _in_cluster(nest, values, tensors, sizes, width, vectors)
+        if found is not None:
+            return found
+    if any(isinstance(s, Scan) or (s.reduction is not None and is_ordered(s.reduction.monoid)) for s in nest.steps):
+        return _in_order(width, vectors, uneven(nest))
+    if vectors <= WARP and not uneven(nest):
+        return Mapping("warp", width.vector, width.beside, team=_power(vectors))
+    return Mapping("block", width.vector, width.beside, team=block_of(vectors))
 
 
-def _ragged(nest: Nest, vector: int, sizes: MappingOf[Symbol, int]) -> bool:
-    """Whether rows end within a vector."""
-    return widest(nest, sizes) % vector != 0
+def _map(
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
+) -> Mapping:
+    width = width_of(nest, values, tensors, sizes, True)
+    through = across(nest, tensors, sizes)
+    if through:
+        return replace(_lanes(nest, width, sizes), by="tiles", across=through)
+    items = prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows) // width.vector
+    reads = sum(not access.store for access in accesses(nest, True))
+    made = _lanes(nest, width, sizes, turns=TURNS if items >= 2 * TURNS * FULL and reads <= 2 else 1)
+    return replace(made, flat=width.vector > 1 and lies_flat(nest, tensors))
+
+
+def _lanes(nest: Nest, width: Width, sizes: MappingOf[Symbol, int], *, team: int = 1, turns: int = 1) -> Mapping:
+    same = frozenset(uniform(nest, width.vector, sizes)) if width.vector > 1 else frozenset()
+    return Mapping("lanes", width.vector, width.beside, uniform=same, team=team, turns=turns)
+
+
+def _in_registers(nest: Nest, width: Width, vectors: int, sizes: MappingOf[Symbol, int]) -> Mapping | None:
+    """Rows in registers: by parts of warps if they are short, by as few threads of a block as can hold them if not too long."""
+    chunks = min(_power(vectors), max(1, EACH // width.vector))
+    stores = any(access.store for access in accesses(nest, False))
+    if vectors > WARP * chunks and vectors <= WARP * CHUNKS[-2] and not stores:
+        chunks = CHUNKS[-2]
+    if vectors <= WARP * chunks:
+        return _held(nest, width, "warp", _power(-(-vectors // chunks)), chunks, vectors, sizes)
+    for chunks in reversed(CHUNKS):
+        team = -(-vectors // (chunks * WARP)) * WARP
+        if 2 * WARP <= team <= MOST and team * chunks * width.vector <= LONGEST:
+            return _held(nest, width, "block", team, chunks, vectors, sizes)
+    return None
+
+
+def _held(
+    nest: Nest, width: Width, by: By, team: int, chunks: int, vectors: int, sizes: MappingOf[Symbol, int], blocks: int = 1
+) -> Mapping:
+    whole = team * chunks * blocks == vectors and widest(nest, sizes) % width.vector == 0
+    cut = Pieces(blocks, chunks, frozenset(), 0) if blocks > 1 else None
+    return Mapping(by, width.vector, width.beside, chunks, whole, team=team, pieces=cut)
+
+
+def _in_cluster(
+    nest: Nest,
+    values: MappingOf[Symbol, Value],
+    tensors: MappingOf[Symbol, Tensor],
+    sizes: MappingOf[Symbol, int],
+    width: Width,
+    vectors: int,
+) -> Mapping | None:
+    """Rows across a cluster: in shared memory, which holds 16-bit elements as they are, or in registers, which do not."""
+    cut = pieces(nest, values, tensors, sizes, width)
+    if cut is None:
+        return None
+    chunks = CLUSTERED // width.vector
+    blocks = _power(-(-vectors // (MOST * chunks)))
+    if cut.bytes >= 4 * width.vector and blocks <= 8:
+        return _held(nest, width, "cluster", MOST, chunks, vectors, sizes, blocks)
+    whole = TEAM * cut.chunks * cut.blocks == vectors
+    return Mapping("cluster", width.vector, width.beside, whole=whole, team=TEAM, pieces=cut)
+
+
+def _in_order(width: Width, vectors: int, uneven: bool) -> Mapping:
+    """Rows whose elements are combined in order: at once if the team is large enough, else stretch by stretch."""
+    most = max(1, EACH // width.vector)
+    if not uneven and vectors <= WARP * most:
+        turns = min(most, -(-vectors // WARP))
+        return Mapping("warp", width.vector, width.beside, team=_power(-(-vectors // turns)), turns=turns, once=True)
+    for turns in range(min(8, HELD // width.vector), 0, -1):
+        team = -(-vectors // (turns * WARP)) * WARP
+        if not uneven and 2 * WARP <= team <= MOST:
+            return Mapping("block", width.vector, width.beside, team=team, turns=-(-vectors // team), once=True)
+    return Mapping("block", width.vector, width.beside, team=block_of(vectors))
+
+
+def _power(count: int) -> int:
+    """The least power of two that is not below."""
+    return 1 << max(0, count - 1).bit_length()
+
+
+def block_of(vectors: int) -> int:
+    """The threads of a block that goes through a row of so many vectors."""
+    return min(MOST, max(WARP, -(-vectors // WARP) * WARP))
 
 
 def plainest(nest: Nest) -> Mapping:
     """The mapping that takes nothing for granted, and serves all sizes."""
-    return Mapping("lanes" if by_lanes(nest) or not nest_sweeps(nest) else "block")
+    if by_lanes(nest) or not nest_sweeps(nest):
+        return Mapping("lanes")
+    return Mapping("block", team=THREADS)
 
 
-def too_few(nest: Nest, sizes: MappingOf[Symbol, int]) -> bool:
-    """Whether so few threads would each go through so long loops that teams are better, however what they read lies."""
-    items = prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows)
-    return items < FEW and widest(nest, sizes) >= LONG
+def sharers(nest: Nest, width: Width, sizes: MappingOf[Symbol, int]) -> int | None:
+    """How many threads share the loops of a column; None if there are too few columns for threads to lie along them."""
+    columns = prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows)
+    long = widest(nest, sizes)
+    if columns >= FULL * width.vector or long < LONG // 4:
+        return 1
+    if not shareable(nest):
+        return None if columns < FEW and long >= LONG else 1
+    items = -(-columns // width.vector)
+    if items < LEAST and long >= LONG:
+        return None
+    team = 1
+    while team < THREADS // LEAST and 3 * items * team < 2 * FULL and long >= 8 * team:
+        team *= 2
+    return team
+
+
+def shareable(nest: Nest) -> bool:
+    """Whether threads may share a nest's loops by lanes: each is a reduction whose parts can be joined in any order."""
+    for step in nest.steps:
+        if isinstance(step, Scan) or inner(step, len(nest.rows)):
+            return False
+        if step.reduction is not None:
+            rows = {axis.symbol for axis in nest.rows}
+            if is_ordered(step.reduction.monoid) or any(not rows.isdisjoint(a.extent.variables) for a in step.reduction.axes[:-1]):
+                return False
+    return True
 
 
 def nest_sweeps(nest: Nest) -> bool:
@@ -160,19 +300,22 @@ def grid(mapping: Mapping, nest: Nest, sizes: MappingOf[Symbol, int]) -> Grid:
     if mapping.across is not None:
         cut = (nest.rows[-1].symbol, mapping.across.axis)
         squares = [-(-n // (SIDE if axis.symbol in cut else 1)) for axis, n in zip(nest.rows, extents, strict=True)]
-        return Grid(prod(squares), TILED, 1)
-    if mapping.by == "lanes":
-        items = prod(extents[:-1]) * -(-extents[-1] // mapping.vector) if extents else 1
-        threads = THREADS if items >= THREADS else max(WARP, -(-items // WARP) * WARP)
-        return Grid(-(-items // threads), threads, 1)
-    vectors = max(1, -(-widest(nest, sizes) // mapping.vector))
-    each = max(1, mapping.chunks)
-    if mapping.by == "warp":
-        team = WARP if uneven(nest) else 1
-        while team < WARP and team * each < vectors:
-            team *= 2
-        return Grid(-(-rows * team // THREADS), THREADS, team)
-    threads = min(MOST, max(WARP, -(-vectors // each // WARP) * WARP))
-    while threads * each < vectors and threads < MOST:
-        threads += WARP
-    return Grid(rows, threads, threads)
+        return Grid(prod(squares), TILED)
+    match mapping.by:
+        case "lanes":
+            items = prod(extents[:-1]) * -(-extents[-1] // mapping.vector) if extents else 1
+            each = THREADS // mapping.team * mapping.turns
+            alone = mapping.team == mapping.turns == 1
+            return Grid(-(-items // each), min(THREADS, max(WARP, -(-items // WARP) * WARP)) if alone else THREADS)
+        case "warp":
+            return Grid(-(-rows * mapping.team // THREADS), THREADS)
+        case "cluster":
+            held = mapping.pieces
+            assert held is not None
+            if not mapping.persistent:
+                return Grid(rows * held.blocks, mapping.team)
+            room = held.stages * held.chunks * mapping.team * held.bytes + 4096
+            resident = max(1, min(SHARED // room, 2048 // mapping.team)) * MULTIPROCESSORS
+            return Grid(min(rows, max(1, resident // held.blocks)) * held.blocks, mapping.team)
+        case _:
+            return Grid(rows, mapping.team)

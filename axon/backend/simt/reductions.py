@@ -9,12 +9,14 @@ Note [Order]
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from axon.backend.lanes import inner
 from axon.backend.reducers import Reducer, State, reducer
 from axon.backend.simt.access import is_ordered
-from axon.backend.simt.mapping import MOST, WARP
+from axon.backend.simt.mapping import THREADS, WARP
+from axon.backend.simt.pieces import BARRIER
 from axon.backend.simt.writer import Lane
 from axon.backend.writer import Code
 from axon.core import Axis, Compute, Scalar, Scan
@@ -28,11 +30,13 @@ SLOT = 8  # bytes of shared memory for a scalar of one warp
 
 
 class Reductions:
-    """Writes the reductions and scans of one kernel. `slots`: scalars of each warp that have a place in shared memory."""
+    """Writes the reductions and scans of one kernel. `bytes`: shared memory that they exchange through, `flips`: in turn."""
 
     def __init__(self, emitter: Emitter) -> None:
         self.emitter, self.code, self.writer, self.mapping = emitter, emitter.code, emitter.writer, emitter.mapping
-        self.slots = 0
+        self.bytes = 0
+        self.flips = False
+        self.sends = 0  # exchanges among blocks
 
     @property
     def team(self) -> str:
@@ -62,6 +66,8 @@ class Reductions:
             total = self.joined(reduce, state)
             if self.team:
                 total = self.across(reduce, total)
+            elif self.mapping.team > 1:
+                total = self.down(reduce, total)
             self.finish(step, reduce, total)
 
     def finish(self, step: Compute, reduce: Reducer, total: State) -> None:
@@ -110,27 +116,108 @@ class Reductions:
 
     def across(self, reduce: Reducer, state: State) -> State:
         """A state of the whole team, in every member."""
-        code = self.code
+        code, mapping = self.code, self.mapping
         names = self.named(state)
-        with self.writer.branch(f"for step in range({f'bits({self.team})' if self.mapping.by == 'warp' else 5}):"):
-            other = tuple(code.let(f"shuffle_xor({name}, 1 << step)") for name in names)
-            self.assign(names, self.merged(reduce, names, other))
-        if self.mapping.by == "warp":
+        self.exchanged(reduce, names, min(mapping.team, WARP))
+        if mapping.by == "warp":
             return names
         # The first lane of each warp hands its own on; then every warp joins all of them.
-        base, each = self.exchange(len(names)), SLOT * len(names)
-        with code.block("if thread % 32 == 0:"):
+        blocks = mapping.pieces.blocks if mapping.pieces else 1
+        warps = mapping.team // WARP
+        slots, each = warps * blocks, SLOT * len(names)
+        if blocks == 1:
+            base = self.exchange(len(names), slots)
+            with code.block("if thread % 32 == 0:"):
+                for n, name in enumerate(names):
+                    code.line(f"keep({base} + {each} * (thread // 32) + {SLOT * n}, {name})")
+            code.line("block_sync()")
+        else:
+            base = self.sent(names, blocks, warps)
+        lanes = min(WARP, 1 << (slots - 1).bit_length())
+        for first in range(0, slots, WARP):
+            code.line(f"place = thread % {lanes} + {first}" if first else f"place = thread % {lanes}")
+            full = slots - first >= lanes
+            if not full:
+                code.line(f"there = lt_int(place, {slots})")
+                code.line("place = select(there, place, 0)")
+            found = []
+            for n, (element, unit) in enumerate(zip(reduce.elements, reduce.nothing(self.writer), strict=True)):
+                kept = code.let(f"kept_{element.accumulator.value}({base} + {each} * place + {SLOT * n})")
+                found.append(kept if full else code.let(f"select(there, {kept}, {unit})"))
+            with self.writer.forgotten():
+                self.assign(names, self.merged(reduce, names, tuple(found)) if first else tuple(found))
+        self.exchanged(reduce, names, lanes)
+        return names
+
+    def sent(self, names: State, blocks: int, warps: int) -> str:
+        """Send the states of each warp to all blocks of the cluster, and wait for theirs; where they are then.
+
+        There are two places and barriers, for rows in turn: a block that is ahead cannot be ahead by two rows.
+        """
+        code, cut = self.code, self.mapping.pieces
+        assert cut is not None
+        size = SLOT * len(names) * warps * blocks
+        at = self.emitter.bytes + self.bytes
+        self.bytes += 2 * size
+        barrier = code.let(f"shared + {BARRIER * (cut.stages + 2 * self.sends)} + {BARRIER} * turn", "count_")
+        base = code.let(f"shared + {at} + {size} * turn", "exchange_")
+        self.sends += 1
+        with code.block("if thread == 0:"):
+            code.line(f"barrier_expect({barrier}, {size})")
+        with code.block(f"if thread % 32 < {blocks}:  # one lane for each block"):
             for n, name in enumerate(names):
-                code.line(f"keep({base} + {each} * (thread // 32) + {SLOT * n}, {name})")
-        code.line("block_sync()")
-        code.line("there = lt_int(thread % 32, team // 32)")
-        code.line("place = select(there, thread % 32, 0)")
-        for n, (name, element, unit) in enumerate(zip(names, reduce.elements, reduce.nothing(self.writer), strict=True)):
-            kept = code.let(f"kept_{element.accumulator.value}({base} + {each} * place + {SLOT * n})")
-            code.line(f"{name} = select(there, {kept}, {unit})")
-        with self.writer.branch("for step in range(5):"):
-            other = tuple(code.let(f"shuffle_xor({name}, 1 << step)") for name in names)
+                to = f"{base} + {SLOT * len(names)} * (rank * {warps} + thread // 32) + {SLOT * n}"
+                code.line(f"send({to}, {name}, thread % 32, {barrier})")
+        code.line(f"barrier_wait({barrier}, half)")
+        return base
+
+    def exchanged(self, reduce: Reducer, names: State, lanes: int) -> None:
+        """Join the states of so many neighbouring lanes, in each of them."""
+        if lanes == 1:
+            return
+        with self.writer.branch(f"for step in range({lanes.bit_length() - 1}):"):
+            other = tuple(self.code.let(f"shuffle_xor({name}, 1 << step)") for name in names)
             self.assign(names, self.merged(reduce, names, other))
+
+    def down(self, reduce: Reducer, state: State) -> State:
+        """By lanes, a state of all threads that share a column, in each of them: by halves, through shared memory."""
+        code, mapping = self.code, self.mapping
+        names = self.named(state)
+        suffix = f"_{mapping.vector}" if mapping.vector > 1 else ""
+        held = [element.accumulator for element in reduce.elements]
+        sizes = [max(1, element.bits // 8) for element in held]
+        places, used = [], 0
+        for size in sizes:
+            places.append(used)
+            used += -(-size * mapping.vector * THREADS // SLOT) * SLOT
+        if self.bytes:
+            code.line("block_sync()")  # what was there before is read
+        self.bytes = max(self.bytes, used)
+        base = "shared"
+        pairs = list(zip(names, held, sizes, places, strict=True))
+
+        def keep() -> None:
+            for name, element, size, place in pairs:
+                code.line(f"stage_{element.value}{suffix}({base} + {place} + thread * {size * mapping.vector}, {name})")
+
+        def taken(thread: str) -> State:
+            texts = (
+                f"staged_{element.value}{suffix}({base} + {place} + ({thread}) * {size * mapping.vector}, {size})"
+                for _, element, size, place in pairs
+            )
+            return tuple(code.let(text) for text in texts)
+
+        each = THREADS // mapping.team
+        keep()
+        half = mapping.team // 2
+        while half:
+            code.line("block_sync()")
+            with self.writer.branch(f"if sharer < {half}:"):
+                self.assign(names, self.merged(reduce, names, taken(f"thread + {half * each}")))
+                keep()
+            half //= 2
+        code.line("block_sync()")
+        self.assign(names, taken(f"unsigned_remainder(thread, {each})"))
         return names
 
     def named(self, state: State) -> State:
@@ -143,12 +230,16 @@ class Reductions:
         for name, value in zip(names, state, strict=True):
             self.code.line(f"{name} = {value}")
 
-    def exchange(self, states: int) -> str:
-        """Shared memory for the states of all warps, of its own. There are two places, which take turns: none is written while a
-        slow warp still reads it, since all warps meet in between."""
-        size = states * SLOT * (MOST // WARP)
-        at = self.slots * SLOT * (MOST // WARP)
-        self.slots += 2 * states
+    def exchange(self, states: int, slots: int) -> str:
+        """Shared memory for so many scalars of each warp, of its own."""
+        return self.room(states * SLOT * slots)
+
+    def room(self, size: int) -> str:
+        """Shared memory of its own for what threads exchange. There are two places, which take turns: none is written while a slow
+        warp still reads it, since all warps meet in between."""
+        at = self.emitter.bytes + self.bytes
+        self.bytes += 2 * size
+        self.flips = True
         self.code.line("flip = 1 - flip")
         return self.code.let(f"shared + {at} + {size} * flip", "exchange_")
 
@@ -170,33 +261,50 @@ class Reductions:
 
     def in_order(self, step: Compute | Scan, reduce: Reducer, axes: Sequence[Axis], running: Scan | None) -> State:
         """The combination of everything in order; of a scan, every running one is defined on the way. See Note [Order]."""
-        code, writer, vector = self.code, self.writer, self.mapping.vector
+        code, writer, mapping = self.code, self.writer, self.mapping
         carry = self.named(reduce.nothing(writer))
         where = step.reduction.where if isinstance(step, Compute) and step.reduction else None
+        each = mapping.team * mapping.vector
+        firsts = [each * turn for turn in range(mapping.turns)]
         with self.emitter.loops(axes[:-1]):
             axis = axes[-1]
             limit = writer._let_dim(axis.extent)
-            name = self.emitter.names[axis.symbol]
-            stride = f"{self.team} * {vector}" if vector > 1 else self.team
             writer.extents[axis.symbol] = axis.extent
-            # What the next stretch needs is fetched before this one is combined.
-            coming = self.named(self.stretch(reduce, where, axis, "0", limit))
-            with writer.branch(f"for stretch in range(0, {limit}, {stride}):"):
-                own = tuple(code.let(value) for value in coming)
-                self.assign(coming, self.stretch(reduce, where, axis, f"stretch + {stride}", limit))
-                sums = self.running(reduce, own)
-                before, whole = self.prefixes(reduce, self.named(sums[-1]))
-                before = self.named(self.merged(reduce, carry, before))
-                if running is not None:
-                    code.line(f"{name} = stretch + member * {vector}" if vector > 1 else f"{name} = stretch + member")
-                    writer.lane = Lane(axis.symbol, name, vector)
-                    parts = [reduce.finish(writer, self.merged(reduce, before, one), None) for one in sums]
-                    with writer.masked(writer.let(f"lt_int({name}, {limit})"), False):
-                        self.emitter.define(running, [_together(code, column) for column in zip(*parts, strict=True)])
-                    writer.lane = None
-                self.assign(carry, tuple(code.let(text) for text in self.merged(reduce, carry, whole)))
+            coming = [self.named(self.stretch(reduce, where, axis, f"{first}", limit)) for first in firsts]
+            if mapping.once:
+                self.stretches(reduce, axis, "0", limit, coming, carry, running)
+            else:
+                # What the next stretches need is fetched before these are combined.
+                with writer.branch(f"for stretch in range(0, {limit}, {each * mapping.turns}):"):
+                    own = [tuple(code.let(value) for value in one) for one in coming]
+                    for one, first in zip(coming, firsts, strict=True):
+                        after = self.stretch(reduce, where, axis, f"stretch + {first + each * mapping.turns}", limit)
+                        self.assign(one, after)
+                    self.stretches(reduce, axis, "stretch", limit, own, carry, running)
             del writer.extents[axis.symbol]
         return carry
+
+    def stretches(
+        self, reduce: Reducer, axis: Axis, start: str, limit: str, own: Sequence[State], carry: State, running: Scan | None
+    ) -> None:
+        """Take in stretches of a row, one after the other."""
+        code, writer, mapping = self.code, self.writer, self.mapping
+        sums = [self.running(reduce, one) for one in own]
+        found = self.prefixes(reduce, [self.named(one[-1]) for one in sums])
+        for turn, (parts, (before, whole)) in enumerate(zip(sums, found, strict=True)):
+            earlier = tuple(code.let(name) for name in carry)  # whose name changes its value
+            before = self.named(self.merged(reduce, earlier, before))
+            if running is not None:
+                member = f"member * {mapping.vector}" if mapping.vector > 1 else "member"
+                name = code.let(f"{start} + {turn * mapping.team * mapping.vector} + {member}", f"{axis.symbol.name}_")
+                self.emitter.places[axis.symbol] = name
+                writer.lane = Lane(axis.symbol, name, mapping.vector)
+                finished = [reduce.finish(writer, self.merged(reduce, before, one), None) for one in parts]
+                with writer.masked(writer.let(f"lt_int({name}, {limit})"), False):
+                    self.emitter.define(running, [_together(code, column) for column in zip(*finished, strict=True)])
+                writer.lane = None
+                del self.emitter.places[axis.symbol]
+            self.assign(carry, tuple(code.let(text) for text in self.merged(reduce, earlier, whole)))
 
     def stretch(self, reduce: Reducer, where: Scalar | None, axis: Axis, first: str, limit: str) -> State:
         """What a member's neighbours have, in the stretch that begins there."""
@@ -204,12 +312,13 @@ class Reductions:
         name = code.let(f"{first} + member * {vector}" if vector > 1 else f"{first} + member", f"{axis.symbol.name}_")
         writer.lane = Lane(axis.symbol, name, vector)
         there = writer.let(f"lt_int({name}, {limit})")
-        with writer.masked(there, False):
-            condition, varies = there, False
+        with ExitStack() as stack:
+            stack.enter_context(writer.masked(there, False))
+            condition = there
             if where is not None:
-                condition, varies = writer.let(f"both({there}, {writer.value(where)})"), writer.along(where)
-            with writer.masked(condition, varies):
-                own = reduce.combine(writer, reduce.nothing(writer), reduce.values(writer), condition)
+                condition = writer.let(f"both({there}, {writer.value(where)})")
+                stack.enter_context(writer.masked(condition, writer.along(where)))
+            own = reduce.combine(writer, reduce.nothing(writer), reduce.values(writer), condition)
         writer.lane = None
         return tuple(self.code.let(self.emitter.spread(value)) for value in own)
 
@@ -223,47 +332,59 @@ class Reductions:
             sums.append(self.merged(reduce, sums[-1], item))
         return sums
 
-    def prefixes(self, reduce: Reducer, own: State) -> tuple[State, State]:
-        """What the members before this one have together, and what all have."""
-        code, writer = self.code, self.writer
+    def prefixes(self, reduce: Reducer, own: Sequence[State]) -> list[tuple[State, State]]:
+        """Of each of several stretches, what the members before this one have together, and what all have."""
+        code, writer, team = self.code, self.writer, self.mapping.team
         block = self.mapping.by == "block"
-        lane = code.let("thread % 32" if block else "member")
-        sums = self.named(own)
-        with writer.branch(f"for step in range({5 if block else f'bits({self.team})'}):"):
-            other = tuple(code.let(f"shuffle_up({name}, 1 << step)") for name in sums)
-            code.line(f"reached = ge_int({lane}, 1 << step)")
-            self.assign(sums, self.chosen("reached", self.merged(reduce, other, sums), sums))
+        lane = writer.let("unsigned_remainder(thread, 32)" if block else "member + 0")
         nothing = reduce.nothing(writer)
-        first = writer.let(f"eq_int({lane}, 0)")
-        before = tuple(code.let(f"shuffle_up({name}, 1)") for name in sums)
-        before = self.named(self.chosen(first, nothing, before))
-        last = "31" if block else f"(thread % 32 - member) + {self.team} - 1"
-        whole = self.named(tuple(code.let(f"shuffle_at({name}, {last})") for name in sums))
+        least = writer.let(f"eq_int({lane}, 0)")
+        sums = [self.named(one) for one in own]
+        for one in sums:
+            self.scanned(reduce, one, lane, min(WARP, team))
+        before = []
+        for one in sums:
+            shifted = one if team == 1 else tuple(code.let(f"shuffle_up({name}, 1)") for name in one)
+            before.append(self.named(self.choice(least, nothing, shifted)))
         if not block:
-            return before, whole
-        # The last lane of each warp hands its sum on; then every warp runs over all of them.
-        base = self.exchange(len(sums))
+            last = f"(unsigned_remainder(thread, 32) - member) + {team - 1}"
+            return [
+                (first, one if team == 1 else self.named(tuple(code.let(f"shuffle_at({name}, {last})") for name in one)))
+                for first, one in zip(before, sums, strict=True)
+            ]
+        # The last lane of each warp hands its sums on; then every warp runs over those of all.
+        warps, states = team // WARP, len(sums[0])
+        base, each = self.exchange(states * len(sums), warps), SLOT * states
         with code.block("if thread % 32 == 31:"):
-            for n, name in enumerate(sums):
-                code.line(f"keep({base} + {SLOT * len(sums)} * (thread // 32) + {SLOT * n}, {name})")
+            for turn, one in enumerate(sums):
+                for n, name in enumerate(one):
+                    code.line(f"keep({base} + {each} * (thread // 32 + {turn * warps}) + {SLOT * n}, {name})")
         code.line("block_sync()")
-        code.line("warps = team // 32")
-        code.line(f"place = select(lt_int({lane}, warps), {lane}, 0)")
-        totals = self.named(tuple(
-            f"kept_{element.accumulator.value}({base} + {SLOT * len(sums)} * place + {SLOT * n})"
-            for n, element in enumerate(reduce.elements)
-        ))  # fmt: skip
-        with writer.branch("for step in range(5):"):
-            other = tuple(code.let(f"shuffle_up({name}, 1 << step)") for name in totals)
-            code.line(f"reached = ge_int({lane}, 1 << step)")
-            self.assign(totals, self.chosen("reached", self.merged(reduce, other, totals), totals))
-        whole = self.named(tuple(code.let(f"shuffle_at({name}, warps - 1)") for name in totals))
-        above = tuple(code.let(f"shuffle_at({name}, max_int(thread // 32 - 1, 0))") for name in totals)
+        code.line(f"place = select(lt_int({lane}, {warps}), {lane}, 0)")
         lowest = writer.let("lt_int(thread, 32)")
-        above = self.chosen(lowest, nothing, above)
-        return self.merged(reduce, above, before), whole
+        out = []
+        for turn, first in enumerate(before):
+            totals = self.named(tuple(
+                f"kept_{element.accumulator.value}({base} + {each} * (place + {turn * warps}) + {SLOT * n})"
+                for n, element in enumerate(reduce.elements)
+            ))  # fmt: skip
+            self.scanned(reduce, totals, lane, 1 << (warps - 1).bit_length())
+            whole = self.named(tuple(code.let(f"shuffle_at({name}, {warps - 1})") for name in totals))
+            above = tuple(code.let(f"shuffle_at({name}, max_int(thread // 32 - 1, 0))") for name in totals)
+            above = self.choice(lowest, nothing, above)
+            out.append((self.merged(reduce, above, first), whole))
+        return out
 
-    def chosen(self, condition: str, yes: State, no: State) -> State:
+    def scanned(self, reduce: Reducer, names: State, lane: str, lanes: int) -> None:
+        """The running combinations of so many neighbouring lanes."""
+        if lanes == 1:
+            return
+        with self.writer.branch(f"for step in range({lanes.bit_length() - 1}):"):
+            other = tuple(self.code.let(f"shuffle_up({name}, 1 << step)") for name in names)
+            self.code.line(f"reached = ge_int({lane}, 1 << step)")
+            self.assign(names, self.choice("reached", self.merged(reduce, other, names), names))
+
+    def choice(self, condition: str, yes: State, no: State) -> State:
         return tuple(self.code.let(f"select({condition}, {x}, {y})") for x, y in zip(yes, no, strict=True))
 
 

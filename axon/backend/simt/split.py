@@ -20,7 +20,8 @@ from axon.core import Axis, Compute, Convert, Monoid, Read, Reduction, Scalar, S
 from axon.names import fresh
 from axon.shapes.dimension import Dim, minimum
 
-THREADS = 132 * 1024  # that fill the chip
+COLUMNS = 132 * 256  # threads side by side that fill the chip, where some share each column
+PARTS = 512  # at most
 BLOCKS = 132 * 4  # likewise
 LANES = 4  # neighbours that one thread takes, about
 SHORTEST = 32  # elements of a part of a column
@@ -100,7 +101,7 @@ def parts_of(rows: tuple[Axis, ...], extent: Dim, others: Dim) -> tuple[Dim, Dim
         for axis in rows[:-1]:
             items = items * axis.extent
         items = items * (rows[-1].extent // LANES + 1)
-        count = minimum(extent // SHORTEST + 1, Dim.of(THREADS) // (items + 1) + 1)
+        count = minimum(minimum(extent // SHORTEST + 1, PARTS), Dim.of(COLUMNS) // (items + 1) + 1)
     else:
         count = minimum((extent * others) // 4096 + 1, BLOCKS)
         if others.constant == 1:

@@ -61,6 +61,7 @@ class LaneWriter(Writer):
         self.uniform: frozenset[Scalar] = frozenset()  # comparisons that are the same along the lane
         self.narrow = False  # the floats that are stored, or all that are read, have 16 bits or fewer
         self.first = False  # the lane's variable is that of the first neighbour
+        self.indices: dict[Scalar, str] = {}  # subscripts of the read being written that are computed from data
 
     def _variable(self, symbol: Symbol) -> str:
         lane = self.lane
@@ -189,6 +190,13 @@ class LaneWriter(Writer):
         found = held.variable or self.register(read)
         if found:
             return found
+        around = self.indices
+        self.indices = {s: self._subscript(s) for s in read.subscripts if not isinstance(s, Dim)}
+        value = self._read(read, held)
+        self.indices = around
+        return value
+
+    def _read(self, read: Read, held: Held) -> str:
         outside = self._outside(read, held.value)
         inside = ""
         varies = False
@@ -247,6 +255,8 @@ class LaneWriter(Writer):
     def _subscript(self, subscript: Dim | Scalar) -> str:
         if isinstance(subscript, Dim):
             return self._let_dim(subscript)
+        if subscript in self.indices:
+            return self.indices[subscript]
         return self._subscripts(Read(Symbol("", 0), (subscript,), Element.I64))[0]
 
     def put(self, tensor: Symbol, subscripts: tuple[Dim, ...], value: str, held: Held, together: bool) -> None:

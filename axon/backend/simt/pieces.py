@@ -1,0 +1,209 @@
+"""Rows that do not fit the registers of a block: the blocks of a cluster each bring a piece of a row into their shared memory.
+
+A piece comes by a bulk copy, which one thread asks for and no register waits for. A cluster takes rows in turn, and has asked for
+the next ones while it computes: there is room for several *stages*. What several steps of a nest read is brought once for all; what
+a single step reads (the scale of a layer norm) is read where it lies. The blocks exchange what they reduced by stores into each
+other's shared memory that a barrier there counts (see `reductions`): a barrier of the whole cluster would wait for all of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Mapping as MappingOf
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from axon.backend.lanes import inner, reduced
+from axon.backend.memory import Tensor
+from axon.backend.plan import Nest, scalars
+from axon.backend.scalar_facts import is_inside
+from axon.backend.simt.access import ACCESS, Width, accesses
+from axon.core import Axis, Read, Value
+from axon.core_walk import nodes
+from axon.names import Symbol
+from axon.shapes.dimension import Dim
+
+if TYPE_CHECKING:
+    from axon.backend.simt.emit import Emitter
+
+BLOCKS = (1, 2, 4, 8)  # of a cluster
+PIECE = 32 * 1024  # bytes of a block, so that a multiprocessor has six blocks
+MOST = 192 * 1024  # bytes of a block, where eight blocks have too little otherwise
+BARRIER = 8  # bytes of shared memory
+TEAM = 128  # threads of a block
+SHARED = 227 * 1024  # bytes of a multiprocessor
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Into how many pieces a row is cut, for how many vectors of each thread they have room, and what is brought."""
+
+    blocks: int
+    chunks: int
+    reads: frozenset[int]  # the accesses, by number
+    bytes: int  # of all that is brought for one vector
+    stages: int = 1
+
+    def __str__(self) -> str:
+        rows = f" · {self.stages} rows at once" if self.stages > 1 else ""
+        return f"{self.chunks} times in shared memory{rows}"
+
+
+def pieces(
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], width: Width
+) -> Pieces | None:
+    """How a row is cut; None if there is nothing that several steps read, if bulk copies cannot bring it, and if it is too long."""
+    found: dict[tuple[Symbol, tuple[Dim, ...]], set[int]] = {}
+    steps: dict[tuple[Symbol, tuple[Dim, ...]], set[int]] = {}
+    whole = set(_whole(nest, values))
+    extent = 0
+    for number, access in enumerate(accesses(nest, False)):
+        key = access.tensor, access.subscripts
+        if access.store or number not in width.beside or (*key, access.lane.symbol) not in whole:
+            continue
+        if width.vector * tensors[access.tensor].element.bits % (8 * ACCESS):
+            continue
+        shared = access.tensor, canonical(access.subscripts, access.lane.symbol)
+        found.setdefault(shared, set()).add(number)
+        steps.setdefault(shared, set()).add(access.lane.symbol.id)
+        extent = max(extent, access.lane.extent.evaluate(sizes))
+    brought = {shared: numbers for shared, numbers in found.items() if len(steps[shared]) > 1}
+    if not brought:
+        return None
+    size = sum(width.vector * tensors[tensor].element.bits // 8 for tensor, _ in brought)
+    vectors = -(-extent // width.vector)
+    for blocks in BLOCKS:
+        chunks = -(-vectors // (blocks * TEAM))
+        room = chunks * TEAM * size
+        if room <= (PIECE if blocks < BLOCKS[-1] else MOST):
+            return Pieces(blocks, chunks, frozenset().union(*brought.values()), size)
+    return None
+
+
+_LANE = Symbol("lane", -1)
+
+
+def canonical(subscripts: tuple[object, ...], lane: Symbol) -> tuple[Dim, ...]:
+    """Subscripts of sizes, with one name for the lane of every step."""
+    return tuple(s.substitute({lane: Dim.of(_LANE)}) for s in subscripts if isinstance(s, Dim))
+
+
+def _whole(nest: Nest, values: MappingOf[Symbol, Value]) -> Iterator[tuple[Symbol, tuple[object, ...], Symbol]]:
+    """The reads, by tensor, subscripts and lane, that are inside of a tensor from outside for every element of the row."""
+    made = {out.symbol for step in nest.steps for out in step.outs}
+    for step in nest.steps:
+        axes = reduced(step) or inner(step, len(nest.rows))
+        extents = {a.symbol: a.extent for a in (*step.axes, *reduced(step))}
+        for read in (n for s in scalars(step) for n in nodes(s) if axes and isinstance(n, Read)):
+            plain = read.padding is None and read.tensor not in made and all(isinstance(s, Dim) for s in read.subscripts)
+            if plain and is_inside(read, values[read.tensor], extents):
+                yield read.tensor, read.subscripts, axes[-1].symbol
+
+
+def barriers(nest: Nest, cut: Pieces) -> int:
+    """Bytes of shared memory: a barrier for each stage, and two for each reduction."""
+    count = cut.stages + 2 * sum(bool(reduced(step)) for step in nest.steps)
+    return -(-count * BARRIER // ACCESS) * ACCESS
+
+
+@contextmanager
+def cut_rows(emitter: Emitter, rows: tuple[Axis, ...], extents: list[str], limit: Dim) -> Iterator[None]:
+    """The piece of each row that this block has: its elements are those from `begin` to before `stop`."""
+    code, writer, mapping, nest = emitter.code, emitter.writer, emitter.mapping, emitter.nest
+    cut, vector = mapping.pieces, mapping.vector
+    assert cut is not None
+    several = cut.blocks > 1
+    code.line("member = thread")
+    code.line(f"group = unsigned_divide(block, {cut.blocks})" if several else "group = block")
+    code.line(f"rank = block - group * {cut.blocks}" if several else "rank = 0")
+    code.line(f"groups = unsigned_divide(as_i64(cuda.gridDim.x), {cut.blocks})" if several else "groups = as_i64(cuda.gridDim.x)")
+    code.line(f"rows = {' * '.join(extents) or '1'}")
+    end = writer._let_dim(limit)
+    code.line(f"piece = unsigned_divide({end} + {vector * cut.blocks - 1}, {vector * cut.blocks}) * {vector}")
+    code.line(f"begin = min_int(rank * piece, {end})")
+    code.line(f"stop = min_int(begin + piece, {end})")
+    code.line(f"own = begin + member * {vector}" if vector > 1 else "own = begin + member")
+    emitter.bytes = at = barriers(nest, cut)
+    places = []
+    for number, access in enumerate(accesses(nest, False)):
+        key = access.tensor, canonical(access.subscripts, access.lane.symbol)
+        if number in cut.reads and key not in emitter.brought:
+            size = emitter.values[access.tensor].element.bits // 8
+            emitter.brought[key] = at, size
+            places.append((access, at, size))
+            at += cut.chunks * mapping.team * vector * size
+    stage = at - emitter.bytes
+    emitter.bytes += cut.stages * stage
+
+    def bring(row: str, slot: str) -> None:
+        """Ask for a row, if there is one."""
+        with writer.branch(f"if {row} < rows:"):
+            code.line(f"barrier_expect(shared + {BARRIER} * {slot}, (stop - begin) * {sum(size for _, _, size in places)})")
+            before = dict(emitter.places)
+            emitter.places |= {axis.symbol: code.name(f"{axis.symbol.name}_") for axis in rows}
+            emitter.indices(rows, extents, row)
+            for access, place, _ in places:
+                emitter.places[access.lane.symbol] = "begin"
+                writer.extents[access.lane.symbol] = access.lane.extent
+                first = writer.place(access.tensor, access.subscripts)
+                del writer.extents[access.lane.symbol]
+                name = f"bring_{emitter.values[access.tensor].element.value}"
+                to = f"shared + {place} + {stage} * {slot}"
+                with code.block("if stop > begin:"):
+                    given = f"{emitter.pointer(access.tensor)}, {first}, stop - begin, shared + {BARRIER} * {slot}"
+                    code.line(f"{name}({to}, {given})")
+            emitter.places = before
+
+    with writer.branch("if thread == 0:"):
+        with code.block(f"for slot in range({barriers(nest, cut) // BARRIER}):"):
+            code.line(f"barrier_begin(shared + {BARRIER} * slot)")
+        code.line("barriers_ready()")
+        for ahead in range(cut.stages):
+            bring(f"group + {ahead} * groups" if ahead else "group", f"{ahead}")
+    if several:
+        code.line("cluster_arrive()")
+        code.line("cluster_wait()")
+    else:
+        code.line("block_sync()")
+    for name in ("slot", "phase", "turn", "half"):
+        code.line(f"{name} = 0")
+    with writer.branch("for row in range(group, rows, groups):"):
+        emitter.indices(rows, extents, "row")
+        emitter.ahead()
+        code.line(f"barrier_wait(shared + {BARRIER} * slot, phase)")
+        code.line(f"held = shared + {stage} * slot")
+        yield
+        code.line("block_sync()")
+        with writer.branch("if thread == 0:"):
+            following = writer.let(f"row + {cut.stages} * groups")
+            bring(following, "slot")
+        if cut.stages > 1:
+            code.line("slot = slot + 1")
+            code.line(f"phase = select(eq_int(slot, {cut.stages}), 1 - phase, phase)")
+            code.line(f"slot = select(eq_int(slot, {cut.stages}), 0, slot)")
+        else:
+            code.line("phase = 1 - phase")
+        if several:
+            code.line("half = select(eq_int(turn, 1), 1 - half, half)")
+            code.line("turn = 1 - turn")
+
+
+def spread_rows(emitter: Emitter, rows: tuple[Axis, ...], extents: list[str]) -> None:
+    """The part of a row that this block holds in registers, from `begin` on."""
+    code, mapping = emitter.code, emitter.mapping
+    cut = mapping.pieces
+    assert cut is not None
+    code.line("member = thread")
+    code.line(f"row = unsigned_divide(block, {cut.blocks})")
+    code.line(f"rank = block - row * {cut.blocks}")
+    emitter.indices(rows, extents, "row")
+    code.line(f"begin = rank * {cut.chunks * mapping.team * mapping.vector}")
+    emitter.bytes = barriers(emitter.nest, cut)
+    with emitter.writer.branch("if thread == 0:"):
+        with code.block(f"for slot in range({emitter.bytes // BARRIER}):"):
+            code.line(f"barrier_begin(shared + {BARRIER} * slot)")
+        code.line("barriers_ready()")
+    code.line("cluster_arrive()" if cut.blocks > 1 else "block_sync()")
+    code.line("turn = 0")
+    code.line("half = 0")
