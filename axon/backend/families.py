@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from axon.backend import plan as plans
 from axon.backend.contraction import Contraction, contraction
-from axon.backend.epilogue import Group
+from axon.backend.epilogue import Group, Operand
 from axon.backend.epilogue import views_of as tiled_views
 from axon.backend.fuse import Policy, fuse
 from axon.backend.plan import Nest, Reason
@@ -54,6 +54,13 @@ def kernels(
             raise Unsupported(f"`{type(op).__name__.lower()}` has no kernel family", getattr(op, "span", None))
     groups, reasons = _tiled(program, plain, plain | apart)
     return tuple(_in_order(program, groups, {**reasons, **why}))
+
+
+def with_operands(kernel: Tiled, operands: Sequence[Operand]) -> Tiled:
+    """The same kernel of other operands."""
+    if isinstance(kernel, Contraction):
+        return replace(kernel, left=operands[0], right=operands[1])
+    return replace(kernel, query=operands[0], key=operands[1], value=operands[2])
 
 
 def results_of(kernel: Kernel) -> tuple[Value, ...]:

@@ -10,16 +10,15 @@ import statistics
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from contextlib import contextmanager
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from axon.backend import failures, scratch
+from axon.backend import failures
 from axon.backend.build import RegistersExhausted
 from axon.backend.driver import Driver, driver
 from axon.backend.launches import Launches
-from axon.backend.memory import Tensor, contiguous
+from axon.backend.memory import Tensor
 from axon.backend.pipeline import tensors as tensors_of
 from axon.backend.plan import Nest
 from axon.backend.runtime import Executable
@@ -51,9 +50,9 @@ def times(
     cuda = driver()
     context = cuda.context(device)
     kernel, values = executable.kernels[number], executable.values
-    lying = {v.symbol: contiguous(scratch.ALIGNMENT, tuple(d.evaluate(sizes) for d in v.shape), v.element) for v in values}
+    lying = executable.lying(sizes)
     used = used_by(kernel, executable.known) if isinstance(kernel, Nest) else tensors_of(kernel, values)
-    amount = {v.symbol: prod(lying[v.symbol].shape) * max(1, v.element.bits // 8) for v in used}
+    amount = {v.symbol: lying[v.symbol].bytes for v in used}
     sets = max(1, min(MOST_SETS, -(-4 * HOPPER.l2 // max(1, sum(amount.values())))))
     with _allocated(cuda, [amount[v.symbol] for _ in range(sets) for v in used]) as pointers, _stream(cuda) as stream:
         rotated = []
@@ -69,7 +68,9 @@ def times(
             for mapping, about in zip(mappings, seconds, strict=True):
                 out[mapping] = None
                 schedule = NOTHING if isinstance(kernel, Nest) else pinned(mapping, number)
-                own_way = Executable(executable.program, schedule=schedule, plain=executable.plain)
+                own_way = Executable(
+                    executable.program, schedule=schedule, plain=executable.plain, apart=executable.apart, copied=executable.copied
+                )
                 try:
                     bound = own_way.bind(rotated[0], sizes, device)
                 except RegistersExhausted:

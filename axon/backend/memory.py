@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from axon.backend.target import HOPPER
 from axon.element import Element
@@ -16,6 +17,11 @@ class Tensor:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     element: Element
+
+    @property
+    def bytes(self) -> int:
+        """From the first row to the end of the last, where rows lie in order."""
+        return prod(self.shape[:1]) * prod(self.strides[:1]) * max(8, self.element.bits) // 8
 
     @property
     def copyable(self) -> str | None:
@@ -56,6 +62,13 @@ class Tensor:
             return False
         even = all(stride % 2 == 0 for stride in self.strides[:-1])
         return even and self.strides[-1] == 1 and self.shape[-1] % 2 == 0 and self.pointer % 4 == 0
+
+
+def aligned(pointer: int, shape: tuple[int, ...], element: Element) -> Tensor:
+    """A tensor laid out in rows that start at multiples of 16 bytes."""
+    unit = max(1, HOPPER.tensor_map_alignment * 8 // element.bits)
+    wide = tuple(-(-n // unit) * unit if d == len(shape) - 1 else n for d, n in enumerate(shape))
+    return Tensor(pointer, shape, contiguous(pointer, wide, element).strides, element)
 
 
 def contiguous(pointer: int, shape: tuple[int, ...], element: Element) -> Tensor:

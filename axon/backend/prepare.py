@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
-from axon.backend.contraction import Contraction
 from axon.backend.epilogue import Operand, views_of
-from axon.backend.families import Kernel, Tiled
+from axon.backend.families import Kernel, Tiled, with_operands
 from axon.backend.granted import Granted
 from axon.backend.memory import Tensor
 from axon.backend.plan import Nest
@@ -37,17 +36,12 @@ class Prepared:
 def prepare(kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Prepared:
     """A kernel for these tensors. Raises `Unsupported` for operands that bulk copies cannot read, and for a sum over nothing."""
     tensors = with_views(views_of(kernel), tensors, sizes)
-    lying = [_as_it_lies(operand, tensors[operand.value.symbol]) for operand in kernel.operands]
-    for operand in lying:
-        why = tensors[operand.value.symbol].arranged(operand.order).copyable
-        if why:
-            source = next((v.source for v in kernel.views if v.value == operand.value), None)
-            name = f"`{operand.value.symbol.name}`" if source is None else f"what is read of `{source.name}`"
-            raise Unsupported(f"{name} cannot be read by bulk copies: {why}", kernel.span)
-    if isinstance(kernel, Contraction):
-        kernel = replace(kernel, left=lying[0], right=lying[1])
-    else:
-        kernel = replace(kernel, query=lying[0], key=lying[1], value=lying[2])
+    for number, why in unreadable(kernel, tensors).items():
+        operand = kernel.operands[number]
+        source = next((v.source for v in kernel.views if v.value == operand.value), None)
+        name = f"`{operand.value.symbol.name}`" if source is None else f"what is read of `{source.name}`"
+        raise Unsupported(f"{name} cannot be read by bulk copies: {why}", kernel.span)
+    kernel = with_operands(kernel, [_as_it_lies(operand, tensors[operand.value.symbol]) for operand in kernel.operands])
     problem = problem_of(kernel, sizes)
     if problem.depth < 1 or (isinstance(kernel, Stream) and problem.keys < 1):
         raise Unsupported("a sum over nothing", kernel.span)
@@ -57,6 +51,13 @@ def prepare(kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[
     dense = frozenset(s for s, axes in stored.items() if axes[-1] == last and tensors[s].strides[-1] == 1)
     paired = frozenset(symbol for symbol, tensor in tensors.items() if tensor.paired)
     return Prepared(kernel, problem, Granted(boxed, dense, paired))
+
+
+def unreadable(kernel: Tiled, tensors: MappingOf[Symbol, Tensor]) -> dict[int, str]:
+    """Which operands bulk copies cannot read as they lie, and why. `tensors` holds the kernel's views too."""
+    lying = ((tensors[operand.value.symbol], operand) for operand in kernel.operands)
+    whys = (tensor.arranged(_as_it_lies(operand, tensor).order).copyable for tensor, operand in lying)
+    return {number: why for number, why in enumerate(whys) if why}
 
 
 def is_empty(kernel: Kernel, sizes: MappingOf[Symbol, int]) -> bool:

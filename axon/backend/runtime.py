@@ -27,11 +27,12 @@ from axon.backend.emit import (
 )
 from axon.backend.families import NO_REASONS, kernels, results_of, views_of
 from axon.backend.launches import Launch, Launches, Slot
-from axon.backend.memory import Tensor, contiguous
+from axon.backend.memory import Tensor, aligned, contiguous
 from axon.backend.pipeline import Forms, stages
 from axon.backend.pipeline import tensors as tensors_of
 from axon.backend.plan import Nest
 from axon.backend.prepare import Prepared, blocks, is_empty, prepare
+from axon.backend.relaid import Factor, wanted, with_copies
 from axon.backend.schedule import Mapping
 from axon.backend.schedule_file import NOTHING, Schedule
 from axon.backend.simt import variants as nests
@@ -88,6 +89,7 @@ class Executable:
         schedule: Schedule = NOTHING,
         plain: frozenset[Symbol] = frozenset(),
         apart: frozenset[Symbol] = frozenset(),
+        copied: frozenset[Factor] = frozenset(),
         why: MappingOf[Symbol, str] = NO_REASONS,
     ) -> None:
         """Raises `Unsupported` for a program that is not straight (see `parts`).
@@ -96,14 +98,14 @@ class Executable:
         `exact`, every size gets its best mapping, and variants have no limit.
         """
         self.program, self.target, self.mapping, self.exact = program, target, mapping, exact
-        self.kernels = kernels(program, plain, apart, why)
+        self.kernels, self.aligned = with_copies(kernels(program, plain, apart, why), copied)
         self.fixed = schedule.of(len(self.kernels))
-        self.schedule, self.plain, self.apart, self.why = schedule, plain, apart, why
+        self.schedule, self.plain, self.apart, self.copied, self.why = schedule, plain, apart, copied, why
         stored = (value for k in self.kernels for value in results_of(k))
         inside = (out for k in self.kernels if isinstance(k, Nest) for step in k.steps for out in step.outs)
         self.values: tuple[Value, ...] = tuple(dict.fromkeys([*program.inputs, *stored, *inside]))
         self.known = {v.symbol: v for v in self.values}
-        self._others: dict[tuple[frozenset[Symbol], frozenset[Symbol]], Executable] = {}
+        self._others: dict[tuple[frozenset[Symbol], frozenset[Symbol], frozenset[Factor]], Executable] = {}
         self._lock = RLock()
         self._choices: dict[tuple[int, Any], Any] = {}
         self._built: dict[tuple[int, Any, Any], tuple[Any, Kernel]] = {}
@@ -126,13 +128,13 @@ class Executable:
 
     def warm(self, sizes: MappingOf[Symbol, int]) -> None:
         """Build all kernels, mapped for exactly these sizes, for contiguous tensors. Needs no GPU."""
-        served = self.serving(self._contiguous(sizes), sizes)
-        served.plans(served._contiguous(sizes), sizes, exact=True)
+        served = self.serving(self.lying(sizes), sizes)
+        served.plans(served.lying(sizes), sizes, exact=True)
 
     def wanted(self, sizes: MappingOf[Symbol, int], *, exact: bool = False) -> list[Forms]:
         """What is still to be built for contiguous tensors of these sizes, so that several programs' kernels are built together."""
         served = self.serving({}, sizes)
-        tensors = served._contiguous(sizes)
+        tensors = served.lying(sizes)
         with served._lock:
             ready = {n: served._prepared(n, tensors, sizes) for n, k in enumerate(served.kernels) if not is_empty(k, sizes)}
             picked = {n: (r, served._choices_of(n, r).pick(r, sizes, exact=exact or served.exact)) for n, r in ready.items()}
@@ -143,8 +145,10 @@ class Executable:
         with self._lock:
             return [(number, variant, kernel.registers) for (number, _, variant), (_, kernel) in self._built.items()]
 
-    def _contiguous(self, sizes: MappingOf[Symbol, int]) -> dict[Symbol, Tensor]:
-        return {v.symbol: contiguous(scratch.ALIGNMENT, _shape(v, sizes), v.element) for v in self.values}
+    def lying(self, sizes: MappingOf[Symbol, int]) -> dict[Symbol, Tensor]:
+        """All values one by one, copies in rows that bulk copies can read."""
+        laid = ((v, aligned if v.symbol in self.aligned else contiguous) for v in self.values)
+        return {v.symbol: lay(scratch.ALIGNMENT, _shape(v, sizes), v.element) for v, lay in laid}
 
     def _plans(
         self, numbers: Sequence[int], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], *, exact: bool
@@ -208,16 +212,20 @@ class Executable:
         return Plan(ready.kernel, variant.mapping, forms, kernel, grid.blocks, grid.threads)
 
     def serving(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Executable:
-        """What runs at these sizes, for tensors that lie like these: this, or the same program without the kernels for the tensor
-        cores that have no mapping here: a stream's operations apart, others plain. A mapping or a schedule that the user gave is
-        an error instead."""
-        plain, apart, why = self.plain, self.apart, dict(self.why)
-        tensors = self._contiguous(sizes) | dict(tensors)
+        """What runs at these sizes, for tensors that lie like these: this, or the same program with copies of the factors that the
+        tensor cores cannot read as they lie, and without the kernels for them that have no mapping here: a stream's operations
+        apart, others plain. A mapping or a schedule that the user gave is an error instead."""
+        plain, apart, copied, why = self.plain, self.apart, self.copied, dict(self.why)
+        tensors = self.lying(sizes) | dict(tensors)
         with self._lock:
             for number, kernel in enumerate(self.kernels):
                 if isinstance(kernel, Nest) or is_empty(kernel, sizes) or self.mapping is not None or self.fixed[number].values:
                     continue
                 try:
+                    factors = wanted(kernel, tensors, sizes) - self.copied
+                    if factors:
+                        copied |= factors
+                        continue
                     ready = prepare(kernel, tensors, sizes)
                     reason = None if self._choices_of(number, ready).fits(ready) else "no mapping fits its sizes"
                 except Unsupported as refused:
@@ -227,11 +235,12 @@ class Executable:
                 unfit = {r.value.symbol for r in kernel.results}
                 why |= dict.fromkeys(unfit, reason)
                 plain, apart = (plain, apart | unfit) if isinstance(kernel, Stream) else (plain | unfit, apart)
-            key = plain, apart
-            if key == (self.plain, self.apart):
+            key = plain, apart, copied
+            if key == (self.plain, self.apart, self.copied):
                 return self
             if key not in self._others:
-                self._others[key] = Executable(self.program, self.target, exact=self.exact, plain=plain, apart=apart, why=why)
+                given = {"plain": plain, "apart": apart, "copied": copied, "why": why}
+                self._others[key] = Executable(self.program, self.target, exact=self.exact, **given)  # type: ignore[arg-type]
         return self._others[key].serving(tensors, sizes)
 
     # ── binding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -252,7 +261,7 @@ class Executable:
         """
         cuda = driver()
         context = cuda.context(device)
-        lying = self._contiguous(sizes) | dict(tensors)
+        lying = self.lying(sizes) | dict(tensors)
         steady = {symbol: size for symbol, size in sizes.items() if symbol not in changing}
         serving = self.serving(lying, steady)
         if serving is not self:
@@ -276,9 +285,7 @@ class Executable:
 
     def _life(self, value: Value, sizes: MappingOf[Symbol, int], by_value: bool) -> tuple[int, int, int]:
         """Bytes, and the first and the last kernel that needs a value. A scalar is there before all of them."""
-        size = max(1, value.element.bits // 8)
-        for extent in _shape(value, sizes):
-            size *= extent
+        size = (aligned if value.symbol in self.aligned else contiguous)(0, _shape(value, sizes), value.element).bytes
         users = [n for n, k in enumerate(self.kernels) if value.symbol in self._touched(k)]
         if by_value:
             return SCALAR_BYTES, 0, len(self.kernels)

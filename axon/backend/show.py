@@ -19,7 +19,6 @@ from axon.backend import render_barriers, roles, tile
 from axon.backend.algorithms import Algorithms
 from axon.backend.build import build, ptx
 from axon.backend.families import Tiled
-from axon.backend.memory import contiguous
 from axon.backend.needs import Missing, gpu
 from axon.backend.parts import everything, parts, straights
 from axon.backend.pipeline import Plain, traits
@@ -111,8 +110,7 @@ def plans(executable: Executable, sizes: MappingOf[Symbol, int]) -> dict[int, Pl
         if is_empty(kernel, sizes):
             span = kernel.steps[0].span if isinstance(kernel, Nest) else kernel.span
             raise Unsupported("its result has no elements, so nothing runs", span)
-    tensors = {v.symbol: contiguous(0, tuple(d.evaluate(sizes) for d in v.shape), v.element) for v in executable.values}
-    return executable.plans(tensors, sizes)
+    return executable.plans(executable.lying(sizes), sizes)
 
 
 def sizes_of(program: Program, sizes: MappingOf[Symbol, int] | None) -> dict[Symbol, int]:

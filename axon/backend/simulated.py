@@ -15,12 +15,13 @@ import numpy as np
 
 from axon.backend.epilogue import views_of
 from axon.backend.families import Kernel, kernels, results_of
-from axon.backend.memory import Tensor, contiguous
+from axon.backend.memory import Tensor, aligned, contiguous
 from axon.backend.parts import Body, Repeat, Straight, parts, straights
 from axon.backend.pipeline import stages, traits
 from axon.backend.plan import Nest
 from axon.backend.prepare import is_empty, prepare
 from axon.backend.proof import Violation
+from axon.backend.relaid import Factor, wanted, with_copies
 from axon.backend.schedule import Mapping
 from axon.backend.schedule_file import FREE, NOTHING, Fixed, Schedule
 from axon.backend.simulate import SimulationError, simulate
@@ -104,20 +105,32 @@ class _Run:
         with np.errstate(all="ignore"):
             interpret(Block(ops, ()), self.sizes, self.held)
 
-    def straight(self, program: Program, plain: Set[Symbol] = frozenset(), apart: Set[Symbol] = frozenset()) -> None:
-        """A program of kernels; those that make `plain` tensors are plain, those that make tensors in `apart` no streams."""
-        todo = kernels(program, plain, apart)
-        fixed = self.fixed[id(program)] if not (plain or apart) else (FREE,) * len(todo)
+    def straight(
+        self,
+        program: Program,
+        plain: Set[Symbol] = frozenset(),
+        apart: Set[Symbol] = frozenset(),
+        copied: frozenset[Factor] = frozenset(),
+    ) -> None:
+        """A program of kernels; those that make `plain` tensors are plain, those that make tensors in `apart` no streams, and
+        factors are `copied` first."""
+        todo, copies = with_copies(kernels(program, plain, apart), copied)
+        fixed = self.fixed[id(program)] if not (plain or apart or copied) else (FREE,) * len(todo)
         values = (*program.inputs, *(value for kernel in todo for value in results_of(kernel)))
         shapes = {v.symbol: tuple(size_of(d, self.sizes, None) for d in v.shape) for v in values}
         # What a GPU refuses is refused here too, for tensors that lie as its allocator would put them.
-        lying = {v.symbol: contiguous(0, shapes[v.symbol], v.element) for v in values}
+        lays = ((v, aligned if v.symbol in copies else contiguous) for v in values)
+        lying = {v.symbol: lay(0, shapes[v.symbol], v.element) for v, lay in lays}
         free = [kernel for kernel, own in zip(todo, fixed, strict=True) if not own.values and self.mapping is None]
+        more = frozenset(factor for kernel in free for factor in self.unread(kernel, lying)) - copied
+        if more:
+            self.straight(program, plain, apart, copied | more)
+            return
         unfit = [kernel for kernel in free if self.unfit(kernel, lying)]
         if unfit:
             streams = {v.symbol for kernel in unfit if isinstance(kernel, Stream) for v in results_of(kernel)}
             others = {v.symbol for kernel in unfit if not isinstance(kernel, Stream) for v in results_of(kernel)}
-            self.straight(program, plain | others, apart | streams)
+            self.straight(program, plain | others, apart | streams, copied)
             return
         for kernel, own in zip(todo, fixed, strict=True):
             if isinstance(kernel, Nest):
@@ -143,6 +156,15 @@ class _Run:
         bytes_ = source.itemsize
         from_there = source.reshape(-1)[lying.pointer // max(1, view.value.element.bits // 8) :]
         return np.lib.stride_tricks.as_strided(from_there, lying.shape, [s * bytes_ for s in lying.strides])
+
+    def unread(self, kernel: Kernel, lying: dict[Symbol, Tensor]) -> frozenset[Factor]:
+        """The factors of a kernel that are to be copied."""
+        if isinstance(kernel, Nest) or is_empty(kernel, self.sizes):
+            return frozenset()
+        try:
+            return wanted(kernel, lying, self.sizes)
+        except Unsupported:
+            return frozenset()
 
     def unfit(self, kernel: Kernel, lying: dict[Symbol, Tensor]) -> bool:
         """Whether a kernel has no mapping at these sizes, so that others make what it makes."""

@@ -19,9 +19,8 @@ import numpy as np
 from axon.backend import barriers as b
 from axon.backend import tile as t
 from axon.backend.barriers import BarrierProgram
-from axon.backend.families import Kernel, Tiled, results_of
+from axon.backend.families import Tiled
 from axon.backend.flow import Instruction
-from axon.backend.memory import contiguous
 from axon.backend.parts import Body, Repeat, Straight, outs, parts
 from axon.backend.pipeline import stages, traits
 from axon.backend.plan import Nest
@@ -88,31 +87,30 @@ def timelines(
     Raises `Unsupported` for what has no kernel.
     """
     found = serving(program, sizes, schedule, target)
-    fixed = iter(schedule.of(sum(len(todo) for _, _, todo in found)))
+    fixed = iter(schedule.of(sum(len(executable.kernels) for _, _, executable in found)))
     out: list[Timeline] = []
     number = 0
-    for inner, here, todo in found:
-        values = (*inner.inputs, *(value for kernel in todo for value in results_of(kernel)))
-        for kernel, mine in zip(todo, fixed, strict=False):
+    for _, here, executable in found:
+        for kernel, mine in zip(executable.kernels, fixed, strict=False):
             if isinstance(kernel, Nest):
                 continue
             number += 1
             if not is_empty(kernel, here):
-                out.append(_timeline(number, kernel, values, here, seconds, mine, target))
+                out.append(_timeline(number, kernel, executable, here, seconds, mine, target))
     return tuple(out)
 
 
 def serving(
     program: Program, sizes: Mapping[Symbol, int], schedule: Schedule = NOTHING, target: Target = HOPPER
-) -> list[tuple[Program, dict[Symbol, int], tuple[Kernel, ...]]]:
-    """The straight parts of a program, in order, with all sizes and the kernels that serve there. Raises `Unsupported`."""
+) -> list[tuple[Program, dict[Symbol, int], Executable]]:
+    """The straight parts of a program, in order, with all sizes and what serves there. Raises `Unsupported`."""
     split = parts(program)
     whole = split.straight
     body = split.body if whole is None else Body((Straight(whole),), whole.block.results)
     known = {value.symbol: value for value in program.inputs}
     given = NOTHING if whole is None else schedule
     return [
-        (inner, here, Executable(inner, target, schedule=given).serving({}, here).kernels)
+        (inner, here, Executable(inner, target, schedule=given).serving({}, here))
         for inner, here in _straights(body, dict(sizes), known)
     ]
 
@@ -137,14 +135,13 @@ def _straights(body: Body, sizes: dict[Symbol, int], known: dict[Symbol, Value])
 
 
 def _timeline(
-    number: int, kernel: Tiled, values: tuple[Value, ...], sizes: Mapping[Symbol, int], seconds: float, fixed: Fixed, target: Target
+    number: int, kernel: Tiled, executable: Executable, sizes: Mapping[Symbol, int], seconds: float, fixed: Fixed, target: Target
 ) -> Timeline:
-    shapes = {v.symbol: tuple(d.evaluate(sizes) for d in v.shape) for v in values}
-    lying = {v.symbol: contiguous(0, shapes[v.symbol], v.element) for v in values}
+    values, lying = executable.values, executable.lying(sizes)
     ready = prepare(kernel, lying, sizes)
     mapping = fixed.ranked(ready.problem, traits(ready.kernel), target, kernel.span)[0]
     made = stages(ready.kernel, mapping, target, values, ready.granted).barriers
-    held = {v.symbol: _stand_in(v.element, shapes[v.symbol]) for v in values}
+    held = {v.symbol: _stand_in(v.element, lying[v.symbol].shape) for v in values}
     clusters = max(1, blocks(mapping, ready.problem, target) // mapping.cluster)
     run = _Timed(made, held, sizes, clusters, seconds)
     run.run()

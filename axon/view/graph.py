@@ -183,8 +183,8 @@ def _of_gpu(program: Program, sizes: Mapping[Symbol, int], schedule: Schedule) -
         for part in body.parts:
             match part:
                 case parts.Straight():
-                    inner, _, chosen = next(served)
-                    yield from [_kernel(inner, kernel) for kernel in chosen]
+                    inner, _, executable = next(served)
+                    yield from [_kernel(inner, kernel) for kernel in executable.kernels]
                 case parts.Repeat(op=op, body=repeated):
                     yield _loop(op, tuple(steps(repeated)), repeated.results, ())
                 case Sort() | Compress() | Check():

@@ -106,6 +106,40 @@ def test_rows_that_start_anywhere(rows: int, columns: int, element: Element, pad
     assert bool(scattered) != lying[case.result.symbol].storable
 
 
+ODD = """
+fun product (a : bf16[m, k]) (b : bf16[k, n]) = a @ b
+fun part (a : bf16[m, 2 * k + 1]) (b : bf16[k, n]) = for i j => sum c => a[i, k + 1 + c] * b[c, j]
+fun chain (a : bf16[m, k]) (b : bf16[k, n]) (c : bf16[n, o]) = (a @ b) @ c
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("product", [(1023, 511), (511, 4097)]),
+        ("product", [(130, 3), (3, 77)]),
+        ("product", [(512, 4097), (4097, 512)]),
+        ("part", [(300, 2 * 333 + 1), (333, 129)]),
+        ("chain", [(257, 65), (65, 1001), (1001, 259)]),
+    ],
+)
+def test_factors_that_lie_anyhow(name: str, shapes: list[tuple[int, int]]) -> None:
+    """Copied first, as they are: odd rows, windows of something larger, across, every second element."""
+    function = axon.compile(ODD)[name]
+    for lie in range(4):
+        given = []
+        for rows, columns in shapes:
+            x = torch.randn(rows + 1, 2 * columns + 2, device="cuda").to(torch.bfloat16)
+            ways = (x[:rows, :columns].contiguous(), x[1:, 1 : columns + 1], x[:rows, : 2 * columns : 2])
+            given.append(ways[lie] if lie < 3 else torch.randn(columns, rows, device="cuda").to(torch.bfloat16).t())
+        wide = [x.to(torch.float64) for x in given]
+        want = wide[0][:, -wide[1].shape[0] :] @ wide[1]
+        for x in wide[2:]:
+            want = want.to(torch.bfloat16).to(torch.float64) @ x
+        got = function(*given).to(torch.float64)
+        assert float((got - want).abs().max() / want.abs().max()) < 2 * TOLERANCE[Element.BF16], lie
+
+
 def _bias_gelu(p: Any, x: list[Any], at: Any) -> Any:
     return gelu(add(p, x[0]), Element.F32)
 
