@@ -1,20 +1,29 @@
 """Programs whose speed memory decides, from Axon source, beside torch.compile and a copy, on one Hopper GPU.
 
-    python benchmarks/gpu_memory.py [--peer] [--only NAME] [--out FILE]
+    python benchmarks/gpu_memory.py [--peer] [--only NAME] [--out FILE] [--jobs N]
 
-Nothing is tuned and no schedule is given. All sides run in CUDA graphs that rotate inputs and outputs over four times the L2 cache,
-so that times are the device's; replays alternate, and the figure is the median. Inputs are random normal; results are compared with
-a float32 computation first. Bytes count each input once and each result once; the fraction is of the bandwidth of a copy of 256 MiB
-in the same run. `--peer` adds torch.compile (max-autotune); a ratio above 1 says that Axon is faster.
+Nothing is tuned and no schedule is given. All sides run in CUDA graphs of four launches that rotate inputs and outputs over four
+times the L2 cache, so that times are the device's; replays alternate, and the figure is the median. Inputs are random normal;
+results are compared with a float32 computation first. Bytes count each input once and each result once; the fraction is of the
+bandwidth of a copy of 256 MiB in the same run. `--peer` adds torch.compile (max-autotune); a ratio above 1 says that Axon is
+faster.
+
+With `--jobs`, everything is compiled in so many processes first. What torch.compile measured meanwhile is thrown away: it chooses
+among its kernels when nothing else runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 from racing import L2_BYTES, graph, mean, race
@@ -41,6 +50,8 @@ fun cumulative_sum (x : T[n, d]) = for i => scan (op +, 0.0) j => x[i, j]
 """
 NAMES = tuple(line.split()[1] for line in SOURCE.splitlines() if line.startswith("fun "))
 BYTES = 256 << 20  # of the large tensor
+LAUNCHES = 4  # of a graph, at least
+ROUNDS = 21
 WIDTHS = (64, 1024, 8192, 131072)
 
 
@@ -123,10 +134,45 @@ class Measured:
     error: float
 
 
+def axons(shape: Shape) -> Any:
+    """The function, compiled anew: the third width that one function sees would get the kernel for any size."""
+    return getattr(axon.compile(SOURCE.replace("T[", shape.element + "[")), shape.work)
+
+
+def compiled(work: str) -> Callable[..., Any]:
+    import torch
+
+    torch._dynamo.reset()
+    return torch.compile(torch_function(work), mode="max-autotune-no-cudagraphs", dynamic=False)
+
+
+def prepare(job: tuple[Shape, bool]) -> None:
+    """Compile what a shape needs, in a process of its own."""
+    import torch
+
+    shape, peer = job
+    with suppress(Exception):  # it will be seen when it is measured
+        given = inputs(shape)
+        if peer:
+            compiled(shape.work)(*given)
+        else:
+            axons(shape)(*given)
+        torch.cuda.synchronize()
+
+
+def prepare_all(shapes: list[Shape], peer: bool, jobs: int) -> None:
+    where = Path(os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(gettempdir()) / "inductor")))
+    todo = [(shape, False) for shape in shapes] + [(shape, True) for shape in shapes if peer]
+    with get_context("spawn").Pool(jobs, initializer=sys.path.append, initargs=(str(Path(__file__).parent),)) as pool:
+        pool.map(prepare, todo, chunksize=1)
+    for chosen in where.rglob("*.best_config"):
+        chosen.unlink()
+
+
 def measure(shape: Shape, peer: bool) -> Measured:
     import torch
 
-    function = getattr(axon.compile(SOURCE.replace("T[", shape.element + "[")), shape.work)
+    function = axons(shape)
     first = inputs(shape)
     out = function(*first)
     reference = torch_function(shape.work)(*(x.float() if x.is_floating_point() else x for x in first)).reshape(out.shape).float()
@@ -135,16 +181,19 @@ def measure(shape: Shape, peer: bool) -> Measured:
     if shape.work == "gather":
         moved = 2 * out.numel() * out.element_size() + first[0].numel() * 4
     del reference
-    count = max(1, min(8, -(-4 * L2_BYTES // moved)))
-    sets = [first, *(inputs(shape) for _ in range(count - 1))]
-    outs = [torch.empty_like(out) for _ in range(count)]
-    copies = [torch.empty(BYTES // 4, device="cuda") for _ in range(2)]
-    graphs = [graph(lambda n: function(*sets[n], out=outs[n]), count), graph(lambda n: copies[1].copy_(copies[0]), count)]
+    different = max(2, min(8, -(-4 * L2_BYTES // moved)))
+    count = max(LAUNCHES, different)
+    sets = [first, *(inputs(shape) for _ in range(different - 1))]
+    outs = [torch.empty_like(out) for _ in range(different)]
+    copies = [torch.empty(BYTES // 4, device="cuda") for _ in range(4)]
+    graphs = [
+        graph(lambda n: function(*sets[n], out=outs[n]), count, different),
+        graph(lambda n: copies[2 * n].copy_(copies[2 * n + 1]), count, 2),
+    ]
     if peer:
-        torch._dynamo.reset()
-        compiled = torch.compile(torch_function(shape.work), mode="max-autotune-no-cudagraphs", dynamic=False)
-        graphs.append(graph(lambda n: compiled(*sets[n]), count))
-    run = race(*graphs, launches=count)
+        theirs = compiled(shape.work)
+        graphs.append(graph(lambda n: theirs(*sets[n]), count, different))
+    run = race(*graphs, launches=count, rounds=ROUNDS)
     fraction = run.ratio(1, 0) * moved / (2 * BYTES)
     return Measured(run.seconds[0], moved, fraction, *((run.seconds[2], run.ratio(2, 0)) if peer else (None, None)), error)
 
@@ -155,7 +204,11 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=NAMES, help="which work")
     parser.add_argument("--widths", nargs="*", type=int, default=WIDTHS)
     parser.add_argument("--out", help="write the table there too")
+    parser.add_argument("--jobs", type=int, default=0, help="compile in so many processes first")
     options = parser.parse_args()
+    if options.jobs:
+        wanted = [s for s in SHAPES if s.work in options.only and s.width in options.widths]
+        prepare_all(wanted, options.peer, options.jobs)
     import torch
 
     device = torch.cuda.get_device_name()

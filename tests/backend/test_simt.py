@@ -321,6 +321,22 @@ def test_every_element_type(element: str) -> None:
             compare(given, mappings, expected(given))
 
 
+@pytest.mark.parametrize("element", ["bf16", "f16"])
+def test_a_cast_from_f64_rounds_once(element: str) -> None:
+    """A little more than halfway: as f32 it is halfway, and would be rounded down."""
+    bits = 8 if element == "bf16" else 11
+    given = case(executable(f"fun f (x : T[n, d]) = for i j => cast {element} x[i, j]", "f", "f64"), (2, 16))
+    given.arrays[0][...] = 1 + 2.0**-bits + 2.0**-40
+    want = expected(given)
+    assert want is not None
+    assert float(want[0][0, 0]) == 1 + 2.0 ** (1 - bits)
+    compare(given, choices(given)[0], want)
+    source = "fun f (x : T[n, d]) = let val y = for i j => cast E x[i, j] in (y, for i => sum j => cast f64 y[i, j]) end"
+    given = case(executable(source.replace("E", element), "f", "f64"), (2, 16))
+    given.arrays[0][...] = 1 + 2.0**-bits + 2.0**-40
+    compare(given, choices(given)[0], expected(given))
+
+
 @pytest.mark.parametrize("part", range(4))
 def test_generated_programs(part: int) -> None:
     """Those of core that are straight, in several mappings each."""

@@ -102,7 +102,7 @@ class LaneWriter(Writer):
         """A conversion that the program asks for rounds."""
         if not is_narrow(target) or source is target:
             return super().convert(x, source, target)
-        wide = super().convert(x, Element.F32 if is_narrow(source) else source, Element.F32)
+        wide = super().convert(x, Element.F32 if is_narrow(source) else source, target)  # so that it is rounded once
         return self.let(f"round_{target.value}({wide})")
 
     def unary(self, op: str, operand: str, element: Element) -> str:
