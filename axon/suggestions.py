@@ -46,8 +46,8 @@ def tried(
             began = thread_time()
             if not suggestion.edits or len(kept) == MAX_KEPT or began + cost > deadline:
                 continue
-            if any(set(s.edits) < set(suggestion.edits) for s in kept):
-                continue  # a part of it is enough
+            if any(s.text == suggestion.text or set(s.edits) < set(suggestion.edits) for s in kept):
+                continue  # the same, or a part of it is enough
             if suggestion.text.startswith(_ROWS) and any(s.text.startswith(_ROWS) for s in kept):
                 continue  # by the first indices that fit
             settled = diagnostic.code not in _BOUNDS and (bool(kept) or not suggestion.asks)

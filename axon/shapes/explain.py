@@ -124,7 +124,7 @@ def _clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
             "a size that only the data decide cannot be proved equal to another",
             tuple(labels),
             (f"{relation.render(words.name)} is known only when the program runs",),
-            (Suggestion("compare them at run time with `as`: `(e as f32[n])`"),),
+            (Suggestion("compare them at run time with `as`, by the type that is needed"),),
         )
     notes = _numbers(relation, words, shown, stated)
     if c.kind == "named":
@@ -357,10 +357,8 @@ def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c:
     for place, old, new in pairs:
         grows = old.symbol is not None and old.symbol in new.variables  # `n` made `n + 1`: nobody means that
         fresh = any(not words.stated(s) for s in new.variables)  # a letter that the user has not chosen
-        if place.kind != "annotation" or grows or fresh or _of_parameters(place.span, old, words):
+        if grows or fresh or (found := _rewritten(place, old, new, words)) is None:
             continue
-        edit = Edit(place.span, new.render(words.name))
-        found = Suggestion(f"make it `{_annotation((edit,), words)}`", (edit,))
         if new.constant is None and any(d == new for d, _ in _neighbours(place.span, words)):
             if _around(place.span, words) in words.patterns:  # nobody means to change a type so
                 doubled.append(found)  # `f32[n, n]`: a square that nobody asked for
@@ -370,6 +368,14 @@ def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c:
         fact = f"{left.render(words.name)} = {right.render(words.name)}"
         yield Suggestion(f"state it, if it is meant: `where {fact}`", (words.where(fact),))
     yield from doubled
+
+
+def _rewritten(place: Place, old: Dim, new: Dim, words: Words) -> Suggestion | None:
+    """An annotation with another size in the place of one."""
+    if place.kind != "annotation" or _of_parameters(place.span, old, words):
+        return None
+    edit = Edit(place.span, new.render(words.name))
+    return Suggestion(f"make it `{_annotation((edit,), words)}`", (edit,))
 
 
 def _of_parameters(place: Span, size: Dim, words: Words) -> bool:
@@ -516,8 +522,20 @@ def _outside(r: Refuted, words: Words) -> Diagnostic:
         label, what = _reached(part, words, bool(r.also))
         labels.append(label)
         notes += what
-    suggestions = (Suggestion(help_),) if help_ else ()
+    suggestions = (*_larger(r, words), *((Suggestion(help_),) if help_ else ()))
     return Diagnostic("AX0303", "this access leaves its tensor", tuple(labels), tuple(dict.fromkeys(notes)), suggestions)
+
+
+def _larger(r: Refuted, words: Words) -> Iterable[Suggestion]:
+    """The annotation with as many elements as an index has by its bound, where both are written out."""
+    use, computed = r.obligation.use, r.size is not None and r.size.symbol is None and r.size.constant is None
+    if use is None or use.index.symbol is None or r.reach is None or r.also or not computed or _bounded(r.reach):
+        return
+    place = words.origin(Side(use.span, "", use.base), use.target)
+    asked = r.reach + 1
+    if place is not None and r.size is not None and all(words.stated(s) for s in asked.variables):
+        found = _rewritten(place, r.size, asked, words)
+        yield from () if found is None else (found,)
 
 
 def _reached(r: Refuted, words: Words, several: bool) -> tuple[Label, list[str]]:
@@ -535,7 +553,8 @@ def _reached(r: Refuted, words: Words, several: bool) -> tuple[Label, list[str]]
         text = f"can pass the end of {what}, whose size is {extent}"
     else:
         text = f"reaches index {end} of {what}, whose size is {extent}"
-    notes = [f"`{s.name}` runs from 0 to {(e - 1).render(words.name)}" for s, e in r.ends]
+    same = {words.name(v) for _, e in r.ends for v in e.variables}  # an index that is called like a size
+    notes = [f"{'the index ' * (s.name in same)}`{s.name}` runs from 0 to {(e - 1).render(words.name)}" for s, e in r.ends]
     if use.index.constant is not None and not low and r.size.constant is not None and r.size.constant > 0:
         notes.append(f"the last index{f' of {what}' if several else ''} is {r.size.constant - 1}")
     return Label(use.span, text), notes

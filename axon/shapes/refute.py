@@ -15,6 +15,7 @@ from axon.shapes.linear import Budget, Row, infeasible
 
 _MAX_ROWS = 160
 _MAX_CASES = 12
+_MAX_SPLIT = 2  # quotients that are tried, one after the other
 _MAX_REWRITES = 12
 _MAX_RESIDUES = 150
 
@@ -41,7 +42,8 @@ class Refutation:
         plain = [*goal, *claims]
         self._budget.spend(len(plain))
         claims = self._rewritten(plain)
-        if claims != plain and self._contradictory(self._defined(plain)):  # what rewriting brings together, it also takes apart
+        apart = self._defined(plain) if claims != plain else []  # what rewriting brings together, it also takes apart
+        if apart and self._contradictory(apart):
             return True
         claims = self._defined(claims)
         if self._contradictory(claims):
@@ -49,7 +51,7 @@ class Refutation:
         more = self._products(claims)
         if more and self._contradictory(claims + more):
             return True
-        return self._by_cases(claims + more, _MAX_CASES)
+        return self._by_cases(claims + more, _MAX_CASES) or (bool(apart) and self._by_cases(apart, _MAX_CASES))
 
     def _defined(self, claims: list[Claim]) -> list[Claim]:
         """The claims, stripped, with what defines their quotients and minima."""
@@ -266,11 +268,12 @@ class Refutation:
                 return self._all_contradictory([], ways, cases)
         # A quotient in a product is 0, and with it the product, or at least 1.
         quotients = {a for _, p in claims for m in p.mapping if len(m) > 1 for a in m if isinstance(a, Quotient)}
-        for quotient in sorted(quotients, key=atom_key)[:1]:
+        for quotient in sorted(quotients, key=atom_key)[:_MAX_SPLIT]:
             positive: Claim = (">=", Dim({(quotient,): 1}) - 1)
             if positive not in claims and self._signs.nonnegative_atom(quotient):
                 none = [(kind, replaced(p, quotient, Dim.of(0))) for kind, p in claims]
-                return self._all_contradictory([], [none, [*claims, positive]], cases)
+                if self._all_contradictory([], [none, [*claims, positive]], cases):
+                    return True
         return False
 
     def _all_contradictory(self, claims: list[Claim], ways: list[list[Claim]], cases: int) -> bool:

@@ -34,7 +34,7 @@ def independent(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, 
     for i, relation in enumerate(kept):  # b * a = b * c is a = c beside b >= 1
         if relation.left.variables and any(all(v in m for m in relation.left.mapping) for v in relation.left.variables):
             kept[i] = _canonical(relation, facts.assume(*kept[:i], *kept[i + 1 :]))
-    kept = sorted(dict.fromkeys(_shorter(r, kept, facts) for r in kept), key=_complexity)
+    kept = sorted(dict.fromkeys(p for r in kept for p in _as_signs(_shorter(r, kept, facts), kept, facts)), key=_complexity)
     while True:
         left = _needed(kept, facts)
         if list(left) == kept or len(left) > _MAX_AGAIN:
@@ -78,9 +78,21 @@ def _shorter(relation: Relation, others: Sequence[Relation], facts: Facts) -> Re
     if slack == relation.left:
         return relation
     atom = (slack + 1).atom
-    if isinstance(atom, Quotient) and positive(facts.assume(*others), atom.divisor):
+    rest = facts.assume(*(r for r in others if r != relation))  # not by what is replaced: that its divisors are not 0 would be lost
+    if isinstance(atom, Quotient) and positive(rest, atom.divisor):
         slack = atom.dividend - atom.divisor
     return _canonical(Relation(slack, ">=", _ZERO), facts)
+
+
+def _as_signs(relation: Relation, others: Sequence[Relation], facts: Facts) -> list[Relation]:
+    """An inequality of products of quotients that only asks that sizes are not 0: m * (n / m) < n + n / m is n >= 1 and m >= 1."""
+    if relation.op != ">=" or all(isinstance(a, Symbol) for m in relation.left.mapping if len(m) > 1 for a in m):
+        return [relation]
+    rest = facts.assume(*(r for r in others if r != relation))
+    signs = [Relation(Dim.of(v) - 1, ">=", _ZERO) for v in sorted(relation.left.variables, key=lambda v: v.id)]
+    itself = rest.assume(relation)
+    same = _superfluous(relation, rest.assume(*signs)) and all(prove(itself, s) is Answer.PROVED for s in signs)
+    return signs if same else [relation]
 
 
 def normal(relation: Relation) -> tuple[Relation, ...]:

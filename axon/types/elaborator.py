@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from axon import syntax as S
 from axon import typed as T
@@ -93,11 +94,15 @@ class Elaborator(ABC):
             return
         self.diagnostics.append(diagnostic)
 
-    def unify(self, left: Type, right: Type, reason: Reason) -> bool:
-        """Make `left`, which stands in the source, what is needed; reports and answers False if that cannot be."""
+    def unify(self, left: Type, right: Type, reason: Reason, written: Mapping[Symbol, Dim] = MappingProxyType({})) -> bool:
+        """Make `left`, which stands in the source, what is needed; reports and answers False if that cannot be.
+
+        `written`: what a message shows in the place of sizes that are left open.
+        """
         try:
             self.state.unify(left, right, reason)
         except Mismatch as m:
+            self.state.dims.update(written)
             self.report(errors.mismatch(self.state, m, left, right, reason))
             return False
         return True

@@ -13,7 +13,7 @@ from axon.names import Symbol
 from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim
 from axon.source import Span
-from axon.types.show import Namer, show_element, show_shape, show_type
+from axon.types.show import Namer, show_element, show_shape, show_type, symbols_of
 from axon.types.type import ElementVar, Exists, Function, RecordType, Row, Shape, Tensor, TupleType, Type, TypeVar
 from axon.types.unify import Mismatch, State
 
@@ -60,6 +60,7 @@ def mismatch(state: State, m: Mismatch, left: Type, right: Type, reason: Reason)
     namer = Namer(state, classes=True)
     label = Label(reason.span, reason.text)
     sides = tuple(Label(s.span, s.text) for s in reason.sides if "{}" not in s.text)
+    namer.plan([*symbols_of(state, left), *symbols_of(state, right)])  # the user's own names first, of both
     have, need = show_type(namer, left), show_type(namer, right)
     whole = (f"found  {have}", f"needed {need}")
     match m.kind, m.left, m.right:

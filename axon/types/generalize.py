@@ -22,7 +22,7 @@ from axon.source import Span
 from axon.types import errors
 from axon.types.generate import Expressions
 from axon.types.inside import parameter_edit, parts_bounded, reached_outside, together, without_range
-from axon.types.mend import last_resorts, mends
+from axon.types.mend import compared, last_resorts, mends
 from axon.types.origin import Trail
 from axon.types.show import Namer, dimension_names, show_type, symbols_of
 from axon.types.type import (
@@ -286,9 +286,9 @@ class Generalization(Expressions):
             if size in self.state.data_sizes and size in here and own.name not in namer.taken:
                 namer.names.setdefault(size, own.name)
                 namer.taken.add(own.name)
-        # In a sentence about an index, a dimension of the same name would confuse.
-        namer.taken |= {s.name for x in outcome.troubles if isinstance(x, Refuted) for s, _ in x.ends}
         namer.plan([s for s in mentioned if s in self.state.rigid])
+        # In a sentence about an index, a dimension of the same name would confuse, unless it is the user's own.
+        namer.taken |= {s.name for x in outcome.troubles if isinstance(x, Refuted) for s, _ in x.ends}
         namer.plan(symbols_of(self.state, t))
         origins = tuple((self.state.dimension(dim), span) for dim, span in self.origins)
 
@@ -322,7 +322,10 @@ class Generalization(Expressions):
             if isinstance(cause, Unbounded):
                 found = replace(found, **_of_index(cause, found, trail))
             last = tuple(last_resorts(primary(cause).reason, trail)) if isinstance(cause, Clash) and likely else ()
-            self.report(replace(found, suggestions=(*likely, *found.suggestions, *last)))
+            annotated = found.suggestions if isinstance(cause, Refuted) else ()
+            first = tuple(s for s in annotated if s.edits)  # a size that is written out: more than a slip of an index
+            rest = tuple(s for s in found.suggestions if s not in first)
+            self.report(replace(found, suggestions=(*first, *likely, *rest, *last)))
 
     def _changes(self, cause: Cause, problem: Problem, trail: Trail, show: Callable[[Dim], str]) -> Iterable[Suggestion]:
         """Changes to try, the likeliest first, of what stands in the source and not only in annotations."""
@@ -330,6 +333,9 @@ class Generalization(Expressions):
             case Clash(kind="conflict" | "named"):
                 blamed = primary(cause)
                 yield from mends([e.reason for e in (blamed, *(o for o in reversed(cause.equals) if o is not blamed))], trail)
+            case Clash():
+                for equal in (primary(cause), *reversed(cause.equals)):
+                    yield from compared(equal, trail, self.state, show)
             case Refuted(also=also) if also:
                 ways = [list(self._kept_in(part, trail, show)) for part in (cause, *also)]
                 yield from together(ways)

@@ -11,7 +11,7 @@ from axon import syntax as S
 from axon import typed as T
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import FLOAT, NUM, Element
-from axon.names import fresh
+from axon.names import Symbol, fresh
 from axon.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, ValueName, missing_import, unknown, unknown_member
 from axon.shapes.constraint import Reason, Side
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
@@ -425,22 +425,29 @@ class Expressions(Applications):
     def _coerce(self, env: Env, e: S.Coerce) -> T.Expr:
         value = self.infer(env, e.value)
         t = self.type(env.scope, e.type)
-        loose = self._loosen(t)
-        if not self.unify(value.type, loose, Reason(e.value.span, "`as` changes what is known of sizes, nothing else")):
+        written: dict[Symbol, Dim] = {}
+        loose = self._loosen(t, written)
+        if not self.unify(value.type, loose, Reason(e.value.span, "`as` changes what is known of sizes, nothing else"), written):
             return self._broken(e.span)
         self.coercions.append((value.type, t, e.span))
         return T.Coerce(value, type=t, span=e.span)
 
-    def _loosen(self, t: Type) -> Type:
-        """The type with every dimension free."""
+    def _loosen(self, t: Type, written: dict[Symbol, Dim]) -> Type:
+        """The type with a fresh size for every dimension; `written` takes what stood there."""
+
+        def loose(size: Dim) -> Dim:
+            free = self.state.dim("")
+            written.update(dict.fromkeys(free.variables, size))
+            return free
+
         t = self.state.prune(t)
         match t:
             case Tensor(element, shape):
-                return Tensor(element, tuple(i if isinstance(i, Row) else self.state.dim("") for i in self.state.shape(shape)))
+                return Tensor(element, tuple(i if isinstance(i, Row) else loose(i) for i in self.state.shape(shape)))
             case TupleType(items):
-                return TupleType(tuple(self._loosen(i) for i in items))
+                return TupleType(tuple(self._loosen(i, written) for i in items))
             case RecordType(fields):
-                return RecordType(tuple((n, self._loosen(f)) for n, f in fields))
+                return RecordType(tuple((n, self._loosen(f, written)) for n, f in fields))
             case _:
                 return t
 

@@ -7,16 +7,19 @@ a wrong annotation. Each is an edit of the source; the checker tries it, and sho
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import combinations, permutations
 
 from axon import typed as T
 from axon.diagnostics import Edit, Suggestion
-from axon.shapes.constraint import Reason
+from axon.shapes.constraint import Equal, Reason
+from axon.shapes.dimension import Dim
 from axon.source import Span
 from axon.types.origin import Trail
-from axon.types.type import Row
+from axon.types.show import Namer, show_element
+from axon.types.type import Row, Tensor
+from axon.types.unify import State
 
 _LETTERS = "ijklmnpq"
 _MAX_RANK = 4
@@ -52,6 +55,27 @@ def _of(reason: Reason, trail: Trail, primary: bool) -> Iterator[Suggestion]:
                 yield from _result(expr, reason)
 
 
+def compared(equal: Equal, trail: Trail, state: State, show: Callable[[Dim], str]) -> Iterator[Suggestion]:
+    """Sizes that only the data decide, compared at run time: `(b as f32[k])`, what has such a size first."""
+    sizes = [state.dimension(d) for d in (equal.left, equal.right)]
+    sides = reversed(list(zip(equal.reason.sides, sizes, reversed(sizes), strict=False)))
+    for side, own, other in sorted(sides, key=lambda s: s[1].variables.isdisjoint(state.data_sizes)):
+        read = trail.read(side.span) if side.about else None
+        expr = read[0].base if read is not None else trail.at(side.span)
+        t = state.prune(expr.type) if expr is not None else None
+        if expr is None or not isinstance(t, Tensor):
+            continue
+        items = [i if isinstance(i, Row) else state.dimension(i) for i in state.shape(t.shape)]
+        if own == other or own not in items:
+            continue
+        items[items.index(own)] = other
+        namer = Namer(state)
+        listed = ", ".join(f"..{namer.dim(i.symbol)}" if isinstance(i, Row) else show(i) for i in items)
+        text = f"({operand(expr.span)} as {show_element(namer, t.element)}[{listed}])"
+        enclosed = expr.span.file.text[: expr.span.start].endswith("(") and expr.span.file.text[expr.span.end :].startswith(")")
+        yield Suggestion(f"compare them at run time: `{text}`", (Edit(expr.span, text[1:-1] if enclosed else text),))
+
+
 def last_resorts(reason: Reason, trail: Trail) -> Iterator[Suggestion]:
     """Larger changes, to be tried when nothing else helps."""
     for expr in trail.expressions():
@@ -74,12 +98,12 @@ def _product(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterat
     """`a @ b`: either side transposed, another field for one, the sides swapped, both."""
     a, b = _transposed(left, trail), _transposed(right, trail)
     if b is not None:
-        yield Suggestion(f"transpose `{_short(right.span)}`: `{_short(left.span)} @ {b[0]}`", b[1])
+        yield Suggestion(f"transpose `{_short(right.span)}`: `{_beside(left)} @ {b[0]}`", b[1])
     if a is not None:
-        yield Suggestion(f"transpose `{_short(left.span)}`: `{a[0]} @ {_short(right.span)}`", a[1])
+        yield Suggestion(f"transpose `{_short(left.span)}`: `{a[0]} @ {_beside(right)}`", a[1])
     yield from _siblings((right, left), trail)
     swap = (Edit(left.span, operand(right.span)), Edit(right.span, operand(left.span)))
-    yield Suggestion(f"swap the operands: `{_short(right.span)} @ {_short(left.span)}`", swap)
+    yield Suggestion(f"swap the operands: `{_beside(right)} @ {_beside(left)}`", swap)
 
 
 def _turned(left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[Suggestion]:
@@ -108,7 +132,7 @@ def _transposed(e: T.Expr, trail: Trail) -> tuple[str, tuple[Edit, ...], str] | 
     edits: tuple[Edit, ...] = (Edit(e.span, text if _applied_alone(e.span) else f"({text})"),)
     if not re.search(r"^import linalg\b", source.text, re.MULTILINE):
         edits = (Edit(Span(source, 0, 0), "import linalg\n"), *edits)
-    shown = f"linalg.transpose {_short(e.span) if _SIMPLE.fullmatch(e.span.text) else f'({_short(e.span)})'}"
+    shown = f"linalg.transpose {_argument(e.span)}"
     return shown, edits, text
 
 
@@ -140,7 +164,7 @@ def _rows(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[
         for e in (right, left):
             found = _transposed(e, trail)
             if found is not None:
-                pair = (f"{_short(left.span)}", found[0]) if e is right else (found[0], _short(right.span))
+                pair = (_beside(left), found[0]) if e is right else (found[0], _beside(right))
                 yield Suggestion(f"transpose `{_short(e.span)}`: `{pair[0]} {operator} {pair[1]}`", found[1])
 
 
@@ -258,7 +282,7 @@ def _alone(access: T.Access) -> list[Span]:
 
 def _exchanged(access: T.Access, at: Span) -> Iterator[Suggestion]:
     """The subscripts of an access in another order."""
-    spans, base = _alone(access), _short(access.base.span)
+    spans, base = _alone(access), _argument(access.base.span)
     here = spans.index(at) if at in spans else len(spans)
     for other, span in enumerate(spans):
         if here < len(spans) and other != here:
@@ -270,7 +294,7 @@ def _exchanged(access: T.Access, at: Span) -> Iterator[Suggestion]:
 
 def _replaced(access: T.Access, at: Span, trail: Trail) -> Iterator[Suggestion]:
     """Another index in the place of one."""
-    spans, base = _alone(access), _short(access.base.span)
+    spans, base = _alone(access), _argument(access.base.span)
     if at not in spans:
         return
     taken = {s.text for s in spans}
@@ -335,6 +359,17 @@ def _whole(span: Span, text: str) -> str:
     opens = not before or before[-1] in "=(,>" or re.search(r"\b(in|then|else)$", before) is not None
     closes = not after or after[0] in "),]}" or re.match(r"(end|in|fun|val|sig|type|then|else)\b|\(\*", after) is not None
     return text if opens and closes else f"({text})"
+
+
+def _beside(e: T.Expr) -> str:
+    """An expression as it is shown beside an operator."""
+    applied = isinstance(e, T.Call) and e.function.span.start == e.span.start and operand(e.function.span) == e.function.span.text
+    return _short(e.span) if applied else _argument(e.span)
+
+
+def _argument(span: Span) -> str:
+    """The text of an expression as it is shown as an argument or before `[`."""
+    return _short(span) if operand(span) == span.text else f"({_short(span)})"
 
 
 def _short(span: Span) -> str:

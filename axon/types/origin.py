@@ -181,6 +181,7 @@ class Trail:
         """Of what a function takes: the other argument of the call that has the same size."""
         call = self._calls.get(id(function))
         given: Origin | None = None
+        decided: Origin | None = None  # by what is passed, in its own words
         itself = False  # whether what is given is known of an argument that has the size itself: another one says more
         t = self._state.prune(function.type)
         for argument in call.arguments if call is not None else ():
@@ -190,12 +191,15 @@ class Trail:
             for shape in shapes:
                 if raw in shape and raw.constant is None:
                     whole = self.shape(argument.type)
-                    axis = shape.index(raw) if whole is not None and len(whole) == len(shape) else None
-                    if axis is not None and whole is not None and self._state.dimension(raw) not in map(self._size, whole):
+                    axis = self._aligned(shape, shape.index(raw), whole)
+                    size = self._state.dimension(raw)
+                    if axis is not None and whole is not None and (axis < 0 or self._size(whole[axis]) != size):
                         continue  # the very one that does not fit
-                    found = self.of(argument, axis, self._state.dimension(raw))
+                    found = self.of(argument, axis, size)
                     if found is not None and found.kind == "annotation":
                         return found
+                    if found is not None and found.kind in ("bound", "slice", "literal", "flatten"):
+                        decided = decided or found
             others = [shape for shape in shapes if raw not in shape]
             akin = dict.fromkeys(i for s in others for i in s if isinstance(i, Dim) and i.variables & raw.variables)
             sizes = tuple(dict.fromkeys(map(self._state.dimension, akin)))[:2]
@@ -203,7 +207,17 @@ class Trail:
                 given = Origin("given", argument.span, f"since `{_excerpt(argument.span)}` has {_listed(len(sizes))}", sizes)
                 itself = others != shapes
             t = self._state.prune(t.result)
-        return given or Origin("call", function.span)
+        return decided or given or Origin("call", function.span)
+
+    def _aligned(self, shape: Shape, axis: int, whole: Shape | None) -> int | None:
+        """Which dimension of an argument, of shape `whole`, is this one of the parameter's; None if a shape variable hides that."""
+        if whole is None or any(isinstance(i, Row) for i in whole):
+            return None
+        rows = [n for n, i in enumerate(shape) if isinstance(i, Row)]
+        if rows:
+            at = axis if axis < rows[0] else len(whole) - len(shape) + axis
+            return at if axis < rows[0] or axis > rows[-1] else None
+        return axis if len(whole) == len(shape) else None
 
     def passed(self, reason: Reason) -> tuple[T.Variable, int] | None:
         """The function to which an expression is an argument, where a reason speaks of the two, and which argument it is."""

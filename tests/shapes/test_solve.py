@@ -211,6 +211,9 @@ def test_against_brute_force() -> None:
         ("n * n = 9", [], "n = 3"),
         ("4 * n * n >= m * m", [], "m <= 2 * n"),
         ("n * n <= 2 * m * m", [], "n * n <= 2 * m * m"),
+        ("m * (n / m) < n + n / m", [], "n >= 1; m >= 1"),
+        ("n <= m; k < n; m % k = 0; m * (n / m) < n + n / m", [], "n <= m; k < n; m % k = 0"),
+        ("a + b / b > b; a <= 4; b = a", [], "a = b; a <= 4; b >= 1"),
     ],
 )
 def test_simplifies(relations: str, given: list[str], expected: str) -> None:
