@@ -20,7 +20,7 @@ MAX_MESSAGE = 64 << 20  # bytes; a source file has at most one MiB
 _PIECE = 1 << 20
 _LENGTH = re.compile(rb"Content-Length[ \t]*:[ \t]*(\d{1,18})[ \t]*\r?\n", re.IGNORECASE)
 _LONGEST = 256  # bytes that the line of a length may have
-_PARSE_ERROR, _INVALID_REQUEST, _INVALID_PARAMS = -32700, -32600, -32602
+_PARSE_ERROR, _INVALID_REQUEST, _INVALID_PARAMS, _INTERNAL_ERROR = -32700, -32600, -32602, -32603
 
 
 def private_streams() -> tuple[BinaryIO, BinaryIO]:
@@ -115,12 +115,15 @@ class Messages:
 
 def _handle(protocol: JsonRPCProtocol, body: bytes) -> None:
     try:
-        plain = json.loads(body)
+        plain = json.loads(body, parse_constant=_no_json)
     except (ValueError, RecursionError):
         _refuse(protocol, None, _PARSE_ERROR, "this is no JSON")
         return
     if not isinstance(plain, dict) or not isinstance(plain.get("method", ""), str):
         _refuse(protocol, None, _INVALID_REQUEST, "a message is one object")
+        return
+    if not _is_identity(plain.get("id")):
+        _refuse(protocol, None, _INVALID_REQUEST, "an `id` is an integer or a string")
         return
     try:
         unknown = "method" in plain and protocol.get_message_type(plain["method"]) is None
@@ -130,12 +133,26 @@ def _handle(protocol: JsonRPCProtocol, body: bytes) -> None:
             why = f"`{plain['method']}` does not have the form that the protocol asks for"
             _refuse(protocol, plain["id"], _INVALID_PARAMS, why)
         return
-    protocol.handle_message(message)
+    try:
+        protocol.handle_message(message)
+    except BrokenPipeError:  # there is nobody left to answer
+        raise
+    except Exception as error:
+        if "id" in plain and "method" in plain:
+            _refuse(protocol, plain["id"], _INTERNAL_ERROR, f"{type(error).__name__}: {error}")
 
 
-def _refuse(protocol: JsonRPCProtocol, identity: Any, code: int, why: str) -> None:
-    answered = identity if isinstance(identity, int | str) else None
-    error = {"jsonrpc": "2.0", "id": answered, "error": {"code": code, "message": why}}
+def _no_json(constant: str) -> Any:
+    """What Python alone reads as a number: NaN and the infinities."""
+    raise ValueError(constant)
+
+
+def _is_identity(value: object) -> bool:
+    return value is None or (isinstance(value, int | str) and not isinstance(value, bool))
+
+
+def _refuse(protocol: JsonRPCProtocol, identity: int | str | None, code: int, why: str) -> None:
+    error = {"jsonrpc": "2.0", "id": identity, "error": {"code": code, "message": why}}
     text = json.dumps(error)
     assert protocol.writer is not None
     protocol.writer.write(f"Content-Length: {len(text)}\r\n\r\n{text}".encode())

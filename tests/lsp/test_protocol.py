@@ -81,6 +81,12 @@ BODIES = [
     (b"5", -32600),
     (b'{"jsonrpc":"2.0","id":3,"method":5}', -32600),
     (b'{"jsonrpc":"2.0","id":3,"method":"textDocument/hover","params":{"position":"there"}}', -32602),
+    (b'{"jsonrpc":"2.0","id":[1],"method":"shutdown"}', -32600),
+    (b'{"jsonrpc":"2.0","id":true,"method":"shutdown"}', -32600),
+    (b'{"jsonrpc":"2.0","id":1.5,"method":"axon/dance"}', -32600),
+    (b'{"jsonrpc":"2.0","id":NaN,"method":"shutdown"}', -32700),
+    (b'{"jsonrpc":"2.0","id":[1],"result":1}', -32600),
+    (b'{"jsonrpc":"2.0","id":{"a":1},"error":{"code":1,"message":"x"}}', -32600),
 ]
 
 
@@ -88,6 +94,27 @@ def test_bad_bodies_are_answered() -> None:
     heard, done = talk(INITIALIZE, OPEN, *(framed(body) for body, _ in BODIES), HOVER)
     assert [m["error"]["code"] for m in heard if "error" in m] == [code for _, code in BODIES]
     assert answer(heard, 7)["result"]
+    assert done.returncode == 0
+    assert done.stderr == b""
+
+
+IGNORED = [
+    b'{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":[1]}}',
+    b'{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":{"a":1}}}',
+    b'{"jsonrpc":"2.0","method":"$/cancelRequest"}',
+    b'{"jsonrpc":"2.0","id":null,"result":1}',
+    b'{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}',
+    b'{"jsonrpc":"2.0","id":55,"error":5}',
+    b'{"jsonrpc":[],"method":"initialized","params":{}}',
+    b'{"jsonrpc":"2.0","method":"textDocument/didOpen","params":[]}',
+    b"{}",
+]
+
+
+def test_messages_that_ask_nothing_are_survived() -> None:
+    heard, done = talk(INITIALIZE, OPEN, *(framed(body) for body in IGNORED), HOVER)
+    assert answer(heard, 7)["result"]
+    assert not [m for m in heard if "error" in m]
     assert done.returncode == 0
     assert done.stderr == b""
 
