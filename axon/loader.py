@@ -109,15 +109,16 @@ class FileLoader:
 
     def _read(self, file: Path, shown: str) -> SourceFile | str:
         """The file, or why it cannot be read. It is read each time: times of change are too coarse to tell that it did not."""
-        if shown in self._overlay:
-            return self._overlay[shown]
+        if (held := self._overlay.get(shown)) is not None:
+            size = len(held.text) if held.text.isascii() else len(held.text.encode("utf-8", "surrogatepass"))
+            return held if size <= MAX_BYTES else _too_large(size)
         try:
             real = file.resolve()
             info = real.stat()
             if not stat.S_ISREG(info.st_mode):
                 return "it is a directory" if stat.S_ISDIR(info.st_mode) else "it is not a regular file"
             if info.st_size > MAX_BYTES:
-                return f"it holds {info.st_size:,} bytes; a source file may hold {MAX_BYTES:,}"
+                return _too_large(info.st_size)
             with real.open("rb") as stream:
                 raw = stream.read(MAX_BYTES + 1)
         except FileNotFoundError:
@@ -146,6 +147,10 @@ class FileLoader:
                 known = self._sources[real, shown] = SourceFile(shown, text)
                 self._real[known] = real
             return known
+
+
+def _too_large(size: int) -> str:
+    return f"it holds {size:,} bytes; a source file may hold {MAX_BYTES:,}"
 
 
 def _at(name: Name, code: str, message: str, note: str) -> Diagnostic:

@@ -70,6 +70,7 @@ class Workspace:
         """Bring a module and its imports up to date, stopping between declarations; to be dropped when a text changes."""
         source = self.loader.read(path)
         if isinstance(source, Diagnostic):
+            self.analyses.pop(path, None)
             return
         session = AnalysisSession(self.loader, self.analyses, self.guard)
         session.declared = self.declared
@@ -81,6 +82,11 @@ class Workspace:
         for _ in self.steps(path):
             pass
         return self.analyses.get(path)
+
+    def unreadable(self, path: str) -> Diagnostic | None:
+        """Why a file has no analysis: it cannot be read, or it is larger than a source file may be."""
+        found = self.loader.read(path)
+        return found if isinstance(found, Diagnostic) else None
 
     def neighbours(self, path: str) -> list[str]:
         """The files that may import a module: those beside it."""

@@ -97,8 +97,9 @@ class Converter:
 
     # ── diagnostics ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def diagnostic(self, analysis: Analysis, d: Diagnostic) -> lsp.Diagnostic:
-        where = self.range(analysis, d.labels[0].span) if d.labels else None
+    def diagnostic(self, analysis: Analysis | None, d: Diagnostic) -> lsp.Diagnostic:
+        """A diagnostic of a module; of a file that has none, at its beginning."""
+        where = self.range(analysis, d.labels[0].span) if analysis is not None and d.labels else None
         severity = lsp.DiagnosticSeverity.Error if d.severity == "error" else lsp.DiagnosticSeverity.Warning
         page = _page(d.code)
         return lsp.Diagnostic(
@@ -108,12 +109,12 @@ class Converter:
             code=d.code,
             code_description=lsp.CodeDescription(href=page) if page else None,
             source=SOURCE,
-            related_information=[r for label in d.labels[1:] if (r := self._related(analysis, label))] or None,
+            related_information=self._related(analysis, d.labels[1:]) if analysis is not None else None,
         )
 
-    def _related(self, analysis: Analysis, label: Label) -> lsp.DiagnosticRelatedInformation | None:
-        where = self.location(analysis, label.span)
-        return lsp.DiagnosticRelatedInformation(where, label.text or "here") if where else None
+    def _related(self, analysis: Analysis, labels: Sequence[Label]) -> list[lsp.DiagnosticRelatedInformation] | None:
+        found = ((self.location(analysis, label.span), label.text or "here") for label in labels)
+        return [lsp.DiagnosticRelatedInformation(where, text) for where, text in found if where is not None] or None
 
     def quick_fix(self, analysis: Analysis, d: Diagnostic, suggestion: Suggestion, preferred: bool) -> lsp.CodeAction | None:
         """The edits of a suggestion, if it has some."""

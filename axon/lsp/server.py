@@ -169,9 +169,12 @@ class Server(LanguageServer):
     def publish(self, document: Document) -> None:
         """Show the diagnostics of a document, if they are not what is shown already."""
         analysis = self.axon.analyses.get(document.path)
-        if analysis is None or analysis.text != document.text:
+        if analysis is not None and analysis.text == document.text:
+            found = [self.converter.diagnostic(analysis, d) for d in analysis.diagnostics()]
+        elif (why := self.axon.unreadable(document.path)) is not None:
+            found = [self.converter.diagnostic(None, why)]
+        else:
             return
-        found = [self.converter.diagnostic(analysis, d) for d in analysis.diagnostics()]
         key = (document.version, found)
         if key != document.shown:
             document.shown = key

@@ -14,6 +14,7 @@ from axon.diagnostics import Diagnostic
 from axon.editor.analysis import Analysis, shifted
 from axon.editor.chunks import read
 from axon.editor.workspace import Workspace, applied
+from axon.loader import MAX_BYTES
 from axon.types.show import signature
 
 # After a syntax error these go on elsewhere than the command line, which reads on through the declarations that follow.
@@ -268,6 +269,16 @@ def test_edits_in_any_order_end_where_a_fresh_check_begins(seed: int) -> None:
     fresh = analysed(original, str(file))
     assert said(analysis.diagnostics()) == said(fresh.diagnostics())
     assert analysis.versions == fresh.versions or signatures(analysis) == signatures(fresh)
+
+
+def test_a_text_that_is_too_large_is_not_analysed_until_it_is_smaller() -> None:
+    workspace = Workspace()
+    most = "(*" + "é" * (MAX_BYTES // 2 - 2) + "*)"
+    for text, fits in [(CHAIN, True), (f"{most}(", False), (most, True), ("val a = 1\n" * MAX_BYTES, False), (CHAIN, True)]:
+        workspace.open("<buffer>", text)
+        analysis, why = workspace.analysis("<buffer>"), workspace.unreadable("<buffer>")
+        assert (analysis is not None) == (why is None) == fits, text[-9:]
+        assert why is None or (why.code == "AX0408" and f"{len(text.encode()):,} bytes" in why.notes[0])
 
 
 def test_a_run_that_is_overtaken_stops() -> None:

@@ -158,15 +158,20 @@ def test_unknown_methods() -> None:
 
 
 def test_giant_messages() -> None:
-    """A file of more than a mebibyte is refused with a diagnostic; a message beyond all measure is skipped."""
-    large = "(* " + "x" * (1 << 20) + " *)\nfun f x = x\n"
-    opened = {**OPEN, "params": {"textDocument": {**OPEN["params"]["textDocument"], "text": large}}}  # type: ignore[index]
-    began = time.monotonic()
-    heard, done = talk(INITIALIZE, opened, framed(b" " * (MAX_MESSAGE + 1)), HOVER)
-    assert time.monotonic() - began < 30
-    published = [m["params"]["diagnostics"] for m in heard if m.get("method") == "textDocument/publishDiagnostics"]
-    assert [d["code"] for d in published[-1]] == ["AX0109"]
-    assert "result" in answer(heard, 7)
+    """A document larger than a file may be gets what `axon check` says of such a file, and no analysis; a message beyond all
+    measure is skipped."""
+    large = {"uri": "file:///tmp/large.axon", "languageId": "axon", "version": 1, "text": "val a = 1\n" * 500_000}
+    opened = {"method": "textDocument/didOpen", "params": {"textDocument": large}}
+    importing = {**OPEN["params"]["textDocument"], "text": "import large\n" + TEXT}  # type: ignore[index]
+    beside = {"method": "textDocument/didOpen", "params": {"textDocument": importing}}
+    below = {**HOVER, "params": {**HOVER["params"], "position": {"line": 1, "character": 4}}}  # type: ignore[dict-item]
+    heard, done = talk(INITIALIZE, opened, framed(b" " * (MAX_MESSAGE + 1)), beside, below)
+    assert "fun f" in answer(heard, 7)["result"]["contents"]["value"]
+    published = {m["params"]["uri"]: m["params"]["diagnostics"] for m in heard if m.get("method", "").endswith("Diagnostics")}
+    (said,) = published[large["uri"]]
+    assert (said["code"], said["range"]["start"]["line"]) == ("AX0408", 0)
+    assert said["message"] == "cannot read `/tmp/large.axon`\nit holds 5,000,000 bytes; a source file may hold 1,048,576"
+    assert "AX0408" in [d["code"] for d in published[importing["uri"]]]
     assert done.stderr == b""
 
 
