@@ -505,16 +505,12 @@ def _quotient(dividend: Dim, divisor: Dim) -> Dim:
         return _quotient_by_constant(dividend if constant > 0 else -dividend, abs(constant))
     if len(divisor._terms) == 1:
         ((monomial, coefficient),) = divisor._terms.items()
-        if coefficient < 0:
-            return _quotient(-dividend, -divisor)
-        whole, rest = _split(dividend, monomial, coefficient)
+        whole, rest = _split(dividend, monomial, coefficient) if coefficient > 0 else (Dim({}), dividend)
         if rest._terms:  # else the result would be defined where the divisor is 0
             dividend = rest
         else:
             whole = Dim({})
     else:
-        if divisor.terms[0][0] < 0:
-            return _quotient(-dividend, -divisor)
         whole = Dim({})
     common = gcd(dividend.content, divisor.content)
     if common > 1:

@@ -17,7 +17,7 @@ from axon.shapes.causes import Cause, Unbounded
 from axon.shapes.causes import primary as blamed
 from axon.shapes.constraint import Callee, Equal, Range, Reason, Side
 from axon.shapes.counterexample import counterexample
-from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum
+from axon.shapes.dimension import MAX_DEGREE, MAX_TERMS, Dim, DimensionTooLarge, Minimum
 from axon.shapes.inside import decided
 from axon.shapes.prove import Facts
 from axon.shapes.relation import Relation
@@ -90,7 +90,7 @@ def explain(trouble: Cause, problem: Problem, words: Words) -> Diagnostic:
             return _hopeless(trouble, words)
         case TooLarge(reason):
             label = Label(reason.span, "grows beyond what can be reasoned about")
-            note = "a size may have at most a few thousand terms"
+            note = f"a size may have at most {MAX_TERMS} terms and {MAX_DEGREE} factors"
             return Diagnostic("AX0309", "the sizes in this declaration are too complicated", (label,), (note,))
         case _:
             assert_never(trouble)

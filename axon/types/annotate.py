@@ -12,6 +12,7 @@ from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.resolve import Alias, BrokenName, Entity, ModuleName, RunName, Scope, ValueName, missing_import, unknown, unknown_member
+from axon.shapes.constraint import NOWHERE, Reason
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
 from axon.shapes.width import MOST
@@ -337,6 +338,8 @@ class Annotations(Solver):
                     message = f"a size is divided by {b}: a divisor must be at least 1"
                     self.report(Diagnostic("AX0305", message, (Label(right.span, f"this is {b}"),)))
                     return self.state.dim("")
+                if op in "/%" and any(c < 0 for c, _ in b.terms):  # of others, that they are not 0 says it
+                    self.oblige(Relation(b, ">=", Dim.of(1)), NOWHERE, Reason(right.span, "the divisor must be at least 1: {}"))
                 match op:
                     case "+":
                         return a + b

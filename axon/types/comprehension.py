@@ -105,7 +105,7 @@ def exact(e: T.Expr, holds: bool) -> bool:
 def _only_sizes(e: T.Expr) -> bool:
     """Whether an expression is arithmetic on sizes alone; then only its own size keeps it from being one."""
     match e:
-        case T.Binary(op="add" | "sub" | "mul", left=left, right=right):
+        case T.Binary(op="add" | "sub" | "mul" | "div" | "mod", left=left, right=right):
             return _only_sizes(left) and _only_sizes(right)
     return symbolic(e) is not None
 
@@ -506,7 +506,9 @@ class Comprehensions(Annotations):
         value = self._index(env, e)
         dim = symbolic(value)
         if dim is None:
-            if not isinstance(self.state.prune(value.type), Poison):
+            if _only_sizes(value):
+                self.too_complex(e.span)
+            elif not isinstance(self.state.prune(value.type), Poison):
                 self.report(not_a_dimension(f"`{_excerpt(e.span)}`", e.span))
             return self.state.dim("")
         return dim

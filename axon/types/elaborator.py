@@ -15,7 +15,7 @@ from axon.element import Element
 from axon.names import Symbol
 from axon.resolve import OF_NAMES, Scope
 from axon.shapes.constraint import NOWHERE, Callee, Context, Equal, Obligation, Reason, Side
-from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.shapes.dimension import MAX_DEGREE, MAX_TERMS, Dim, DimensionTooLarge
 from axon.shapes.relation import Relation
 from axon.source import Span
 from axon.typed import Instance
@@ -189,5 +189,5 @@ class Elaborator(ABC):
         from axon.diagnostics import Label
 
         message = "the sizes in this expression are too complicated"
-        note = "a size may have at most a few thousand terms"
+        note = f"a size may have at most {MAX_TERMS} terms and {MAX_DEGREE} factors"
         self.report(Diagnostic("AX0309", message, (Label(span, "grows beyond what can be reasoned about"),), (note,)))

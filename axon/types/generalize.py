@@ -14,7 +14,7 @@ from axon.names import Symbol
 from axon.shapes.causes import Cause, Unbounded, causes, primary
 from axon.shapes.constraint import Callee, Equal, Reason, Side
 from axon.shapes.contract import Contract, ContractFact, ParameterShape
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.explain import Place, Words, explain
 from axon.shapes.relation import Relation
 from axon.shapes.settle import Clash, Outcome, Problem, Refuted, settle, simpler
@@ -26,6 +26,7 @@ from axon.types.mend import compared, last_resorts, mends
 from axon.types.origin import Trail
 from axon.types.show import Namer, dimension_names, show_type, symbols_of
 from axon.types.type import (
+    POISON,
     ElementVar,
     Exists,
     Function,
@@ -87,6 +88,19 @@ class Generalization(Expressions):
         where: Callable[[str], Edit] | None, keep_functions: bool, params: tuple[T.Pattern, ...], body: T.Expr,
     ) -> tuple[Scheme, bool]:  # fmt: skip
         """Settle what a declaration collected and quantify over what is its own; says whether it is free of errors."""
+        level = self.state.level
+        try:
+            return self._quantified(mark, t, explicit, facts, span, where, keep_functions, params, body)
+        except DimensionTooLarge:
+            self._drop(mark)
+            self.state.level, self.state.overflowed = level - 1, True
+            self.too_complex(span)
+            return Scheme(POISON), False
+
+    def _quantified(
+        self, mark: _Mark, t: Type, explicit: tuple[Symbol, ...], facts: list[tuple[Relation, Span]], span: Span,
+        where: Callable[[str], Edit] | None, keep_functions: bool, params: tuple[T.Pattern, ...], body: T.Expr,
+    ) -> tuple[Scheme, bool]:  # fmt: skip
         state = self.state
         self.settle_types(mark.deferred)
         if state.level == 1:
@@ -242,14 +256,19 @@ class Generalization(Expressions):
             frozenset(s.data_sizes), s.dimension, self._own_sizes(t),
         )  # fmt: skip
         outcome = settle(problem)
-        del s.equals[mark.equals :], s.stretches[mark.stretches :], s.ranges[mark.ranges :], s.uses[mark.uses :]
-        del s.obligations[mark.obligations :], s.nonempty[mark.nonempty :]
+        self._drop(mark)
         s.dims.update(outcome.solved)
         s.equals.extend(outcome.floating)
         s.obligations.extend(outcome.owed)
         if level == 1:
             s.flexible_dims.clear()
         return outcome, problem
+
+    def _drop(self, mark: _Mark) -> None:
+        """Forget the constraints of a declaration."""
+        s = self.state
+        del s.equals[mark.equals :], s.stretches[mark.stretches :], s.ranges[mark.ranges :], s.uses[mark.uses :]
+        del s.obligations[mark.obligations :], s.nonempty[mark.nonempty :]
 
     def _own_sizes(self, t: Type | None) -> frozenset[Symbol]:
         """The sizes that parameters of a function have by themselves, of which its signature speaks where it can."""

@@ -48,71 +48,76 @@ _OPERATORS = {name: (allowed, gives_bool) for name, allowed, gives_bool in built
 class Expressions(Applications):
     def infer(self, env: Env, expr: S.Expr, expected: Type | None = None) -> T.Expr:
         """The typed form of an expression. `expected` is a declared type, which can decide ranges; it is not enforced here."""
-        match expr:
-            case S.Var():
-                return self._variable(env, expr)
-            case S.Int(value):
-                number = scalar(self.state.element_var(NUM))
-                self.literals.append((value, number, expr.span))
-                return T.Literal(value, type=number, span=expr.span)
-            case S.Float(value):
-                return T.Literal(value, type=scalar(self.state.element_var(FLOAT)), span=expr.span)
-            case S.Operator(op):
-                return self._operator(op, expr.span)
-            case S.Apply() | S.ApplyDims():
-                return self._application(env, expr)
-            case S.Unary():
-                return self._unary(env, expr)
-            case S.Binary():
-                return self._binary(env, expr)
-            case S.Tuple(items):
-                parts = tuple(self.infer(env, i) for i in items)
-                return T.Tuple(parts, type=TupleType(tuple(p.type for p in parts)) if parts else UNIT, span=expr.span)
-            case S.Record():
-                return self._record(env, expr)
-            case S.Field():
-                return self._field(env, expr)
-            case S.Project(value, position):
-                inner = self.infer(env, value)
-                out = self._part(inner.type, position, expr.span)
-                return T.Project(inner, position, type=out, span=expr.span)
-            case S.Access():
-                return self.access(env, expr)
-            case S.Ascribe(value, written):
-                t = self.type(env.scope, written)
-                inner = self.infer(env, value, t)
-                self._conform(inner.type, t, value, written.span)
-                return inner
-            case S.Coerce():
-                return self._coerce(env, expr)
-            case S.Cast():
-                return self._cast(env, expr)
-            case S.Let():
-                return self.let(env, expr, expected)
-            case S.Fn(params, body):
-                scope = env.scope.child()
-                seen: dict[str, Span] = {}
-                types: list[Type] = [self.state.type_var() for _ in params]
-                patterns = tuple(self.bind_pattern(scope, p, t, seen) for p, t in zip(params, types, strict=True))
-                opened = len(self.state.data_sizes)
-                inner = self.infer(env.within(scope), body)
-                own = tuple(self.state.data_sizes)[opened:]
-                t = function(tuple(types), self.packed(inner.type, own))
-                if own:
-                    self.closures.append((t, own, expr.span))
-                return T.Fn(patterns, inner, type=t, span=expr.span)
-            case S.If():
-                return self._if(env, expr, expected)
-            case S.For():
-                return self.for_(env, expr, expected)
-            case S.Reduce():
-                return self.reduce(env, expr)
-            case S.Loop():
-                return self.loop(env, expr)
-            case S.Array():
-                return self._array(env, expr)
-            case _:
-                assert_never(expr)
+        try:
+            match expr:
+                case S.Var():
+                    return self._variable(env, expr)
+                case S.Int(value):
+                    number = scalar(self.state.element_var(NUM))
+                    self.literals.append((value, number, expr.span))
+                    return T.Literal(value, type=number, span=expr.span)
+                case S.Float(value):
+                    return T.Literal(value, type=scalar(self.state.element_var(FLOAT)), span=expr.span)
+                case S.Operator(op):
+                    return self._operator(op, expr.span)
+                case S.Apply() | S.ApplyDims():
+                    return self._application(env, expr)
+                case S.Unary():
+                    return self._unary(env, expr)
+                case S.Binary():
+                    return self._binary(env, expr)
+                case S.Tuple(items):
+                    parts = tuple(self.infer(env, i) for i in items)
+                    return T.Tuple(parts, type=TupleType(tuple(p.type for p in parts)) if parts else UNIT, span=expr.span)
+                case S.Record():
+                    return self._record(env, expr)
+                case S.Field():
+                    return self._field(env, expr)
+                case S.Project(value, position):
+                    inner = self.infer(env, value)
+                    out = self._part(inner.type, position, expr.span)
+                    return T.Project(inner, position, type=out, span=expr.span)
+                case S.Access():
+                    return self.access(env, expr)
+                case S.Ascribe(value, written):
+                    t = self.type(env.scope, written)
+                    inner = self.infer(env, value, t)
+                    self._conform(inner.type, t, value, written.span)
+                    return inner
+                case S.Coerce():
+                    return self._coerce(env, expr)
+                case S.Cast():
+                    return self._cast(env, expr)
+                case S.Let():
+                    return self.let(env, expr, expected)
+                case S.Fn(params, body):
+                    scope = env.scope.child()
+                    seen: dict[str, Span] = {}
+                    types: list[Type] = [self.state.type_var() for _ in params]
+                    patterns = tuple(self.bind_pattern(scope, p, t, seen) for p, t in zip(params, types, strict=True))
+                    opened = len(self.state.data_sizes)
+                    inner = self.infer(env.within(scope), body)
+                    own = tuple(self.state.data_sizes)[opened:]
+                    t = function(tuple(types), self.packed(inner.type, own))
+                    if own:
+                        self.closures.append((t, own, expr.span))
+                    return T.Fn(patterns, inner, type=t, span=expr.span)
+                case S.If():
+                    return self._if(env, expr, expected)
+                case S.For():
+                    return self.for_(env, expr, expected)
+                case S.Reduce():
+                    return self.reduce(env, expr)
+                case S.Loop():
+                    return self.loop(env, expr)
+                case S.Array():
+                    return self._array(env, expr)
+                case _:
+                    assert_never(expr)
+
+        except DimensionTooLarge:
+            self.too_complex(expr.span)
+            return self._broken(expr.span)
 
     @abstractmethod
     def let(self, env: Env, e: S.Let, expected: Type | None) -> T.Expr: ...

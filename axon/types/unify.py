@@ -9,7 +9,7 @@ from itertools import islice
 from axon.element import ANY, Element
 from axon.names import Symbol, fresh
 from axon.shapes.constraint import Equal, Obligation, Range, Reason, Stretch, Use
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.relation import Relation
 from axon.types.type import (
     POISON,
@@ -61,6 +61,7 @@ class State:
     uses: list[Use] = field(default_factory=list)
     obligations: list[Obligation] = field(default_factory=list)
     nonempty: list[tuple[ElementType, Obligation]] = field(default_factory=list)  # owed unless the element type is a float
+    overflowed: bool = False  # a size has passed the limits, and that was reported: it is left as it was found
     data_sizes: dict[Symbol, tuple[Relation, ...]] = field(default_factory=dict)  # sizes that only the data decide, and bounds
 
     # ── fresh variables ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -126,7 +127,12 @@ class State:
             known = {s: self.dims[s] for s in dim.variables if s in self.dims}
             if not known:
                 return dim
-            dim = dim.substitute(known)
+            try:
+                dim = dim.substitute(known)
+            except DimensionTooLarge:
+                if not self.overflowed:
+                    raise
+                return dim
 
     def allowed_of(self, e: ElementType) -> frozenset[Element]:
         e = self.element(e)
