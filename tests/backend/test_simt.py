@@ -41,6 +41,7 @@ from axon.backend.simt.mapping import (
     plainest,
     shareable,
     uneven,
+    longest,
     widest,
 )
 from axon.backend.simt.pieces import pieces
@@ -61,7 +62,7 @@ GOLDENS = Path(__file__).parent / "goldens"
 SOAK = bool(os.environ.get("AXON_SOAK"))
 GENERATED = 2_000 if SOAK else 40
 FOUND = (54, 91, 183, 188, 196, 249, 300, 533)  # generated programs whose kernels were wrong once
-SIZES = ((2, 16), (5, 37), (1, 1), (3, 64), (70, 8), (2, 264))
+SIZES = ((2, 16), (5, 37), (1, 1), (3, 64), (70, 8), (2, 264), (7, 0), (0, 8))
 TOLERANCE = {Element.F32: 2e-5, Element.BF16: 3e-2, Element.F16: 4e-3, Element.F64: 1e-12, Element.F8E4M3: 0.2}
 Sizes = dict[Symbol, int]
 Tensors = dict[Symbol, Tensor]
@@ -137,7 +138,7 @@ def _by_rows(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> It
                     team = -(-vectors // chunks)
                     team = 1 << (team - 1).bit_length() if by == "warp" else -(-team // WARP) * WARP
                     yield Mapping(by, vector, beside, chunks, team=team)
-                    if team * chunks * vector == widest(nest, sizes):
+                    if team * chunks * vector == longest(nest, sizes):
                         yield Mapping(by, vector, beside, chunks, whole=True, team=team)
     cut = pieces(nest, made.known, tensors, sizes, wide) if held else None
     if cut is not None:
@@ -247,15 +248,16 @@ def choices(given: Case) -> list[list[Mapping]]:
 
 
 def try_all(source: str, name: str, element: str, layout: Layout | None = None, sampled: int = 5) -> None:
-    """With AXON_SOAK, every mapping at every size; else so many, and what is chosen for two sizes."""
+    """With AXON_SOAK, every mapping at every size; else so many, and what is chosen for two sizes and for empty ones."""
     made = executable(source, name, element)
     chance = random.Random(name + element)
     cases = [case(made, size, seed=n, layout=layout) for n, size in enumerate(SIZES)]
     found = [(given, k, mappings) for given in cases for k, mappings in enumerate(choices(given))]
     found = [one for one in found if threads(one[0], one[2]) <= (16_384 if SOAK else 1024)]
     if not SOAK:
-        (first, *_), last = found, [one for one in found if one[1] == 0][-1]
-        found = [first, last, *chance.sample(found, min(sampled, len(found)))]
+        chosen = [one for one in found if one[1] == 0]
+        empty = [one for one in chosen if 0 in one[0].sizes.values()]
+        found = [chosen[0], chosen[-1], *empty, *chance.sample(found, min(sampled, len(found)))]
     for given, k, mappings in found:
         compare(given, mappings, expected(given), seed=k)
         if SOAK:

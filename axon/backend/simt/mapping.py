@@ -171,7 +171,7 @@ def _in_registers(nest: Nest, width: Width, vectors: int, sizes: MappingOf[Symbo
 def _held(
     nest: Nest, width: Width, by: By, team: int, chunks: int, vectors: int, sizes: MappingOf[Symbol, int], blocks: int = 1
 ) -> Mapping:
-    whole = team * chunks * blocks == vectors and widest(nest, sizes) % width.vector == 0
+    whole = team * chunks * blocks * width.vector == longest(nest, sizes)
     cut = Pieces(blocks, chunks, frozenset(), 0) if blocks > 1 else None
     return Mapping(by, width.vector, width.beside, chunks, whole, team=team, pieces=cut)
 
@@ -192,7 +192,7 @@ def _in_cluster(
     blocks = _power(-(-vectors // (MOST * chunks)))
     if cut.bytes >= 4 * width.vector and blocks <= 8:
         return _held(nest, width, "cluster", MOST, chunks, vectors, sizes, blocks)
-    whole = TEAM * cut.chunks * cut.blocks == vectors
+    whole = TEAM * cut.chunks * cut.blocks * width.vector == longest(nest, sizes)
     return Mapping("cluster", width.vector, width.beside, whole=whole, team=TEAM, pieces=cut)
 
 
@@ -274,8 +274,13 @@ def uneven(nest: Nest) -> bool:
 
 
 def widest(nest: Nest, sizes: MappingOf[Symbol, int]) -> int:
-    """The longest loop that a team shares, or a bound of it where it differs from row to row."""
-    found = [1]
+    """The longest loop, and at least 1: what a team is made for."""
+    return max(1, longest(nest, sizes))
+
+
+def longest(nest: Nest, sizes: MappingOf[Symbol, int]) -> int:
+    """The longest loop that a team shares, or a bound of it where it differs from row to row. It may be empty."""
+    found = [0]
     for step in nest.steps:
         axes = reduced(step) or inner(step, len(nest.rows))
         if axes:
