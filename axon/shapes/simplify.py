@@ -52,7 +52,10 @@ def _needed(kept: Sequence[Relation], facts: Facts) -> tuple[Relation, ...]:
     for relation in reversed(kept):
         others = assumed.without(relation)
         divisors = _divisors(relation)
-        if prove(others.assume(*divisors) if divisors else others, relation) is Answer.PROVED:
+        if _by_way(relation, left):
+            assumed = others
+            del left[relation]
+        elif prove(others.assume(*divisors) if divisors else others, relation) is Answer.PROVED:
             assumed = others
             del left[relation]
             for divisor in divisors:
@@ -60,6 +63,30 @@ def _needed(kept: Sequence[Relation], facts: Facts) -> tuple[Relation, ...]:
                     assumed = assumed.assume(divisor)
                     left[divisor] = None
     return tuple(sorted(left, key=_complexity))
+
+
+def _by_way(relation: Relation, others: Iterable[Relation]) -> bool:
+    """Whether divisibilities lead from its dividend to its divisor: a % d = 0 beside a % b = 0 and b % d = 0."""
+    wanted = _divisibility(relation)
+    if wanted is None:
+        return False
+    edges = [e for other in others if other != relation and (e := _divisibility(other)) is not None]
+    reached, todo = {wanted[0]}, [wanted[0]]
+    while todo:
+        here = todo.pop()
+        new = {b for a, b in edges if a == here} - reached
+        reached |= new
+        todo += new
+    return wanted[1] in reached
+
+
+def _divisibility(relation: Relation) -> tuple[Dim, Dim] | None:
+    """(a, b) of a relation that says a % b = 0."""
+    for q in relation.left.quotients if relation.op == "=" else ():
+        remainder = q.dividend % q.divisor
+        if relation.slack in (remainder, -remainder):
+            return q.dividend, q.divisor
+    return None
 
 
 def _shorter(relation: Relation, others: Sequence[Relation], facts: Facts) -> Relation:

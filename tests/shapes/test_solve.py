@@ -213,6 +213,11 @@ def test_against_brute_force() -> None:
         ("n * n <= 2 * m * m", [], "n * n <= 2 * m * m"),
         ("m * (n / m) < n + n / m", [], "n >= 1; m >= 1"),
         ("n <= m; k < n; m % k = 0; m * (n / m) < n + n / m", [], "n <= m; k < n; m % k = 0"),
+        (
+            "a % b = 0; a % c = 0; a % d = 0; b % c = 0; b % d = 0; c % d = 0; d % e = 0; a % e = 0; b % e = 0; c % e = 0",
+            [],
+            "c % d = 0; d % e = 0; a % b = 0; b % c = 0",
+        ),
         ("a + b / b > b; a <= 4; b = a", [], "a = b; a <= 4; b >= 1"),
     ],
 )
