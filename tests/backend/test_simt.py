@@ -37,11 +37,11 @@ from axon.backend.simt.mapping import (
     Grid,
     Mapping,
     grid,
+    longest,
     nest_sweeps,
     plainest,
     shareable,
     uneven,
-    longest,
     widest,
 )
 from axon.backend.simt.pieces import pieces
@@ -52,6 +52,7 @@ from axon.core_verify import CoreInvalid
 from axon.element import Element
 from axon.interpret import run as interpret
 from axon.names import Symbol
+from axon.shapes.guard import ContractBroken
 from tests.backend.emulate import LIFTED, TOGETHER, Block, Hazard, Shared, Storage, launch
 from tests.backend.plain_programs import INTEGERS, NAMES, SOURCE, WHOLE
 
@@ -195,6 +196,16 @@ def case(made: Executable, size: tuple[int, int], *, seed: int = 0, layout: Layo
     return Case(made, arrays, sizes, tensors)
 
 
+def admitted(given: Case) -> bool:
+    """Whether the program's contract has these sizes: a maximum is of at least one."""
+    program = given.made.program
+    try:
+        program.contract.bind([given.sizes[s] for s in program.explicit], [x.shape for x in given.arrays])
+    except ContractBroken:
+        return False
+    return True
+
+
 def form(given: Case, nest: Nest, mapping: Mapping) -> tuple[Emitted, Grid]:
     """A kernel and its launch; one that takes rows in turn with so few blocks that it has several rows."""
     ready = variants.prepare(nest, given.made.known, given.tensors, given.sizes)
@@ -251,7 +262,7 @@ def try_all(source: str, name: str, element: str, layout: Layout | None = None, 
     """With AXON_SOAK, every mapping at every size; else so many, and what is chosen for two sizes and for empty ones."""
     made = executable(source, name, element)
     chance = random.Random(name + element)
-    cases = [case(made, size, seed=n, layout=layout) for n, size in enumerate(SIZES)]
+    cases = [given for n, size in enumerate(SIZES) if admitted(given := case(made, size, seed=n, layout=layout))]
     found = [(given, k, mappings) for given in cases for k, mappings in enumerate(choices(given))]
     found = [one for one in found if threads(one[0], one[2]) <= (16_384 if SOAK else 1024)]
     if not SOAK:
