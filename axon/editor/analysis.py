@@ -10,7 +10,7 @@ Note [Last good facts]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +22,7 @@ from axon import syntax as S
 from axon import typed as T
 from axon.checker import CheckedModule, Session, alias_names, binds
 from axon.diagnostics import AxonError, Diagnostic, Label
-from axon.editor.chunks import Chunk, read, succeed
+from axon.editor.chunks import Chunk, Pieces, reading, succeed
 from axon.headless import blamed, without_doubts
 from axon.names import Symbol
 from axon.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName, once_per_import
@@ -88,13 +88,14 @@ class _Apart:
 
 
 class Analysis:
-    """A module that is being edited, or is imported by one that is. `run` brings everything up to date with `text`."""
+    """A module that is being edited, or is imported by one that is. `run` brings everything up to date with a text."""
 
-    def __init__(self, path: str, text: str) -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
-        self.text = text
+        self.text = ""  # what was last read: a run that is reading another has not replaced it yet
         self.chunks: list[Chunk] = []
         self.starts: list[int] = []  # where each chunk begins
+        self.parsed: list[Chunk] = []  # by runs that were given up before they had read the whole text
         self.of_chunk: dict[Chunk, list[Checked]] = {}  # what this run has come to; imports and `sig`s are not among them
         self.before: dict[Chunk, list[Checked]] = {}  # what earlier runs had come to
         self.table: dict[tuple[bool, str], Checked] = {}  # by whether it is a type, and its name
@@ -107,7 +108,7 @@ class Analysis:
         self.runs = 0
         self.guard: Guard = _unguarded
         self.complete = False  # whether the last run came to its end
-        self.finished: CheckedModule | None = None  # what it came to; None once something is edited
+        self.finished: CheckedModule | None = None  # what the last complete run came to
         self.apart: _Apart | None = None  # the last declaration that was checked apart
         self.checks = 0  # how many declarations were checked so far: what a test of incrementality counts
         self.begins: dict[SourceFile, int] = {}  # where the source of each chunk begins
@@ -176,9 +177,9 @@ class Analysis:
         number = max(bisect_right(self.starts, offset) - 1, 0)
         return self.chunks[number], offset - self.starts[number]
 
-    def fork(self, text: str) -> Analysis:
-        """Another text of this module, with everything that is known of this one."""
-        other = Analysis(self.path, text)
+    def fork(self) -> Analysis:
+        """For another text of this module, with everything that is known of this one."""
+        other = Analysis(self.path)
         other.chunks, other.of_chunk, other.good, other.builtins = self.chunks, dict(self.of_chunk), dict(self.good), self.builtins
         return other
 
@@ -210,32 +211,41 @@ class Analysis:
         chunk = Chunk(source.text, source, (decl,), ())
         return Checked(chunk, decl, sigs, (), typed, checker.state, (), entities, {}, None, tuple(checker.inner))
 
-    def edit(self, text: str) -> None:
-        self.text = text
-        self.complete = False
-        self.finished = None
-
-    def run(self, session: AnalysisSession) -> Iterator[None]:
-        """Check what is not up to date, yielding after each declaration that was checked. May be given up at any time."""
+    def run(self, session: AnalysisSession, text: str) -> Iterator[None]:
+        """Read a text and check what is not up to date, yielding after each declaration. May be given up at any time."""
+        self.runs += 1
+        mine = self.runs
         self.complete = False
         self.guard = session.guard
+        steps = reading(self.path, text, [*self.chunks, *self.parsed], self.parsed)
+        while (pieces := self._read_on(steps)) is None:
+            yield
+            if self.runs != mine:  # another has begun since, and has what this one would go on with
+                return
+        known = set(self.chunks)
         with session.guard("parsing"):
-            known = set(self.chunks)
-            pieces = read(self.path, self.text, self.chunks)
             self.chunks, self.starts = succeed(self.chunks, pieces.chunks), pieces.starts
+        self.text, self.parsed = text, []
         self.fresh = set(self.chunks) - known
         alive = {c.former or c for c in self.chunks}
         self.before = {c: found for c, found in {**self.before, **self.of_chunk}.items() if c in alive}
         self.of_chunk = {}
         self.formers = {c.former.source: c for c in self.chunks if c.former is not None}
         self.begins = dict(zip((c.source for c in self.chunks), self.starts, strict=True))
-        self.runs += 1
-        mine = self.runs
         for _ in _Run(self, session).steps():
             yield
-            if self.runs != mine:  # another has begun since, and has what this one would go on with
+            if self.runs != mine:
                 return
         self.complete = True
+
+    def _read_on(self, steps: Generator[None, None, Pieces]) -> Pieces | None:
+        """The next step of reading a text; what came of it after the last."""
+        with self.guard("parsing"):
+            try:
+                return next(steps)
+            except StopIteration as done:
+                pieces: Pieces = done.value
+                return pieces
 
     def finish(self, source: SourceFile) -> CheckedModule:
         """What a complete run has come to, as modules that import this one see it."""
@@ -315,16 +325,12 @@ class AnalysisSession(Session):
         """Bring a module up to date, stopping between declarations."""
         if source.path in self.fresh:
             return
-        analysis = self.analyses.get(source.path)
-        if analysis is None:
-            analysis = self.analyses[source.path] = Analysis(source.path, source.text)
-        elif analysis.text != source.text:
-            analysis.edit(source.text)
-        elif (lasting := analysis.lasting) is not None:
+        analysis = self.analyses.setdefault(source.path, Analysis(source.path))
+        if analysis.text == source.text and (lasting := analysis.lasting) is not None:
             self.fresh[source.path] = lasting
             return
         self.open.append(source)
-        yield from analysis.run(self)
+        yield from analysis.run(self, source.text)
         self.open.pop()
         self.fresh[source.path] = analysis.finish(source)
 
@@ -376,15 +382,15 @@ class _Run:
         for item in items:
             if isinstance(item.decl, S.Sig):
                 self.sigs.setdefault(item.decl.name.text, []).append(item)
+        self.session.lonely_sigs(self.sink, [i.decl for i in items], self._expected_sigs())
+        a.problems = self.sink.diagnostics  # before the declarations: what is found so far may be shown at any of them
         for item in items:
             if isinstance(item.decl, S.Sig):
                 continue
             for name in item.names:
                 self.later.pop(name, None)
-            if self._declaration(item):
-                yield
-        self.session.lonely_sigs(self.sink, [i.decl for i in items], self._expected_sigs())
-        a.problems = self.sink.diagnostics
+            self._declaration(item)
+            yield
         self._export()
 
     def _items(self) -> list[_Item]:
@@ -429,8 +435,8 @@ class _Run:
 
     # ── one declaration ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _declaration(self, item: _Item) -> bool:
-        """Put a declaration in scope; says whether it had to be checked."""
+    def _declaration(self, item: _Item) -> None:
+        """Put a declaration in scope, checked if what is known of it is not up to date."""
         sigs = [] if isinstance(item.decl, S.TypeDecl) else [s for n in item.names for s in self.sigs.get(n, ())]
         key = self._key(item.chunk, sigs)
         known = next((c for c in self.former.get(item.chunk, ()) if c.decl is item.decl), None)
@@ -440,19 +446,20 @@ class _Run:
         if checked.ok:
             self.a.good.update(dict.fromkeys(_named(checked), checked))
         self._define(checked)
-        return not fits
 
     def _key(self, chunk: Chunk, sigs: list[_Item]) -> Key:
         """What a check of a declaration depends on besides its text; the last part only where a name is not known."""
         words = chunk.words.union(*(s.chunk.words for s in sigs)) if sigs else chunk.words
         used: list[tuple[str, str]] = []
-        for name in words & self.scope.values.keys():
+        for name in words:  # which are few; an intersection with `values` would go through all of those
+            if name not in self.scope.values:
+                continue
             module = self.a.imports.get(name)
             used.append((name, self.versions.get(name, _BROKEN) if module is None else "module"))
             if module is not None:
                 used += [(f"{name}.{n}", module.versions[n]) for n in words & module.versions.keys()]
                 used += [(f"{name}.type {n}", module.aliases[n]) for n in words & module.aliases.keys()]
-        used += [(f"type {name}", self.aliases[name]) for name in words & self.scope.aliases.keys()]
+        used += [(f"type {name}", self.aliases[name]) for name in words if name in self.scope.aliases]
         used.sort()
         return (tuple(s.decl for s in sigs), tuple(used), (self.everything, frozenset(self.later), frozenset(self.a.imports)))
 

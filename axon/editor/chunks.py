@@ -13,7 +13,7 @@ A chunk is a source file of its own. Its spans stay true when other chunks grow 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
@@ -31,6 +31,7 @@ from axon.source import SourceFile
 _MARK = re.compile(r"^(?:fun|val|type|sig|import)\b|\(\*|\*\)", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _HEAD = re.compile(r"\s*(?:(fun|val|type|sig|import)\s+\(?\s*)?([A-Za-z_]\w*)(?:\s+\(?\s*([A-Za-z_]\w*))?")
+_RENAMING = re.compile(r"\s*import\s+\w+\s+as\s+([A-Za-z_]\w*)")
 _TOKEN = re.compile(r"\s+(?:\w+|\S)")
 _BRACKET = re.compile(r"\b(?:let|end)\b|[()\[\]{}]")
 _OPENING = {"let", "(", "[", "{"}
@@ -69,6 +70,8 @@ class Chunk:
         if found is None:
             return ""
         keyword, first, second = found.groups()
+        if keyword == "import" and (renaming := _RENAMING.match(self.lexed.blanked)) is not None:
+            return renaming[1]
         if keyword is not None:
             return first
         if _meant(first):
@@ -145,6 +148,17 @@ class Pieces:
 
 def read(path: str, text: str, known: list[Chunk]) -> Pieces:
     """The chunks of a text, with those of an earlier text that are unchanged."""
+    steps = reading(path, text, known, [])
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            pieces: Pieces = done.value
+            return pieces
+
+
+def reading(path: str, text: str, known: list[Chunk], parsed: list[Chunk]) -> Generator[None, None, Pieces]:
+    """As `read`, stopping after each chunk. What is parsed goes into `parsed`: it need not be again if this is given up."""
     starts = cut(text)
     ends = [*starts[1:], len(text)]
     by_text: dict[str, list[Chunk]] = {}
@@ -165,10 +179,12 @@ def read(path: str, text: str, known: list[Chunk]) -> Pieces:
             if stray:
                 work += [(start + stray, end), (start, start + stray)]
                 continue
+            parsed.append(chunk)
         else:
             chunk = same.pop()
         out.chunks.append(chunk)
         out.starts.append(start)
+        yield
     return _glued(path, text, out, by_text)
 
 

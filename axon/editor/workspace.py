@@ -104,7 +104,7 @@ class Workspace:
         """One in which some files have other texts, with everything that is known of this one."""
         other = Workspace(self.guard)
         other.loader._overlay = {**self.loader._overlay, **{path: SourceFile(path, text) for path, text in texts.items()}}
-        other.analyses = {p: a if p not in texts and a.lasting else a.fork(a.text) for p, a in self.analyses.items()}
+        other.analyses = {p: a if p not in texts and a.lasting else a.fork() for p, a in self.analyses.items()}
         other.declared = self.declared
         return other
 

@@ -11,9 +11,11 @@ from lsp_programs import ACCEPTED, EXAMPLES, LIBRARY, REJECTED, SOAK, analysed, 
 
 from axon import compiler
 from axon.diagnostics import Diagnostic
+from axon.editor import chunks
 from axon.editor.analysis import Analysis, shifted
 from axon.editor.chunks import read
 from axon.editor.workspace import Workspace, applied
+from axon.grammar.parse import parse
 from axon.loader import MAX_BYTES
 from axon.types.show import signature
 
@@ -202,6 +204,19 @@ def test_edits_of_an_import_reach_its_users(tmp_path: Path) -> None:
     assert not analysis.diagnostics()
 
 
+def test_what_is_wrong_with_an_import_is_said_before_what_uses_it_is_silent(tmp_path: Path) -> None:
+    workspace = Workspace()
+    base, user = str(tmp_path / "base.axon"), str(tmp_path / "user.axon")
+    workspace.open(base, "fun f x = for i => x[i, 0]\n")
+    workspace.open(user, "import base\nfun g (m : f32[n]) = base.f m\n")
+    analysis = workspace.analysis(user)
+    assert analysis is not None
+    workspace.close(base)
+    seen = [[d.code for d in analysis.diagnostics()] for _ in workspace.steps(user)]
+    assert [] not in seen
+    assert seen[-1] == ["AX0402"]
+
+
 def test_an_import_that_has_not_changed_is_not_looked_at_again() -> None:
     workspace = Workspace()
     analysed("import nn\nfun f x = nn.relu x\n", workspace=workspace)
@@ -269,6 +284,28 @@ def test_edits_in_any_order_end_where_a_fresh_check_begins(seed: int) -> None:
     fresh = analysed(original, str(file))
     assert said(analysis.diagnostics()) == said(fresh.diagnostics())
     assert analysis.versions == fresh.versions or signatures(analysis) == signatures(fresh)
+
+
+def test_reading_stops_between_declarations_and_goes_on_where_it_was_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    monkeypatch.setattr(chunks, "parse", lambda source: (parsed.append(source.text), parse(source))[1])
+    text = "".join(f"val a{n} = {n}\n" for n in range(9))
+    workspace = Workspace()
+    workspace.open("<buffer>", text)
+    for _ in zip(range(5), workspace.steps("<buffer>"), strict=False):
+        pass
+    analysis = workspace.analyses["<buffer>"]
+    assert (len(parsed), analysis.text, analysis.diagnostics()) == (5, "", [])  # nothing is known of half a text
+    workspace.open("<buffer>", text.replace("= 1", "= b"))
+    assert workspace.analysis("<buffer>") is analysis
+    assert len(parsed) == 10, "the one that was edited again, and those that had not been read"
+    assert [d.code for d in analysis.diagnostics()] == ["AX0401"]
+    before = analysis.diagnostics()
+    workspace.open("<buffer>", "\n\n" + text)
+    next(workspace.steps("<buffer>"))
+    assert (analysis.text, analysis.diagnostics()) == (text.replace("= 1", "= b"), before)
+    (place,) = (analysis.place(d.span) for d in before if d.span is not None)
+    assert analysis.text[slice(*place or (0,))] == "b"
 
 
 def test_a_text_that_is_too_large_is_not_analysed_until_it_is_smaller() -> None:
