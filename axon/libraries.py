@@ -68,6 +68,9 @@ class Library(Protocol):
     def from_host(self, array: Any) -> Any:
         """A fresh NumPy array as this library's, on the host. Raises TypeError where the library cannot hold it."""
 
+    def writes(self, outs: Sequence[Any]) -> None:
+        """Tells the library that these arrays, a caller's `out`, are written now. Raises TypeError where one must not be."""
+
     def stream(self, device: int, /) -> int:
         """The handle of the current stream of a GPU."""
 
@@ -152,6 +155,13 @@ class Torch:
             return self.torch.from_numpy(array.view(_WORDS[element])).view(self.dtypes[element])
         return self.torch.from_numpy(array)
 
+    def writes(self, outs: Sequence[Any]) -> None:
+        """As PyTorch's own functions with `out`: autograd finds at `backward` that a tensor it saved has been written since."""
+        if self.torch.is_grad_enabled() and any(x.requires_grad for x in outs):
+            raise TypeError("a tensor that requires grad, and no gradient passes through the call: pass out.detach()")
+        for x in outs:
+            self.torch.autograd.graph.increment_version(x)
+
     def guard(self, tensors: Sequence[Any]) -> Callable[..., bool] | None:
         """A test whether other tensors are of the same types, element types, shapes, strides, GPUs and bits, one by one.
 
@@ -199,6 +209,9 @@ class _Strided:
 
     def shape(self, x: Any) -> Shape:
         return tuple(x.shape)
+
+    def writes(self, outs: Sequence[Any]) -> None:
+        pass
 
     def current(self) -> int | None:
         return None  # the library may not have told the driver
@@ -330,6 +343,9 @@ class Jax:
 
     def address(self, x: Any, stream: int) -> int:
         return self.memory(x, stream).pointer
+
+    def writes(self, outs: Sequence[Any]) -> None:
+        raise TypeError("an array of jax, and those are never written")
 
     def key(self, x: Any) -> Hashable:
         return (x.dtype, x.shape, x.sharding)

@@ -63,7 +63,7 @@ def check(function: str, room: Room, given: Room) -> None:
 
 
 def fill(function: str, room: Room, given: Room, results: Sequence[Any]) -> None:
-    """Write results into NumPy arrays of the same element types and shapes, which `check` has seen. Raises AxonError."""
+    """Write results into NumPy arrays of the same element types and shapes, which `check` has seen. Raises AxonError, also where a library forbids it."""
     made = [np.asarray(result) for result in results]
     for (path, target), (_, own), result in zip(room, given, made, strict=True):
         if not isinstance(target, np.ndarray):
@@ -71,6 +71,13 @@ def fill(function: str, room: Room, given: Room, results: Sequence[Any]) -> None
         if target.shape != result.shape or target.dtype != result.dtype:
             what = f"an array of {result.dtype} with shape {result.shape}, like the result"
             raise _wrong(function, f"`{path}` must be {what}, not {describe(target)}", _fresh(own, result.shape, result.dtype))
+    for path, own in given:
+        library = libraries.of(own)
+        try:
+            if library is not None:
+                library.writes([own])
+        except TypeError as error:
+            raise _wrong(function, f"`{path}` is {error}") from None
     for (_, target), result in zip(room, made, strict=True):
         target[...] = result
 

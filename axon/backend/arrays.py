@@ -35,6 +35,7 @@ from axon.backend.given import (
     fill,
     lying,
     maker,
+    note_written,
     packer,
     tensor_of,
     worded,
@@ -182,6 +183,7 @@ class Call:
             addresses += written
             if addresses != self.apart:
                 self._check_apart(addresses)
+            note_written(self.library, outs)
         replay = self._replay(stream) if self.several else None
         if replay is not None:
             graph, place = replay

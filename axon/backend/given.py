@@ -133,6 +133,14 @@ def check_room(library: Library | None, given: tuple[str, Any], value: Value, sh
         raise wrong(f"`{path}` has several indices at one place, so it cannot be written")
 
 
+def note_written(library: Library, outs: Sequence[Any]) -> None:
+    """Tell a library that arrays of it are written now. Raises AxonError where it forbids that."""
+    try:
+        library.writes(outs)
+    except TypeError as error:
+        raise wrong(f"`out` is {error}") from None
+
+
 _NAMES = {"torch": "a PyTorch tensor", "cupy": "a CuPy array", "numba": "a numba device array", "jax": "a JAX array"}
 
 

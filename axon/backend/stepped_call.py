@@ -24,6 +24,7 @@ from axon.backend.given import (
     fill,
     lying,
     maker,
+    note_written,
     packer,
     tensor_of,
 )  # fmt: skip
@@ -135,6 +136,7 @@ class SteppedCall:
         results: list[Any] = [None] * len(self.results)
         makers = [partial(self._result, results, n, stream) for n in range(len(results))]
         if outs is not None:
+            note_written(library, outs)
             results[:] = outs
             makers = [partial(self._given, outs, n, stream, held) for n in range(len(results))]
         program, now = self.stepped, self.copier.now(inputs)

@@ -7,7 +7,7 @@ results.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -256,6 +256,10 @@ class FakeLibrary:
         self.entered: list[int] = []
         self.made: list[tuple[int, ...]] = []
         self.room = 1 << 40
+        self.written: list[Any] = []
+
+    def writes(self, outs: Sequence[Any]) -> None:
+        self.written += outs
 
     def device(self, x: Any) -> int | None:
         return x.gpu  # type: ignore[no-any-return]

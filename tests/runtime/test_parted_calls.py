@@ -152,6 +152,7 @@ def test_results_are_written_where_the_caller_wants_them(m: Any, cuda: PlayedDri
     for steps_ in (0, 1, 4):
         out = on(np.zeros_like(a))
         assert m.power(on(a), steps_, out=out) is out
+        assert library.written.pop() is out
         _same(out.array, m.power(a, steps_, target="interpret"))
     given = on(a)
     with pytest.raises(AxonError, match="shares memory"):

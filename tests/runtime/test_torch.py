@@ -152,6 +152,41 @@ def test_results_have_no_history(m: Any, fake: FakeDriver) -> None:
         assert not m.product(a, randn(64, 16)).requires_grad
 
 
+def saved() -> tuple[Any, Any]:
+    """A tensor that autograd has saved for a gradient, and what `backward` is asked of."""
+    y = torch.ones(24, 16, dtype=torch.bfloat16, requires_grad=True) * 2
+    return y, (y * y).sum()
+
+
+def check_out(call: Any) -> None:
+    """`out` is to autograd what it is of PyTorch's own functions."""
+    for _ in range(3):  # the slow way, and quick ones
+        y, loss = saved()
+        call(y.detach())
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()
+        for out in (y, torch.zeros(24, 16, dtype=torch.bfloat16, requires_grad=True)):
+            before = out.detach().clone()
+            with pytest.raises(axon.AxonError, match=r"AX0505.*(.|\n)*requires grad(.|\n)*out\.detach\(\)"):
+                call(out)
+            assert torch.equal(out, before)
+        with torch.no_grad():
+            assert call(out) is out
+        with torch.inference_mode():
+            assert not call(torch.zeros(24, 16, dtype=torch.bfloat16)).requires_grad
+
+
+def test_autograd_sees_what_is_written(m: Any, fake: FakeDriver) -> None:
+    a, b = randn(24, 64), randn(64, 16)
+    check_out(lambda out: m.product(a, b, out=out))
+
+
+def test_autograd_sees_what_is_written_on_the_host() -> None:
+    m = axon.compile(HOST)
+    x = torch.ones(24, 16, dtype=torch.bfloat16)
+    check_out(lambda out: m.double(x, out=out))
+
+
 HOST = """\
 fun product a b = for i j => sum k => a[i, k] * b[k, j]
 fun double x = x + x
