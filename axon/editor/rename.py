@@ -26,6 +26,7 @@ _FIXED = {
     Kind.BUILTIN: "belongs to the language", Kind.ELEMENT: "belongs to the language",
     Kind.MODULE: "is the name of a file: rename the file",
 }  # fmt: skip
+_PREFIXES = {Kind.SHAPE: "..", Kind.RUN: "..", Kind.TYPE_VARIABLE: "'"}  # which may be written, or left out
 
 
 class Refused(Exception):
@@ -62,7 +63,7 @@ def renamed_at(analysis: Analysis, offset: int) -> tuple[Definition, Occurrence]
 def rename(workspace: Workspace, analysis: Analysis, offset: int, new: str) -> list[Change]:
     """The changes that give the name at an offset another name everywhere. Raises Refused where that would change a meaning."""
     found, _ = renamed_at(analysis, offset)
-    new = new.removeprefix("..").removeprefix("'")
+    new = new.removeprefix(_PREFIXES.get(found.kind, ""))
     _require_name(found, new)
     if new == found.name:
         return []

@@ -249,8 +249,9 @@ def _actions(server: Server, params: lsp.CodeActionParams) -> list[lsp.CodeActio
         if place is None or place[0] > end or place[1] < start:
             continue
         fixes = [s for s in diagnostic.suggestions if s.edits and server.axon.helps(analysis, diagnostic, s)]
+        sure = next((s for s in fixes if s.checked or len(fixes) == 1), None)
         for suggestion in fixes:
-            action = server.converter.quick_fix(analysis, diagnostic, suggestion, suggestion.checked or len(fixes) == 1)
+            action = server.converter.quick_fix(analysis, diagnostic, suggestion, suggestion is sure)
             if action is not None:
                 out.append(action)
     return out

@@ -73,6 +73,16 @@ async def test_only_fixes_that_help_are_offered(editor: Session) -> None:
         assert [a.title for a in actions or ()] == titles
 
 
+async def test_one_fix_of_several_is_preferred(editor: Session) -> None:
+    file = await editor.open("fun bad (q : f32[s, d]) (k : f32[t, d]) = q @ k\n")
+    (found,) = await file.diagnostics()
+    asked = lsp.CodeActionParams(file.identifier, found.range, lsp.CodeActionContext([found]))
+    actions = await editor.client.text_document_code_action_async(asked)
+    preferred = [a.is_preferred for a in actions or () if isinstance(a, lsp.CodeAction)]
+    assert len(preferred) > 1
+    assert preferred == [True, *[False] * (len(preferred) - 1)]
+
+
 async def test_a_diagnostic_goes_when_its_cause_does(editor: Session) -> None:
     file = await editor.open("fun f x = y\n")
     assert [d.code for d in await file.diagnostics()] == ["AX0401"]
