@@ -63,7 +63,10 @@ def check(function: str, room: Room, given: Room) -> None:
 
 
 def fill(function: str, room: Room, given: Room, results: Sequence[Any]) -> None:
-    """Write results into NumPy arrays of the same element types and shapes, which `check` has seen. Raises AxonError, also where a library forbids it."""
+    """Write results into NumPy arrays of the same element types and shapes, which `check` has seen.
+
+    Raises AxonError, also where the library of the array that the caller has forbids it.
+    """
     made = [np.asarray(result) for result in results]
     for (path, target), (_, own), result in zip(room, given, made, strict=True):
         if not isinstance(target, np.ndarray):

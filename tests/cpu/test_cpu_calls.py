@@ -284,16 +284,19 @@ def test_the_interpreter_stays_the_oracle():
 
 def test_names_of_a_program_do_not_clash_with_those_of_its_code():
     """A tensor may be called as an operation of emitted code is, as a variable of it, or as a word of Python."""
-    words = ["exp", "load_f32", "mul", "copy", "v1", "r1", "start_1", "kernel_1", "lambda", "_2", "range"]
+    words = ["exp", "load_f32", "mul", "copy", "v1", "r1", "start_1", "kernel_1", "lambda", "__debug__", "_2", "range"]
     terms = " + ".join(f"power ({word}[j] * mul[i])" for word in words)
     text = f"fun power x = exp x\nfun f {' '.join(words)} = for i => sum j => {terms}\n"
     text += "fun g copy store_i32 first = loop (kernel_1 = copy, last = first) for as_i32 < 30 =>\n"
     text += "  (for i => kernel_1[i] * 0.5 + store_i32[i], for i => last[i] * 0.5)\n"
+    text += "fun h (x : f32[__debug__]) = (for __debug__ => x[__debug__] * 2.0, cast f32 __debug__, scan (op +, 0.0) x)\n"
     module = axon.compile(text)
     rng = np.random.default_rng(0)
     arguments = [rng.normal(size=6).astype(np.float32) / 4 for _ in words]
     np.testing.assert_allclose(module.f(*arguments, target="cpu"), module.f(*arguments, target="interpret"), rtol=1e-5)
     for mine, exact in zip(module.g(*arguments[:3], target="cpu"), module.g(*arguments[:3], target="interpret"), strict=True):
+        np.testing.assert_allclose(mine, exact, rtol=1e-5, atol=1e-7)
+    for mine, exact in zip(module.h(arguments[0], target="cpu"), module.h(arguments[0], target="interpret"), strict=True):
         np.testing.assert_allclose(mine, exact, rtol=1e-5, atol=1e-7)
 
 

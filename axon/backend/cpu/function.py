@@ -138,6 +138,7 @@ class Parameters:
 
 # What the text of a function names besides: of intrinsics those that do not end in a digit.
 RESERVED = frozenset((
+    "__debug__",  # which Python does not let anybody assign
     "absolute", "add", "bad", "both", "ceil", "copy", "cos", "divide", "either", "eq_float", "eq_int", "eq_unsigned", "erf",
     "exp", "first", "float_remainder", "floor", "floor_divide", "ge_float", "ge_int", "ge_unsigned", "gt_float", "gt_int",
     "gt_unsigned", "inf", "integer_absolute", "integer_power", "integer_sign", "item", "last", "le_float", "le_int",
