@@ -354,10 +354,15 @@ def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c:
             edits = (Edit(place.span, new.render(words.name)), Edit(span, old.render(words.name)))
             yield Suggestion(f"make it `{_annotation(edits, words)}`", edits)
     doubled: list[Suggestion] = []
+    grown: list[Suggestion] = []
     for place, old, new in pairs:
-        grows = old.symbol is not None and old.symbol in new.variables  # `n` made `n + 1`: nobody means that
+        grows = old.symbol is not None and old.symbol in new.variables  # `n` made `n + 1`: rarely meant
         fresh = any(not words.stated(s) for s in new.variables)  # a letter that the user has not chosen
-        if grows or fresh or (found := _rewritten(place, old, new, words)) is None:
+        if fresh or (found := _rewritten(place, old, new, words)) is None:
+            continue
+        if grows:  # what is written nowhere else is what a name stands for
+            elsewhere = any(old.symbol in d.variables and s != place.span for d, s in words.origins)
+            grown += [found] if elsewhere and _around(place.span, words) in words.patterns else []
             continue
         if new.constant is None and any(d == new for d, _ in _neighbours(place.span, words)):
             if _around(place.span, words) in words.patterns:  # nobody means to change a type so
@@ -367,7 +372,7 @@ def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c:
     if c.kind == "named" and words.where is not None:
         fact = f"{left.render(words.name)} = {right.render(words.name)}"
         yield Suggestion(f"state it, if it is meant: `where {fact}`", (words.where(fact),))
-    yield from doubled
+    yield from (*doubled, *grown)
 
 
 def _rewritten(place: Place, old: Dim, new: Dim, words: Words) -> Suggestion | None:
@@ -489,8 +494,10 @@ def _legal(r: Refuted, problem: Problem) -> Iterable[str]:
     if asked is None or None in sizes:
         return
     values = {symbol: size or 0 for symbol, size in zip(asked[1], sizes, strict=True)}
+    same = (o.asked[0] for o in problem.obligations if o.asked is not None and o.reason.span == r.obligation.reason.span)
+    facts = [fact for fact in same if fact.variables <= values.keys()]  # all that the call needs of these sizes
     for (name, _), symbol in zip(r.obligation.subject, asked[1], strict=True):
-        fits = legal_sizes(values[symbol], lambda n, s=symbol: _holds(asked[0], {**values, s: n}))  # type: ignore[misc]
+        fits = legal_sizes(values[symbol], lambda n, s=symbol: all(_holds(f, {**values, s: n}) for f in facts))  # type: ignore[misc]
         fitting = [n for n in fits if n]  # a size of 0 is nobody's wish
         others = " and ".join(f"{n} = {values[s]}" for (n, _), s in zip(r.obligation.subject, asked[1], strict=True) if s != symbol)
         if note := nearest_sizes(name, fitting):

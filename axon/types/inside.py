@@ -40,6 +40,11 @@ def reached_outside(
             names = {s: s.name if s in indices else show(Dim.of(s)) for s in use.index.variables}
             text = (use.index - shift).render(names.__getitem__)
             yield Suggestion(f"indices count from 0: `{_replaced(access[0], use.span, text)}`", (Edit(use.span, text),))
+        for symbol, extent in ends:  # a stride steps over the end by less than itself
+            binding = trail.binding(symbol)
+            split = use.index.linear_in(symbol)
+            if split is not None and split[0] != Dim.of(1) and binding is not None and binding.range.stated:
+                yield from _bounded(symbol, extent - 1, access[0], trail, state, show)
         for symbol, extent in reversed(rising):
             if (extent - excess).constant not in (0, 1):  # nobody means a range of one index
                 yield from _bounded(symbol, extent - excess, access[0], trail, state, show)
@@ -136,6 +141,11 @@ def bound_edit(span: Span, name: str, bound: str, stated: bool) -> Edit:
     if stated:
         return Edit(span, text)
     source = span.file
+    listed = re.search(rf"\b({'|'.join(builtins.REDUCTIONS)})(?=((?:\s+[a-z_]\w*)+\s+)$)", source.text[: span.start])
+    if listed is not None and listed[2].split()[0] != "for":  # `sum b t => …` is `sum for b, t < n => …`
+        before = f" for{listed[2].rstrip()}, " if listed[2].strip() else " for "
+        after = source.text[span.end :].lstrip()
+        return Edit(Span(source, listed.end(), span.end), before + text + ("" if _ends(after) else ","))
     before, after = source.text[: span.start].rstrip(), source.text[span.end :].lstrip()
     word = re.search(r"\w*$", before)
     head = word[0] if word is not None else ""

@@ -23,6 +23,7 @@ from axon.types.unify import State
 
 _LETTERS = "ijklmnpq"
 _MAX_RANK = 4
+_TRANSPOSE = "linalg.transpose"
 _MAX_EXCHANGES = 10  # of two arguments of one call
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 _SIMPLE = re.compile(r"[A-Za-z_][\w.]*(\[[^\[\]]*\])?|\d[\w.]*|\(.*\)|\[\|.*\|\]")
@@ -98,12 +99,24 @@ def _product(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterat
     """`a @ b`: either side transposed, another field for one, the sides swapped, both."""
     a, b = _transposed(left, trail), _transposed(right, trail)
     if b is not None:
-        yield Suggestion(f"transpose `{_short(right.span)}`: `{_beside(left)} @ {b[0]}`", b[1])
+        yield Suggestion(f"{_verb(right)} `{_short(right.span)}`: `{_beside(left)} @ {b[0]}`", b[1])
     if a is not None:
-        yield Suggestion(f"transpose `{_short(left.span)}`: `{a[0]} @ {_beside(right)}`", a[1])
+        yield Suggestion(f"{_verb(left)} `{_short(left.span)}`: `{a[0]} @ {_beside(right)}`", a[1])
     yield from _siblings((right, left), trail)
+    yield from _exchanged_names((right, left), trail)
     swap = (Edit(left.span, operand(right.span)), Edit(right.span, operand(left.span)))
     yield Suggestion(f"swap the operands: `{_beside(right)} @ {_beside(left)}`", swap)
+
+
+def _exchanged_names(operands: tuple[T.Expr, ...], trail: Trail) -> Iterator[Suggestion]:
+    """`a @ x @ w` for `a @ w @ x`: a name exchanged with one that is a factor of another product, once each."""
+    factors = [f for e in trail.expressions() if isinstance(e, T.MatMul) for f in (e.left, e.right) if isinstance(f, T.Variable)]
+    for own in operands:
+        for other in factors if isinstance(own, T.Variable) else ():
+            alike = _plain(own) and _plain(other) and _rank(own, trail) == _rank(other, trail)
+            if alike and other not in operands and other.span.text != own.span.text:
+                edits = (Edit(own.span, other.span.text), Edit(other.span, own.span.text))
+                yield Suggestion(f"exchange `{own.span.text}` and `{other.span.text}`", edits)
 
 
 def _turned(left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[Suggestion]:
@@ -125,15 +138,22 @@ def _plain(e: T.Expr) -> bool:
 def _transposed(e: T.Expr, trail: Trail) -> tuple[str, tuple[Edit, ...], str] | None:
     """The matrix transposed: what to show, the edits that make it so, and its text."""
     shape = trail.shape(e.type)
+    if isinstance(e, T.Call) and e.function.span.text == _TRANSPOSE and len(e.arguments) == 1:  # once was too often
+        plain = operand(e.arguments[0].span)
+        return _short(e.arguments[0].span), (Edit(e.span, plain),), plain
     if isinstance(e, T.For) or shape is None or sum(not isinstance(i, Row) for i in shape) < 2:
         return None
     source = e.span.file
-    text = f"linalg.transpose {operand(e.span)}"
+    text = f"{_TRANSPOSE} {operand(e.span)}"
     edits: tuple[Edit, ...] = (Edit(e.span, text if _applied_alone(e.span) else f"({text})"),)
     if not re.search(r"^import linalg\b", source.text, re.MULTILINE):
         edits = (Edit(Span(source, 0, 0), "import linalg\n"), *edits)
-    shown = f"linalg.transpose {_argument(e.span)}"
+    shown = f"{_TRANSPOSE} {_argument(e.span)}"
     return shown, edits, text
+
+
+def _verb(e: T.Expr) -> str:
+    return "do not transpose" if e.span.text.startswith(_TRANSPOSE) else "transpose"
 
 
 def _rows(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[Suggestion]:
