@@ -335,9 +335,9 @@ def check_sizes(callee: Callee, sizes: Sequence[Any]) -> list[int]:
     return out
 
 
-def check_target(callee: Callee, target: str | None) -> None:
+def check_target(callee: Callee, target: Any) -> None:
     """Raises AxonError for a target that does not exist."""
-    if target is None or target in TARGETS:
+    if target is None or (isinstance(target, str) and target in TARGETS):
         return
     near = nearest(str(target), TARGETS)
     help = (Suggestion(f"did you mean `{near}`?"),) if near else ()

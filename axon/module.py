@@ -108,7 +108,8 @@ class Function:
     `f[8, 4](x)` gives dimension parameters. A call raises ShapeError where a size or a rank breaks the contract, and AxonError
     for other arguments that do not fit. `target` is where it runs: "cpu", compiled; "cuda", on one GPU; "simulate", its GPU
     kernels on the CPU; "interpret", the reference evaluator. By default it runs where the arguments are, on the CPU interpreted
-    while that is cheaper than compiling. `out` is an array (or a structure of them, like the result's) to write into.
+    while that is cheaper than compiling. `out` is an array (or a structure of them, like the result's) to write into. Where the
+    function has parameters of these names, `out=` is the parameter, and so is a `target=` that is not a text.
     """
 
     __slots__ = ("__weakref__", "_callee", "_quick", "_session", "_sizes")
@@ -131,7 +132,9 @@ class Function:
         given = check_sizes(self._callee, sizes if isinstance(sizes, tuple) else (sizes,))
         return Function(self._session, self._callee, tuple(given))
 
-    def __call__(self, *args: Any, target: str | None = None, out: Any = None, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, target: Any = None, out: Any = None, **kwargs: Any) -> Any:
+        if target is not None and not isinstance(target, str) and any(p.name == "target" for p in self._callee.parameters):
+            target, kwargs["target"] = None, target  # a text is no argument of any function
         quick = self._quick
         if quick is not None and (target is None or target == "cuda"):
             try:
@@ -149,7 +152,7 @@ class Function:
         """The GPU kernels made so far, and how many there can be; printed, a table."""
         return self._session.variants(self._callee)
 
-    def warmup(self, *args: Any, **kwargs: Any) -> Variants:
+    def warmup(self, /, *args: Any, **kwargs: Any) -> Variants:
         """Make the GPU kernels for arguments like these, and map them for exactly these sizes. Runs nothing, and needs no GPU.
 
         An argument is an array, or the text of a type with sizes, such as "bf16[4096, 4096]".

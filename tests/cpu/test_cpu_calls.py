@@ -289,7 +289,7 @@ def test_names_of_a_program_do_not_clash_with_those_of_its_code():
     text = f"fun power x = exp x\nfun f {' '.join(words)} = for i => sum j => {terms}\n"
     text += "fun g copy store_i32 first = loop (kernel_1 = copy, last = first) for as_i32 < 30 =>\n"
     text += "  (for i => kernel_1[i] * 0.5 + store_i32[i], for i => last[i] * 0.5)\n"
-    text += "fun h (x : f32[__debug__]) = (for __debug__ => x[__debug__] * 2.0, cast f32 __debug__, scan (op +, 0.0) x)\n"
+    text += "fun h (x : f32[__debug__]) = (for __debug__ => x[__debug__] * 2.0, cast f32 __debug__, scan (op +, 0.0) i => x[i])\n"
     module = axon.compile(text)
     rng = np.random.default_rng(0)
     arguments = [rng.normal(size=6).astype(np.float32) / 4 for _ in words]

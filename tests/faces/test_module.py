@@ -392,3 +392,16 @@ def test_relative_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert axon.load("a.axon").f(-1.0) == 0.0
     os.chdir("/")
     assert axon.load(tmp_path / "a.axon").f(-1.0) == 0.0
+
+
+@pytest.mark.parametrize("name", ["self", "target", "out", "args", "kwargs", "callee"])
+def test_parameters_have_any_name(name: str) -> None:
+    m = axon.compile(f"fun f ({name} : f32[n]) (k : f32) = for i => {name}[i] + k\nfun g {name} = {name} + 1.0")
+    for _ in range(2):
+        assert m.f(**{name: f32(3)}, k=1.0).tolist() == [1, 2, 3]
+        assert m.f(f32(3), k=1.0, target="interpret").tolist() == [1, 2, 3]
+        assert m.g(**{name: 1.0}) == 2
+    for target in ("cup", 3, f32(3)):
+        own = name == "target" and not isinstance(target, str)
+        with pytest.raises(axon.AxonError, match="given twice" if own else "there is no target"):
+            m.g(1.0, target=target)
