@@ -20,7 +20,7 @@ from axon.editor.workspace import Workspace
 from axon.grammar.lexer import Token
 from axon.loader import SUFFIX, library_modules
 from axon.types.show import signature
-from axon.types.type import RecordType, TupleType, Type
+from axon.types.type import Function, RecordType, TupleType, Type
 
 _DECLARING = ("fun", "val", "type", "sig", "import")
 _RUNS = (Kind.RUN, Kind.SHAPE)
@@ -31,6 +31,7 @@ class _Where(Enum):
     EXPRESSION = auto()
     DIMENSION = auto()
     TYPE = auto()
+    FIELD = auto()  # the name of a field of a record that is made or taken apart
     NEW = auto()  # a name that is being introduced
 
 
@@ -77,7 +78,10 @@ def complete(workspace: Workspace, analysis: Analysis, offset: int) -> list[Item
             return declaring
         case _Where.DIMENSION:
             named = [Item(b.name, b.kind, rank=1) for b in visible if b.kind in (Kind.DIMENSION, Kind.INDEX)]
-            return [*named, Item("min", Kind.BUILTIN), Item("max", Kind.BUILTIN)]
+            fields = _fields(analysis, mended, facts) if mended is not None else []  # `f { …` may become a record
+            return [*fields, *named, Item("min", Kind.BUILTIN), Item("max", Kind.BUILTIN)]
+        case _Where.FIELD:
+            return (_fields(analysis, mended, facts) if mended is not None else []) or _all_fields(analysis)
         case _Where.TYPE:
             variables = [Item(f"'{b.name}", b.kind, rank=1) for b in visible if b.kind is Kind.TYPE_VARIABLE]
             return [*variables, *_elements(), *_types(analysis), *(Item(m, Kind.MODULE) for m in analysis.imports)]
@@ -247,6 +251,64 @@ def _all_fields(analysis: Analysis) -> list[Item]:
     return list(found.values())
 
 
+def _fields(analysis: Analysis, mended: Mended, facts: Facts | None) -> list[Item]:
+    """The fields that are left of the record in which the hole is, as what it is given to declares them."""
+    for node in nodes(mended.decl):
+        match node:
+            case S.ApplyDims(function, (S.DimName(name),)) if name == HOLE:
+                given: set[str] = set()
+                wanted = _parameter(analysis, mended, facts, function)
+            case S.Record(fields) if any(name.text == HOLE for name, _ in fields):
+                given = {name.text for name, _ in fields}
+                wanted = _wanted(analysis, mended, facts, node)
+            case _:
+                continue
+        match wanted:
+            case of, RecordType() as t:
+                return [Item(name, Kind.FIELD, of.show(inner), 1) for name, inner in t.fields if name not in given]
+    return []
+
+
+def _wanted(analysis: Analysis, mended: Mended, facts: Facts | None, e: S.Expr) -> tuple[Facts, Type] | None:
+    """The type that an argument has to have, by its function; or a field's value, by the record that it is in."""
+    for node in nodes(mended.decl):
+        match node:
+            case S.Apply(function, argument) if argument is e:
+                return _parameter(analysis, mended, facts, function)
+            case S.Record(fields) if any(value is e for _, value in fields):
+                field = next(name.text for name, value in fields if value is e)
+                match _wanted(analysis, mended, facts, node):
+                    case of, RecordType() as t:
+                        return next(((of, of.state.prune(inner)) for n, inner in t.fields if n == field), None)
+    return None
+
+
+def _parameter(analysis: Analysis, mended: Mended, facts: Facts | None, function: S.Expr) -> tuple[Facts, Type] | None:
+    """The type of the next argument of a function, which may have been given some already."""
+    number = 0
+    while isinstance(function, S.Apply):
+        function, number = function.function, number + 1
+    known = _function(analysis, mended, facts, function.function if isinstance(function, S.ApplyDims) else function)
+    if known is None:
+        return None
+    of, t = known
+    for _ in range(number):
+        t = of.state.prune(t.result) if isinstance(t, Function) else t
+    return (of, of.state.prune(t.param)) if isinstance(t, Function) else None
+
+
+def _function(analysis: Analysis, mended: Mended, facts: Facts | None, e: S.Expr) -> tuple[Facts, Type] | None:
+    match e:
+        case S.Var(name) if not _is_bound(mended, name):
+            checked = analysis.table.get((False, name))
+        case S.Field(S.Var(owner), member) if owner in analysis.imports and not _is_bound(mended, owner):
+            checked = analysis.imports[owner].table.get((False, member.text))
+        case _:
+            return _typed(analysis, facts, e) if facts is not None else None
+    scheme = checked.schemes.get(e.name if isinstance(e, S.Var) else e.name.text) if checked is not None else None
+    return None if checked is None or scheme is None else (checked.facts, checked.state.prune(scheme.type))
+
+
 # ── where the hole is ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -255,6 +317,8 @@ def _where(mended: Mended) -> _Where:
         match node:
             case S.Var(name) | S.Field(_, S.Name(name)) if name == HOLE:
                 return _Where.EXPRESSION
+            case S.Record(fields) | S.PatternRecord(fields) if any(name.text == HOLE for name, *_ in fields):
+                return _Where.FIELD
             case S.DimName(name) if name == HOLE:
                 return _Where.DIMENSION
             case S.TypeName(parts) if parts[-1].text == HOLE:

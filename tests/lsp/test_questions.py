@@ -189,6 +189,13 @@ def test_definition_in_the_library() -> None:
         (f"{RECORDS}fun f (p : r) = 1.0 + p.in_.▮", ["alpha"], ["w", "other"]),
         (f"{RECORDS}val k = {{ mine = 1.0 }}\nfun f x = x * k.▮", ["mine"], ["w", "other"]),
         (f"{RECORDS}fun f x = 1.0 + x.▮", ["w", "other"], []),  # nothing says which
+        (f"{RECORDS}fun f (p : r) x = p.w\nfun g x = f {{ w = x, ▮", ["in_"], ["w", "other", "alpha", "x"]),
+        (f"{RECORDS}fun f (p : r) x = p.w\nfun g x = f {{ w = x, in_ = {{ ▮", ["alpha"], ["w", "in_", "other"]),
+        (f"{RECORDS}fun f x (p : r) = p.w\nfun g x = f x {{ ▮", ["w", "in_"], ["alpha", "other"]),
+        (f"{RECORDS}fun f x (p : r) = p.w\nfun g x = f {{ ▮", [], ["w", "alpha", "other"]),  # its first is no record
+        ("import nn\nfun g x = nn.dense { w = x, ▮", ["b"], ["w", "x"]),
+        (f"{RECORDS}val k = {{ w = 1.0, ▮", ["in_", "other"], ["exp"]),  # nothing says which
+        (f"{RECORDS}fun f {{ w = a, ▮", ["in_", "other"], ["exp"]),
         ("fun f x = for ..i jj => x[..i, ▮", ["jj", "x"], []),
         ("fun f x = for ..ii jj => x[..▮", ["ii"], ["jj"]),
         ("fun f x = let val aa = x val bb = aa in aa + ▮ end\nfun g x = x\n", ["aa", "bb"], ["g"]),
