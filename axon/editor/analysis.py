@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from axon.editor.facts import Facts
 
 Guard = Callable[[str], AbstractContextManager[None]]
-Key = tuple[object, ...]
+Key = tuple[tuple[S.Decl, ...], tuple[tuple[str, str], ...], object]  # its `sig`s, the names in it with their versions, see `_key`
 
 _MAX_ERRORS = 200
 _fresh_version = count(1)
-_BROKEN = "broken"
+_BROKEN, _MODULE = "broken", "module"
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +209,7 @@ class Analysis:
         entities = {n: _closed(scope.values.get(n), checker.state) for n in names}
         checker.state.aliases = self.alias_names
         chunk = Chunk(source.text, source, (decl,), ())
-        return Checked(chunk, decl, sigs, (), typed, checker.state, (), entities, {}, None, tuple(checker.inner))
+        return Checked(chunk, decl, sigs, ((), (), None), typed, checker.state, (), entities, {}, None, tuple(checker.inner))
 
     def run(self, session: AnalysisSession, text: str) -> Iterator[None]:
         """Read a text and check what is not up to date, yielding after each declaration. May be given up at any time."""
@@ -455,7 +455,7 @@ class _Run:
             if name not in self.scope.values:
                 continue
             module = self.a.imports.get(name)
-            used.append((name, self.versions.get(name, _BROKEN) if module is None else "module"))
+            used.append((name, self.versions.get(name, _BROKEN) if module is None else _MODULE))
             if module is not None:
                 used += [(f"{name}.{n}", module.versions[n]) for n in words & module.versions.keys()]
                 used += [(f"{name}.type {n}", module.aliases[n]) for n in words & module.aliases.keys()]
@@ -509,6 +509,9 @@ class _Run:
         for place in _named(checked):
             best = checked if checked.ok else self.a.good.get(place, checked)
             name = place[1]
+            if best is not checked and best.alias is None and self._is_outdated(best):
+                self._break(name)
+                continue
             self.parameters |= {t.symbol: t.params for t in best.typed if isinstance(t, T.Fun)}
             if best.alias is not None:
                 self.scope.aliases[name] = best.alias
@@ -519,6 +522,20 @@ class _Run:
                 self._declare(name, best)
         if checked.headless:
             self._declare(checked.headless, self.a.good.get((False, checked.headless)))
+
+    def _is_outdated(self, best: Checked) -> bool:
+        """Whether what a declaration last meant is of types that have changed since, or of what means nothing any more."""
+        changed = ((name, then, self._version(name)) for name, then in best.key[1] if then not in (_BROKEN, _MODULE))
+        return any(now != then and (now == _BROKEN or "type " in name) for name, then, now in changed)
+
+    def _version(self, name: str) -> str:
+        """What a part of a key is now: `f`, `type t`, or of a module that is imported, `m.f` or `m.type t`."""
+        owner, _, member = name.rpartition(".")
+        module = self.a.imports.get(owner)
+        if owner and module is None:
+            return _BROKEN
+        versions, aliases = (module.versions, module.aliases) if module is not None else (self.versions, self.aliases)
+        return (aliases if member.startswith("type ") else versions).get(member.removeprefix("type "), _BROKEN)
 
     def _declare(self, name: str, best: Checked | None) -> None:
         """Put a value in scope as a declaration made it."""

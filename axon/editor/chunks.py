@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
 
@@ -26,7 +26,7 @@ from axon.grammar.mistakes import DECLARING
 from axon.grammar.parse import parse
 from axon.grammar.table import load
 from axon.nearest import one_slip
-from axon.source import SourceFile
+from axon.source import SourceFile, Span
 
 _MARK = re.compile(r"^(?:fun|val|type|sig|import)\b|\(\*|\*\)", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -179,6 +179,8 @@ def reading(path: str, text: str, known: list[Chunk], parsed: list[Chunk]) -> Ge
             if stray:
                 work += [(start + stray, end), (start, start + stray)]
                 continue
+            if chunk.broken and not all(_at_margin(d.span) for d in chunk.decls):
+                chunk = replace(chunk, decls=())  # they stood in a `let` that is none any more, as did what is read before them
             parsed.append(chunk)
         else:
             chunk = same.pop()
@@ -196,6 +198,10 @@ def _stray(chunk: Chunk) -> int:
         return 0
     comments = [(c.start, c.end) for c in chunk.lexed.comments if max(above) <= c.start and c.end <= wrong.start]
     return _led(chunk.text, wrong.start, comments)
+
+
+def _at_margin(span: Span) -> bool:
+    return span.start == 0 or span.file.text[span.start - 1] == "\n"
 
 
 def _led(text: str, keyword: int, comments: list[tuple[int, int]]) -> int:

@@ -125,6 +125,40 @@ def test_a_typo_has_no_consequences() -> None:
     assert checks <= 1
 
 
+FAMILY = """type linear[d, k] = { w : f32[d, k], b : f32[k] }
+type block[d] = { up : linear[d, d], gain : f32[d] }
+fun dense (p : linear[d, k]) (x : f32[..s, n, d]) = x @ p.w + p.b
+fun plain (p : block[d]) (x : f32[n, d]) = dense p.up x * p.gain
+fun twice (p : block[d]) x = plain p (plain p x)
+fun attention {h} (wq : f32[d, d]) x where d % h = 0 =
+  let fun heads w = x @ w
+      val q = heads wq
+  in q + x end
+fun user wq x = attention {2} wq x
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "codes"),
+    [
+        ("b : f32[k]", "z : f32[k]", ["AX0207"]),  # the users of the function that is wrong now have the new type
+        ("gain : f32[d]", "again : f32[d]", ["AX0207"]),
+        ("x @ p.w", "y @ p.w", ["AX0401"]),
+        ("let fun heads", "le fun heads", ["AX0101"]),
+        ("let fun heads", "fun heads", ["AX0101"]),
+    ],
+)
+def test_one_typo_among_types_and_lets_is_one_error(old: str, new: str, codes: list[str]) -> None:
+    workspace = Workspace(compiler.guarded)
+    workspace.open("<buffer>", FAMILY)
+    assert said(workspace.analysis("<buffer>").diagnostics()) == []  # type: ignore[union-attr]
+    analysis, _ = edited(workspace, old, new)
+    assert [d.code for d in analysis.diagnostics()] == codes
+    analysis, _ = edited(workspace, new, old)
+    assert [d.code for d in analysis.diagnostics()] == []
+    assert [d.code for d in analysed(FAMILY.replace(old, new)).diagnostics()] == codes
+
+
 def test_a_function_may_have_the_name_of_a_type() -> None:
     """What a type last was is not what a value of its name last was."""
     workspace = Workspace()
