@@ -11,6 +11,7 @@ import numpy as np
 
 from axon.backend.cpu import build, loops, nests, scatters
 from axon.backend.cpu.function import Function, TensorParameter
+from axon.backend.cpu.tables import without_tables
 from axon.backend.cpu.totals import split_totals
 from axon.backend.fuse import Policy, fuse
 from axon.backend.plan import Kernels, Nest, Plan, Repeat, as_program, operations, values_in
@@ -39,7 +40,8 @@ class Executable:
     """A program's plan with its functions; compiled when first launched. Safe to call from several threads."""
 
     def __init__(self, program: Program) -> None:
-        self.plan: Plan = split_totals(fuse(program, POLICY))
+        planned, self.tables = without_tables(program)
+        self.plan: Plan = split_totals(fuse(planned, POLICY))
         self.program = program
         self.values = values_in(self.plan)
         self.lock = Lock()
@@ -59,7 +61,7 @@ class Executable:
         dims = program.contract.bind(explicit, [array.shape for array in inputs])
         from axon.backend.cpu.run import Run, Stopped
 
-        run = Run(self, dims, dict(zip((v.symbol for v in program.inputs), inputs, strict=True)))
+        run = Run(self, dims, {**self.tables, **dict(zip((v.symbol for v in program.inputs), inputs, strict=True))})
         try:
             memory = run.kernels(self.plan.body)
             fresh = self._fresh(run, inputs)
