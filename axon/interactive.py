@@ -269,7 +269,7 @@ class Interactive:
         used = names_in(tree)
         data = {name: value for name, value in self._state.data.items() if name in used}
         name = LAST
-        while name in self.signatures:
+        while name in self.signatures or name in used:
             name += "_"
         assembly = _assemble(self._state)
         assembly.glue(_wrapper(name, data) + "(")
@@ -499,7 +499,9 @@ def _meant(source: SourceFile, unknown: Sequence[int] | None = None) -> tuple[Di
 
 
 def _hinted(diagnostic: Diagnostic, tree: S.Expr) -> Diagnostic:
-    """Who writes `x = 5` in a prompt means to define x."""
+    """Who writes `x = 5` in a prompt means to define x, and `it` the last value."""
+    if diagnostic.code == "AX0401" and diagnostic.span is not None and diagnostic.span.text == LAST:
+        return replace(diagnostic, notes=(*diagnostic.notes, f"`{LAST}` is the last value: nothing has been evaluated yet"))
     match tree:
         case S.Binary(op="=", left=S.Var(name=name) as left) if (
             diagnostic.code == "AX0401" and diagnostic.span is not None and diagnostic.span.start == left.span.start

@@ -58,6 +58,16 @@ def test_definitions_and_expressions(s: Session) -> None:
     assert s.value("a") == "2.0 : f32"
 
 
+@pytest.mark.parametrize("text", ["it", "it + 1", "for i < 3 => it"])
+def test_the_last_value_before_there_is_one(s: Session, text: str) -> None:
+    with pytest.raises(AxonError) as caught:
+        s(text)
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.message) == ("AX0401", "there is no value `it` here")
+    assert found.notes == ("`it` is the last value: nothing has been evaluated yet",)
+    assert found.suggestions == ()
+
+
 def test_a_new_declaration_replaces_the_old_one_everywhere(s: Session) -> None:
     s("fun f x = x + 1.0")
     s("fun g x = f x * 2.0")
