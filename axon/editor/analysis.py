@@ -417,7 +417,7 @@ class _Run:
             if not chunk.broken or chunk.former is not None or not chunk.head:
                 continue
             if chunk.is_type and f"type {chunk.head}" not in defined:
-                self._break_type(chunk)
+                self._break_type(chunk.head, chunk)
             elif not chunk.is_type and chunk.head not in defined:
                 self._break(chunk.head)
         return [item for chunk in self.a.chunks for item in items.get(chunk, ())]
@@ -509,8 +509,11 @@ class _Run:
         for place in _named(checked):
             best = checked if checked.ok else self.a.good.get(place, checked)
             name = place[1]
-            if best is not checked and best.alias is None and self._is_outdated(best):
-                self._break(name)
+            if best is not checked and self._is_outdated(best):
+                if best.alias is None:
+                    self._break(name)
+                else:
+                    self._break_type(name, checked.chunk)
                 continue
             self.parameters |= {t.symbol: t.params for t in best.typed if isinstance(t, T.Fun)}
             if best.alias is not None:
@@ -549,11 +552,11 @@ class _Run:
         self.scope.values[name] = BrokenName()
         self.versions[name] = _BROKEN
 
-    def _break_type(self, chunk: Chunk) -> None:
+    def _break_type(self, name: str, chunk: Chunk) -> None:
         nothing = chunk.source.span(0, 0)
-        decl = S.TypeDecl(S.Name(chunk.head, nothing), (), S.TypeTuple((), span=nothing), span=nothing)
-        self.scope.aliases[chunk.head] = Alias(decl, self.scope, broken=True)
-        self.aliases[chunk.head] = _BROKEN
+        decl = S.TypeDecl(S.Name(name, nothing), (), S.TypeTuple((), span=nothing), span=nothing)
+        self.scope.aliases[name] = Alias(decl, self.scope, broken=True)
+        self.aliases[name] = _BROKEN
 
     def _export(self) -> None:
         a = self.a

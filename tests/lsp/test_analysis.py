@@ -143,6 +143,7 @@ fun user wq x = attention {2} wq x
     [
         ("b : f32[k]", "z : f32[k]", ["AX0207"]),  # the users of the function that is wrong now have the new type
         ("gain : f32[d]", "again : f32[d]", ["AX0207"]),
+        ("type linear", "type liear", ["AX0407", "AX0407"]),  # once where it is missing, in the type and in the function
         ("x @ p.w", "y @ p.w", ["AX0401"]),
         ("let fun heads", "le fun heads", ["AX0101"]),
         ("let fun heads", "fun heads", ["AX0101"]),
