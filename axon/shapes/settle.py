@@ -338,9 +338,11 @@ class _Settler:
             split = slack.linear_in(symbol) if guard.op not in ("=", "<>") else None
             if split is not None and split[0].constant in (1, -1):
                 if split[0].constant == -1 and high:
-                    end = minimum(end, split[1])
+                    most = split[1]
+                    end = most if self._proved(Relation(most, "<=", end), self.facts) else minimum(end, most)
                 elif split[0].constant == 1 and not high:
-                    end = maximum(end, -split[1])
+                    least = -split[1]
+                    end = least if self._proved(Relation(least, ">=", end), self.facts) else maximum(end, least)
         return end
 
     # ── equations ──────────────────────────────────────────────────────────────────────────────────────────────────────

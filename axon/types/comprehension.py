@@ -14,14 +14,15 @@ from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.resolve import ANONYMOUS_RUN, RunName, Scope, ValueName, unknown
 from axon.shapes.constraint import Context, Obligation, Range, Reason, Side, Use
-from axon.shapes.dimension import Dim, DimensionTooLarge, dim_sum
+from axon.shapes.dimension import Dim, dim_sum
 from axon.shapes.relation import Relation
 from axon.source import Span
 from axon.types import errors
 from axon.types.annotate import Annotations, not_a_dimension
 from axon.types.constraint import Indexed
 from axon.types.elaborator import Env
-from axon.types.origin import Binding
+from axon.types.places import Binding
+from axon.types.symbolic import exact, facts, only_sizes, symbolic
 from axon.types.type import (
     BOOL,
     I32,
@@ -41,82 +42,7 @@ from axon.types.type import (
     function,
 )
 
-_RELATIONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _INDEX = frozenset({Element.I32, Element.I64})
-
-
-def symbolic(e: T.Expr, whole: bool = False) -> Dim | None:
-    """The size that an integer expression is, if it is one over dimensions and indices.
-
-    `whole`: its literals are known to be integers, so that `1 / 2` is 0.
-    """
-    match e:
-        case T.Dimension(dim=dim):
-            return dim
-        case T.Literal(value=int() as value) if not isinstance(value, bool):
-            return Dim.of(value)
-        case T.Unary(op="neg", operand=operand):
-            inner = symbolic(operand, whole)
-            return None if inner is None else -inner
-        case T.Binary(op="div" | "mod" as op, left=left, right=right) if whole:
-            a, b = symbolic(left, True), symbolic(right, True)
-            if a is None or b is None or b.constant is None or b.constant < 1:
-                return None
-            return a // b if op == "div" else a % b
-        case T.Binary(op="add" | "sub" | "mul" as op, left=left, right=right):
-            a, b = symbolic(left, whole), symbolic(right, whole)
-            if a is None or b is None:
-                return None
-            try:
-                return a + b if op == "add" else a - b if op == "sub" else a * b
-            except DimensionTooLarge:  # then it is a number like any other
-                return None
-    return None
-
-
-def facts(e: T.Expr, holds: bool) -> tuple[Relation, ...]:
-    """What a condition says about sizes and indices if it holds, or if it does not."""
-    match e:
-        case T.Binary(op=op, left=left, right=right) if op in _RELATIONS:
-            a, b = symbolic(left), symbolic(right)
-            if a is None or b is None:
-                return ()
-            relation = Relation(a, _RELATIONS[op], b)
-            return (relation if holds else relation.negated,)
-        case T.Binary(op="and" | "or" as op, left=left, right=right) if (op == "and") == holds:
-            return facts(left, holds) + facts(right, holds)
-        case T.Unary(op="not", operand=operand):
-            return facts(operand, not holds)
-    return ()
-
-
-def exact(e: T.Expr, holds: bool) -> bool:
-    """Whether `facts` says all that a condition says about sizes; what it says about data does not matter."""
-    match e:
-        case T.Binary(op="and" | "or" as op, left=left, right=right):
-            if (op == "and") == holds:
-                return exact(left, holds) and exact(right, holds)
-            return not (_about_sizes(left) or _about_sizes(right))  # an alternative
-        case T.Unary(op="not", operand=operand):
-            return exact(operand, not holds)
-    return True
-
-
-def _only_sizes(e: T.Expr) -> bool:
-    """Whether an expression is arithmetic on sizes alone; then only its own size keeps it from being one."""
-    match e:
-        case T.Binary(op="add" | "sub" | "mul" | "div" | "mod", left=left, right=right):
-            return _only_sizes(left) and _only_sizes(right)
-    return symbolic(e) is not None
-
-
-def _about_sizes(e: T.Expr) -> bool:
-    match e:
-        case T.Binary(op="and" | "or", left=left, right=right):
-            return _about_sizes(left) or _about_sizes(right)
-        case T.Unary(op="not", operand=operand):
-            return _about_sizes(operand)
-    return bool(facts(e, True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,7 +150,7 @@ class Comprehensions(Annotations):
         if isinstance(self.state.prune(value.type), Poison):
             return self.state.dim("")
         dim = symbolic(value)
-        if dim is None and _only_sizes(value):
+        if dim is None and only_sizes(value):
             self.too_complex(bound.span)
             return self.state.dim("")
         if dim is None:
@@ -506,7 +432,7 @@ class Comprehensions(Annotations):
         value = self._index(env, e)
         dim = symbolic(value)
         if dim is None:
-            if _only_sizes(value):
+            if only_sizes(value):
                 self.too_complex(e.span)
             elif not isinstance(self.state.prune(value.type), Poison):
                 self.report(not_a_dimension(f"`{_excerpt(e.span)}`", e.span))

@@ -17,10 +17,10 @@ from axon.shapes.relation import Relation
 from axon.source import Span
 from axon.types import errors
 from axon.types.annotate import Mentions, stripped
-from axon.types.comprehension import symbolic
 from axon.types.elaborator import Env
 from axon.types.generalize import Generalization
 from axon.types.scheme import instantiate_type
+from axon.types.symbolic import symbolic
 from axon.types.type import (
     POISON,
     Exists,

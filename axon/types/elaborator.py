@@ -21,7 +21,7 @@ from axon.source import Span
 from axon.typed import Instance
 from axon.types import errors
 from axon.types.constraint import Deferred
-from axon.types.origin import Binding
+from axon.types.places import Binding
 from axon.types.type import Poison, Scheme, SchemeFact, Tensor, Type
 from axon.types.unify import Mismatch, State
 

@@ -20,11 +20,11 @@ from axon.source import Span
 from axon.types import errors
 from axon.types.annotate import FOREIGN
 from axon.types.application import Applications
-from axon.types.comprehension import exact, facts, symbolic
 from axon.types.constraint import Member, Product
 from axon.types.elaborator import Env
 from axon.types.scheme import instantiate_type
 from axon.types.show import Namer, show_element
+from axon.types.symbolic import exact, facts, symbolic
 from axon.types.type import (
     UNIT,
     Function,

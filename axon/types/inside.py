@@ -12,6 +12,7 @@ from axon.element import FLOAT, INT
 from axon.names import Symbol
 from axon.shapes.constraint import Range, Use
 from axon.shapes.dimension import Dim
+from axon.shapes.relation import Relation
 from axon.source import Span
 from axon.types.origin import Trail
 from axon.types.type import Row, Tensor
@@ -40,6 +41,13 @@ def reached_outside(
             names = {s: s.name if s in indices else show(Dim.of(s)) for s in use.index.variables}
             text = (use.index - shift).render(names.__getitem__)
             yield Suggestion(f"indices count from 0: `{_replaced(access[0], use.span, text)}`", (Edit(use.span, text),))
+        names = {s: s.name if s in dict(ends) else show(Dim.of(s)) for s in use.index.variables}
+        for guard in use.context.guards:  # `else y[i - n]` beside `if i < n then x[i]`
+            least = _least(guard, use.index)
+            if least is not None and least.constant is None:
+                names |= {s: show(Dim.of(s)) for s in least.variables}
+                text = (use.index - least).render(names.__getitem__)
+                yield Suggestion(f"count from {show(least)}: `{_replaced(access[0], use.span, text)}`", (Edit(use.span, text),))
         for symbol, extent in ends:  # a stride steps over the end by less than itself
             binding = trail.binding(symbol)
             split = use.index.linear_in(symbol)
@@ -56,6 +64,12 @@ def reached_outside(
     if zero is not None and access[0].default is None and ends:
         at = Span(access[0].span.file, access[0].span.end - 1, access[0].span.end - 1)
         yield Suggestion(f"read zeros outside: `{access[0].span.text[:-1]} | {zero}]`", (Edit(at, f" | {zero}"),))
+
+
+def _least(guard: Relation, index: Dim) -> Dim | None:
+    """What an index is at least by a guard about it alone."""
+    split = guard.slack.linear_in(index.symbol) if index.symbol is not None and guard.op not in ("=", "<>") else None
+    return -split[1] if split is not None and split[0] == Dim.of(1) and index.symbol not in split[1].variables else None
 
 
 def together(ways: Sequence[Sequence[Suggestion]]) -> Iterator[Suggestion]:

@@ -29,6 +29,10 @@ FIRST = {
     "fun f (a : f32[n]) (b : f64[n]) = a + b": "there is no silent conversion: write `cast f64 a`",
     "fun g (x : f32[n]) y = x * y\nfun f (a : f32[n]) = g(a, a)": "arguments are separated by spaces: `g a a`",
     "fun g (x : f32[n, d]) (i : i32[n]) = x\nfun f (x : f32[n, d]) (i : i32[n]) = g i x": "swap the arguments: `g x i`",
+    "fun f (x : f32[n, d]) (y : f32[m, d]) = for i < n + m, j => if i < n then x[i, j] else y[i, j]": "count from n: `y[i - n, j]`",
+    "fun f (a : f32[n, n]) (x : f32[n, c]) (w : f32[c, h]) = a @ w @ x": "exchange `w` and `x`",
+    "fun pool {k} (x : f32[n]) = for i < n / k + 1 => max for j < k => x[i * k + j]": "state the bound: `i < n / k`",
+    "fun f (x : f32[b, t]) = sum i j => x[i, j + 1] - x[i, j]": "state the bound: `j < t - 1`",
     "import nn\nfun f (p : { a : nn.linear[d, h], b : nn.linear[h, d] }) x = nn.dense p.a (nn.dense p.a x)": "another field: `p.b`",
 }  # fmt: skip
 
