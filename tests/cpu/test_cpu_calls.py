@@ -1,9 +1,11 @@
 """The CPU backend as a user meets it: the corpus, errors, sizes, layouts, threads, and what is compiled when."""
 
+import _thread
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Timer
 
 import ml_dtypes
 import numpy as np
@@ -231,11 +233,13 @@ fun until (k : i32) (x : f32) = loop (a = x) for t < k => a + 1.0
 """
 
 
-@pytest.mark.parametrize("native", [True, False], ids=["native", "stepped"])
+@pytest.mark.parametrize("way", ["native", "native by ranges", "stepped"])
 @pytest.mark.parametrize("steps", [0, 1, 2, 5])
-def test_loops(native, steps, monkeypatch):
+def test_loops(way, steps, monkeypatch):
     """Small steps in one native function and large ones step by step give the same: here small ones both ways."""
-    monkeypatch.setattr(run, "SMALL_STEP", 10**9 if native else -1)
+    monkeypatch.setattr(run, "SMALL_STEP", -1 if way == "stepped" else 10**9)
+    if way == "native by ranges":
+        monkeypatch.setattr(run, "LONG", 1)
     m = axon.compile(LOOPS)
     rng = np.random.default_rng(0)
     a, x, y = (rng.standard_normal(s).astype(np.float32) for s in ((3, 3), 4, 4))
@@ -249,6 +253,21 @@ def test_loops(native, steps, monkeypatch):
             assert not any(np.may_share_memory(g, argument) for argument in arguments)
     assert m.until(steps, 1.5, target="cpu") == 1.5 + steps
     assert m.until(-3, 1.5, target="cpu") == 1.5
+
+
+def test_a_native_loop_can_be_interrupted(monkeypatch):
+    m = axon.compile("fun f (x : f32) k = loop (s = x) for t < k => s * 0.5 + x")
+    m.f(1.0, 3, target="cpu")
+    launch, ranges = run.Run.launch, []
+    monkeypatch.setattr(run.Run, "launch", lambda self, *given: ranges.append(given[1:]) or launch(self, *given))
+    timer = Timer(0.3, _thread.interrupt_main)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        m.f(1.0, 2**31 - 1, target="cpu")
+    timer.join()
+    ((_, last),) = ranges[-1]
+    assert last < 2**31 - 1
+    assert m.f(1.0, 3, target="cpu") == 1.875
 
 
 def test_a_long_loop_of_large_steps_keeps_no_memory():

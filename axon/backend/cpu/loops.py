@@ -5,6 +5,9 @@
 Every tensor that the loop makes has memory of its own, for one step; what a step gives is copied into the states, and, of an
 `unfold`, into its place in the stack. Contractions become ordinary nests: where a step is so small that this function is used,
 they are too.
+
+The function makes the steps from `first` to `last`, its range of work items. All that passes from step to step is in memory, so
+that the host can look between two ranges whether the user has interrupted it.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from axon.backend.plan import Contraction, Kernel, Nest, Repeat, Whole, kernels_
 from axon.backend.scalar_facts import at_least_0
 from axon.backend.writer import Code, Held, Writer
 from axon.core import Compute, Index, Read, Value
+from axon.core import Loop as LoopOp
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
@@ -160,20 +164,20 @@ class _Writer(Parameters):
         return function.cost
 
     def loop(self, kernel: Repeat) -> Dim:
-        """A loop around its kernels; the cost of one step."""
+        """A loop around its kernels, the outermost over a range of its steps; the cost of one step."""
         op, code = kernel.op, self.code
         counter = self.unique(op.counter.name)
         for value in (*op.states, *op.outs, Value(op.counter, Element.I32, ())):
             self.made[value.symbol] = value
-        for state, initial in zip(op.states, op.initial, strict=True):
-            self.copy(state, self.pointer(state.symbol), self.pointer(initial))
-        if isinstance(op.trip, Index):
-            trip = self.expression(op.trip.dim)
+        steps = "first, last"
+        if self.counters:
+            self.begin(op)
+            steps = self.trip(op)
         else:
-            assert isinstance(op.trip, Read)
-            trip = code.let(f"as_i64(load_{op.trip.element.value}({self.pointer(op.trip.tensor)}, 0))", "trip_")
+            with code.block("if first == 0:"):
+                self.begin(op)
         cost = Dim.of(1)
-        with code.block(f"for {counter} in range({trip}):"):
+        with code.block(f"for {counter} in range({steps}):"):
             self.counters[op.counter] = counter
             code.line(f"store_i32({self.pointer(op.counter)}, 0, as_i32({counter}))")
             for inner in kernel.body.kernels:
@@ -184,6 +188,17 @@ class _Writer(Parameters):
             for out, state in zip(op.outs, op.states, strict=True):
                 self.copy(out, self.pointer(out.symbol), self.pointer(state.symbol))
         return cost
+
+    def begin(self, op: LoopOp) -> None:
+        for state, initial in zip(op.states, op.initial, strict=True):
+            self.copy(state, self.pointer(state.symbol), self.pointer(initial))
+
+    def trip(self, op: LoopOp) -> str:
+        """How many steps a loop inside has."""
+        if isinstance(op.trip, Index):
+            return self.expression(op.trip.dim)
+        assert isinstance(op.trip, Read)
+        return self.code.let(f"as_i64(load_{op.trip.element.value}({self.pointer(op.trip.tensor)}, 0))", "trip_")
 
     def results(self, kernel: Repeat, counter: str) -> None:
         """What a step gives, into the states and the stacks. A result that is a state is set aside first."""

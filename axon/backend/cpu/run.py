@@ -1,7 +1,7 @@
 """One call of an executable: kernels in order, memory for what they make, and loops around them.
 
 Note [Two kinds of loops]
-    A loop whose steps cost little is one native function (`loops`), which never comes back to Python between steps. A loop whose
+    A loop whose steps cost little is one native function (`loops`), which comes back to Python after many of them. A loop whose
     steps are large is stepped by the host: each kernel of its body is then shared by all threads, and products are BLAS's. The cost
     of a step at the call's sizes decides.
 
@@ -31,6 +31,7 @@ from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 
 Array = Any
+LONG = 100_000_000  # additions, about a tenth of a second, after which a native loop comes back: Ctrl-C is seen then
 SMALL_STEP = 100_000  # additions of a loop's step, below which the loop is one native function
 
 
@@ -146,8 +147,8 @@ class Run:
                     self.tensors[out.symbol] = self.allocate(out)
         self.launch(compiled)
 
-    def launch(self, compiled: Compiled) -> None:
-        """Run a function on all of its items."""
+    def launch(self, compiled: Compiled, steps: tuple[int, int] | None = None) -> None:
+        """Run a function on all of its items, or on these steps of a loop."""
         function = compiled.function
         cost = self.size(function.cost)
         items, lanes = function.pieces(self.dims, threads.available() if function.lane is not None else 1, cost)
@@ -184,7 +185,7 @@ class Run:
                     mine[position] = start + offset
             return call(*mine, first, last)
 
-        if threads.share(work, items, cost):
+        if work(0, *steps) if steps is not None else threads.share(work, items, cost):
             raise Stopped
 
     # ── loops ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -203,7 +204,10 @@ class Run:
     def native_loop(self, kernel: Repeat, loop: NativeLoop) -> None:
         for value in loop.made:
             self.tensors[value.symbol] = self.allocate(value)
-        self.launch(loop.compiled)
+        trip = max(0, self.number(kernel.op))
+        steps = max(1, LONG // max(1, self.size(loop.compiled.function.cost)))
+        for first in range(0, max(1, trip), steps):  # a loop without steps is launched too: it gives its states
+            self.launch(loop.compiled, (first, min(first + steps, trip)))
         outs = {out.symbol for out in kernel.op.outs}
         for value in loop.made:
             if value.symbol not in outs:
