@@ -67,14 +67,15 @@ class Reducer(Protocol):
         """The operation's results."""
 
 
-def reducer(monoid: Monoid, bodies: tuple[Scalar, ...]) -> Reducer:
+def reducer(monoid: Monoid, bodies: tuple[Scalar, ...], *, running: bool = False) -> Reducer:
+    """How elements are combined. The `running` results of a scan are each of one element at least."""
     match monoid.kind:
         case "custom":
             return _Custom(monoid, bodies)
         case "argmax" | "argmin":
             return _Best(monoid.kind, bodies)
         case kind:
-            return _Named(kind, bodies[0])
+            return _Named(kind, bodies[0], running)
 
 
 def _choose(writer: Writer, where: str, new: State, old: State) -> State:
@@ -84,10 +85,10 @@ def _choose(writer: Writer, where: str, new: State, old: State) -> State:
 class _Named:
     """sum prod max min any all, in the accumulator of the element type; whether there was anything, where that matters."""
 
-    def __init__(self, kind: str, body: Scalar) -> None:
+    def __init__(self, kind: str, body: Scalar, running: bool) -> None:
         self.kind, self.body = kind, body
         self.element = element_of(body)
-        self.partly = kind in ("max", "min") and self.element.is_integer
+        self.partly = kind in ("max", "min") and self.element.is_integer and not running
         held = self.element.accumulator
         self.elements: tuple[Element, ...] = (held, Element.BOOL) if self.partly else (held,)
 

@@ -521,6 +521,8 @@ class Block:
         return self.storages[pointer]
 
     def read(self, element: Element, lanes: int, fetched: bool, pointer: int, offset: int, inside: bool) -> Any:
+        if isinstance(offset, tuple) or isinstance(inside, tuple):
+            raise Hazard("neighbours are asked for at once, each at a place or under a condition of its own")
         if not inside:
             return (held(0, element),) * lanes
         storage = self.storage(pointer)

@@ -461,7 +461,7 @@ class NestWriter(Parameters):
         vector, inner = self._vector(step)
         if self.lane is not None:
             inner = inner[:-1]
-        reduce = reducer(step.monoid, step.body)
+        reduce = reducer(step.monoid, step.body, running=True)
         slots = self._slots(reduce, vector, step.outs[0].symbol.name)
         rows = self.nest.rows
         scope = [*rows, *inner] if vector is None or vector is self.lane else [*rows, *inner, vector.axis]

@@ -247,7 +247,7 @@ class Reductions:
 
     def scan(self, step: Scan) -> None:
         axes = inner(step, len(self.emitter.nest.rows))
-        reduce = reducer(step.monoid, step.body)
+        reduce = reducer(step.monoid, step.body, running=True)
         if self.team:
             with self.emitter.loops(axes[:-1]):
                 self.in_order(step, reduce, axes[-1:], step)
@@ -299,8 +299,8 @@ class Reductions:
                 name = code.let(f"{start} + {turn * mapping.team * mapping.vector} + {member}", f"{axis.symbol.name}_")
                 self.emitter.places[axis.symbol] = name
                 writer.lane = Lane(axis.symbol, name, mapping.vector)
-                finished = [reduce.finish(writer, self.merged(reduce, before, one), None) for one in parts]
-                with writer.masked(writer.let(f"lt_int({name}, {limit})"), False):
+                with writer.masked(writer.let(f"lt_int({name}, {limit})"), False):  # what is not there may have no value
+                    finished = [reduce.finish(writer, self.merged(reduce, before, one), None) for one in parts]
                     self.emitter.define(running, [_together(code, column) for column in zip(*finished, strict=True)])
                 writer.lane = None
                 del self.emitter.places[axis.symbol]

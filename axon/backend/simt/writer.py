@@ -99,7 +99,9 @@ class LaneWriter(Writer):
         return self.let(text)
 
     def convert(self, x: str, source: Element, target: Element) -> str:
-        """A conversion that the program asks for rounds."""
+        """A conversion that the program asks for rounds; to whole numbers, what it is given too, where a little may be a whole."""
+        if is_narrow(source) and not target.is_float:
+            x = self.let(f"round_{source.value}({x})")
         if not is_narrow(target) or source is target:
             return super().convert(x, source, target)
         wide = super().convert(x, Element.F32 if is_narrow(source) else source, target)  # so that it is rounded once
@@ -226,7 +228,10 @@ class LaneWriter(Writer):
             offset = self.first_offset(read.tensor, read.subscripts)
             text = f"{name}_{lane.vector}({held.pointer}, {offset}, {self.mask(steady_only=True)})"
         else:
-            text = f"{name}({held.pointer}, {self.place(read.tensor, read.subscripts)}, {self.mask()})"
+            inside = self.mask()
+            if any(mask.varies for mask in self.masks) and not any(map(self.along, read.subscripts)):
+                inside = self.let(f"some({inside})")  # one element for all neighbours, and so one value
+            text = f"{name}({held.pointer}, {self.place(read.tensor, read.subscripts)}, {inside})"
         # What the kernel itself writes is read anew each time.
         return self.code.let(text) if self.own(read.tensor) else self.let(text)
 
