@@ -128,7 +128,13 @@ class Torch:
             raise TypeError(f"a tensor of layout {x.layout}; pass x.to_dense()")
         if x.is_neg():  # a view whose values are negated when they are read
             raise TypeError("a tensor with PyTorch's negative bit; pass x.resolve_neg()")
-        return Memory(x.data_ptr(), tuple(x.shape), tuple(x.stride()))
+        return Memory(self.pointer(x), tuple(x.shape), tuple(x.stride()))
+
+    def pointer(self, x: Any) -> int:
+        try:
+            return int(x.data_ptr())
+        except RuntimeError:  # a tensor that stands for others
+            raise TypeError("a tensor inside a PyTorch transformation (vmap, grad); call Axon's function outside of it") from None
 
     def address(self, x: Any, stream: int) -> int:
         return int(x.data_ptr())

@@ -220,6 +220,8 @@ def test_tensors_on_the_host_stay_there() -> None:
     assert m.product(a.bfloat16(), b.bfloat16(), out=out) is out
     near(out, a @ b)
     for wrong, words in [
+        (lambda: torch.vmap(m.double)(torch.ones(2, 3)), r"inside a PyTorch transformation(.|\n)*outside of it"),
+        (lambda: torch.func.jvp(m.double, (torch.ones(3),), (torch.ones(3),)), r"AX0505(.|\n)*inside a PyTorch transformation"),
         (lambda: m.double(torch.ones(3, dtype=torch.complex64)), "element type torch.complex64, which Axon lacks"),
         (lambda: m.double(torch.ones(3).to_sparse()), "to_dense"),
         (lambda: m.double(torch.ones(3, device="meta")), "AX0505"),
