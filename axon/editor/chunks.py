@@ -13,6 +13,7 @@ A chunk is a source file of its own. Its spans stay true when other chunks grow 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,12 +27,13 @@ from axon.grammar.mistakes import DECLARING
 from axon.grammar.parse import parse
 from axon.grammar.table import load
 from axon.nearest import one_slip
-from axon.source import SourceFile, Span
+from axon.source import SourceFile
 
 _MARK = re.compile(r"^(?:fun|val|type|sig|import)\b|\(\*|\*\)", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _HEAD = re.compile(r"\s*(?:(fun|val|type|sig|import)\s+\(?\s*)?([A-Za-z_]\w*)(?:\s+\(?\s*([A-Za-z_]\w*))?")
 _RENAMING = re.compile(r"\s*import\s+\w+\s+as\s+([A-Za-z_]\w*)")
+_NEXT = re.compile(r"\s*(fun|val|type|sig|import)\b")
 _TOKEN = re.compile(r"\s+(?:\w+|\S)")
 _BRACKET = re.compile(r"\b(?:let|end)\b|[()\[\]{}]")
 _OPENING = {"let", "(", "[", "{"}
@@ -179,8 +181,8 @@ def reading(path: str, text: str, known: list[Chunk], parsed: list[Chunk]) -> Ge
             if stray:
                 work += [(start + stray, end), (start, start + stray)]
                 continue
-            if chunk.broken and not all(_at_margin(d.span) for d in chunk.decls):
-                chunk = replace(chunk, decls=())  # they stood in a `let` that is none any more, as did what is read before them
+            if chunk.broken and any(_goes_on(chunk, d) for d in chunk.decls):
+                chunk = replace(chunk, decls=())
             parsed.append(chunk)
         else:
             chunk = same.pop()
@@ -200,8 +202,10 @@ def _stray(chunk: Chunk) -> int:
     return _led(chunk.text, wrong.start, comments)
 
 
-def _at_margin(span: Span) -> bool:
-    return span.start == 0 or span.file.text[span.start - 1] == "\n"
+def _goes_on(chunk: Chunk, decl: S.Decl) -> bool:
+    """Whether another declaration follows inside a line: they stood in a `let` that is none any more, and neither is meant so."""
+    found = _NEXT.match(chunk.lexed.blanked, decl.span.end)
+    return found is not None and chunk.text[found.start(1) - 1 : found.start(1)] != "\n"
 
 
 def _led(text: str, keyword: int, comments: list[tuple[int, int]]) -> int:
@@ -281,23 +285,25 @@ def succeed(old: list[Chunk], new: list[Chunk]) -> list[Chunk]:
     gone, come = old[a : len(old) - b], new[a : len(new) - b]
     paired = dict(zip(map(id, come), gone, strict=True)) if len(gone) == len(come) else {}
     heads = {c.head: c for c in reversed(gone) if c.head}
-    staying = {c.head for c in come}
+    staying = Counter(c.head for c in come)
     out = list(new)
     for at, chunk in enumerate(come, a):
         if chunk.broken and chunk.former is None:
+            staying[chunk.head] -= 1  # what stood here may go by the name that this one seems to declare
             here = paired.get(id(chunk)) or (gone[0] if gone and at == a else None)
-            was = heads.get(chunk.head) or (here if here is not None and here.head not in staying else None)
+            was = heads.get(chunk.head) or (here if here is not None and not staying[here.head] else None)
             former = _whole(gone, was, staying) if was is not None else None
+            staying[chunk.head] += 1
             if former is not None and former.decls:
                 out[at] = Chunk(chunk.text, chunk.source, chunk.decls, chunk.problems, former)
     return out
 
 
-def _whole(gone: list[Chunk], was: Chunk, staying: set[str]) -> Chunk | None:
+def _whole(gone: list[Chunk], was: Chunk, staying: Counter[str]) -> Chunk | None:
     """What stood at a chunk when it last parsed, with the declarations after it that are now part of its text: who deletes the
     keyword of one has joined it to the one before."""
     at = next(n for n, c in enumerate(gone) if c is was)
-    swallowed = list(takewhile(lambda c: not c.broken and c.head not in staying, gone[at + 1 :]))
+    swallowed = list(takewhile(lambda c: not c.broken and not staying[c.head], gone[at + 1 :]))
     former = was.former if was.broken else was
     if former is None or not swallowed:
         return former

@@ -135,6 +135,9 @@ fun attention {h} (wq : f32[d, d]) x where d % h = 0 =
       val q = heads wq
   in q + x end
 fun user wq x = attention {2} wq x
+sig power : f32 -> i32 -> f32
+fun power x n = loop (acc = 1.0) for _ < n => acc * x
+val cube = power 2.0 3
 """
 
 
@@ -147,6 +150,8 @@ fun user wq x = attention {2} wq x
         ("x @ p.w", "y @ p.w", ["AX0401"]),
         ("let fun heads", "le fun heads", ["AX0101"]),
         ("let fun heads", "fun heads", ["AX0101"]),
+        ("let fun heads", "tel val heads", ["AX0101"]),
+        ("fun power x n", "power x n", ["AX0101"]),
     ],
 )
 def test_one_typo_among_types_and_lets_is_one_error(old: str, new: str, codes: list[str]) -> None:
