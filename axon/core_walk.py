@@ -32,9 +32,12 @@ def children(scalar: Scalar) -> tuple[Scalar, ...]:
 
 
 def nodes(scalar: Scalar) -> Iterator[Scalar]:
-    yield scalar
-    for child in children(scalar):
-        yield from nodes(child)
+    """Every part of an expression, the outer ones first, from left to right; in linear time however deep it is."""
+    pending = [scalar]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(reversed(children(node)))
 
 
 def reads(scalar: Scalar) -> Iterator[Read]:
