@@ -111,7 +111,8 @@ class FileLoader:
         """The file, or why it cannot be read. It is read each time: times of change are too coarse to tell that it did not."""
         if (held := self._overlay.get(shown)) is not None:
             size = len(held.text) if held.text.isascii() else len(held.text.encode("utf-8", "surrogatepass"))
-            return held if size <= MAX_BYTES else _too_large(size)
+            # Of a text that is no file, the lexer says that it is too large.
+            return held if size <= MAX_BYTES or shown.startswith("<") else _too_large(size)
         try:
             real = file.resolve()
             info = real.stat()
