@@ -17,6 +17,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from axon.diagnostics import AxonError, Diagnostic
+from axon.loader import TEXT as TEXT
 from axon.loader import FileLoader, Loader
 from axon.source import SourceFile
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 RECURSION_LIMIT = 10_000  # programs of 400 levels need 4,000; more would risk the stack of C
 HOST_STAGES = ("plan", "cpu")  # of the CPU backend
 KERNEL_STAGES = (*HOST_STAGES, "tile", "roles", "barriers", "kernel", "ptx", "sass")
-TEXT = "<text>"  # what messages call a program that comes from memory
 
 
 def parse(source: SourceFile) -> tuple[syntax.Program, tuple[Diagnostic, ...]]:

@@ -19,6 +19,7 @@ from axon.syntax import Name
 
 _library: dict[str, SourceFile] = {}  # of the standard library, what was last read under a name: the same for every loader
 
+TEXT = "<text>"  # what messages call a program that comes from memory; the lexer says if it is too large
 MAX_BYTES = 1 << 20  # of one file: far more than a person writes, little enough to parse in seconds
 SUFFIX = ".axon"
 LIBRARY = "stdlib"  # what messages call the directory of the standard library
@@ -112,7 +113,7 @@ class FileLoader:
         if (held := self._overlay.get(shown)) is not None:
             size = len(held.text) if held.text.isascii() else len(held.text.encode("utf-8", "surrogatepass"))
             # Of a text that is no file, the lexer says that it is too large.
-            return held if size <= MAX_BYTES or shown.startswith("<") else _too_large(size)
+            return held if size <= MAX_BYTES or shown == TEXT else _too_large(size)
         try:
             real = file.resolve()
             info = real.stat()
