@@ -34,7 +34,11 @@ def independent(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, 
     for i, relation in enumerate(kept):  # b * a = b * c is a = c beside b >= 1
         if relation.left.variables and any(all(v in m for m in relation.left.mapping) for v in relation.left.variables):
             kept[i] = _canonical(relation, facts.assume(*kept[:i], *kept[i + 1 :]))
-    kept = sorted(dict.fromkeys(p for r in kept for p in _as_signs(_shorter(r, kept, facts), kept, facts)), key=_complexity)
+    written: list[Relation] = []
+    for i, relation in enumerate(kept):  # one after the other, by what then stands beside it: else two would vouch for each other
+        others = [*written, *kept[i + 1 :]]
+        written += _as_signs(_shorter(relation, others, facts), others, facts)
+    kept = sorted(dict.fromkeys(written), key=_complexity)
     while True:
         left = _needed(kept, facts)
         if list(left) == kept or len(left) > _MAX_AGAIN:
@@ -105,7 +109,7 @@ def _shorter(relation: Relation, others: Sequence[Relation], facts: Facts) -> Re
     if slack == relation.left:
         return relation
     atom = (slack + 1).atom
-    rest = facts.assume(*(r for r in others if r != relation))  # not by what is replaced: that its divisors are not 0 would be lost
+    rest = facts.assume(*others)  # not by what is replaced: that its divisors are not 0 would be lost
     if isinstance(atom, Quotient) and positive(rest, atom.divisor):
         slack = atom.dividend - atom.divisor
     return _canonical(Relation(slack, ">=", _ZERO), facts)
@@ -115,7 +119,7 @@ def _as_signs(relation: Relation, others: Sequence[Relation], facts: Facts) -> l
     """An inequality of products of quotients that only asks that sizes are not 0: m * (n / m) < n + n / m is n >= 1 and m >= 1."""
     if relation.op != ">=" or all(isinstance(a, Symbol) for m in relation.left.mapping if len(m) > 1 for a in m):
         return [relation]
-    rest = facts.assume(*(r for r in others if r != relation))
+    rest = facts.assume(*others)
     signs = [Relation(Dim.of(v) - 1, ">=", _ZERO) for v in sorted(relation.left.variables, key=lambda v: v.id)]
     itself = rest.assume(relation)
     same = _superfluous(relation, rest.assume(*signs)) and all(prove(itself, s) is Answer.PROVED for s in signs)
