@@ -75,7 +75,7 @@ def _by_way(relation: Relation, others: Iterable[Relation]) -> bool:
     if wanted is None:
         return False
     edges = [e for other in others if other != relation and (e := _divisibility(other)) is not None]
-    reached, todo = {wanted[0]}, [wanted[0]]
+    reached, todo = set[Dim](), [wanted[0]]  # a % a = 0 leads nowhere: it says that a is at least 1
     while todo:
         here = todo.pop()
         new = {b for a, b in edges if a == here} - reached

@@ -227,7 +227,7 @@ def test_simplifies(relations: str, given: list[str], expected: str) -> None:
 
 
 def test_simplification_is_equivalent_irredundant_and_independent_of_order() -> None:
-    for seed in (*range(sets(150)), 3613, 13850):  # two that were wrong once
+    for seed in (*range(sets(150)), 3613, 5286, 13850):  # some that were wrong once
         rng = random.Random(seed)
         symbols = tuple(fresh(name) for name in "abc"[: rng.choice((1, 2, 3))])
         ops = rng.choice(("+ -", "+ - *", "+ - / %", "+ - min max", "+ + - * / % min max"))

@@ -35,7 +35,7 @@ QUIET = Reason(SourceFile("", "").span(), "")
         ("fun f {p} (x : f32[h]) where h >= 1 = for k < h / p + 1 => 1.0", "p >= 1, h >= 1"),
         ("fun f {g} (x : f32[n]) (y : f32[n / g]) where n % g = 0 = for i => x[i] + y[i / g]", "n % g = 0"),
         ("fun f (q : f32[h]) (k : f32[g]) = for i => q[i] * k[i / (h / g)]", "g <= h, h % g = 0"),
-        ("fun f {a} (x : f32[n]) = for i < a => x[i * (n / a)]", "a * (n / a) < n + n / a"),
+        ("fun f {a} (x : f32[n]) = for i < a => x[i * (n / a)]", "a >= 1, n >= 1"),
         ("fun f {a} (x : f32[n]) = for i < a => x[i * (n / a + 1)]", "a * (n / a) + a <= n + n / a"),
     ],
 )
