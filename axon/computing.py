@@ -85,7 +85,8 @@ class Computing:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
-            pickle.dump(request, self._process.stdin, pickle.HIGHEST_PROTOCOL)
+            body = pickle.dumps(request, pickle.HIGHEST_PROTOCOL)
+            self._process.stdin.write(len(body).to_bytes(8, "little") + body)
             self._process.stdin.flush()
             error, answer, self.seconds = pickle.load(self._process.stdout)
         except (OSError, EOFError, pickle.UnpicklingError):
@@ -126,7 +127,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     names.begin_at(_FIRST_SYMBOL)
-    requests: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
+    requests: SimpleQueue[bytes] = SimpleQueue()
 
     def work() -> None:
         import axon.interpret  # noqa: F401 (while nobody waits for it)
@@ -134,9 +135,10 @@ def main() -> None:
         host: Any = None
         answer: tuple[type[AxonError] | None, Any, float]
         while True:
-            request = requests.get()
+            body = requests.get()
             began = perf_counter()
             try:
+                request = pickle.loads(body)  # here, since it imports modules, and two threads must not import the same at once
                 if request[0] == "arguments":
                     from axon.arguments import parse_arguments
 
@@ -158,10 +160,11 @@ def main() -> None:
     threading.stack_size(_STACK)
     threading.Thread(target=work, daemon=True, name="axon-computing").start()
     while True:
-        try:
-            requests.put(pickle.load(sys.stdin.buffer))
-        except Exception:  # the end, or what an interruption left unfinished
+        size = int.from_bytes(sys.stdin.buffer.read(8), "little")
+        body = sys.stdin.buffer.read(size)
+        if not size or len(body) < size:  # the end, or what an interruption left unfinished
             os._exit(0)
+        requests.put(body)
 
 
 if __name__ == "__main__":
