@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -26,7 +27,8 @@ from axon.grammar.parse import parse, parse_expression, parse_type
 from axon.grammar.table import load
 from axon.source import SourceFile
 
-SLOW = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+SOAK = bool(os.environ.get("AXON_SOAK"))  # looks at new programs each time; a test run at the same ones
+SLOW = settings(max_examples=3_000 if SOAK else 150, derandomize=not SOAK, deadline=None, suppress_health_check=list(HealthCheck))
 ROOT = Path(__file__).parents[2]
 
 
