@@ -190,7 +190,7 @@ def _fits(doc: Doc, room: int, after: list[tuple[int, bool, Doc]], first_line: b
             work.append((flat, node))
             continue
         flat, node = work.pop()
-        inside = following == len(after) and not first_line
+        inside = following == len(after) and flat  # of a first line, a head: it fits as a whole or not at all
         match node:
             case str():
                 if pending and node.strip():
