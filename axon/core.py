@@ -182,6 +182,26 @@ class Reduction:
     asked: Scalar | None = None
 
 
+def identity(kind: str, element: Element) -> float | int | bool:
+    """What a named reduction of nothing gives. For `max` and `min` of integers, which have none, the least or greatest integer.
+
+    f8e4m3 has no infinity: its greatest finite value stands for it.
+    """
+    match kind:
+        case "sum":
+            return 0
+        case "prod":
+            return 1
+        case "any" | "all":
+            return kind == "all"
+    least = kind in ("max", "argmax")
+    if element.is_integer:
+        lowest = 0 if element is Element.U8 else -(2 ** (element.bits - 1))
+        return lowest if least else lowest + 2**element.bits - 1
+    greatest = 448.0 if element is Element.F8E4M3 else float("inf")
+    return -greatest if least else greatest
+
+
 @dataclass(frozen=True, slots=True)
 class Compute:
     """out[axes] = body, or, with a reduction, the reduction of body over its axes. Out shapes are the axes' extents."""

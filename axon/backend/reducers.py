@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from axon.backend.writer import Writer, is_narrow, literal
-from axon.core import Binary, Bind, Monoid, Scalar, element_of
+from axon.core import Binary, Bind, Monoid, Scalar, element_of, identity
 from axon.element import Element
 
 State = tuple[str, ...]
@@ -100,7 +100,7 @@ class _Named:
         return (writer.code.let(f"sum_float({state[0]}, {part[0]})", "a"),)
 
     def nothing(self, writer: Writer) -> State:
-        unit = literal(unit_of(self.kind, self.element), self.element.accumulator)
+        unit = literal(identity(self.kind, self.element), self.element.accumulator)
         return (unit, "False") if self.partly else (unit,)
 
     def speculable(self, writer: Writer) -> bool:
@@ -138,7 +138,7 @@ class _Named:
         else:
             text = f"{'add' if self.kind == 'sum' else 'mul'}({state[0]}, {values[0]})"
         if where and len(values) == 1:  # a neutral value rather than a choice of sums: what loops over sums vectorize
-            unit = literal(unit_of(self.kind, self.element), held)
+            unit = literal(identity(self.kind, self.element), held)
             text = text.replace(f", {values[0]})", f", {writer.let(f'select({where}, {values[0]}, {unit})')})")
             combined: State = (writer.code.let(text, "a"),)
         else:
@@ -230,19 +230,3 @@ def _require(writer: Writer, some: str, asked: Scalar | None) -> None:
     if asked is not None:
         nothing = writer.let(f"both({nothing}, {writer.value(asked)})")
     writer.fail_if(nothing)
-
-
-def unit_of(kind: str, element: Element) -> float | int | bool:
-    """What a named reduction of nothing gives. For `max` and `min` of integers, which have none, the least or greatest integer."""
-    match kind:
-        case "sum":
-            return 0
-        case "prod":
-            return 1
-        case "any" | "all":
-            return kind == "all"
-    sign = -1 if kind == "max" else 1
-    if element.is_integer:
-        low, high = (0, 255) if element is Element.U8 else (-(2 ** (element.bits - 1)), 2 ** (element.bits - 1) - 1)
-        return low if sign < 0 else high
-    return sign * (448.0 if element is Element.F8E4M3 else float("inf"))

@@ -236,22 +236,3 @@ FOLDS: dict[str, np.ufunc | Extreme] = {
     "any": np.logical_or,
     "all": np.logical_and,
 }
-
-
-def identity(kind: str, element: Element) -> float | int | bool:
-    """What a named reduction of nothing gives. For `max` and `min` of integers, which have none, the least or greatest integer.
-
-    f8e4m3 has no infinity: its greatest finite value stands for it.
-    """
-    match kind:
-        case "sum":
-            return 0
-        case "prod":
-            return 1
-        case "any" | "all":
-            return kind == "all"
-    sign = -1 if kind in ("max", "argmax") else 1
-    if element.is_integer:
-        limits = np.iinfo(element.dtype)
-        return int(limits.min if sign < 0 else limits.max)
-    return sign * (448.0 if element is Element.F8E4M3 else float("inf"))
