@@ -147,8 +147,11 @@ class Executable:
 
     def lying(self, sizes: MappingOf[Symbol, int]) -> dict[Symbol, Tensor]:
         """All values one by one, copies in rows that bulk copies can read."""
-        laid = ((v, aligned if v.symbol in self.aligned else contiguous) for v in self.values)
-        return {v.symbol: lay(scratch.ALIGNMENT, _shape(v, sizes), v.element) for v, lay in laid}
+        return {v.symbol: self._lies(v, sizes) for v in self.values}
+
+    def _lies(self, value: Value, sizes: MappingOf[Symbol, int]) -> Tensor:
+        lay = aligned if value.symbol in self.aligned else contiguous
+        return lay(scratch.ALIGNMENT, _shape(value, sizes), value.element)
 
     def _plans(
         self, numbers: Sequence[int], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], *, exact: bool
@@ -239,8 +242,9 @@ class Executable:
             if key == (self.plain, self.apart, self.copied):
                 return self
             if key not in self._others:
-                given = {"plain": plain, "apart": apart, "copied": copied, "why": why}
-                self._others[key] = Executable(self.program, self.target, exact=self.exact, **given)  # type: ignore[arg-type]
+                self._others[key] = Executable(
+                    self.program, self.target, exact=self.exact, plain=plain, apart=apart, copied=copied, why=why
+                )
         return self._others[key].serving(tensors, sizes)
 
     # ── binding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -285,7 +289,7 @@ class Executable:
 
     def _life(self, value: Value, sizes: MappingOf[Symbol, int], by_value: bool) -> tuple[int, int, int]:
         """Bytes, and the first and the last kernel that needs a value. A scalar is there before all of them."""
-        size = (aligned if value.symbol in self.aligned else contiguous)(0, _shape(value, sizes), value.element).bytes
+        size = self._lies(value, sizes).bytes
         users = [n for n, k in enumerate(self.kernels) if value.symbol in self._touched(k)]
         if by_value:
             return SCALAR_BYTES, 0, len(self.kernels)

@@ -18,6 +18,7 @@ from axon.names import fresh
 from axon.shapes.dimension import Dim
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+from core_arguments import general
 from core_random import Generator
 
 ROOT = Path(__file__).parents[2]
@@ -56,20 +57,14 @@ def test_parts_mean_what_was_split():
 @pytest.mark.parametrize("folder", ["stdlib", "tests/corpus/accepted"])
 def test_parts_of_whole_libraries(folder):
     straight = parted = 0
-    for file in sorted((ROOT / folder).glob("*.axon")):
-        checked = axon.load(file)._session.checked
-        for name in checked.signatures:
-            try:
-                program = compiler.lower(checked, name, None)
-            except AxonError:  # no general variant
-                continue
-            made = parts(program)
-            verify_parts(made)
-            straight, parted = straight + (made.straight is not None), parted + (made.straight is None)
-            if made.straight is None:
-                assert any(not isinstance(part, Straight | Check) for part in made.body.parts)
-                # No two straight parts stand beside one another.
-                assert not any(a == b == "Straight" for a, b in zip(kinds(made.body), kinds(made.body)[1:], strict=False))
+    for _, program in general(ROOT / folder):
+        made = parts(program)
+        verify_parts(made)
+        straight, parted = straight + (made.straight is not None), parted + (made.straight is None)
+        if made.straight is None:
+            assert any(not isinstance(part, Straight | Check) for part in made.body.parts)
+            # No two straight parts stand beside one another.
+            assert not any(a == b == "Straight" for a, b in zip(kinds(made.body), kinds(made.body)[1:], strict=False))
     assert straight > 5 * parted > 0
 
 

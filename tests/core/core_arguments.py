@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 
+import axon
+from axon import compiler
 from axon.core import Program
 from axon.diagnostics import AxonError
 from axon.names import Symbol
@@ -15,6 +19,15 @@ from axon.shapes.guard import ContractBroken
 
 LARGEST = 9  # of a size
 TRIES = 3000
+
+
+def general(folder: Path) -> Iterator[tuple[str, Program]]:
+    """The functions of a folder's files that have one program for all sizes."""
+    for file in sorted(folder.glob("*.axon")):
+        checked = axon.load(file)._session.checked
+        for name in checked.signatures:
+            with suppress(AxonError):  # no general variant
+                yield f"{file.stem}.{name}", compiler.lower(checked, name, None)
 
 
 def admitted(program: Program, random: Random) -> tuple[list[int], list[Any], dict[Symbol, int]] | None:

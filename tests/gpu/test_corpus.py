@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-import axon
-from axon import compiler
 from axon.backend import steps
 from axon.backend.build import build_all
 from axon.backend.stepped_call import HostCall
@@ -18,7 +16,6 @@ from axon.backend.steps import Stepped
 from axon.backend.target import HOPPER
 from axon.core_print import print_program
 from axon.core_verify import CoreInvalid
-from axon.diagnostics import AxonError
 from axon.doctest import run_file
 from axon.interpret import run
 from axon.loader import FileLoader, library_modules, stdlib_root
@@ -26,7 +23,7 @@ from tests.gpu.test_generated import different, outcome
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "core"))
-from core_arguments import admitted  # noqa: E402
+from core_arguments import admitted, general  # noqa: E402
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
@@ -43,16 +40,10 @@ def test_examples_of_the_library(name: str) -> None:
 def programs() -> dict[str, Any]:
     """The functions that have one program for all sizes, with arguments."""
     found = {}
-    for file in sorted((ROOT / "tests" / "corpus" / "accepted").glob("*.axon")):
-        checked = axon.load(file)._session.checked
-        for name in checked.signatures:
-            try:
-                program = compiler.lower(checked, name, None)
-            except AxonError:  # no general variant
-                continue
-            given = admitted(program, Random(f"{file.stem}.{name}"))
-            if given is not None:
-                found[f"{file.stem}.{name}"] = program, given
+    for name, program in general(ROOT / "tests" / "corpus" / "accepted"):
+        given = admitted(program, Random(name))
+        if given is not None:
+            found[name] = program, given
     return found
 
 
