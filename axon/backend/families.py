@@ -27,6 +27,7 @@ from axon.core_cse import deduplicated
 from axon.core_walk import nodes, rewrite
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim
+from axon.source import Span
 
 Tiled: TypeAlias = "Contraction | Stream"
 Kernel: TypeAlias = "Contraction | Stream | Nest"
@@ -212,7 +213,7 @@ def _nests(
         yield from [kernel] if product else split(kernel)
     for want, got in zip(wanted, plan.body.results, strict=True):
         if names.get(got, got) != want:  # an argument, or the same as another result: it still is a tensor of its own
-            yield _copy(values[want], names.get(got, got))
+            yield copy(values[want], names.get(got, got))
 
 
 def _named(nest: Nest, names: Mapping[Symbol, Symbol]) -> Nest:
@@ -240,10 +241,16 @@ def _escaped(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def _copy(value: Value, source: Symbol) -> Nest:
-    axes = tuple(Axis(fresh("i"), extent) for extent in value.shape)
-    read = Read(source, tuple(Dim.of(a.symbol) for a in axes), value.element)
-    return Nest(axes, (Compute((value,), axes, None, (read,)),), (value.symbol,))
+def copy(
+    value: Value, source: Symbol, view: View | None = None, reasons: tuple[Reason, ...] = (), span: Span | None = None
+) -> Nest:
+    """A kernel that makes a value of the same elements as a tensor has, or as a view of it shows."""
+    axes = tuple(Axis(fresh("ijklmnop"[d % 8]), extent) for d, extent in enumerate(value.shape))
+    at = tuple(Dim.of(axis.symbol) for axis in axes)
+    if view is not None:
+        at = tuple(place.substitute(dict(zip(view.axes, at, strict=True))) for place in view.places)
+    step = Compute((value,), axes, None, (Read(source, at, value.element),), span)
+    return Nest(axes, (step,), (value.symbol,), reasons)
 
 
 def _streams(

@@ -9,14 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from functools import lru_cache
 
-from axon.backend.families import Kernel, Tiled, with_operands
+from axon.backend.families import Kernel, Tiled, copy, with_operands
 from axon.backend.memory import Tensor
 from axon.backend.plan import Nest, Reason
 from axon.backend.prepare import problem_of, unreadable
 from axon.backend.views import with_views
-from axon.core import Axis, Compute, Read, Value
+from axon.core import Value
 from axon.names import Symbol, fresh
-from axon.shapes.dimension import Dim
 
 LEAST = 64  # rows, and columns or keys: below, plain kernels compute the product
 Factor = tuple[Symbol, int]  # the first result of a kernel, and which of its operands
@@ -63,13 +62,8 @@ def _symbol(result: Symbol, number: int, name: str) -> Symbol:
     return fresh(name)
 
 
-def _copy(kernel: Tiled, value: Value, copy: Value) -> Nest:
+def _copy(kernel: Tiled, value: Value, made: Value) -> Nest:
     view = next((v for v in kernel.views if v.value == value), None)
-    axes = tuple(Axis(fresh("ijklmnop"[d % 8]), extent) for d, extent in enumerate(value.shape))
-    at = tuple(Dim.of(axis.symbol) for axis in axes)
     source = value.symbol if view is None else view.source
-    if view is not None:
-        at = tuple(place.substitute(dict(zip(view.axes, at, strict=True))) for place in view.places)
-    step = Compute((copy,), axes, None, (Read(source, at, value.element),), kernel.span)
     why = Reason("a copy of {0} for the tensor cores, which cannot read it as it lies", (source,))
-    return Nest(axes, (step,), (copy.symbol,), (why,))
+    return copy(made, source, view, (why,), kernel.span)
