@@ -52,6 +52,12 @@ class Screen:
         except pexpect.EOF:
             time.sleep(seconds)
 
+    def rest(self, seconds: float) -> None:
+        """Let time pass; the terminal goes on to answer, for a late answer says where the cursor no longer is."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.drain()
+
     def until(self, seen: Callable[[str], bool]) -> str:
         deadline = time.monotonic() + PATIENCE
         while not seen(self.text):
