@@ -22,7 +22,7 @@ from axon.grammar.parse import parse
 from axon.headless import blamed, without_doubts
 from axon.loader import Loader, is_library, library_modules
 from axon.names import Symbol
-from axon.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, duplicate, once_per_import
+from axon.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, duplicate, once_per_name
 from axon.source import SourceFile, Span
 from axon.suggestions import Attempt, tried
 from axon.types.declare import Declarations
@@ -276,7 +276,7 @@ class Session:
                 symbols[name] = entity.symbol
         exports = Module(source.path, values, dict(scope.aliases))
         found = sorted(without_doubts(checker.diagnostics), key=lambda d: d.span.start if d.span is not None else -1)
-        ordered = tuple(once_per_import(found))
+        ordered = tuple(once_per_name(found))
         return CheckedModule(
             source, ordered, _Written(signatures), declarations, schemes, symbols, checker.state, imports, tuple(checker.inner),
             exports, lambda decl: checker.trail((), (decl,)),

@@ -57,6 +57,10 @@ def source(text: str) -> str:
     return "".join(_piece(piece, style) for piece, style in coloured(text))
 
 
+def paragraph(text: str) -> str:
+    return f"<p>{escape(text)}</p>"
+
+
 def line(text: str) -> str:
     """`name : type` in colours; another line as it is."""
     name, colon, type = text.partition(" : ")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from axon.grammar.mistakes import DECLARING
 from axon.listing import declared, types_of
 from axon.loader import FileLoader
 from axon.nearest import one_slip
+from axon.resolve import OF_NAMES
 from axon.source import SourceFile, Span
 from axon.units import Unit, is_from, lines_of, merged, names_in, units_of
 
@@ -46,6 +47,14 @@ class Defined:
     warnings: tuple[Diagnostic, ...] = ()
     broken: tuple[Diagnostic, ...] = ()
     forgotten: tuple[str, ...] = ()  # names that went with a declaration of several, one of which was replaced
+    waiting: tuple[str, ...] = ()  # names that were declared, and cannot be used until something that they use fits again
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else there is to say, in sentences."""
+        gone = (f"`{n}` is gone: it was declared together with a name that has a new declaration" for n in self.forgotten)
+        waits = (f"`{n}` waits: it cannot be used until what it uses fits again" for n in self.waiting)
+        return (*gone, *waits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +214,7 @@ class Interactive:
 
     def reload(self) -> Defined:
         """Load again what was loaded: all of it, or, if something is wrong, nothing."""
-        before = self._now
+        before, unfit = self._now, self._unfit()
         parts = []
         try:
             for path in self._state.files:
@@ -213,9 +222,12 @@ class Interactive:
         except BaseException:
             self._now = before
             raise
-        last = parts[-1] if parts else Defined(())
-        return replace(
-            last, lines=tuple(line for p in parts for line in p.lines), warnings=tuple(w for p in parts for w in p.warnings)
+        return Defined(
+            tuple(line for p in parts for line in p.lines),
+            tuple(w for p in parts for w in p.warnings),
+            tuple(d for d in self._unfit() if d not in unfit),
+            parts[-1].forgotten if parts else (),
+            tuple(name for p in parts for name in p.waiting if name not in self.signatures),
         )
 
     def bind(self, name: str, value: Any) -> str:
@@ -284,7 +296,11 @@ class Interactive:
         errors = [d for d in mine if d.severity == "error"]
         if errors or name not in checked.signatures:
             unknown = [d.span.start for d in errors if d.code == "AX0401" and d.span is not None]
-            raise AxonError(_meant(source, unknown) or tuple(_hinted(d, tree) for d in errors or found if d.severity == "error"))
+            if not errors:  # it uses what waits
+                note = "what is declared here cannot be used until it fits again"
+                unfit = [replace(d, notes=(*d.notes, note)) for d in self._unfit(used)]
+                errors = unfit or [d for d in found if d.severity == "error"]
+            raise AxonError(_meant(source, unknown) or tuple(_hinted(d, tree) for d in errors))
         callee = session.callee(name)
         type, is_value = _result(checked, name, len(callee.parameters), len(data) or 1)
         arguments = tuple(data.values()) if data else ((),)
@@ -333,14 +349,31 @@ class Interactive:
         found = [assembly.moved(d) for d in checked.diagnostics]
         touched = {n for u in new for n in u.names}  # a `sig` also touches the declaration that stands already
         places = [p for u in units if touched & set(u.names) for p in u.pieces]
-        mine = [d for d in found if d.span is not None and any(_within(d.span, p) for p in places)]
+        mine = [m for d in found if (m := _among(d, places)) is not None]
         errors = [d for d in mine if d.severity == "error"]
         if errors:
             raise AxonError(tuple(self._data_noted(d) for d in errors))
-        broken = tuple(d for d in found if d.severity == "error")
+        known = self._unfit()
+        waiting = tuple(n for u in new if isinstance(u.decl, S.Fun | S.Val) for n in u.names if n not in checked.signatures)
         self._now = (state, session)
+        unfit = tuple(d for d in self._unfit() if d not in known)
         lines = tuple(line for unit in new for line in lines_of(unit, checked))
-        return Defined(lines, tuple(d for d in mine if d.severity == "warning"), broken, forgotten)
+        return Defined(lines, tuple(d for d in mine if d.severity == "warning"), unfit, forgotten, waiting)
+
+    def _unfit(self, used: Iterable[str] | None = None) -> list[Diagnostic]:
+        """Why declarations wait, or those among them that these names use: of each declaration the first error, since the others
+        may have the same cause."""
+        assembly = self.session.assembly
+        errors = [assembly.moved(d) for d in self.session.checked.diagnostics if d.severity == "error"]
+        if not errors:
+            return []
+        texts = None if used is None else frozenset().union(*(self.footprint(name) for name in used))
+        found: dict[object, Diagnostic] = {}
+        for error in errors:
+            unit = next((u for u in self._state.units if _among(error, u.pieces) is error), None)
+            if texts is None or (unit is not None and any(p.text in texts for p in unit.pieces)):
+                found.setdefault(error if unit is None else unit.names, error)
+        return list(found.values())
 
     def _checked(self, assembly: Assembly) -> InteractiveSession:
         """A module checked, and of what it imports only what has changed since the last time."""
@@ -521,5 +554,12 @@ def _in_file(diagnostic: Diagnostic, source: SourceFile) -> Diagnostic:
     return replace(diagnostic, labels=labels, suggestions=suggestions)
 
 
-def _within(span: Span, piece: Span) -> bool:
-    return span.file is piece.file and piece.start <= span.start <= piece.end
+def _among(diagnostic: Diagnostic, pieces: Iterable[Span]) -> Diagnostic | None:
+    """A diagnostic that is about one of these texts, led by what lies there; names that nothing introduces are said once, also
+    where several texts use them. None if it is about others."""
+    labels = diagnostic.labels if diagnostic.code in OF_NAMES else diagnostic.labels[:1]
+    here = next((x for x in labels if any(x.span.file is p.file and p.start <= x.span.start <= p.end for p in pieces)), None)
+    if here is None or here is labels[0]:
+        return None if here is None else diagnostic
+    first = replace(here, text=labels[0].text)
+    return replace(diagnostic, labels=(first, *(replace(x, text="") for x in labels if x is not here)))

@@ -178,9 +178,11 @@ class AxonMagics(Magics):
         names = dict(line.split(" : ", 1) for line in answer.lines if " : " in line)
         if answer.lines:
             _publish("\n".join(answer.lines), html.block("\n".join(map(html.line, answer.lines))))
+        for note in answer.notes:
+            _publish(note, html.paragraph(note))
         if answer.broken:
             text = "What was declared before no longer fits, and cannot be used until it does:"
-            _publish(text, f"<p>{text}</p>")
+            _publish(text, html.paragraph(text))
             _show(answer.broken)
         self._give(set(names))
 

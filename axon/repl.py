@@ -127,8 +127,8 @@ class Reader:
             return
         if answer.lines:
             print(_coloured("\n".join(answer.lines)))
-        for name in answer.forgotten:
-            print(f"`{name}` is gone: it was declared together with a name that has a new declaration")
+        for note in answer.notes:
+            print(note)
         if answer.broken:
             print("What was declared before no longer fits, and cannot be used until it does:\n")
             render.write(answer.broken, sys.stdout)

@@ -7,7 +7,7 @@ and so have types and type variables. Inner scopes shadow outer ones.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from axon import syntax as S
@@ -133,6 +133,7 @@ class Scope:
 
 
 OF_NAMES = ("AX0401", "AX0405", "AX0407")  # the errors of names that nothing introduces
+_MAX_LABELS, _MAX_EDITS = 12, 1000  # of the uses of one such name
 _NOT_IMPORTED = "is a module that is not imported"
 ANONYMOUS_RUN = ".."  # the key of a `..` binder among the runs of a scope
 
@@ -160,22 +161,36 @@ def unknown_member(module: Module, name: S.Name) -> Diagnostic:
 
 
 def missing_import(name: str, span: Span) -> Diagnostic:
-    """A module is named that could be imported; see `once_per_import`."""
+    """A module is named that could be imported; see `once_per_name`."""
     put = Suggestion(f"write `import {name}` at the top of the file", (Edit(Span(span.file, 0, 0), f"import {name}\n"),))
     return Diagnostic("AX0401", f"`{name}` {_NOT_IMPORTED}", (Label(span, "not defined here"),), (), (put,))
 
 
-def once_per_import(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Of a file's diagnostics, for each import that is missing the first: one line mends them all."""
-    missing: set[str] = set()
+def once_per_name(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Of a file's diagnostics, one for each name that nothing introduces, with all its uses: one slip has broken them all."""
     out: list[Diagnostic] = []
+    first: dict[object, int] = {}
     for diagnostic in diagnostics:
-        if diagnostic.message.endswith(_NOT_IMPORTED):
-            if diagnostic.message in missing:
+        if diagnostic.code in OF_NAMES:
+            key = (diagnostic.message, diagnostic.notes, tuple(s.text for s in diagnostic.suggestions))
+            if key in first:
+                out[first[key]] = with_use(out[first[key]], diagnostic)
                 continue
-            missing.add(diagnostic.message)
+            first[key] = len(out)
         out.append(diagnostic)
     return out
+
+
+def with_use(first: Diagnostic, again: Diagnostic) -> Diagnostic:
+    """What is said of a name that nothing introduces, also about another use of it; what mends it mends all uses. (An `import`
+    that is missing is one line, wherever the module is named.)"""
+    if first.message.endswith(_NOT_IMPORTED):
+        return first
+    known = {label.span for label in first.labels}
+    labels = tuple(replace(label, text="") for label in again.labels if label.span not in known)
+    theirs = {s.text: s.edits for s in again.suggestions}
+    suggestions = tuple(replace(s, edits=(*s.edits, *theirs.get(s.text, ()))[:_MAX_EDITS]) for s in first.suggestions)
+    return replace(first, labels=(*first.labels, *labels)[:_MAX_LABELS], suggestions=suggestions)
 
 
 def duplicate(name: S.Name, first: Span) -> Diagnostic:

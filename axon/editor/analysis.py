@@ -25,7 +25,7 @@ from axon.diagnostics import AxonError, Diagnostic, Label
 from axon.editor.chunks import Chunk, Pieces, reading, succeed
 from axon.headless import blamed, without_doubts
 from axon.names import Symbol
-from axon.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName, once_per_import
+from axon.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName, once_per_name
 from axon.source import SourceFile, Span
 from axon.suggestions import TRIED
 from axon.types.declare import Declarations
@@ -128,7 +128,7 @@ class Analysis:
         found += self.problems
         errors = 0
         out: list[Diagnostic] = []
-        for diagnostic in once_per_import(sorted(without_doubts(found), key=self._order)):
+        for diagnostic in once_per_name(sorted(without_doubts(found), key=self._order)):
             errors += diagnostic.severity == "error"
             if errors <= _MAX_ERRORS:
                 out.append(diagnostic)

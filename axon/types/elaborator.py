@@ -13,7 +13,7 @@ from axon import typed as T
 from axon.diagnostics import Diagnostic
 from axon.element import Element
 from axon.names import Symbol
-from axon.resolve import OF_NAMES, Scope
+from axon.resolve import OF_NAMES, Scope, with_use
 from axon.shapes.constraint import NOWHERE, Callee, Context, Equal, Obligation, Reason, Side
 from axon.shapes.dimension import MAX_DEGREE, MAX_TERMS, Dim, DimensionTooLarge
 from axon.shapes.relation import Relation
@@ -87,6 +87,7 @@ class Elaborator(ABC):
         if diagnostic.code in OF_NAMES:
             if diagnostic.message in self.unknown:
                 self.consequences += 1
+                self.diagnostics[:] = [with_use(d, diagnostic) if d.message == diagnostic.message else d for d in self.diagnostics]
                 return
             self.unknown.add(diagnostic.message)
         if diagnostic in self.diagnostics[-_MAX_COMPARED:]:

@@ -88,6 +88,34 @@ def test_what_no_longer_fits_waits(s: Session) -> None:
     assert s.value("g 1.0") == "0.0 : f32"
 
 
+def test_one_changed_function_is_one_error_for_each_declaration_that_no_longer_fits(s: Session) -> None:
+    s("fun f x = x + 1.0")
+    s("fun g x = f x + f x")
+    s("fun h x = f x * g x")
+    answer = s("fun f x y = x + y")
+    assert isinstance(answer, Defined)
+    assert [str(d.span) for d in answer.broken] == ["<input 2>:1:11", "<input 3>:1:11"]
+    with pytest.raises(AxonError) as caught:
+        s("g 1.0")
+    assert [str(d.span) for d in caught.value.diagnostics] == ["<input 2>:1:11"], "of what is used, and not of `h`"
+    assert not s("fun k x = x").broken, "what was said is not said again"  # type: ignore[union-attr]
+    assert s("fun m x = g x").notes == ("`m` waits: it cannot be used until what it uses fits again",)  # type: ignore[union-attr]
+    assert not s("fun f x = x - 1.0").broken  # type: ignore[union-attr]
+    assert s.value("m 1.0") == "0.0 : f32"
+
+
+def test_what_lacks_a_name_is_refused_also_where_an_older_declaration_lacks_it(s: Session) -> None:
+    s("val (a, b) = (1.0, 2.0)")
+    s("fun h x = x * b")
+    answer = s("val a = 3.0")
+    assert isinstance(answer, Defined)
+    assert answer.notes == ("`b` is gone: it was declared together with a name that has a new declaration",)
+    assert [d.message for d in answer.broken] == ["there is no value `b` here"]
+    with pytest.raises(AxonError) as caught:
+        s("fun k x = b + x")
+    assert [str(d.span) for d in caught.value.diagnostics] == ["<input 4>:1:11"]
+
+
 def test_declarations_stand_in_the_order_of_their_use(s: Session) -> None:
     s("val a = 1.0")
     s("fun f x = x + a")
