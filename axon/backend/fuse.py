@@ -13,7 +13,8 @@ Note [Joining]
       reason    it reads what the nest makes, or it reads a tensor that the nest reads too, at the same places of the row.
     A nest's rows may become fewer, down to the axes of a newcomer that reduces over the others: `s[i] = sum j => y[i, j]` joins the
     map that makes `y[i, j]`, whose rows then are `i` alone. A sum of products that separate (see `contractions`) is a kernel of its
-    own, which under `Policy.epilogues` takes pointwise operations on its result in. Operations without axes join one another.
+    own, which under `Policy.epilogues` takes pointwise operations on its result in. Operations without axes join one another:
+    pointwise ones the latest that they read, reductions those that go through a tensor in the same way.
 
 Note [Sharing]
     Two steps of a nest that compute the same costly expression along the row (`exp (x[b, k] - m[b])` in both steps of a softmax)
@@ -54,6 +55,7 @@ from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim
 
 MAX_STEPS = 24  # of one nest
+MAX_TOTALS = 8  # reductions of everything in one nest: each takes registers of every thread
 COSTLY = 8  # additions, from which an expression is worth a buffer of the row
 
 
@@ -227,6 +229,8 @@ def _may_join(op: Compute | Scan, item: _Open, policy: Policy) -> tuple[int, Rea
     if item.depth == 0:
         if own == 0 and pointwise and used:
             return 0, Reason("it reads {1}", used[:1])
+        if not used and own == 0 and (shared := _together(op, item)):
+            return 0, Reason("it goes through {1} in the same way", (shared,))
         return _No(Reason("{1} has no rows to share", first))
     if common == 0:
         return _No(Reason("it reads {1} across rows", used[:1]) if used else Reason("its rows are not those of {1}", first))
@@ -268,6 +272,23 @@ def _siblings(op: Compute | Scan, item: _Open, depth: int, found: list[Read]) ->
         if mine is not None and (read.tensor, mine) in theirs:
             return read.tensor
     return None
+
+
+def _together(op: Compute | Scan, item: _Open) -> Symbol | None:
+    """A tensor that a reduction to one element goes through over the same range and at the same places as one of the item's."""
+
+    def passes(step: Compute | Scan) -> set[tuple[Scalar, tuple[Dim, ...]]]:
+        if not isinstance(step, Compute) or step.reduction is None or len(step.reduction.axes) > len(_PLACES):
+            return set()
+        places = {axis.symbol: Dim.of(place) for axis, place in zip(step.reduction.axes, _PLACES, strict=False)}
+        extents = tuple(axis.extent.substitute(places) for axis in step.reduction.axes)
+        reads = (substitute(n, places) for s in scalars(step) for n in nodes(s) if isinstance(n, Read))
+        return {(read, extents) for read in reads if varies(read, frozenset(_PLACES))}
+
+    if sum(isinstance(step, Compute) and step.reduction is not None for step in item.steps) >= MAX_TOTALS:
+        return None
+    shared = passes(op) & frozenset().union(*map(passes, item.steps))
+    return min((read.tensor for read, _ in shared if isinstance(read, Read)), key=lambda tensor: tensor.id, default=None)
 
 
 def _finish(items: list[_Item], results: tuple[Symbol, ...], values: Mapping[Symbol, Value], policy: Policy) -> Kernels:

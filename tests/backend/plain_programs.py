@@ -11,6 +11,7 @@ fun layer_norm (x : T[n, d]) (g : T[d]) (c : T[d]) = nn.layer_norm {scale = g, s
 fun rowsum (x : T[n, d]) = for i => sum j => x[i, j]
 fun colsum (x : T[n, d]) = for j => sum i => x[i, j]
 fun total (x : T[n, d]) = sum i j => x[i, j]
+fun totals (x : T[n, d]) = (sum i j => x[i, j], max i j => x[i, j], (sum i j => x[i, j] ** 2.0) / 3.0, any i j => x[i, j] > 1.0)
 fun shift (x : T[n, d]) = for i j => x[i, j - 1 | 0.0] + x[i, j]
 fun cum (x : T[n, d]) = for i => scan (op +, 0.0) j => x[i, j]
 fun cumcol (x : T[n, d]) = for i j => let val c = for j => scan (op +, 0.0) i => x[i, j] in c[j, i] end

@@ -22,6 +22,7 @@ fun extremes (x : f32[n]) = (max i => x[i], min i => abs x[i], prod i => 1.0 + x
 fun logic (x : f32[n]) = (any i => x[i] > 2.0, all i => x[i] < 3.0, max i => cast i32 x[i])
 fun spread (x : f32[n]) = let val m = (sum i => x[i]) / cast f32 n in sqrt ((sum i => (x[i] - m) ** 2.0) / cast f32 n) end
 fun ratio (x : f32[n]) = (sum i => x[i]) / (1.0 + max i => abs x[i])
+fun apart (x : f32[n]) (y : f32[m]) = (sum i => x[i], sum i => y[i])
 fun lookup (x : f32[n]) (ids : i32[m]) = sum i => x[ids[i]]
 fun place (x : f32[n]) = argmax i => x[i]
 fun one_row (x : f32[n]) = let val m = max i => x[i] in for i => x[i] - m end
@@ -64,13 +65,14 @@ def test_nan_and_errors():
 
 
 def test_plans():
-    """Each reduction is cut, those that read another as well; what is not cut stays one kernel."""
-    shapes = {"total": [1, 0], "some": [1, 0], "extremes": [1, 0] * 4, "ratio": [1, 0] * 2, "spread": [1, 0] * 2}
+    """Each reduction is cut, those that read another as well; what is not cut stays one kernel, and so do those of one range."""
+    shapes = {"total": [1, 0], "some": [1, 0], "extremes": [1, 0], "ratio": [1, 0], "spread": [1, 0] * 2}
     shapes |= {"place": [0], "one_row": [1, 0, 1]}
     for name, ranks in shapes.items():
         plan = plan_of(name, F32)
         verify_plan(plan)
         assert [len(nest.rows) for nest in plan.body.kernels if isinstance(nest, Nest)] == ranks, name
+    assert len(plan_of("apart", F32, F32).body.kernels) == 4
     half = plan_of("total", TensorType(Element.F16, 1))  # its sum is kept in f32, and its parts would not be
     assert len(half.body.kernels) == 1
     assert len(plan_of("triangle", TensorType(Element.F64, 2)).body.kernels) == 2

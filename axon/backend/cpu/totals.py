@@ -30,14 +30,14 @@ def split_totals(plan: Plan) -> Plan:
 
 
 def _split(nest: Nest) -> list[Nest]:
-    """Without rows, `fuse` joins one reduction at most with scalars made of it."""
-    cut = [step for step in nest.steps if isinstance(step, Compute) and _is_cut(step)]
-    if nest.rows or len(cut) != 1:
+    """Without rows, the reductions of a nest are of nothing that it makes (see `fuse`): the parts of all are made side by side."""
+    block = Axis(fresh("b"), Dim.of(BLOCKS))
+    halves = {step: _cut(step, block) for step in nest.steps if isinstance(step, Compute) and _is_cut(step)}
+    if nest.rows or not halves:
         return [nest]
-    part, whole = _cut(cut[0])
-    steps = tuple(whole if step is cut[0] else step for step in nest.steps)
-    parts = Nest(part.axes, (part,), (part.outs[0].symbol,))
-    return [parts, replace(nest, steps=steps)]
+    parts = tuple(part for part, _ in halves.values())
+    steps = tuple(halves[step][1] if step in halves else step for step in nest.steps)
+    return [Nest((block,), parts, tuple(part.outs[0].symbol for part in parts)), replace(nest, steps=steps)]
 
 
 def _is_cut(step: Compute) -> bool:
@@ -58,11 +58,11 @@ def _is_cut(step: Compute) -> bool:
             return False
 
 
-def _cut(step: Compute) -> tuple[Compute, Compute]:
+def _cut(step: Compute, block: Axis) -> tuple[Compute, Compute]:
     """The reduction of each block, and that of what these give."""
     reduction, (out,) = step.reduction, step.outs
     assert reduction is not None
-    block, place = (Axis(fresh("b"), Dim.of(BLOCKS)) for _ in range(2))
+    place = Axis(fresh("b"), Dim.of(BLOCKS))
     first, inner = reduction.axes[0], fresh(reduction.axes[0].symbol.name)
     start, stop = ((Dim.of(block.symbol) + i) * first.extent // BLOCKS for i in (0, 1))
     within = {first.symbol: start + Dim.of(inner)}
