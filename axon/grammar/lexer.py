@@ -150,7 +150,7 @@ def _cut(file: SourceFile, text: str, table: Table, diagnostics: list[Diagnostic
     master, keywords = _master(table)
     tokens: list[Token] = []
     wrong: list[int] = [d.labels[0].span.start for d in diagnostics]
-    left_out: list[int] = []
+    left_out = [d.labels[0].span.start for d in diagnostics if d.code == "AX0103"]  # a comment that takes the rest of the text
     names: set[str] = set()  # that were complained of
     enough = len(diagnostics) + MAX_ERRORS
     for match in master.finditer(text):
@@ -171,6 +171,8 @@ def _cut(file: SourceFile, text: str, table: Table, diagnostics: list[Diagnostic
             if not piece:
                 left_out += [match.start()] * (match[0] != ";")
                 continue
+            if kind == "STRING" and (len(match[0]) == 1 or not match[0].endswith('"')):
+                left_out.append(match.start())  # it takes the rest of the line
             kind = "NAME" if piece == "_" or (piece[0].isalpha() and piece not in keywords) else piece
         tokens.append(Token(kind, piece, match.start(), match.end()))
     tokens.append(Token(END, "", len(text), len(text)))

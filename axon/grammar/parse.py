@@ -136,7 +136,8 @@ class _Reader:
             swallowed = self._swallowed(stopped)
             if swallowed is not None:
                 at, opened = swallowed
-                self.errors.append(never_closed(Trouble(self.source, machine, self.tokens, at), opened).diagnostic)
+                if not self._left_out(opened.token.start, self.tokens[at].start):
+                    self.errors.append(never_closed(Trouble(self.source, machine, self.tokens, at), opened).diagnostic)
                 latest, calm = at - 1, at
                 self._to_top()
                 continue
@@ -189,7 +190,11 @@ class _Reader:
             return True
         starts, ends = self.machine.starts, self.machine.ends
         start = (starts[1] if len(starts) > 1 else ends[0]) if self.is_program else 0
-        return any(start <= offset <= self.tokens[stopped].start for offset in self.lexed.left_out)
+        return self._left_out(start, self.tokens[stopped].start)
+
+    def _left_out(self, start: int, end: int) -> bool:
+        """Whether text was left out between two offsets that may have meant something."""
+        return any(start <= offset <= end for offset in self.lexed.left_out)
 
     def _end_above(self, token: Token) -> None:
         """End the declaration that is being read, if it ends before this token, which is at the margin. See Note [The margin]."""

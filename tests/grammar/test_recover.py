@@ -238,6 +238,17 @@ def test_mended_mistakes_do_not_hide_others() -> None:
     assert len(diagnostics) == 6
 
 
+@pytest.mark.parametrize(
+    "opened", ['x["i, j]', 'f ("x', "x[(*i, j]", "f (x (*)", '[| "1 |]', '{ w = "1 }', 'let val y = " in y end', "if x (*"]
+)
+def test_what_takes_the_rest_of_the_text_is_all_that_is_wrong(opened: str) -> None:
+    """A string ends with its line at the latest, a comment may not end at all: with them go brackets that were closed there."""
+    code = "AX0113" if '"' in opened else "AX0103"
+    names, diagnostics = read(f"val before = 1\nval a = {opened}\n\nval after = 1\n")
+    assert [d.code for d in diagnostics] == [code]
+    assert names == (["before", "after"] if code == "AX0113" else ["before"])
+
+
 def test_left_out_text_has_no_consequences() -> None:
     """What is dropped is reported once; that something is missing then is no second mistake."""
     for text in ("val a = (1 # one\nval b = 2", "val a = $", "val a = @@ $ + )"):
