@@ -67,7 +67,8 @@ def _at(server: Server, params: _Place) -> tuple[Analysis, int] | None:
 
 
 def _initialize(server: Server, params: lsp.InitializeParams) -> None:
-    server.converter.encoding = str(getattr(server.protocol.workspace.position_encoding, "value", "utf-16"))
+    agreed = server.protocol.workspace.position_encoding  # a name as the editor sent it, if it did
+    server.converter.encoding = agreed.value if isinstance(agreed, lsp.PositionEncodingKind) else agreed or "utf-16"
     workspace = params.capabilities.workspace
     if workspace is not None and workspace.workspace_edit is not None and workspace.workspace_edit.document_changes:
         server.converter.versioned = True

@@ -199,6 +199,48 @@ def test_deep_programs_do_not_stop_the_server() -> None:
 TEXTS = st.text(st.sampled_from("ab🙂é\n\r\u2028\t\x0c"), max_size=30)
 
 
+@pytest.mark.parametrize(
+    ("offered", "agreed", "codec"),
+    [
+        (["utf-8", "utf-16"], "utf-8", "utf-8"),
+        (["utf-32", "utf-16"], "utf-32", "utf-32-le"),
+        (["utf-7", "utf-16"], "utf-16", "utf-16-le"),
+        (["utf-7"], "utf-16", "utf-16-le"),
+        (None, "utf-16", "utf-16-le"),
+    ],
+)
+def test_columns_are_counted_in_the_encoding_that_was_agreed_on(offered: list[str] | None, agreed: str, codec: str) -> None:
+    size = {"utf-8": 1, "utf-16-le": 2, "utf-32-le": 4}[codec]
+
+    def column(text: str, piece: str) -> int:
+        return len(text[: text.index(piece)].encode(codec)) // size
+
+    def hovered(text: str, identity: int) -> dict[str, Any]:
+        return {**HOVER, "id": identity, "params": {**HOVER["params"], "position": place(text, "piece")}}  # type: ignore[dict-item]
+
+    def place(text: str, piece: str) -> dict[str, int]:
+        return {"line": 0, "character": column(text, piece)}
+
+    before = "(* 😀é→ *) fun f x = (* 😀 *) for piece => x[piece] (* é *) + 1.0\n"
+    after = before.replace("1.0", "2.0 * 3.0").replace("(* 😀 *)", "(* 😀😀 *)")
+    capabilities = {} if offered is None else {"general": {"positionEncodings": offered}}
+    document = {"uri": "file:///tmp/f.axon", "version": 2}
+    change = {"textDocument": document, "contentChanges": [
+        {"range": {"start": place(before, "1.0"), "end": place(before, "\n")}, "text": "2.0 * 3.0"},
+        {"range": {"start": place(before, " *) for"), "end": place(before, " *) for")}, "text": "😀"},
+    ]}  # fmt: skip
+    opened = {**OPEN, "params": {"textDocument": {**OPEN["params"]["textDocument"], "text": before}}}  # type: ignore[dict-item]
+    heard, _ = talk(
+        {**INITIALIZE, "params": {**INITIALIZE["params"], "capabilities": capabilities}},  # type: ignore[dict-item]
+        opened, hovered(before, 20), {"method": "textDocument/didChange", "params": change}, hovered(after, 21),
+    )  # fmt: skip
+    assert answer(heard, 1)["result"]["capabilities"]["positionEncoding"] == agreed
+    for text, identity in ((before, 20), (after, 21)):
+        found = answer(heard, identity)["result"]
+        assert "piece : i32" in found["contents"]["value"]
+        assert found["range"] == {"start": place(text, "piece"), "end": place(text, " => x")}
+
+
 @given(TEXTS, st.sampled_from(["utf-8", "utf-16", "utf-32"]))
 def test_offsets_and_positions_are_inverse(text: str, encoding: str) -> None:
     positions = Positions(text, encoding)
