@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any, cast
 
 from axon import syntax
-from axon.diagnostics import Diagnostic, Label, Suggestion
+from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.grammar.build import Builder
-from axon.grammar.explain import BRACKETS, DECLARATIONS, Advice, Open, Trouble, explain, never_closed
+from axon.grammar.explain import BRACKETS, DECLARATIONS, Advice, Open, Trouble, explain, innermost_open, never_closed
 from axon.grammar.lexer import END, MAX_ERRORS, Token, tokenize
 from axon.grammar.machine import MAX_DEPTH, Machine
 from axon.grammar.table import load
@@ -74,6 +74,7 @@ class _Reader:
         self.machine = Machine(table, start, self.builder)
         if self.is_program:
             self.machine.push("decls", [], 0, 0)  # so that the stack's bottom is always the declarations read so far
+        self.said = list(self.lexed.diagnostics)
         self.errors: list[Diagnostic] = []
         self.spoiled = list(self.lexed.wrong)  # offsets at which errors lie
         self.mended_words: set[str] = set()  # keywords that were used as names
@@ -101,7 +102,7 @@ class _Reader:
             if bisect_left(wrong, d.labels[0].span.start) == bisect_right(wrong, d.labels[0].span.end)
             and not any(start <= d.labels[0].span.start < end for start, end in [*open_, *self.quiet])
         ]
-        found = [*self.lexed.diagnostics, *self.errors, *made]
+        found = [*self.said, *self.errors, *made]
         ordered = sorted(dict.fromkeys(found), key=_offset)
         errors = [d for d in ordered if d.severity == "error"]
         warnings = [d for d in ordered if d.severity == "warning"]
@@ -145,7 +146,7 @@ class _Reader:
             advice = self._too_deep(stopped) if too_deep else explain(Trouble(self.source, machine, self.tokens, stopped))
             fresh = stopped > latest
             latest = max(latest, stopped)
-            if fresh and stopped >= calm and not self._is_consequence(stopped):
+            if fresh and stopped >= calm and not self._is_consequence(stopped, advice):
                 self.errors.append(advice.diagnostic)
             if fresh and advice.instead is not None:
                 self.spoiled.append(self.tokens[stopped].start)
@@ -182,10 +183,16 @@ class _Reader:
                 return self.tokens[number]
         return None
 
-    def _is_consequence(self, stopped: int) -> bool:
+    def _is_consequence(self, stopped: int, advice: Advice) -> bool:
         """Whether text was left out of the declaration being read, which may well be all that is wrong; or the token stands
-        for something that was complained of already, or is a keyword that was a name before."""
+        for something that was complained of already, or is a keyword that was a name before, or belongs to a word that is
+        written like another language's: `\\x -> e` is one mistake, and what mends its second half joins what mends the first."""
         token = self.tokens[stopped]
+        opened = innermost_open(self.machine)
+        if opened is not None and opened.closer == "=>" and opened.token.start in self.lexed.wrong:
+            more = tuple(e for s in advice.diagnostic.suggestions for e in s.edits)
+            self.said = [_with_edits(d, more) if _offset(d) == opened.token.start else d for d in self.said]
+            return True
         if token.text in self.mended_words or token.start in self.lexed.wrong:
             return True
         starts, ends = self.machine.starts, self.machine.ends
@@ -297,6 +304,10 @@ def _innermost_let(machine: Machine) -> int | None:
     """The number of the last open `let` among the machine's values."""
     values = machine.values
     return next((i for i in range(len(values) - 1, -1, -1) if isinstance(values[i], Token) and values[i].kind == "let"), None)
+
+
+def _with_edits(diagnostic: Diagnostic, edits: tuple[Edit, ...]) -> Diagnostic:
+    return replace(diagnostic, suggestions=tuple(replace(s, edits=(*s.edits, *edits)) for s in diagnostic.suggestions))
 
 
 def _offset(diagnostic: Diagnostic) -> int:

@@ -473,6 +473,7 @@ FIXED = [
     ("val x = [[1.0, 2.0], [3.0, 4.0]]\n", "[| [| 1.0, 2.0 |], [| 3.0, 4.0 |] |]"),
     ("def f x = x\n", "fun f x"),
     ("fum f x = x\n", "fun f x"),
+    ("val f = \\x y -> x + y\n", "= fn x y => x + y"),
     ("x = 3\n", "val x = 3"),
     ("fun c = 3\n", "val c = 3"),
     ("val f = fn x -> x + 1.0\n", "fn x => x"),
