@@ -6,6 +6,7 @@ The grammar is small and closed; no text is ever evaluated as Python.
 
 from __future__ import annotations
 
+import math
 import re
 import zipfile
 import zlib
@@ -111,7 +112,9 @@ class _Reader:
             return items[0] if len(items) == 1 else tuple(items)
         if token == "{":
             return dict(self._items("}", lambda: self._field(depth)))
-        raise _wrong(self.text, start, self.at, f"`{token}` is not a value", _FORMS)
+        near = nearest(token.lower(), ("true", "false", "inf", "nan")) if kind == "name" else None
+        help = f"did you mean `{near}`?" if near else ""
+        raise _wrong(self.text, start, self.at, f"`{token}` is not a value", _FORMS, help=help)
 
     def _field(self, depth: int) -> tuple[str, Any]:
         kind, name, _ = self._next()
@@ -132,7 +135,12 @@ class _Reader:
         digits = token.replace("_", "")
         if len(digits) > 400:
             raise _wrong(self.text, start, self.at, "a number of more than 400 characters")
-        return int(digits) if re.fullmatch(r"[-+]?\d+", digits) else float(digits)
+        if re.fullmatch(r"[-+]?\d+", digits):
+            return int(digits)
+        number = float(digits)
+        if math.isinf(number) and "inf" not in digits:
+            raise _wrong(self.text, start, self.at, "this number is too large for any float", help="for infinity write `inf`")
+        return number
 
     # ── arrays by their shape ───────────────────────────────────────────────────────────────────────────────────────────
 

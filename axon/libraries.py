@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -124,6 +124,9 @@ class Torch:
         return tuple(x.shape)
 
     def memory(self, x: Any, stream: int) -> Memory:
+        fake = sys.modules.get("torch._subclasses.fake_tensor")
+        if fake is not None and isinstance(x, fake.FakeTensor):
+            raise TypeError("a tensor of PyTorch's FakeTensorMode, which has a shape and no elements")
         if x.layout != self.torch.strided:
             raise TypeError(f"a tensor of layout {x.layout}; pass x.to_dense()")
         if x.is_neg():  # a view whose values are negated when they are read
@@ -433,6 +436,21 @@ _MAKERS: dict[str, tuple[str, Callable[[], Library], str]] = {
     "jaxlib": ("jax", Jax, "addressable_shards"),
     "jax": ("jax", Jax, "aval"),
 }
+
+
+def opaque_to_torch(function: Callable[..., Any]) -> None:
+    """Have torch.compile end its graph before a call of this function, and trace nothing inside, as torch.compiler.disable has it.
+
+    That one imports torch.compile first, which takes seconds; this costs nothing, and works once PyTorch is imported.
+    """
+    function.__dict__["_torchdynamo_disable"] = True
+    frames = getattr(getattr(sys.modules.get("torch"), "_C", None), "_dynamo", None)
+    if frames is not None:
+        with suppress(AttributeError, TypeError):  # another PyTorch: torch.compiler.disable is left to the caller
+            skip = frames.eval_frame._FrameAction.SKIP
+            frames.eval_frame.set_code_exec_strategy(function.__code__, frames.eval_frame._FrameExecStrategy(skip, skip))
+
+
 _made: dict[str, Library] = {}
 _by_type: dict[type, Library | None] = {}
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from axon import compiler
 from axon.call import Callee, Session, check_sizes, named, wrong
 from axon.diagnostics import AxonError, Diagnostic
+from axon.libraries import opaque_to_torch
 from axon.loader import FileLoader
 from axon.nearest import nearest
 
@@ -119,6 +120,7 @@ class Function:
         self._callee = callee
         self._sizes = sizes
         self._quick: Quick | None = None  # calls of arguments that were seen before, on a GPU
+        opaque_to_torch(Function.__call__)
 
     @property
     def signature(self) -> str:

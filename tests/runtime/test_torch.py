@@ -243,3 +243,30 @@ def test_dlpack() -> None:
     assert (pointer, strides) == (x.data_ptr(), x.stride())
     pointer, strides = libraries.dlpack_memory(np.arange(6.0).reshape(2, 3).__dlpack__(), 2)
     assert strides in (None, (3, 1))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seen_before", [False, True])
+def test_compiled_graphs_end_before_a_call(seen_before: bool) -> None:
+    scale = axon.compile("fun scale (x : f32[n]) = (for i => x[i] * 2.0, sum i => x[i])").scale
+    if seen_before:
+        scale(torch.ones(3))
+
+    @torch.compile(backend="eager")
+    def double(x: Any) -> Any:
+        y, total = scale(x + 1.0)
+        return y * total
+
+    for n in (3, 4):
+        assert double(torch.ones(n)).tolist() == [8.0 * n] * n
+    with pytest.raises(axon.AxonError, match="`x` has the wrong rank"):
+        double(torch.ones(2, 2))
+
+
+def test_a_tensor_without_elements() -> None:
+    fake = pytest.importorskip("torch._subclasses.fake_tensor")
+    double = axon.compile("fun double (x : f32[n]) = for i => x[i] * 2.0").double
+    with fake.FakeTensorMode():
+        x = torch.ones(3)
+    with pytest.raises(axon.AxonError, match="which has a shape and no elements"):
+        double(x)
