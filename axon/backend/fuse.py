@@ -212,11 +212,11 @@ def _may_join(op: Compute | Scan, item: _Open, policy: Policy) -> tuple[int, Rea
     first = (_made(item.steps[0])[0],)
     pointwise = isinstance(op, Compute) and op.reduction is None
     if any(isinstance(step, Compute) and scatter(step) is not None for step in item.steps):
-        return _No(Reason("the scatter {1} ends its kernel", first))
+        return _No(Reason("{1} ends its own, as every scatter does", first))
     if len(item.steps) >= MAX_STEPS:
         return _No(Reason(f"that of {{1}} has {MAX_STEPS} steps", first))
     if item.product is not None and not (policy.epilogues and pointwise):
-        return _No(Reason("the product {1} ends its kernel", first))
+        return _No(Reason("{1} ends its own, as every product does", first))
     own = len(op.axes) - isinstance(op, Scan)
     common = 0
     for mine, theirs in zip(op.axes[:own], item.rows, strict=False):

@@ -157,8 +157,11 @@ def stream(
     outer = tuple(a for a in op.axes if a not in (rows, columns))
     check_derived(views, {a.symbol for a in outer}, span)
     for operand in (query, key, value):
-        if operand.value.element not in PRODUCT_ELEMENTS or operand.value.element != query.value.element:
-            raise Unsupported("the matrix instructions here take bf16 or f16, the same for all three operands", span)
+        if operand.value.element not in PRODUCT_ELEMENTS:
+            names = " and ".join(e.value for e in PRODUCT_ELEMENTS)
+            raise Unsupported(f"matrix instructions here take {names}, not {operand.value.element.value}", span)
+        if operand.value.element != query.value.element:
+            raise Unsupported("the factors of the two products have different element types", span)
     weight = product(rest)
     if op.reduction.where is not None:
         weight = Select(inliner.inline(op.reduction.where), weight, ZERO)

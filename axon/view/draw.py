@@ -134,7 +134,7 @@ def draw_graph(graph: Graph, words: Words) -> str:
             costs = _brief(item, words)
             head = max(len(_head(item)) * TITLE, *(len(line) * LETTER for line in costs), 0)
             header = HEADER - 5 + LINE * len(costs)
-            return Box(item.key, children=[boxed(i) for i in item.items], header=header, least=head)
+            return Box(item.key, children=[boxed(i) for i in item.items], header=header, title=head)
         cards[item.key] = item
         wide = [len(item.title) * TITLE, *(len(line) * LETTER for line in lines_of(item))]
         wide += [len(text) * LETTER + 16 for text in _pills(item, words)]

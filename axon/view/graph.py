@@ -73,6 +73,13 @@ def graph(program: Program, target: str | None, sizes: Mapping[Symbol, int], sch
     return _gathered(_of_plan(fuse(program)))
 
 
+def as_written(program: Program) -> Program:
+    """The program with the fields of its parameters called as the source calls them: `p.w`, and not `p_w`, as kernels must."""
+    paths = dict(_paths(program))
+    inputs = tuple(replace(v, symbol=replace(v.symbol, name=".".join(paths[v.symbol]))) for v in program.inputs)
+    return replace(program, inputs=inputs)
+
+
 def kernels(items: tuple[Card | Kernel, ...]) -> Iterator[Kernel]:
     """Every kernel, those inside loops after their loop."""
     for item in items:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
+from statistics import fmean
 
 GAP_X, GAP_Y = 24.0, 34.0
 PAD, HEADER = 14.0, 40.0  # of groups
@@ -27,7 +28,8 @@ class Box:
     height: float = 0.0
     children: list[Box] = field(default_factory=list)
     header: float = HEADER
-    least: float = 0.0  # the least width of a group, for its title
+    title: float = 0.0  # how wide the title of a group is, which stands on the left of its header; no edge crosses it
+    port: float = 0.0  # how far from a group's centre its edges come and go, on the average
     x: float = 0.0
     y: float = 0.0
 
@@ -105,10 +107,13 @@ def _place(box: Box, levels: Mapping[str, _Level]) -> None:
     sizes: dict[Key, tuple[float, float]] = {c.key: (c.width, c.height) for c in box.children}
     layers = _layers([c.key for c in box.children], level)
     widths = {key: sizes.get(key, (8.0, 0.0))[0] for row in layers.rows for key in row}
-    centres = _places(layers, widths)
+    centres = _places(layers, widths, {c.key: c.port for c in box.children})
     left = min(centres[key] - widths[key] / 2 for key in centres)
     right = max(centres[key] + widths[key] / 2 for key in centres)
-    shift = PAD - left + max(0.0, box.least - (right - left)) / 2
+    shift = PAD - left + max(0.0, box.title - (right - left)) / 2
+    entries = {ends: centres[layers.routes[ends][0] if layers.routes[ends] else key] for key, ends in level.entering}
+    if box.title and entries:
+        shift = max(shift, PAD + box.title + GAP_X / 2 - min(entries.values()))
     heights = [max((sizes[key][1] for key in row if key in sizes), default=0.0) for row in layers.rows]
     tops = [box.header]
     for height in heights:
@@ -119,11 +124,16 @@ def _place(box: Box, levels: Mapping[str, _Level]) -> None:
         child.y = tops[layer]
         if not layers.up[child.key]:  # what needs nothing stands close to what needs it
             child.y += heights[layer] - child.height
-    box.width = max(right - left, box.least) + 2 * PAD
+    box.width = max(right + shift, PAD + box.title) + PAD
     box.height = tops[-1] - GAP_Y + PAD
     for ends, route in layers.routes.items():
         xs = [(centres[key] + shift, key[1]) for key in route]
         level.bends[ends] = [point for x, layer in xs for point in ((x, tops[layer]), (x, tops[layer] + heights[layer]))]
+    for ends, x in entries.items():  # upright through the header
+        level.bends[ends].insert(0, (x + shift, 0.0))
+    exits = [centres[layers.routes[ends][-1] if layers.routes[ends] else key] for key, ends in level.leaving]
+    if entries or exits:
+        box.port = fmean([*entries.values(), *exits]) + shift - box.width / 2
 
 
 def _settle(box: Box, x: float, y: float, levels: Mapping[str, _Level]) -> None:
@@ -221,8 +231,9 @@ def _crossings(layers: _Layers) -> int:
     return total
 
 
-def _places(layers: _Layers, widths: Mapping[Key, float]) -> dict[Key, float]:
-    """The centres: near the mean of the neighbours', and boxes of a layer apart."""
+def _places(layers: _Layers, widths: Mapping[Key, float], ports: Mapping[str, float]) -> dict[Key, float]:
+    """The centres: those that bring ports near to the mean of the neighbours', and keep boxes of a layer apart."""
+    shifts: dict[Key, float] = {key: ports.get(key, 0.0) if isinstance(key, str) else 0.0 for key in widths}
     centres: dict[Key, float] = {}
     weights = {key: STRAIGHT if isinstance(key, tuple) else 1.0 if layers.up[key] else LIGHT for row in layers.rows for key in row}
     for row in layers.rows:
@@ -236,7 +247,7 @@ def _places(layers: _Layers, widths: Mapping[Key, float]) -> dict[Key, float]:
         for row in rows:
             wanted = []
             for key in row:
-                around = [(centres[n], weights[n]) for side in near for n in side[key]]
+                around = [(centres[n] + shifts[n] - shifts[key], weights[n]) for side in near for n in side[key]]
                 wanted.append(sum(x * w for x, w in around) / sum(w for _, w in around) if around else centres[key])
             for key, x in zip(row, _apart(wanted, [widths[key] for key in row], [weights[key] for key in row]), strict=True):
                 centres[key] = x

@@ -15,7 +15,7 @@ from axon.backend.schedule_file import NOTHING
 from axon.backend.show import TYPICAL
 from axon.editor.hover import Hover
 from axon.view.draw import SLOTS, Words, amount, draw_graph, draw_timeline
-from axon.view.graph import Graph, graph, kernels
+from axon.view.graph import Graph, as_written, graph, kernels
 from axon.view.source import Piece, pieces
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def page(session: Session, callee: Callee, arguments: Sequence[str], target: str
         program, sizes = session.example(callee, explicit, given)
     else:
         program = compiler.lower(session.checked, callee.name, None)
+    program = as_written(program)
     variables = {s for v in program.inputs for d in v.shape for s in d.variables} | set(program.explicit)
     at = {s: (sizes or {}).get(s, TYPICAL) for s in variables}
     schedule = session.schedule(callee) if target != "cpu" else None
@@ -152,10 +153,17 @@ def _tip(found: Hover) -> str:
 
 
 def _paragraph(markdown: str) -> str:
-    """A paragraph of Markdown, or a list."""
+    """A piece of Markdown: paragraphs and examples, or a list."""
+    if "```" in markdown:
+        pieces = re.split(r"^```\w*\n(.*?)^```$", f"{markdown}\n", flags=re.DOTALL | re.MULTILINE)
+        return "".join(_example(piece) if i % 2 else _paragraph(piece.strip("\n")) for i, piece in enumerate(pieces))
     first, *items = f"\n{markdown}".split("\n* ")
     shown = f"<p>{_prose(first.strip())}</p>" if first.strip() else ""
     return shown + ("<ul>" + "".join(f"<li>{_prose(item)}</li>" for item in items) + "</ul>" if items else "")
+
+
+def _example(text: str) -> str:
+    return f"<pre>{html.source(text.rstrip())}</pre>"
 
 
 def _prose(markdown: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from axon.view.layout import Box, place
+from axon.view.layout import PAD, Box, place
 
 
 @st.composite
@@ -17,7 +17,7 @@ def graphs(draw: st.DrawFn) -> tuple[Box, list[tuple[str, str]]]:
     for number in range(draw(st.integers(0, 4))):
         start = draw(st.integers(0, len(items) - 1))
         size = draw(st.integers(1, len(items) - start))
-        items[start : start + size] = [Box(f"g{number}", children=items[start : start + size], least=draw(st.floats(0, 300)))]
+        items[start : start + size] = [Box(f"g{number}", children=items[start : start + size], title=draw(st.floats(0, 300)))]
     pairs = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)).filter(lambda p: p[0] < p[1])
     edges = draw(st.lists(pairs, max_size=20)) if count > 1 else []
     return Box("root", children=items), [(f"n{a}", f"n{b}") for a, b in edges]
@@ -45,6 +45,7 @@ def test_boxes(made: tuple[Box, list[tuple[str, str]]]) -> None:
     bends = place(root, edges)
     root.x = root.width / 2
     leaves: dict[str, Box] = {}
+    within: dict[str, list[Box]] = {}
 
     def walk(box: Box) -> None:
         for i, child in enumerate(box.children):
@@ -53,13 +54,20 @@ def test_boxes(made: tuple[Box, list[tuple[str, str]]]) -> None:
             walk(child)
         if not box.children:
             leaves[box.key] = box
+        within[box.key] = [box, *(inner for child in box.children for inner in within[child.key])]
 
     walk(root)
+    groups = [box for box in within["root"] if box.title]
     assert set(bends) == set(edges)
     for (a, b), points in bends.items():
         assert leaves[a].bottom <= leaves[b].y, "what is needed stands above"
         ys = [leaves[a].bottom, *(y for _, y in points), leaves[b].y]
         assert ys == sorted(ys), "an edge never goes up"
+        for group in groups:
+            if leaves[b] in within[group.key] and leaves[a] not in within[group.key]:
+                heads = [x for x, y in points if group.y - 1e-6 <= y <= group.y + group.header + 1e-6]
+                assert heads
+                assert min(heads) > group.x - group.width / 2 + PAD + group.title, "no edge runs through a title"
 
 
 def test_a_long_chain_is_laid_out_quickly() -> None:

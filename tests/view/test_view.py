@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,72 @@ def test_a_formula_is_cut_below_its_indices_and_before_operators() -> None:
     ]
 
 
+def crossed(text: str) -> list[str]:
+    """The texts of headings that an edge of a page's graph runs through."""
+    drawn = text.partition('<svg class="graph"')[2].partition("</svg>")[0]
+    heads = re.findall(
+        r'<rect class="of [^"]*" x="([-\d.]+)" y="([-\d.]+)" width="([\d.]+)" height="([\d.]+)"/><text[^>]*>([^<]*)<', drawn
+    )
+    points: list[tuple[float, float]] = []
+    for path in re.findall(r'<path class="edge" d="([^"]+)"', drawn):
+        here = (0.0, 0.0)
+        for command, rest in re.findall(r"([MLC])([-\d. ]+)", path):
+            numbers = list(map(float, rest.split()))
+            ends = [here, *zip(numbers[::2], numbers[1::2], strict=True)]
+            if command != "M":
+                points += [_between(ends, t / 50) for t in range(51)]
+            here = ends[-1]
+    assert heads
+    assert points
+    return [
+        title
+        for x, y, wide, high, title in heads
+        if any(float(x) < px < float(x) + float(wide) and float(y) < py < float(y) + float(high) for px, py in points)
+    ]
+
+
+def _between(ends: list[tuple[float, float]], t: float) -> tuple[float, float]:
+    """A point of a Bézier curve (de Casteljau)."""
+    while len(ends) > 1:
+        ends = [(a + (c - a) * t, b + (d - b) * t) for (a, b), (c, d) in pairwise(ends)]
+    return ends[0]
+
+
+def test_no_edge_runs_through_a_heading(page: Page) -> None:
+    for program, name in ((FIELDS, "block"), (ATTENTION, "attention"), (RNN, "cell"), (LAYERS, "model"), (GENERAL, "scores")):
+        assert crossed(page(program, name)) == [], name
+        assert crossed(page(program, name, "--target", "cpu")) == [], name
+
+
+FIELDS = """\
+import nn
+
+fun block (p : { w : f32[d, 4 * d], v : f32[4 * d, d] }) (x : f32[..b, n, d]) = x + nn.gelu (x @ p.w) @ p.v
+"""
+
+
+def test_fields_are_called_as_in_the_source(page: Page) -> None:
+    text = page(FIELDS, "block")
+    assert ">p.w</text>" in text
+    assert "x[i, k] * p.w[k, j]" in text
+    assert "p_w" not in text
+
+
+def test_one_cause_has_one_wording(page: Page) -> None:
+    table = page(FIELDS, "block").partition("<h2>Kernels")[2]
+    causes = re.findall(r"not on the tensor cores: ([^<]*)", table)
+    assert causes == ["matrix instructions here take bf16 and f16, not f32"] * 2
+    assert "t begins a kernel: product ends its own, as every product does" in table
+
+
+def test_examples_in_comments_are_shown_as_examples(page: Page) -> None:
+    text = page(FIELDS, "block")
+    tips = json.loads(re.search(r'id="tips">(.*?)</script>', text, re.DOTALL)[1])  # type: ignore[index]
+    (gelu,) = {tip for tip in tips if "Hendrycks" in tip}
+    assert re.search(r"<pre>.*gelu.*\n.*0\.8413.*</pre>$", re.sub(r"</?span[^>]*>", "", gelu).partition("</p>")[2], re.DOTALL), gelu
+    assert "`" not in gelu
+
+
 def test_captions_lie_above_edges(page: Page) -> None:
     text = page(ATTENTION, "attention", "--target", "cpu")
     assert text.rindex('class="edge"') < text.index('<rect class="of '), "each on a ground of its own"
@@ -187,7 +254,7 @@ def test_weights_stand_together(page: Page) -> None:
     text = page(LAYERS, "model", "--target", "cpu")
     titles = re.findall(r'<g class="card input".*?<text class="title"[^>]*>([^<]+)<', text)
     assert set(titles) <= {"x", "p.first", "p.second", "p"}
-    assert len(re.findall(r">p_(?:first|second)_\w+ : f32\[", text)) == 8
+    assert len(re.findall(r">p\.(?:first|second)\.\w+ : f32\[", text)) == 8
 
 
 def test_deep_models_are_not_wide() -> None:
