@@ -21,9 +21,10 @@ from tests.runtime.fake import FakeDriver, view
 
 
 class PlayedExecutable:
-    """What `axon.backend.runtime.Executable` is to parts. Notes every binding and every launch."""
+    """What `axon.backend.runtime.Executable` is to parts. Notes every binding, every launch, and each program's last arguments."""
 
     log: ClassVar[list[str]] = []
+    given: ClassVar[dict[Program, tuple[list[Any], dict[Symbol, int]]]] = {}
 
     def __init__(self, program: Program, *_: Any, **__: Any) -> None:
         self.program = program
@@ -54,8 +55,10 @@ class PlayedExecutable:
             assert (room, stream >= 0) == (0, True)
             at = {s: view(p, t.shape, t.strides, t.element) for (s, t), p in zip(lies.items(), pointers, strict=True)}
             own = {**known, **{s: now[s] for s in changing}}
+            arrays = [at[s].copy() for s in inputs]
+            self.given[self.program] = (arrays, own)
             try:
-                made = run(self.program, [at[s].copy() for s in inputs], [own[s] for s in self.program.explicit])
+                made = run(self.program, arrays, [own[s] for s in self.program.explicit])
             except AxonError:
                 assert status, "a failure without a word to note it"
                 ctypes.c_int32.from_address(status).value = 1

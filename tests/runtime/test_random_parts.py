@@ -11,17 +11,20 @@ from typing import Any
 import pytest
 
 from axon.backend import algorithms, failures, runtime, stepped_call, steps
+from axon.backend.parts import parts
 from axon.backend.steps import Stepped
 from axon.core_print import print_program
 from axon.core_verify import CoreInvalid
 from axon.diagnostics import AxonError
 from axon.interpret import run
+from tests.backend.plain_cases import choices, compare, expected, plain, side_by_side
 from tests.runtime.parted import PlayedDriver, PlayedExecutable, built, small
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 from core_random import Generator
 
-PROGRAMS = 2_000 if os.environ.get("AXON_SOAK") else 160
+SOAK = bool(os.environ.get("AXON_SOAK"))
+PROGRAMS = 2_000 if SOAK else 160
 
 
 def outcome(compute: Any, *arguments: Any) -> Any:
@@ -69,3 +72,27 @@ def test_random_programs(part: int, cuda: PlayedDriver) -> None:
             assert x.tobytes() == y.tobytes(), text
         assert not cuda.held or all(size >= 4096 for size in map(len, cuda.held.values())), "device memory is left"
     assert "equal" in seen
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_kernels_of_parts(part: int, cuda: PlayedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels between loops, sorts and the like, thread by thread, at the last arguments that each was launched with."""
+    monkeypatch.setattr(PlayedExecutable, "given", {})
+    seen = set()
+    for seed in range(part, PROGRAMS, 4):
+        program, inputs = Generator(Random(seed)).program()
+        if parts(program).straight is not None:
+            continue
+        PlayedExecutable.given.clear()
+        sizes = program.contract.bind([], [x.shape for x in inputs])
+        try:
+            outcome(stepped_call.HostCall(Stepped(program), inputs, sizes, None), inputs, None)
+        except CoreInvalid:  # the generator reads outside a tensor without a check
+            continue
+        for straight, (arrays, own) in PlayedExecutable.given.items():
+            given = side_by_side(plain(straight), arrays, own)
+            want = expected(given)
+            for k, mappings in enumerate(choices(given)[: 4 if SOAK else 2]):
+                compare(given, mappings, want, seed=k)
+            seen.add(want is None)
+    assert False in seen
