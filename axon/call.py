@@ -100,7 +100,7 @@ class Session:
         if out is not None and any(p.name == "out" for p in callee.parameters):
             kwargs, out = {**(kwargs or {}), "out": out}, None  # the function's own parameter of that name
         given = arguments(callee, args, kwargs or {})
-        if target == "cuda" or (target is None and any(map(libraries.on_gpu, given))):
+        if target == "cuda" or (target is None and _lies_on_gpu(callee, given)):
             return self._launch(callee, explicit, given, out, numbers)
         library = next((library for value in (*given, out) for library, _ in libraries.arrays(value)), None)
         original = given
@@ -351,6 +351,16 @@ def wrong(
     place = span or callee.span
     labels = (Label(place, "not given" if span else ""),) if place else ()
     return AxonError((Diagnostic(code, message, labels, (*notes, callee.signature), help),))
+
+
+def _lies_on_gpu(callee: Callee, given: Sequence[Any]) -> bool:
+    for parameter, value in zip(callee.parameters, given, strict=True):
+        try:
+            if libraries.on_gpu(value):
+                return True
+        except TypeError as error:
+            raise wrong(callee, "AX0505", f"`{parameter.name}` holds {error}") from None
+    return False
 
 
 def _on_host(callee: Callee, path: str, value: Any) -> Any:

@@ -125,8 +125,10 @@ class Torch:
 
     def memory(self, x: Any, stream: int) -> Memory:
         fake = sys.modules.get("torch._subclasses.fake_tensor")
-        if fake is not None and isinstance(x, fake.FakeTensor):
-            raise TypeError("a tensor of PyTorch's FakeTensorMode, which has a shape and no elements")
+        if x.is_meta or (fake is not None and isinstance(x, fake.FakeTensor)):
+            raise TypeError("a PyTorch tensor that has a shape and no elements (device meta, FakeTensorMode)")
+        if x.is_nested:
+            raise TypeError("a nested tensor; pass torch.nested.to_padded_tensor(x, 0.0)")
         if x.layout != self.torch.strided:
             raise TypeError(f"a tensor of layout {x.layout}; pass x.to_dense()")
         if x.is_neg():  # a view whose values are negated when they are read

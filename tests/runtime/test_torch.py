@@ -263,10 +263,27 @@ def test_compiled_graphs_end_before_a_call(seen_before: bool) -> None:
         double(torch.ones(2, 2))
 
 
-def test_a_tensor_without_elements() -> None:
-    fake = pytest.importorskip("torch._subclasses.fake_tensor")
+def test_tensors_that_are_no_memory() -> None:
     double = axon.compile("fun double (x : f32[n]) = for i => x[i] * 2.0").double
+    fake = pytest.importorskip("torch._subclasses.fake_tensor")
     with fake.FakeTensorMode():
-        x = torch.ones(3)
-    with pytest.raises(axon.AxonError, match="which has a shape and no elements"):
-        double(x)
+        hollow = torch.ones(3)
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    refused = [(hollow, "and no elements"), (torch.ones(3, device="meta"), "and no elements"), (nested, "to_padded_tensor")]
+    for x, words in refused:
+        for target in (None, "cpu", "interpret"):
+            with pytest.raises(axon.AxonError, match=f"AX0505.*`x` holds .*{words}"):
+                double(x, target=target)
+
+
+def test_where_arguments_lie_is_asked_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that cannot tell says so of one argument."""
+    double = axon.compile("fun add (x : f32[n]) (y : f32[n]) = x + y").add
+
+    def device(self: Any, x: Any) -> None:
+        if x.shape[0] == 4:
+            raise TypeError("a traced value")
+
+    monkeypatch.setattr(libraries.Torch, "device", device)
+    with pytest.raises(axon.AxonError, match="AX0505.*`y` holds a traced value"):
+        double(torch.ones(3), torch.ones(4))
