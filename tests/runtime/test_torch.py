@@ -285,5 +285,5 @@ def test_where_arguments_lie_is_asked_by_name(monkeypatch: pytest.MonkeyPatch) -
             raise TypeError("a traced value")
 
     monkeypatch.setattr(libraries.Torch, "device", device)
-    with pytest.raises(axon.AxonError, match="AX0505.*`y` holds a traced value"):
+    with pytest.raises(axon.AxonError, match=r"AX0505.*`y` holds a traced value"):
         double(torch.ones(3), torch.ones(4))
