@@ -1,6 +1,6 @@
 """The prompt's commands, such as `:type softmax x`: each takes an interactive module and the text after its name, and gives text.
 
-They know nothing of terminals. What is wrong is an AxonError.
+They know nothing of terminals, except that some have narrow lines. What is wrong is an AxonError.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from axon import builtins, compiler, listing
 from axon.batch import count
@@ -20,6 +22,9 @@ from axon.interactive import Defined, Expression, Interactive
 from axon.nearest import nearest
 from axon.output import write_text
 from axon.source import SourceFile
+
+if TYPE_CHECKING:
+    from axon import core
 
 MARK = ":"
 TIMED_SECONDS = 1.0  # of runs that `:time` adds to the first
@@ -37,6 +42,7 @@ class Command:
     help: str
     run: Callable[[Interactive, SourceFile, int], str | Defined]  # the text after the command's name begins at this offset
     takes: str = ""  # what to complete: expression, name, file, stage, command
+    is_prose: bool = False  # what it says may be broken into lines of any width
 
 
 def is_command(text: str) -> bool:
@@ -52,6 +58,20 @@ def run(module: Interactive, source: SourceFile) -> str | Defined:
     if " " not in found.usage and rest:
         raise AxonError((Diagnostic("AX0510", f"nothing follows `{found.usage}`, and here is `{rest}`"),))
     return found.run(module, source, start + len(name))
+
+
+def fitted(text: str, said: str, columns: int) -> str:
+    """What a command said, in lines that are no wider, if they are prose: cut between words, and indented as they begin."""
+    name = text.split(maxsplit=1)[0].rstrip("!")
+    return "\n".join(_wrapped(line, columns) for line in said.split("\n")) if command_of(name).is_prose else said
+
+
+def _wrapped(line: str, columns: int) -> str:
+    if len(line) <= columns:
+        return line
+    lead = re.match(r"(?:\S+ )*\S+ {2,}|[ *-]*", line)  # of a table its first column
+    indent = " " * (len(lead[0]) if lead is not None and len(lead[0]) < columns / 2 else 4)
+    return textwrap.fill(line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def command_of(name: str) -> Command:
@@ -185,10 +205,18 @@ def _of_expression(expression: Expression, stage: str) -> str:
         if stage == "core":
             from axon.core_print import print_program
 
-            return print_program(session.program(callee, (), given)).rstrip()
+            return print_program(_without_units(session.program(callee, (), given))).rstrip()
         program, sizes = session.example(callee, (), given)
+        program = _without_units(program)
         made = compiler.explain(program, sizes) if stage == "explain" else compiler.emit(program, stage, sizes)
         return made.rstrip()
+
+
+def _without_units(program: core.Program) -> core.Program:
+    """Without parameters that hold nothing: an expression that uses no data has only the `()` that was put there."""
+    from axon.core import TupleOf
+
+    return replace(program, params=tuple(p for p in program.params if p.structure != TupleOf(())))
 
 
 def _explain(module: Interactive, source: SourceFile, start: int) -> str:
@@ -297,10 +325,14 @@ COMMANDS: dict[str, Command] = {
     ":time": Command(":time EXPRESSION", "how long it takes to check and to run", _time, "expression"),
     ":emit": Command(":emit STAGE NAME [ARG=…] | EXPRESSION", f"what a phase makes: {', '.join(listing.STAGES)}", _emit, "stage"),
     ":explain": Command(
-        ":explain NAME [ARG=…] | EXPRESSION | CODE", "how it becomes GPU kernels; or an error such as AX0301", _explain, "name"
+        ":explain NAME [ARG=…] | EXPRESSION | CODE",
+        "how it becomes GPU kernels; or an error such as AX0301",
+        _explain,
+        "name",
+        True,
     ),
     ":names": Command(":names", "everything that is defined", _names),
     ":save": Command(":save FILE", "write the declarations as a program; `:save! FILE` replaces a file", _save, "file"),
-    ":help": Command(":help [COMMAND]", "this", _help, "command"),
+    ":help": Command(":help [COMMAND]", "this", _help, "command", True),
     ":quit": Command(":quit", "leave, as does Ctrl-D", _quit),
 }

@@ -34,8 +34,11 @@ def require_name(checked: CheckedModule, place: str | None, name: str) -> None:
     if name not in checked.signatures:
         near = nearest(name, checked.signatures)
         help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
-        note = "it has " + (", ".join(f"`{n}`" for n in checked.signatures) or "no declarations")
-        message = f"nothing declares `{name}`" if place is None else f"`{place}` declares no `{name}`"
+        known = ", ".join(f"`{n}`" for n in checked.signatures)
+        if place is None:
+            message, note = f"nothing declares `{name}`", f"declared are {known}" if known else "nothing is declared yet"
+        else:
+            message, note = f"`{place}` declares no `{name}`", f"it has {known or 'no declarations'}"
         raise AxonError((Diagnostic("AX0507", message, notes=(note,), suggestions=help),))
 
 

@@ -4,6 +4,7 @@ prompt_toolkit, otherwise line by line, so that a script can be piped into it.""
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
@@ -94,7 +95,7 @@ class Reader:
     def _enter(self, source: SourceFile) -> None:
         if commands.is_command(source.text):
             said = commands.run(self.module, source)
-            self._show(said) if isinstance(said, Defined) else print(_coloured(said))
+            self._show(said) if isinstance(said, Defined) else print(_coloured(_fitted(source.text, said)))
             return
         for part in compiler.entries(source):
             self._show(self.module.enter(part))
@@ -139,6 +140,10 @@ def shown(answer: Evaluated) -> str:
     from axon.show_value import show
 
     return show(answer.value) if answer.is_value else f"fn : {answer.type}"
+
+
+def _fitted(text: str, said: str) -> str:
+    return commands.fitted(text, said, shutil.get_terminal_size().columns) if sys.stdout.isatty() else said
 
 
 def _coloured(text: str) -> str:

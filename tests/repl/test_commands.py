@@ -132,6 +132,37 @@ def test_names_and_help(module: Interactive) -> None:
     assert run(Interactive(), ":names") == "nothing is defined"
 
 
+@pytest.mark.parametrize("columns", [40, 80, 110, 200])
+@pytest.mark.parametrize("text", [":help", ":explain AX0301", ":help emit"])
+def test_prose_fits_into_a_terminal(module: Interactive, text: str, columns: int) -> None:
+    said = run(module, text)
+    shown = commands.fitted(text, said, columns)
+    assert shown.split() == said.split(), "no word is cut"
+    assert all(len(line) <= columns or " " not in line.strip() for line in shown.splitlines())
+    assert columns < 200 or shown == said
+    if text == ":help" and columns == 110:
+        assert max(len(line) - len(line.lstrip()) for line in shown.splitlines()) == said.splitlines()[-1].index("leave,")
+
+
+def test_what_is_no_prose_stays_as_it_is(module: Interactive) -> None:
+    assert commands.fitted(":type x", "x : f32[a, b, c]", 8) == "x : f32[a, b, c]"
+
+
+def test_an_expression_without_data_has_no_parameters(module: Interactive) -> None:
+    assert run(module, ":emit core for i < 4 => i").splitlines()[0] == "it ="
+    run(module, ":bind x=2.0")
+    assert "(x : f32)" in run(module, ":emit core x + 1.0").splitlines()[0]
+
+
+def test_what_there_is_when_a_name_is_not(module: Interactive) -> None:
+    with pytest.raises(AxonError) as caught:
+        run(Interactive(), ":shapes nope")
+    assert caught.value.diagnostics[0].notes == ("nothing is declared yet",)
+    with pytest.raises(AxonError) as caught:
+        run(module, ":shapes nope")
+    assert caught.value.diagnostics[0].notes[0].startswith("declared are `")
+
+
 def test_what_is_no_command(module: Interactive) -> None:
     for text in (":quit now", ":names all", ":reload it"):
         with pytest.raises(AxonError, match="nothing follows `:"):
