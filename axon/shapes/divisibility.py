@@ -8,11 +8,14 @@ Note [Divisibility]
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from axon.shapes.constraint import Reason
-from axon.shapes.dimension import Dim, Quotient
+from axon.shapes.dimension import Dim, Monomial, Quotient, monomial_key, without
 from axon.shapes.relation import Relation
 
 _ZERO, _ONE = Dim.of(0), Dim.of(1)
+_MAX_KNOWN = 60  # divisibilities that one is compared with
 
 
 def inequalities(relation: Relation, reason: Reason) -> list[tuple[Relation, Reason]]:
@@ -54,6 +57,69 @@ def _divides(slack: Dim, q: Quotient) -> Relation | None:
     c = split and split[0].constant
     rest = (slack - c * (whole - (a - 1) // b)).constant if c else None
     return Relation(a % b, "=", _ZERO) if c and rest is not None and -c <= rest < 0 else None
+
+
+def divisibility(relation: Relation) -> tuple[Dim, Dim] | None:
+    """(a, b) of a relation that says a % b = 0."""
+    for q in relation.left.quotients if relation.op == "=" else ():
+        remainder = q.dividend % q.divisor
+        if relation.slack in (remainder, -remainder):
+            return q.dividend, q.divisor
+    return None
+
+
+def divides(dividend: Dim, divisor: Dim, known: Sequence[tuple[Dim, Dim]], zeros: Iterable[Dim]) -> bool:
+    """Whether a % b = 0, where it is defined, by others of its kind, x % y = 0, and sizes that are 0: by sums of what b divides.
+
+    b divides x where it divides y: a % d = 0 beside a % b = 0 and b % d = 0.
+    """
+    if len(known) > _MAX_KNOWN:
+        return False
+    multiples = _Sums()
+    for dim in (divisor, *zeros):
+        multiples.add(_modulo(dim, divisor))
+    waiting = list(known)
+    while found := [(x, y) for x, y in waiting if _modulo(y, divisor) in multiples]:
+        waiting = [e for e in waiting if e not in found]
+        for x, _ in found:
+            multiples.add(_modulo(x, divisor))
+    return _modulo(dividend, divisor) in multiples
+
+
+def _modulo(dim: Dim, divisor: Dim) -> Dim:
+    """The Dim without the terms that are multiples of a divisor, of one term."""
+    if len(divisor.mapping) != 1:
+        return dim
+    ((monomial, k),) = divisor.mapping.items()
+    return Dim({m: left for m, c in dim.mapping.items() if (left := c % abs(k) if without(m, monomial) is not None else c)})
+
+
+class _Sums:
+    """The sums of integer multiples of some Dims, whose monomials count as unknowns: rows in echelon form."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Monomial, Dim] = {}
+
+    def add(self, dim: Dim) -> None:
+        while dim.mapping:
+            lead = _lead(dim)
+            row = self._rows.get(lead, Dim({}))
+            while lead in dim.mapping:  # Euclid's algorithm on the leading coefficients
+                row, dim = dim, row.plus(dim, -(row.mapping.get(lead, 0) // dim.mapping[lead]))
+            self._rows[lead] = row
+
+    def __contains__(self, dim: Dim) -> bool:
+        while dim.mapping:
+            lead = _lead(dim)
+            row = self._rows.get(lead)
+            if row is None or dim.mapping[lead] % row.mapping[lead]:
+                return False
+            dim = dim.plus(row, -(dim.mapping[lead] // row.mapping[lead]))
+        return True
+
+
+def _lead(dim: Dim) -> Monomial:
+    return min(dim.mapping, key=monomial_key)
 
 
 def is_divisibility(relation: Relation) -> bool:

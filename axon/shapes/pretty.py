@@ -120,7 +120,7 @@ def _pretty_quotient(atom: Quotient, cofactor: Dim, outer: Dim, name: Name) -> t
     a, b = atom.dividend, atom.divisor
     scale = cofactor.exact_quotient(-b)
     if scale is not None and _covers(outer, scale * a):  # c * a - c * b * (a / b) = c * (a % b)
-        return outer - scale * a, scale, _division(a, "%", b, name)
+        return outer - scale * a, scale, _division(_balanced(a, b), "%", b, name)
     q = cofactor.constant
     if q is not None and q <= -2 and all(c % q == 0 for c in b.mapping.values()):
         inner = a // divided(b, -q)  # a / b - q * (a / (b * q)) = a / b % q
@@ -132,6 +132,13 @@ def _pretty_quotient(atom: Quotient, cofactor: Dim, outer: Dim, name: Name) -> t
         back = Dim(folded)
         return outer - q * back, Dim.of(q), _division(a + k * back, "/", b, name)
     return outer, cofactor, _division(a, "/", b, name)
+
+
+def _balanced(a: Dim, b: Dim) -> Dim:
+    """What has the same remainder, with small coefficients: n - m for n + 3 * m, of 4."""
+    k = b.constant
+    balanced = Dim({m: c - k if m and k < 2 * c < 2 * k else c for m, c in a.mapping.items()}) if k else a
+    return balanced if any(c > 0 for m, c in balanced.mapping.items() if m) else a
 
 
 def _pretty_minimum(atom: Minimum, cofactor: Dim, outer: Dim, name: Name) -> tuple[Dim, Dim, _Text]:

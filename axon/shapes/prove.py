@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from axon.names import Symbol
 from axon.shapes.counterexample import counterexample
 from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Minimum, Quotient, rebuilt
+from axon.shapes.divisibility import divides, divisibility
 from axon.shapes.facts import Answer, Claim, Facts, claim_holds
 from axon.shapes.groebner import Basis
 from axon.shapes.linear import Budget, OutOfBudget
@@ -201,7 +202,7 @@ class _Prover:
         try:
             if kind == ">=":
                 return self._refutes(claims, (">=", -slack - 1))
-            if self._reduces_to_zero(claims, slack):
+            if _divides(claims, slack) or self._reduces_to_zero(claims, slack):
                 return True
             return self._refutes(claims, (">=", slack - 1)) and self._refutes(claims, (">=", -slack - 1))
         except OutOfBudget:
@@ -211,7 +212,24 @@ class _Prover:
         """Whether the goal contradicts the claims; the first few are tried by themselves, since that is cheap."""
         few = claims[:_FEW_FACTS]
         refutation = Refutation(self, self.budget)
-        return (len(few) < len(claims) and refutation.run(few, goal)) or refutation.run(claims, goal)
+        if len(few) < len(claims) and refutation.run(few, goal):
+            return True
+        return self._without_quotients(claims, goal) or refutation.run(claims, goal)
+
+    def _without_quotients(self, claims: list[Claim], goal: Claim) -> bool:
+        """Whether a goal without quotients contradicts the claims without them: soon seen, where the others are in the way."""
+        plain = [claim for claim in claims if not claim[1].quotients]
+        if goal[1].quotients or len(plain) in (0, len(claims)):
+            return False
+        whole = self.budget
+        self._budget = whole.part(_STEPS // 8)
+        try:
+            return Refutation(self, self._budget).run(plain, goal)
+        except OutOfBudget:
+            return False
+        finally:
+            whole.settle(self._budget, _STEPS // 8)
+            self._budget = whole
 
     def _follows_from_one(self, slack: Dim) -> bool:
         """Whether one fact p >= 0, with slack - p plainly nonnegative, suffices."""
@@ -234,6 +252,16 @@ class _Prover:
         if not known or max(p.degree for p in (slack, *known)) < 2:
             return False
         return not Basis(known, Budget(400, 0.05)).reduce(slack, self.budget).mapping
+
+
+def _divides(claims: list[Claim], slack: Dim) -> bool:
+    """Whether slack = 0 is a divisibility that the claims add up to."""
+    wanted = divisibility(Relation(slack, "=", Dim.of(0)))
+    if wanted is None:
+        return False
+    equal = [Relation(p, "=", Dim.of(0)) for kind, p in claims if kind == "="]
+    known = [(r.left, divisibility(r)) for r in equal]
+    return divides(*wanted, [found for _, found in known if found], [p for p, found in known if not found])
 
 
 def _sampled(claims: list[Claim], goal: Claim) -> tuple[bool, bool]:

@@ -94,8 +94,12 @@ class Refutation:
             for atom in sorted(p.atoms, key=atom_key):
                 if isinstance(atom, Quotient) and (atom.divisor.constant is None or sum(atom in c[1].atoms for c in claims) > 1):
                     exact = atom.dividend - atom.divisor * Dim({(atom,): 1})
-                    if p in (exact, -exact) and self._signs.nonnegative_atom(atom):
+                    if p not in (exact, -exact):
+                        continue
+                    if self._signs.nonnegative_atom(atom):
                         return atom, Dim.of(fresh("q")), i
+                    if self._signs.nonnegative_atom(Quotient(-atom.dividend, atom.divisor)):  # exact: -m / k is -(m / k)
+                        return atom, -Dim.of(fresh("q")), i
         for i, p in sorted(equalities, key=lambda e: e[1].degree == 1):  # n = m * q before n = 2 * r
             if (found := self._isolated(p, hidden)) is not None:
                 return *found, i
@@ -189,7 +193,7 @@ class Refutation:
                 inequalities.append(row)
             elif not p.mapping:
                 return True
-        inequalities += [({i: 1}, 0) for m, i in numbers.items() if self._nonnegative_monomial(m)]
+        inequalities += [({i: 1}, -self._positive.issuperset(m)) for m, i in numbers.items() if self._nonnegative_monomial(m)]
         return infeasible(equalities, inequalities, self._budget)
 
     def _nonnegative_monomial(self, monomial: Monomial) -> bool:
@@ -258,7 +262,7 @@ class Refutation:
         for kind, p in claims:
             if kind == "<>":
                 rest = [c for c in claims if c != (kind, p)]
-                ways = [[(">=", p - 1)], [(">=", -p - 1)]]
+                ways = [self._stripped((">=", p - 1)), self._stripped((">=", -p - 1))]
                 return self._all_contradictory(rest, ways, cases)
         minima = {a for _, p in claims for m in p.mapping for a in m if isinstance(a, Minimum)}
         for atom in sorted(minima, key=lambda a: len(a.items)):

@@ -7,7 +7,8 @@ from math import gcd
 
 from axon.names import Symbol
 from axon.shapes.dimension import Dim, Minimum, Monomial, Quotient, atom_key, divided, without
-from axon.shapes.prove import Answer, Facts, nonnegative, positive, prove
+from axon.shapes.divisibility import divides, divisibility
+from axon.shapes.prove import Answer, Facts, nonnegative, positive, prove, unsatisfiable
 from axon.shapes.relation import Relation, integer_root
 from axon.shapes.solve import without_repetition
 
@@ -31,6 +32,9 @@ def independent(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, 
     if len(kept) > _MAX_SIMPLIFIED:  # nobody writes so many; they must not cost too much
         return tuple(sorted(without_repetition(kept), key=_complexity))
     kept = sorted((r for r in _joined(kept) if not _superfluous(r, facts)), key=_complexity)
+    for relation in kept[::-1]:
+        if _by_way(relation, kept):
+            kept.remove(relation)
     for i, relation in enumerate(kept):  # b * a = b * c is a = c beside b >= 1
         if relation.left.variables and any(all(v in m for m in relation.left.mapping) for v in relation.left.variables):
             kept[i] = _canonical(relation, facts.assume(*kept[:i], *kept[i + 1 :]))
@@ -38,7 +42,7 @@ def independent(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, 
     for i, relation in enumerate(kept):  # one after the other, by what then stands beside it: else two would vouch for each other
         others = [*written, *kept[i + 1 :]]
         written += _as_signs(_shorter(relation, others, facts), others, facts)
-    kept = sorted(dict.fromkeys(written), key=_complexity)
+    kept = sorted(_equal_all_round(dict.fromkeys(written), facts), key=_complexity)
     while True:
         left = _needed(kept, facts)
         if list(left) == kept or len(left) > _MAX_AGAIN:
@@ -55,7 +59,7 @@ def _needed(kept: Sequence[Relation], facts: Facts) -> tuple[Relation, ...]:
     left = dict.fromkeys(kept)
     for relation in reversed(kept):
         others = assumed.without(relation)
-        divisors = _divisors(relation)
+        divisors = _defined(relation)
         if _by_way(relation, left):
             assumed = others
             del left[relation]
@@ -70,27 +74,15 @@ def _needed(kept: Sequence[Relation], facts: Facts) -> tuple[Relation, ...]:
 
 
 def _by_way(relation: Relation, others: Iterable[Relation]) -> bool:
-    """Whether divisibilities lead from its dividend to its divisor: a % d = 0 beside a % b = 0 and b % d = 0."""
-    wanted = _divisibility(relation)
+    """Whether divisibilities and equations beside it make a divisibility, and also that no divisor in it is 0."""
+    wanted = divisibility(relation)
     if wanted is None:
         return False
-    edges = [e for other in others if other != relation and (e := _divisibility(other)) is not None]
-    reached, todo = set[Dim](), [wanted[0]]  # a % a = 0 leads nowhere: it says that a is at least 1
-    while todo:
-        here = todo.pop()
-        new = {b for a, b in edges if a == here} - reached
-        reached |= new
-        todo += new
-    return wanted[1] in reached
-
-
-def _divisibility(relation: Relation) -> tuple[Dim, Dim] | None:
-    """(a, b) of a relation that says a % b = 0."""
-    for q in relation.left.quotients if relation.op == "=" else ():
-        remainder = q.dividend % q.divisor
-        if relation.slack in (remainder, -remainder):
-            return q.dividend, q.divisor
-    return None
+    beside = [other for other in others if other != relation]
+    if not _divisors(relation) <= frozenset[Dim]().union(*map(_divisors, beside)):
+        return False
+    known = [(other, divisibility(other)) for other in beside if other.op == "="]
+    return divides(*wanted, [found for _, found in known if found], [other.slack for other, found in known if not found])
 
 
 def _shorter(relation: Relation, others: Sequence[Relation], facts: Facts) -> Relation:
@@ -99,7 +91,7 @@ def _shorter(relation: Relation, others: Sequence[Relation], facts: Facts) -> Re
     So is n / h >= 1 then n >= h. What stands in it no more, stands in the equation: it is defined where it was.
     """
     if relation.op != ">=":
-        return relation
+        return _fewer_terms(relation, others, facts)
     slack = relation.left
     for other in [r for r in (*others, *facts.relations) if r.op == "="][:_MAX_EQUATIONS]:
         equation = other.slack
@@ -113,6 +105,29 @@ def _shorter(relation: Relation, others: Sequence[Relation], facts: Facts) -> Re
     if isinstance(atom, Quotient) and positive(rest, atom.divisor):
         slack = atom.dividend - atom.divisor
     return _canonical(Relation(slack, ">=", _ZERO), facts)
+
+
+def _fewer_terms(relation: Relation, others: Sequence[Relation], facts: Facts) -> Relation:
+    """A divisibility, by what stands beside it: (n - m) % k = 0 is m % k = 0 where n = m * k, and where n % k = 0."""
+    found = divisibility(relation)
+    if found is None:
+        return relation
+    dividend, divisor = found
+    for other in [r for r in (*others, *facts.relations) if r.op == "="][:_MAX_EQUATIONS]:
+        multiple = other.slack
+        if (beside := divisibility(other)) is not None:
+            if beside[1] != divisor:
+                continue
+            multiple = beside[0]
+        for rest in (dividend - multiple, dividend + multiple):
+            shorter = divisibility(_canonical(Relation(rest % divisor, "=", _ZERO), facts))
+            if shorter is not None and shorter[1] == divisor and (0, 0) < _size(shorter[0]) < _size(dividend):
+                dividend = shorter[0]
+    return relation if dividend == found[0] else _canonical(Relation(dividend % divisor, "=", _ZERO), facts)
+
+
+def _size(dim: Dim) -> tuple[int, int]:
+    return len(dim.mapping), dim.degree
 
 
 def _as_signs(relation: Relation, others: Sequence[Relation], facts: Facts) -> list[Relation]:
@@ -180,13 +195,16 @@ def _base(slack: Dim) -> Dim | None:
 
 def _superfluous(relation: Relation, others: Facts) -> bool:
     """Whether the others prove it, and also that no divisor in it is 0."""
-    return all(prove(others, r) is Answer.PROVED for r in (relation, *_divisors(relation)))
+    return all(prove(others, r) is Answer.PROVED for r in (relation, *_defined(relation)))
 
 
-def _divisors(relation: Relation) -> list[Relation]:
+def _divisors(relation: Relation) -> frozenset[Dim]:
+    return frozenset(q.divisor for q in relation.left.quotients if q.divisor.constant is None)
+
+
+def _defined(relation: Relation) -> list[Relation]:
     """That no divisor in a relation is 0."""
-    found = sorted((q.divisor for q in relation.left.quotients if q.divisor.constant is None), key=lambda d: d.sort_key)
-    return [_canonical(Relation(divisor, "<>", _ZERO), Facts()) for divisor in dict.fromkeys(found)]
+    return [_canonical(Relation(d, "<>", _ZERO), Facts()) for d in sorted(_divisors(relation), key=lambda d: d.sort_key)]
 
 
 def _canonical(relation: Relation, facts: Facts) -> Relation:
@@ -206,9 +224,44 @@ def _canonical(relation: Relation, facts: Facts) -> Relation:
         slack = divided(slack, step)
         if slack.terms[0][0] < 0:
             slack = -slack
+    if op != ">=":
+        slack = _turned(slack)
     if op == "<>" and (nonnegative(facts, slack) or nonnegative(facts, -slack)):
         return Relation((slack if nonnegative(facts, slack) else -slack) - 1, ">=", _ZERO)
     return Relation(slack, op, _ZERO)
+
+
+def _turned(slack: Dim) -> Dim:
+    """Of `a % b = r`, the one among the ways to say it: (n + 1) % 4 = 1 is n % 4 = 0, -n % m = 0 is n % m = 0."""
+    for q in sorted(slack.quotients, key=atom_key):
+        remainder, k = q.dividend % q.divisor, q.divisor.constant
+        r = next((r for rest in (remainder - slack, remainder + slack) if (r := rest.constant) is not None), None)
+        if r is None:
+            continue
+        if k is None:
+            return -q.dividend % q.divisor if r == 0 and q.dividend.mapping and q.dividend.terms[0][0] < 0 else slack
+        if k > 0 and 0 <= r < k:
+            ways = [(part % k, (sign * (r - q.dividend.offset)) % k) for sign, part in _signs(q.dividend - q.dividend.offset)]
+            whole, r = min(ways, key=lambda way: (sum(way[0].mapping.values()), way[0].sort_key))
+            return whole - r
+    return slack
+
+
+def _signs(dim: Dim) -> list[tuple[int, Dim]]:
+    return [(1, dim), (-1, -dim)]
+
+
+def _equal_all_round(relations: Iterable[Relation], facts: Facts) -> list[Relation]:
+    """Each p = 0 in place of p >= 0 where the others make it at most 0: a <= b, b <= c and c <= a are equations."""
+    kept = list(relations)
+    linear = [r for r in kept if r.op == ">=" and r.left.degree == 1 and not r.left.quotients]
+    if len(linear) < 3 or len(linear) > _MAX_AGAIN:  # two are `_joined`
+        return kept
+    assumed = facts.assume(*kept)
+    equal = {r for r in linear if prove(assumed, Relation(-r.left, ">=", _ZERO)) is Answer.PROVED}
+    if not equal or unsatisfiable(assumed):  # from what cannot be, anything follows
+        return kept
+    return list(dict.fromkeys(_canonical(Relation(r.left, "=", _ZERO), facts) if r in equal else r for r in kept))
 
 
 def _joined(relations: list[Relation]) -> list[Relation]:

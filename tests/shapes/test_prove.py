@@ -95,6 +95,13 @@ PROVED = [
     (["m >= 1", "m * (n / m) < n + n / m"], "n >= 1"),
     (["n % 2 = 0", "m % 2 = 0", "n >= 1", "m >= 1"], "m * (n / m) < n + n / m"),
     (["n * n = m * m"], "n = m"),
+    # of a product that the divisions hide; of exact quotients that are not 0; of negative ones
+    (["m <= n", "n * m <= k", "n % m = 0", "(n - m) % k = 0"], "m <= k"),
+    (["n <> m", "m * k = n", "m % k = 0"], "k <= m"),
+    (["n >= 1", "(0 - n) % k = 0"], "k <= n"),
+    (["(n - m) % k = 0", "(m - d) % k = 0"], "(d - n) % k = 0"),
+    (["n = m * k", "(n - m) % k = 0"], "m % k = 0"),
+    (["(n + m) % k = 0", "(n - m) % k = 0"], "2 * n % k = 0"),
     # minima
     ([], "min n m <= n"),
     (["n <= m"], "min n m = n"),

@@ -219,6 +219,20 @@ def test_against_brute_force() -> None:
             "c % d = 0; d % e = 0; a % b = 0; b % c = 0",
         ),
         ("a + b / b > b; a <= 4; b = a", [], "a = b; a <= 4; b >= 1"),
+        ("m <= k; m <= n; n * m <= k; n % m = 0; (n - m) % k = 0", [], "m <= n; n * m <= k; n % m = 0; (n - m) % k = 0"),
+        ("k <= m; n = m * k; n <> m; (n - m) % k = 0", [], "n <> m; m * k = n; m % k = 0"),
+        # divisibilities
+        ("(n + 1) % 4 = 1", [], "n % 4 = 0"),
+        ("(m - n) % 4 = 0", [], "(n - m) % 4 = 0"),
+        ("(0 - n) % m = 0; 3 * n % 4 = 2", [], "n % 4 = 2; n % m = 0"),
+        ("(n + m) % k = 0; n % k = 0", [], "n % k = 0; m % k = 0"),
+        ("(n + m) % k = 0; (n - m) % k = 0; 2 * n % k = 0", [], "2 * n % k = 0; (n - m) % k = 0"),
+        ("n % k = 0; k * (n / m) % k = 0", [], "m >= 1; n % k = 0"),
+        ("(n - 1) % k = 0; n = m * k + 1", [], "k >= 1; m * k + 1 = n"),
+        # equations that several inequalities make
+        ("n <= m; m <= k; k <= n", [], "n = m; n = k"),
+        ("n <= m + 1; m < k; k <= n", [], "n = k; n = m + 1"),
+        ("n <= m; m <= k; k < n", [], "n <= m; m <= k; k < n"),  # which no sizes satisfy
     ],
 )
 def test_simplifies(relations: str, given: list[str], expected: str) -> None:
