@@ -9,7 +9,7 @@ say nothing more. Suggestions that change the source are tried on it before they
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -25,6 +25,7 @@ from axon.names import Symbol
 from axon.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, duplicate, once_per_name
 from axon.source import SourceFile, Span
 from axon.suggestions import Attempt, tried
+from axon.types.blank import found
 from axon.types.declare import Declarations
 from axon.types.elaborator import Env
 from axon.types.origin import Trail
@@ -50,6 +51,7 @@ class CheckedModule:
     names: tuple[tuple[str, Span, Type], ...] = field(default=())  # every name that is bound, also inside declarations
     exports: Module | None = None
     trail: Callable[[T.Decl], Trail] | None = None  # where the sizes of a declaration come from
+    filled: Mapping[Span, tuple[str, ...]] = field(default_factory=dict)  # what sizes that were left blank turned out to be
 
     def inner(self, names: Sequence[str], within: Span) -> Iterator[tuple[str, Span, str]]:
         """Every name that is bound within a declaration of these names, and its type as text: sizes are called what the
@@ -77,7 +79,8 @@ def check_module(loader: Loader, path: str, known: Mapping[SourceFile, CheckedMo
     if checked.ok:
         return checked
     known = {s: m for s, m in session.modules.items() if s is not source}
-    found = tried(checked.diagnostics, source, lambda changed: _recheck(changed, loader, known), 0.0)
+    solve = partial(solutions, source, loader, known)
+    found = tried(checked.diagnostics, source, lambda changed: _recheck(changed, loader, known), 0.0, solve)
     return replace(checked, diagnostics=found)
 
 
@@ -118,8 +121,9 @@ class Session:
         they import, stay as they are. A checked module is not changed by those that import it.
     """
 
-    def __init__(self, loader: Loader, modules: dict[SourceFile, CheckedModule] | None = None) -> None:
+    def __init__(self, loader: Loader, modules: dict[SourceFile, CheckedModule] | None = None, blanks: Iterable[Span] = ()) -> None:
         self.loader = loader
+        self.blanks = blanks  # written sizes that are left open
         self.modules = {} if modules is None else dict(modules)
         self.open: list[SourceFile] = []
         self.declared: dict[str, set[str]] | None = None  # by each module of the standard library, once somebody asks
@@ -148,6 +152,7 @@ class Session:
 
     def _declarations(self, source: SourceFile, program: S.Program, problems: tuple[Diagnostic, ...]) -> CheckedModule:
         checker = Declarations()
+        checker.blanks = {span: [] for span in self.blanks if span.file is source}
         checker.diagnostics.extend(problems)
         scope = Scope(values={name: BuiltinName(name) for name in builtins.NAMES}).child()
         imports: dict[str, CheckedModule] = {}
@@ -275,11 +280,12 @@ class Session:
                 schemes[name] = scheme
                 symbols[name] = entity.symbol
         exports = Module(source.path, values, dict(scope.aliases))
-        found = sorted(without_doubts(checker.diagnostics), key=lambda d: d.span.start if d.span is not None else -1)
-        ordered = tuple(once_per_name(found))
+        said = sorted(without_doubts(checker.diagnostics), key=lambda d: d.span.start if d.span is not None else -1)
+        ordered = tuple(once_per_name(said))
         return CheckedModule(
             source, ordered, _Written(signatures), declarations, schemes, symbols, checker.state, imports, tuple(checker.inner),
             exports, lambda decl: checker.trail((), (decl,)),
+            {span: found(checker.state, blanks) for span, blanks in checker.blanks.items()},
         )  # fmt: skip
 
 
@@ -358,3 +364,11 @@ def _recheck(changed: SourceFile, loader: Loader, known: dict[SourceFile, Checke
         return None
     facts = tuple(f.span for scheme in checked.schemes.values() for f in scheme.facts if f.span is not None)
     return Attempt(sum(d.severity == "error" for d in checked.diagnostics), facts, checked.diagnostics)
+
+
+def solutions(source: SourceFile, loader: Loader, known: dict[SourceFile, CheckedModule], place: Span) -> tuple[str, ...]:
+    """What may stand in the place of a written size for the rest of a file to fit, as texts."""
+    try:
+        return Session(loader, known, (place,)).check(source).filled[place]
+    except AxonError:
+        return ()

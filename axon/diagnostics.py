@@ -5,7 +5,7 @@ The table of codes is in `codes.py`; a code's long text is docs/errors/CODE.md, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from axon.source import Span
@@ -40,6 +40,11 @@ class Suggestion:
     edits: tuple[Edit, ...] = ()
     checked: bool = False
     asks: bool = False  # it may well leave it to calls whether sizes fit, as a bounded index does
+    blank: bool = False  # what to write is still to be found: `{}` stands for it in the text and in the only edit
+
+    def filled(self, text: str) -> Suggestion:
+        """A blank one with what to write."""
+        return replace(self, text=self.text.replace("{}", text), edits=(replace(self.edits[0], text=text),), blank=False)
 
 
 @dataclass(frozen=True, slots=True)

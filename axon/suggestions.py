@@ -6,8 +6,9 @@ Each kind of error proposes changes, the likeliest first; two that pass are enou
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from time import thread_time
 
 from axon.diagnostics import Diagnostic, Edit, Suggestion
@@ -31,9 +32,15 @@ class Attempt:
 
 
 def tried(
-    diagnostics: Sequence[Diagnostic], source: SourceFile, recheck: Callable[[SourceFile], Attempt | None], cost: float
+    diagnostics: Sequence[Diagnostic],
+    source: SourceFile,
+    recheck: Callable[[SourceFile], Attempt | None],
+    cost: float,
+    solve: Callable[[Span], Iterable[str]] = lambda _: (),
 ) -> tuple[Diagnostic, ...]:
-    """The diagnostics of a file with the suggestions that help. `recheck` checks a changed file, in at least `cost` seconds."""
+    """The diagnostics of a file with the suggestions that help. `recheck` checks a changed file, in at least `cost` seconds;
+    `solve` gives what may stand in the place of a written size for the rest to fit.
+    """
     out: list[Diagnostic] = []
     deadline = thread_time() + SECONDS
     errors = sum(d.severity == "error" for d in diagnostics)
@@ -42,7 +49,7 @@ def tried(
             out.append(diagnostic)
             continue
         kept: list[Suggestion] = []
-        for suggestion in diagnostic.suggestions:
+        for suggestion in _filled(diagnostic.suggestions, solve, lambda: len(kept) < MAX_KEPT and thread_time() + cost < deadline):  # noqa: B023
             began = thread_time()
             if not suggestion.edits or len(kept) == MAX_KEPT or began + cost > deadline:
                 continue
@@ -65,6 +72,29 @@ def tried(
         general = () if kept else tuple(s for s in diagnostic.suggestions if not s.edits)
         out.append(replace(diagnostic, suggestions=(*kept, *general)))
     return tuple(out)
+
+
+def _filled(
+    suggestions: Iterable[Suggestion], solve: Callable[[Span], Iterable[str]], wanted: Callable[[], bool]
+) -> Iterator[Suggestion]:
+    """The suggestions, blank ones with what they turn out to be: that is found only while more are `wanted`."""
+    for blank, several in groupby(suggestions, lambda s: s.blank):
+        if not blank:
+            yield from several
+        elif wanted():
+            for suggestion in several:
+                written = " ".join(suggestion.edits[0].span.text.split())
+                found = solve(suggestion.edits[0].span) if wanted() else ()
+                yield from (suggestion.filled(text) for text in found if _meant(written, text))
+
+
+def _meant(written: str, size: str) -> bool:
+    """Whether someone who wrote one size may have meant another: not where that is another name, a number for a name, or a
+    quotient for what is none."""
+    if size == written or ("/" in size and "/" not in written) or (size.isdecimal() and not written.isdecimal()):
+        return False
+    plain = re.fullmatch(r"\w+", size) is not None and re.fullmatch(r"[A-Za-z_]\w*", written) is not None
+    return not plain
 
 
 def _still_wrong(attempt: Attempt, changed: SourceFile, suggestion: Suggestion) -> bool:

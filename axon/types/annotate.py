@@ -18,6 +18,7 @@ from axon.shapes.relation import Relation
 from axon.shapes.width import MOST
 from axon.source import Span
 from axon.types import errors
+from axon.types.blank import Blank, blank
 from axon.types.solve import Solver
 from axon.types.type import (
     I32,
@@ -54,6 +55,7 @@ class Annotations(Solver):
         self.expansions = 0  # of aliases, so far
         self.existentials = 0  # of those met, so far
         self.malformed = 0  # dimensions met so far that are none
+        self.blanks: dict[Span, list[Blank]] = {}  # written sizes that are left open, and what stands in the place of each
         self.written_fields: dict[Span, None] = {}  # `w : f32[d, k]` in types
         self._within: Span | None = None  # the outermost alias that is being expanded, where an annotation mentions it …
         self._path: tuple[str, ...] = ()  # … and the field in it
@@ -184,7 +186,7 @@ class Annotations(Solver):
         self._within = within
         if isinstance(found, RecordType):
             found = RecordType(found.fields, Written(alias.decl, tuple(_argument(inner, p) for p in params)))
-        if not params and existentials == self.existentials:  # it is the same everywhere, so its uses may share it
+        if not params and existentials == self.existentials and not self.blanks:  # the same everywhere, so uses may share it
             self.expanded[alias] = found
         return found
 
@@ -290,8 +292,8 @@ class Annotations(Solver):
     def _mentioned(self, dim: Dim, span: Span) -> None:
         """Note where a size is written: in an annotation itself, or in the type that it names."""
         self.origins.append((dim, span))
-        if self._within is not None:
-            self.expanded_origins.append((dim, span, self._within, self._path))
+        if self._within is not None or self._path:
+            self.expanded_origins.append((dim, span, self._within or span, self._path))
 
     def _run(self, scope: Scope, name: str, span: Span) -> Row | None:
         found = scope.run(name)
@@ -308,11 +310,19 @@ class Annotations(Solver):
 
     def dim(self, scope: Scope, d: S.Dim) -> Dim:
         """The dimension; reports a name that is not one (and gives a fresh one in its place)."""
+        if d.span in self.blanks:
+            return self.left_blank(scope, d.span)
         try:
             return self._dim(scope, d)
         except (DimensionTooLarge, ZeroDivisionError):
             self.too_complex(d.span)
             return self.state.dim("")
+
+    def left_blank(self, scope: Scope, span: Span) -> Dim:
+        """An unknown in the place of what is written."""
+        found = blank(self.state, scope, span)
+        self.blanks[span].append(found)
+        return found.size
 
     def _dim(self, scope: Scope, d: S.Dim) -> Dim:
         match d:

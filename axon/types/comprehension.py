@@ -146,6 +146,8 @@ class Comprehensions(Annotations):
                 bound.span, "an index is bounded by a dimension, not by a shape variable", "write `..i < ..s` for a run"
             )
             return None
+        if bound.span in self.blanks:
+            return self.left_blank(env.scope, bound.span)
         value = self.infer(env, bound)
         if isinstance(self.state.prune(value.type), Poison):
             return self.state.dim("")

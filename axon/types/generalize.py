@@ -41,6 +41,9 @@ from axon.types.type import (
     TypeVar,
 )
 from axon.types.unify import State
+from axon.types.written import blanks
+
+_SOON = 6  # of the changes away from where sizes clash, those that are tried before the sizes that are written
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +321,8 @@ class Generalization(Expressions):
             found = trail.of_place(side.span, size, bool(side.about))
             if found is None:
                 return None
+            if found.kind == "parameter":  # without a type: what passes it on may say how large it is
+                found = next((o for o in trail.sources(found) if o.kind == "annotation"), found)
             return Place(found.kind, found.span, found.clause(show))
 
         words = Words(
@@ -337,33 +342,42 @@ class Generalization(Expressions):
 
         for cause in causes(outcome.troubles, problem, access, trail.values_behind):
             found = explain(cause, problem, words)
-            likely = tuple(self._changes(cause, problem, trail, show))
             if isinstance(cause, Unbounded):
                 found = replace(found, **_of_index(cause, found, trail))
-            last = tuple(last_resorts(primary(cause).reason, trail)) if isinstance(cause, Clash) and likely else ()
-            annotated = found.suggestions if isinstance(cause, Refuted) else ()
-            first = tuple(s for s in annotated if s.edits)  # a size that is written out: more than a slip of an index
-            rest = tuple(s for s in found.suggestions if s not in first)
-            self.report(replace(found, suggestions=(*first, *likely, *rest, *last)))
+            self.report(replace(found, suggestions=tuple(self._changes(cause, found.suggestions, problem, trail, show))))
 
-    def _changes(self, cause: Cause, problem: Problem, trail: Trail, show: Callable[[Dim], str]) -> Iterable[Suggestion]:
-        """Changes to try, the likeliest first, of what stands in the source and not only in annotations."""
+    def _changes(
+        self, cause: Cause, worded: tuple[Suggestion, ...], problem: Problem, trail: Trail, show: Callable[[Dim], str]
+    ) -> Iterable[Suggestion]:
+        """Changes to try, the likeliest first, of what stands in the source; `worded` are those of annotations and facts."""
         match cause:
             case Clash(kind="conflict" | "named"):
                 blamed = primary(cause)
-                yield from mends([e.reason for e in (blamed, *(o for o in reversed(cause.equals) if o is not blamed))], trail)
+                others = [e for e in reversed(cause.equals) if e is not blamed]
+                stated = next((n for n, s in enumerate(worded) if s.text.startswith("state it")), len(worded))
+                first = mends([blamed.reason], trail, True)
+                more = mends([e.reason for e in others], trail, False)
+                divided = [s for s in worded if any("/" in e.text and "/" not in e.span.text for e in s.edits)]  # rarely forgotten
+                yield from (*first, *more[:_SOON], *(s for s in worded[:stated] if s not in divided))
+                yield from blanks([blamed, *others], trail)
+                yield from divided
+                yield from (*more[_SOON:], *worded[stated:])
+                if first or more:
+                    yield from last_resorts(blamed.reason, trail)
+                return
             case Clash():
                 for equal in (primary(cause), *reversed(cause.equals)):
                     yield from compared(equal, trail, self.state, show)
-            case Refuted(also=also) if also:
+            case Refuted(also=also):
+                yield from (s for s in worded if s.edits)  # a size that is written out: more than a slip of an index
                 ways = [list(self._kept_in(part, trail, show)) for part in (cause, *also)]
-                yield from together(ways)
+                yield from together(ways) if also else ways[0]
                 yield from (last for last in ways[0] if any(last in way for way in ways[1:]))  # of the access as a whole
-            case Refuted():
-                yield from self._kept_in(cause, trail, show)
+                worded = tuple(s for s in worded if not s.edits)
             case Unbounded((range_,)):
                 uses = [u for u in problem.uses if range_.symbol in u.index.variables]
                 yield from without_range(range_, uses, trail, self.state, show)
+        yield from worded
 
     def _kept_in(self, r: Refuted, trail: Trail, show: Callable[[Dim], str]) -> Iterable[Suggestion]:
         use = r.obligation.use

@@ -20,6 +20,7 @@ from axon.types.origin import Trail
 from axon.types.show import Namer, show_element
 from axon.types.type import Row, Tensor
 from axon.types.unify import State
+from axon.types.written import exchanged
 
 _LETTERS = "ijklmnpq"
 _MAX_RANK = 4
@@ -29,11 +30,11 @@ _NAME = re.compile(r"[A-Za-z_][\w.]*")
 _SIMPLE = re.compile(r"[A-Za-z_][\w.]*(\[[^\[\]]*\])?|\d[\w.]*|\(.*\)|\[\|.*\|\]")
 
 
-def mends(reasons: Iterable[Reason], trail: Trail) -> tuple[Suggestion, ...]:
-    """Changes to try for a conflict with these reasons, the primary one first."""
+def mends(reasons: Iterable[Reason], trail: Trail, primary: bool) -> tuple[Suggestion, ...]:
+    """Changes to try for a conflict with these reasons, of which one may be the `primary` one."""
     found: dict[tuple[Edit, ...], Suggestion] = {}
-    for n, reason in enumerate(reasons):
-        for suggestion in _of(reason, trail, n == 0):
+    for reason in reasons:
+        for suggestion in _of(reason, trail, primary):
             found.setdefault(suggestion.edits, suggestion)
     return tuple(found.values())
 
@@ -114,6 +115,7 @@ def _exchanged_names(operands: tuple[T.Expr, ...], trail: Trail) -> Iterator[Sug
     for own in operands:
         for other in factors if isinstance(own, T.Variable) else ():
             alike = _plain(own) and _plain(other) and _rank(own, trail) == _rank(other, trail)
+            alike = alike and trail.known_at(own, other.span) and trail.known_at(other, own.span)
             if alike and other not in operands and other.span.text != own.span.text:
                 edits = (Edit(own.span, other.span.text), Edit(other.span, own.span.text))
                 yield Suggestion(f"exchange `{own.span.text}` and `{other.span.text}`", edits)
@@ -249,6 +251,7 @@ def _arguments(call: T.Call, at: Span, trail: Trail) -> Iterator[Suggestion]:
     """Two arguments swapped; the argument transposed."""
     arguments = call.arguments
     here = next(n for n, a in enumerate(arguments) if a.span == at)
+    yield from exchanged(call.function.span)
     yield from _siblings(arguments, trail)
     ranks = [_rank(a, trail) for a in arguments]
     apart = frozenset(n for n, rank in enumerate(ranks) if rank not in (None, ranks[here]))  # vectors that belong to a matrix
@@ -295,35 +298,42 @@ def _exchanges(count: int, here: int) -> Iterator[tuple[int, ...]]:
 
 
 def _alone(access: T.Access) -> list[Span]:
-    """The subscripts of an access by single indices; none if it has others."""
+    """The subscripts of an access by single indices, beside runs of indices; none if it has others."""
     spans = [s.values[0].span for s in access.subscripts if isinstance(s, T.At) and len(s.values) == 1]
-    return spans if len(spans) == len(access.subscripts) else []
+    others = [s for s in access.subscripts if not isinstance(s, T.Run)]
+    return spans if len(spans) == len(others) else []
+
+
+def _with(access: T.Access, changes: dict[Span, str]) -> str:
+    """An access with other texts for some of its subscripts, as it is shown."""
+    text, start = access.span.text, access.span.start
+    for at, new in sorted(changes.items(), key=lambda c: -c[0].start):
+        text = text[: at.start - start] + new + text[at.end - start :]
+    opening = access.base.span.end - start
+    listed = " ".join(text[opening:].split()).lstrip(")")
+    return f"{_argument(access.base.span)}{listed}"
 
 
 def _exchanged(access: T.Access, at: Span) -> Iterator[Suggestion]:
     """The subscripts of an access in another order."""
-    spans, base = _alone(access), _argument(access.base.span)
-    here = spans.index(at) if at in spans else len(spans)
-    for other, span in enumerate(spans):
-        if here < len(spans) and other != here:
+    spans = _alone(access)
+    for span in spans if at in spans else ():
+        if span != at:
             edits = (Edit(at, span.text), Edit(span, at.text))
-            new = list(spans)
-            new[here], new[other] = span, at
-            yield Suggestion(f"swap the indices: `{base}[{', '.join(s.text for s in new)}]`", edits)
+            yield Suggestion(f"swap the indices: `{_with(access, {at: span.text, span: at.text})}`", edits)
 
 
 def _replaced(access: T.Access, at: Span, trail: Trail) -> Iterator[Suggestion]:
     """Another index in the place of one."""
-    spans, base = _alone(access), _argument(access.base.span)
+    spans = _alone(access)
     if at not in spans:
         return
     taken = {s.text for s in spans}
     for symbol, _ in reversed(access.context.indices):
         if symbol.name not in taken and symbol.name != at.text and symbol.name != "_":
-            texts = [symbol.name if s == at else s.text for s in spans]
             binding = trail.binding(symbol)
             bounded = binding is not None and binding.range.stated
-            text = f"index it by `{symbol.name}`: `{base}[{', '.join(texts)}]`"
+            text = f"index it by `{symbol.name}`: `{_with(access, {at: symbol.name})}`"
             yield Suggestion(text, (Edit(at, symbol.name),), asks=bounded)
 
 

@@ -8,7 +8,7 @@ functions that pass a dimension on. Errors label these places, and `axon explain
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from axon import typed as T
 from axon.names import Symbol
@@ -18,6 +18,10 @@ from axon.types.places import Parameter, Places, excerpt
 from axon.types.type import Function, RecordType, Row, Shape, Tensor, TupleType, Type
 
 _MAX_STEPS = 60  # followed from one expression
+_MAX_SOURCES = 24  # of one size
+
+
+Made = tuple[T.Expr, int | None, Dim | None]  # a dimension of an expression; in a record, whichever part has a size
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class Origin:
     sizes: tuple[Dim, ...] = ()
     base: T.Expr | None = None  # what an index runs over, a slice is taken of or a parameter's own name …
     axis: int = 0  # … and in which dimension, counted from 0
+    index: Symbol | None = None  # of a bound
+    made_of: tuple[Symbol | Made, ...] = ()  # of a flattening its indices, of a split the others, of a call dimensions it takes
 
     def clause(self, show: Callable[[Dim], str]) -> str:
         """`why` with its sizes."""
@@ -65,7 +71,53 @@ class Trail(Places):
             deeper = self.of(deeper.base, deeper.axis)
         return deeper if deeper is not None and deeper.kind == "flatten" else found
 
-    def _taken(self, function: T.Expr, raw: Dim) -> Origin | None:
+    def sources(self, first: Origin | None) -> Iterator[Origin]:
+        """An origin, then what the sizes there come from, and so on back to what is written."""
+        seen: set[Span] = set()
+        todo = [] if first is None else [first]
+        while todo and len(seen) < _MAX_SOURCES:
+            origin = todo.pop(0)
+            if origin.span in seen:
+                continue
+            seen.add(origin.span)
+            yield origin
+            todo += self._behind(origin)
+
+    def _behind(self, origin: Origin) -> Iterator[Origin]:
+        found: list[Origin | None] = []
+        if origin.base is not None and origin.kind in ("index", "split", "slice"):
+            found.append(self.of(origin.base, origin.axis))
+        if origin.base is not None and origin.kind == "parameter":
+            found.append(self._used(origin.base, origin.axis))
+        for part in origin.made_of:
+            found.append(self.range(part) if isinstance(part, Symbol) else self.of(*part))
+        yield from (o for o in found if o is not None)
+
+    def _used(self, parameter: T.Expr, axis: int) -> Origin | None:
+        """Of a parameter without a type: what else decides the size that a call takes where it is passed."""
+        if not isinstance(parameter, T.Variable):
+            return None
+        for function, n, argument in self.arguments():
+            if isinstance(argument, T.Variable) and argument.symbol == parameter.symbol and argument.span != parameter.span:
+                t = self._parameter(function.type, n)
+                shape, whole = (self.shape(t) if t is not None else None) or (), self.shape(argument.type) or ()
+                item = next((shape[k] for k in range(len(shape)) if _same_place(shape, k, whole, axis)), None)
+                found = self._taken(function, item, argument) if isinstance(item, Dim) else None
+                if found is not None and found.kind == "annotation":
+                    return replace(found, why=f"since `{excerpt(self._calls[id(function)].span)}` asks for it")
+        return None
+
+    def _parameter(self, t: Type, n: int) -> Type | None:
+        """The type of the n-th parameter of a function."""
+        for _ in range(n):
+            t = self._state.prune(t)
+            if not isinstance(t, Function):
+                return None
+            t = t.result
+        t = self._state.prune(t)
+        return t.param if isinstance(t, Function) else None
+
+    def _taken(self, function: T.Expr, raw: Dim, but: T.Expr | None = None) -> Origin | None:
         """Of what a function takes: the other argument of the call that has the same size."""
         call = self._calls.get(id(function))
         given: Origin | None = None
@@ -75,6 +127,9 @@ class Trail(Places):
         for argument in call.arguments if call is not None else ():
             if not isinstance(t, Function):
                 break
+            if argument is but:
+                t = self._state.prune(t.result)
+                continue
             shapes = [*self._shapes(t.param)]
             for shape in shapes:
                 if raw in shape and raw.constant is None:
@@ -92,9 +147,13 @@ class Trail(Places):
             akin = dict.fromkeys(i for s in others for i in s if isinstance(i, Dim) and i.variables & raw.variables)
             sizes = tuple(dict.fromkeys(map(self._state.dimension, akin)))[:2]
             if sizes and (given is None or (itself and others == shapes)):
-                given = Origin("given", argument.span, f"since `{excerpt(argument.span)}` has {_listed(len(sizes))}", sizes)
+                why = f"since `{excerpt(argument.span)}` has {_listed(len(sizes))}"
+                made_of = tuple((argument, None, self._state.dimension(d)) for d in akin)
+                given = Origin("given", argument.span, why, sizes, made_of=made_of)
                 itself = others != shapes
             t = self._state.prune(t.result)
+        if itself and "{" in function.span.text:  # of what is given in braces, that says more
+            given = None
         return decided or given or Origin("call", function.span)
 
     def _aligned(self, shape: Shape, axis: int, whole: Shape | None) -> int | None:
@@ -122,10 +181,10 @@ class Trail(Places):
 
     def of(self, expr: T.Expr, axis: int | None, size: Dim | None = None) -> Origin | None:
         """What decides a dimension of an expression; `axis` None: of a record or tuple, whichever part has this size."""
-        if size is None and axis is not None:
-            shape = self.shape(expr.type)
-            size = self._size(shape[axis]) if shape is not None and axis < len(shape) else None
         for _ in range(_MAX_STEPS):
+            shape = self.shape(expr.type) if axis is not None else None
+            if shape is not None and axis is not None and axis < len(shape):  # one size is written in several ways
+                size = self._size(shape[axis]) or size
             step = self._step(expr, axis, size)
             if not isinstance(step, tuple):
                 return step
@@ -153,6 +212,8 @@ class Trail(Places):
                 return self._among((left, right), e, axis, size)
             case T.Call():
                 return self._call(e, axis, size)
+            case T.Access(base=base) if axis is None:  # of a record of tensors
+                return base, None
         if axis is None:
             return None
         match e:
@@ -216,8 +277,10 @@ class Trail(Places):
         self, whole: T.Expr, way: tuple[int | str, ...], axis: int | None, size: Dim | None
     ) -> tuple[T.Expr, int | None] | Origin | None:
         """Of a field or a part of a tuple, perhaps of parts of parts: `way` leads to it."""
-        while isinstance(whole, T.Let | T.Open | T.If | T.Field | T.Project):
+        while isinstance(whole, T.Let | T.Open | T.If | T.Field | T.Project) or (way and isinstance(whole, T.Access)):
             match whole:
+                case T.Access(base=inner):  # of a record of tensors
+                    whole, axis = inner, None
                 case T.Let(body=inner) | T.If(then=inner) | T.Open(value=inner):
                     whole = inner
                 case T.Field(record=inner, name=name):
@@ -295,14 +358,26 @@ class Trail(Places):
                 if found is not None:
                     return found
         name = excerpt(e.function.span)
+        made_of = tuple(self._made_of(item, params, e.arguments)) if isinstance(item, Dim) else ()
         if isinstance(e.function, T.Variable) and e.function.symbol in self._foldings:
             there = self._foldings[e.function.symbol](axis)
             if there is not None and there[0].file is e.span.file:
-                return Origin("flatten", *there)
+                return Origin("flatten", *there, made_of=made_of)
         taken = [d for p in params for s in self._shapes(p) for i in s if (d := self._size(i)) is not None]
         folded = size is not None and len(size.mapping) == 1 and size not in taken  # a product of dimensions that it takes
         folded = folded and sum(bool(d.variables) and d.variables <= size.variables for d in taken) > 1  # type: ignore[union-attr]
-        return Origin("flatten" if folded else "call", e.span, f"a result of `{name}`")
+        return Origin("flatten" if folded else "call", e.span, f"a result of `{name}`", made_of=made_of)
+
+    def _made_of(self, item: Dim, params: Sequence[Type], arguments: Sequence[T.Expr]) -> Iterator[Made]:
+        """The dimensions of arguments that a dimension of a call's result is made of."""
+        for param, argument in zip(params, arguments, strict=True):
+            own, whole = self.shape(param), self.shape(argument.type)
+            for shape in self._shapes(param):
+                for n, part in enumerate(shape):
+                    if isinstance(part, Dim) and part.variables & item.variables:
+                        places = range(len(whole or ())) if own is not None else ()
+                        axis = next((k for k in places if _same_place(shape, n, whole or (), k)), None)
+                        yield argument, axis, self._state.dimension(part) if axis is None else None
 
     def _at(self, t: Type, way: tuple[int | str, ...]) -> Type:
         """The part of a type that a way leads to."""
@@ -353,7 +428,8 @@ class Trail(Places):
             span = Span(first.span.file, first.span.start, last.span.end)
             names = ", ".join(s.name for s in indices.symbols)
             sizes = tuple(self._state.dimension(e) for e in indices.extents)
-            return Origin("flatten", span, f"since `({names})` makes one dimension of {_listed(len(sizes))}", sizes)
+            why = f"since `({names})` makes one dimension of {_listed(len(sizes))}"
+            return Origin("flatten", span, why, sizes, made_of=indices.symbols)
         return self.range(indices.symbols[0])
 
     def range(self, symbol: Symbol) -> Origin | None:
@@ -362,14 +438,16 @@ class Trail(Places):
         if binder is None:
             return None
         if binder.range.stated:
-            return Origin("bound", binder.span, f"by the bound of `{symbol.name}`")
+            return Origin("bound", binder.span, f"by the bound of `{symbol.name}`", index=symbol)
         for access, axis, position in self._accesses(symbol):
             subscript = access.subscripts[position]
             base = excerpt(access.base.span)
             if isinstance(subscript, T.At) and subscript.sizes:
                 size = self._state.dimension(self._item(access.base, axis))
                 why = f"since `{symbol.name}` is a part of dimension {axis + 1} of `{base}`, which is {{}}"
-                return Origin("split", binder.span, why, (size,), access.base, axis)
+                others = tuple(v.dim.symbol for v in subscript.values if isinstance(v, T.Dimension) and v.dim.symbol is not None)
+                others = tuple(o for o in others if o != symbol)
+                return Origin("split", binder.span, why, (size,), access.base, axis, None, others)
             why = f"since `{symbol.name}` runs over dimension {axis + 1} of `{base}`"
             return Origin("index", binder.span, why, (), access.base, axis)
         for access, axis in self._indexed.values():
@@ -435,6 +513,13 @@ class Trail(Places):
     @staticmethod
     def _whole(s: T.Subscript) -> bool:
         return isinstance(s, T.Slice) and s.stop is None and s.start.constant == 0 and s.step.constant == 1
+
+
+def _same_place(one: Shape, a: int, other: Shape, b: int) -> bool:
+    """Whether two dimensions are as far from the end of their shapes, or from the beginning, whatever shape variables stand for."""
+    behind = [i for i in (*one[a:], *other[b:]) if isinstance(i, Row)]
+    before = [i for i in (*one[: a + 1], *other[: b + 1]) if isinstance(i, Row)]
+    return (not behind and len(one) - a == len(other) - b) or (not before and a == b)
 
 
 def _listed(count: int) -> str:

@@ -108,10 +108,23 @@ class Places:
         found = self._defined.get(symbol)
         return found.span if isinstance(found, Parameter) and re.fullmatch(r"[A-Za-z_]\w*", found.span.text) else None
 
+    def known_at(self, e: T.Expr, place: Span) -> bool:
+        """Whether what a name stands for is defined before a place."""
+        found = self._defined.get(e.symbol) if isinstance(e, T.Variable) else None
+        return not isinstance(found, tuple) or found[0].span.end <= place.start
+
     def around(self, size: Span) -> Span:
         """The annotated pattern, or the field of a type, in which a size is written."""
         fields = (f for f in self._fields if f.file is size.file and f.start <= size.start and size.end <= f.end)
         return self._annotation_of(size) or min(fields, key=lambda f: f.end - f.start, default=size)
+
+    def is_field(self, place: Span) -> bool:
+        """Whether a place is a field of a type."""
+        return place in self._fields
+
+    def is_guarded(self, index: Symbol) -> bool:
+        """Whether a condition stands before an access by an index: its uses do not tell how far it was meant to run."""
+        return any(a.context.conditions for a, _ in self._indexed.values() if index in {s for s, _ in a.context.indices})
 
     def first_use(self, e: T.Expr, axis: int) -> str:
         """How a parameter is used in a dimension, in words, where that says how large it is."""

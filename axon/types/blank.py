@@ -1,0 +1,85 @@
+"""Sizes left blank: what a written size would have to be for the rest to fit.
+
+A module is checked once more with one written size open, an unknown like any other. What it is found to be, in names that are known
+where it stands, is proposed in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from axon.resolve import Scope, ValueName
+from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.source import Span
+from axon.types.unify import State
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """A size left blank at a place, where sizes have these names."""
+
+    span: Span
+    size: Dim
+    names: tuple[tuple[Dim, str], ...]
+
+
+def blank(state: State, scope: Scope, span: Span) -> Blank:
+    """An unknown in the place of a written size."""
+    names: dict[str, Dim] = {}
+    around: Scope | None = scope
+    while around is not None:
+        for name, entity in around.values.items():
+            if isinstance(entity, ValueName) and entity.is_dimension and entity.dim is not None:
+                names.setdefault(name, entity.dim)
+        around = around.parent
+    return Blank(span, state.dim(""), tuple((dim, name) for name, dim in names.items()))
+
+
+def found(state: State, blanks: list[Blank]) -> tuple[str, ...]:
+    """What blanks turned out to be, as texts for their places."""
+    texts = (_text(state, b) for b in blanks)
+    return tuple(dict.fromkeys(t for t in texts if t is not None))
+
+
+def _text(state: State, b: Blank) -> str | None:
+    size = state.dimension(b.size)
+    if size == b.size:
+        return None
+    called = {state.dimension(dim): name for dim, name in reversed(b.names)}
+    if size in called:
+        return called[size]
+    for value, name in called.items():  # of a type whose parameter stands for 8 * w, 16 * w is 2 * o
+        if value.symbol is None and value.variables:
+            try:
+                times = size // value
+            except DimensionTooLarge:
+                continue
+            if not times.quotients and times * value == size and (factor := _rendered(times, called)) is not None:
+                return f"{factor} * {name}" if times.constant is not None else f"{factor} * {name}" if _factor(times) else None
+    return _rendered(size, called)
+
+
+def _factor(size: Dim) -> bool:
+    """Whether a size may stand before `*` without parentheses."""
+    return len(size.mapping) == 1
+
+
+def _rendered(size: Dim, called: dict[Dim, str]) -> str | None:
+    """A size in these names; None if it speaks of others, or is none."""
+    names = {dim.symbol: name for dim, name in called.items() if dim.symbol is not None}
+    if not size.variables <= names.keys() or (size.constant is not None and size.constant < 0):
+        return None
+    return size.render(names.__getitem__)
+
+
+def parts(span: Span) -> Iterator[Span]:
+    """The sizes between commas in the text of a place."""
+    depth, start, text = 0, 0, span.text
+    for n, c in enumerate(f"{text},"):
+        depth += (c in "([{") - (c in ")]}")
+        if c == "," and not depth:
+            piece = text[start:n]
+            begin = span.start + start + len(piece) - len(piece.lstrip())
+            yield Span(span.file, begin, begin + len(piece.strip()))
+            start = n + 1

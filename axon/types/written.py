@@ -1,0 +1,93 @@
+"""Which written sizes may be wrong, where sizes cannot agree: those that the two sizes come from, as blanks to be filled.
+
+`types.blank` finds what each would have to be; the checker then tries it like any other change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import combinations
+
+from axon import typed as T
+from axon.diagnostics import Edit, Suggestion
+from axon.shapes.constraint import Equal
+from axon.source import Span
+from axon.types.blank import parts
+from axon.types.origin import Origin, Trail
+
+_MAX_BLANKS = 8  # of one error
+
+
+def blanks(equals: Iterable[Equal], trail: Trail) -> Iterator[Suggestion]:
+    """The sizes that are written where those of some equations come from, the nearest first, each as a blank."""
+    found: dict[tuple[Edit, ...], Suggestion] = {}
+    for equal in equals:
+        for side, size in zip(equal.reason.sides, (equal.left, equal.right), strict=False):
+            for origin in trail.sources(trail.of_place(side.span, size, bool(side.about))):
+                for suggestion in (*_of(origin, trail), *_dimensions(origin, trail)):
+                    found.setdefault(suggestion.edits, suggestion)
+    yield from list(found.values())[:_MAX_BLANKS]
+
+
+def _of(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
+    match origin.kind:
+        case "annotation":
+            for span in parts(origin.span):
+                around = trail.around(span)
+                plain = re.fullmatch(r"\w+", span.text) is not None
+                if not plain or around == span or trail.is_field(around):  # else `shapes.explain` proposes what there is to propose
+                    whole = _result(span) if around == span else around
+                    yield Suggestion(f"make it `{_within(whole, span)}`", (Edit(span, "{}"),), blank=True)
+        case "bound" if origin.index is not None and not trail.is_guarded(origin.index):
+            bound = re.fullmatch(r"(\w+\s*<\s*)(.*\S)\s*", origin.span.text, re.DOTALL)
+            if bound is not None:
+                start = origin.span.start
+                span = Span(origin.span.file, start + bound.start(2), start + bound.end(2))
+                yield Suggestion(f"make the bound `{bound[1]}{{}}`", (Edit(span, "{}"),), blank=True)
+
+
+def _dimensions(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
+    """The dimension arguments of the call that a size comes from."""
+    call = trail.at(origin.span) if origin.kind in ("call", "flatten") else None
+    function = call.function.span if isinstance(call, T.Call) else origin.span
+    given = _given(function)
+    yield from exchanged(function)
+    for span in given:
+        yield Suggestion(f"make it `{_within(function, span)}`", (Edit(span, "{}"),), blank=True)
+
+
+def _given(function: Span) -> list[Span]:
+    """The dimension arguments of `f {h, g}`."""
+    braces = re.fullmatch(r"([^{}]*\{)([^{}]*)\}", function.text)
+    found = braces.span(2) if braces is not None else (0, 0)
+    return list(parts(Span(function.file, function.start + found[0], function.start + found[1]))) if braces is not None else []
+
+
+def exchanged(function: Span) -> Iterator[Suggestion]:
+    """Two dimension arguments of a call exchanged."""
+    given = _given(function)
+    for one, other in combinations(given, 2):
+        if one.text != other.text:
+            listed = ", ".join({one: other, other: one}.get(s, s).text for s in given)
+            name = function.text[: function.text.index("{")]
+            edits = (Edit(one, other.text), Edit(other, one.text))
+            yield Suggestion(f"exchange the dimension arguments: `{name}{{{listed}}}`", edits)
+
+
+def _result(size: Span) -> Span:
+    """The type in whose brackets a size is written."""
+    text, start, depth = size.file.text, size.start, 0
+    while start and (depth or text[start - 1] != "["):
+        depth += (text[start - 1] in ")]}") - (text[start - 1] in "([{")
+        start -= 1
+    named = re.search(r"['\w.]*\[$", text[:start])
+    end = text.find("]", size.end)
+    return Span(size.file, named.start(), end + 1) if named is not None and end >= 0 and "\n" not in text[start:end] else size
+
+
+def _within(around: Span, blank: Span) -> str:
+    """The text of an annotation with a blank in it."""
+    before, after = around.text[: blank.start - around.start], around.text[blank.end - around.start :]
+    whole = " ".join((before + "{}" + after).split())
+    return whole[1:-1].strip() if whole.startswith("(") and whole.endswith(")") else whole
