@@ -20,7 +20,7 @@ from prompt_toolkit.completion import Completer, ThreadedCompleter
 from prompt_toolkit.completion import Completion as Completed
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
-from prompt_toolkit.filters import has_focus, to_filter
+from prompt_toolkit.filters import has_focus, is_searching, to_filter
 from prompt_toolkit.formatted_text import FormattedText, to_formatted_text
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -29,6 +29,7 @@ from prompt_toolkit.layout.processors import Processor, Transformation, Transfor
 from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.lexers import Lexer, PygmentsLexer, SimpleLexer
 from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.search import accept_search
 from prompt_toolkit.styles import Style, merge_styles
 from prompt_toolkit.styles.pygments import style_from_pygments_cls
 from pygments import highlight
@@ -88,6 +89,7 @@ class Terminal:
             input_processors=[_Mistakes(self.live)],
             bottom_toolbar=self._toolbar,
             enable_open_in_editor=True,
+            enable_suspend=True,
             tempfile_suffix=".axon",
         )
         for window in walk(self.session.layout.container):  # the bottom line stands below the text, not below the screen
@@ -99,7 +101,7 @@ class Terminal:
         return self.session.prompt()
 
     def _toolbar(self) -> Any:
-        seen = self.live.about(get_app().current_buffer.text)
+        seen = self.live.about(self.session.default_buffer.text)
         return FormattedText([("class:wrong" if seen.wrong else "", visible(seen.text)[:2_000])])
 
 
@@ -155,6 +157,11 @@ def _keys() -> KeyBindings:
         else:
             _new_line(event)
 
+    @keys.add("enter", filter=is_searching)
+    def _(event: KeyPressEvent) -> None:
+        accept_search()
+        event.current_buffer.cursor_position = len(event.current_buffer.text)  # so that Enter hands over what was found
+
     @keys.add("escape", "enter", filter=typing)
     def _(event: KeyPressEvent) -> None:
         _new_line(event)
@@ -163,9 +170,10 @@ def _keys() -> KeyBindings:
 
 
 def _is_done(document: Document) -> bool:
-    """Whether Enter hands the text over: it is complete, or its last line is empty; and the cursor is at its end."""
+    """Whether Enter hands the text over: it is complete, or its last line is empty; and it is one line, or the cursor is at its
+    end."""
     text = document.text
-    if document.text_after_cursor.strip():
+    if "\n" in text.strip() and document.text_after_cursor.strip():
         return False
     if commands.is_command(text) or not text.strip():
         return True
@@ -219,6 +227,11 @@ class Live:
             self._changed.notify()
         return Seen(seen.text) if seen.wrong is None and text.startswith(known) and known else _NOTHING
 
+    def known(self, text: str) -> Seen:
+        """What is known of a text. Nothing is asked for: the text on the screen may be another, that a search has found."""
+        known, _, seen = self._known
+        return seen if known == text else _NOTHING
+
     def _run(self) -> None:
         while True:
             with self._changed:
@@ -264,7 +277,7 @@ class _Mistakes(Processor):
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         given = transformation_input
-        seen = self.live.about(given.document.text)
+        seen = self.live.known(given.document.text)
         if seen.wrong is None:
             return Transformation(given.fragments)
         start = given.document.translate_row_col_to_index(given.lineno, 0)

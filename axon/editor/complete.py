@@ -20,7 +20,7 @@ from axon.editor.workspace import Workspace
 from axon.grammar.lexer import Token
 from axon.loader import SUFFIX, library_modules
 from axon.types.show import signature
-from axon.types.type import Function, RecordType, TupleType, Type
+from axon.types.type import Function, RecordType, Tensor, TupleType, Type
 
 _DECLARING = ("fun", "val", "type", "sig", "import")
 _RUNS = (Kind.RUN, Kind.SHAPE)
@@ -192,7 +192,10 @@ def _modules(analysis: Analysis) -> list[Item]:
 
 def _members(analysis: Analysis, tokens: list[Token], mended: Mended | None, facts: Facts | None) -> list[Item]:
     """What can stand after a dot: declarations of a module, fields of a record, parts of a tuple."""
-    owner = tokens[-2].text if len(tokens) > 1 else ""
+    before = tokens[-2] if len(tokens) > 1 else None
+    if before is not None and before.kind in ("INT", "FLOAT") and before.end == tokens[-1].start:
+        return []  # the point of a number
+    owner = before.text if before is not None else ""
     module = analysis.imports.get(owner)
     if module is not None and (mended is None or not _is_bound(mended, owner)):
         in_type = mended is not None and _where(mended) is _Where.TYPE
@@ -206,6 +209,8 @@ def _members(analysis: Analysis, tokens: list[Token], mended: Mended | None, fac
             return [Item(name, Kind.FIELD, of.show(inner), 1) for name, inner in t.fields]
         case of, TupleType(items):
             return [Item(str(n), Kind.FIELD, of.show(inner), 1) for n, inner in enumerate(items, 1)]
+        case _, Tensor() | Function():
+            return []
     return _all_fields(analysis)
 
 

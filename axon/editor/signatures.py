@@ -60,6 +60,7 @@ def _application(mended: Mended) -> tuple[S.Expr, int, bool] | None:
 
 
 def _of(analysis: Analysis, mended: Mended, head: S.Expr, number: int, in_dims: bool) -> SignatureHelp | None:
+    sized = isinstance(head, S.ApplyDims) or in_dims
     if isinstance(head, S.ApplyDims):
         head = head.function
     local = names_of(mended.decl).visible(mended.source, mended.hole)
@@ -68,12 +69,12 @@ def _of(analysis: Analysis, mended: Mended, head: S.Expr, number: int, in_dims: 
             found = of_module(analysis, Free(name))
             if found is None or found.checked is None:
                 return _builtin(name, number) if _is_builtin(name) else None
-            return _declared(found.checked, name, name, number, in_dims)
+            return _declared(found.checked, name, name, number, in_dims, sized)
         case S.Field(S.Var(owner), member) if owner in analysis.imports and (False, owner) not in local:
             found = of_module(analysis.imports[owner], Free(member.text))
             if found is None or found.checked is None or member.text == HOLE:
                 return None
-            return _declared(found.checked, member.text, f"{owner}.{member.text}", number, in_dims)
+            return _declared(found.checked, member.text, f"{owner}.{member.text}", number, in_dims, sized)
     if not isinstance(head, S.Var | S.Field):
         return None
     facts = facts_of(analysis, mended)
@@ -99,7 +100,8 @@ def _is_builtin(name: str) -> bool:
     return name in builtins.NAMES and name not in builtins.CONSTANTS
 
 
-def _declared(checked: Checked, name: str, shown: str, number: int, in_dims: bool) -> SignatureHelp | None:
+def _declared(checked: Checked, name: str, shown: str, number: int, in_dims: bool, sized: bool) -> SignatureHelp | None:
+    """`sized`: the function's own dimensions are written, which come first."""
     scheme = checked.facts.scheme(name)
     if scheme is None:
         return None
@@ -111,7 +113,10 @@ def _declared(checked: Checked, name: str, shown: str, number: int, in_dims: boo
             params = decl.value.params
     names = [p.symbol.name if isinstance(p, T.PatternName) else "_" for p in params]
     dims = tuple(s.name for s in scheme.explicit)
-    found = _typed(checked.facts, shown, names, dims, scheme.type, number, in_dims)
+    missing = bool(dims) and not sized
+    found = _typed(checked.facts, shown, names, dims, scheme.type, 0 if missing else number, in_dims or missing)
+    if found is None:
+        return None
     facts = ", ".join(checked.facts.contract())
     label = f"{found.label}   where {facts}" if facts else found.label
     return SignatureHelp(label, found.parameters, found.active, tuple(documentation(checked.chunk, checked.decl)))
@@ -119,8 +124,8 @@ def _declared(checked: Checked, name: str, shown: str, number: int, in_dims: boo
 
 def _typed(
     facts: Facts, shown: str, names: list[str], dims: tuple[str, ...], t: Type, number: int, in_dims: bool
-) -> SignatureHelp:  # fmt: skip
-    """`name {h} (x : f32[n]) : f32`, with the places of its parameters."""
+) -> SignatureHelp | None:  # fmt: skip
+    """`name {h} (x : f32[n]) : f32`, with the places of its parameters; None if it has none."""
     label = shown
     places: list[tuple[int, int]] = []
     if dims:
@@ -140,6 +145,8 @@ def _typed(
         label += piece
         own += 1
         t = facts.state.prune(t.result)
+    if not places:
+        return None
     label += f" : {facts.show(t)}"
     active = number if in_dims else len(dims) + number
     return SignatureHelp(label, tuple(places), active if active < len(places) else None)

@@ -187,6 +187,10 @@ def test_definition_in_the_library() -> None:
         (f"{RECORDS}fun f (x : f32[3]) (p : r) = x @ p.▮", ["w", "in_"], ["other"]),
         (f"{RECORDS}fun f (p : r) = p.w + exp p.▮", ["w", "in_"], ["other", "alpha"]),
         (f"{RECORDS}fun f (p : r) = 1.0 + p.in_.▮", ["alpha"], ["w", "other"]),
+        (f"{RECORDS}fun f (p : r) = p.in_.alpha.▮", [], ["alpha", "w", "other"]),  # a scalar has no fields
+        (f"{RECORDS}fun f x = (x + 1.0).▮", [], ["alpha", "w", "other"]),
+        (f"{RECORDS}fun f x = x.▮", ["alpha", "w", "other"], []),
+        (f"{RECORDS}fun f x = x * 3.▮", [], ["alpha", "w", "other"]),  # the point of a number
         (f"{RECORDS}val k = {{ mine = 1.0 }}\nfun f x = x * k.▮", ["mine"], ["w", "other"]),
         (f"{RECORDS}fun f x = 1.0 + x.▮", ["w", "other"], []),  # nothing says which
         (f"{RECORDS}fun f (p : r) x = p.w\nfun g x = f {{ w = x, ▮", ["in_"], ["w", "other", "alpha", "x"]),
@@ -249,6 +253,7 @@ def test_signature_help(marked: str, label: str, active: str | None) -> None:
     [
         ("split {▮", "h"), ("split {8▮", "h"), ("split {8▮} x", "h"), ("split {8, ▮", "k"), ("split {8, 16▮} x", "k"),
         ("split {8, 4} ▮", "(x : f32[n])"), ("split {8, 4} x x ▮", None),
+        ("split ▮", "h"), ("split x ▮", "h"),  # sizes come first
         ("pow 2.0▮", "'a[..s]"), ("pow x ▮", "'a[..s]"), ("exp ▮", "'a[..s]"), ("exp x ▮", None),
     ],
 )  # fmt: skip
@@ -259,8 +264,9 @@ def test_which_parameter_is_being_written(call: str, active: str | None) -> None
     assert (None if found.active is None else found.label[slice(*found.parameters[found.active])]) == active
 
 
-def test_no_signature_where_nothing_is_applied() -> None:
-    text, at = cursor("fun f x = x\n\n▮")
+@pytest.mark.parametrize("marked", ["fun f x = x\n\n▮", "fun f (x : 'a[n]) = x ▮", "val x = 1.0\nfun f y = x ▮"])
+def test_no_signature_where_nothing_is_applied(marked: str) -> None:
+    text, at = cursor(marked)
     assert signature_help(analysed(text), at) is None
 
 

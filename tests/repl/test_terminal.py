@@ -123,6 +123,35 @@ def test_files_and_a_history_that_stays(prompt: Prompt, tmp_path: Path) -> None:
     again.type("\x1b[A", "four 10")
 
 
+def test_what_was_entered_is_searched(prompt: Prompt) -> None:
+    """The screen stands still while one looks at what was found, and Enter, twice, enters it."""
+    screen = prompt()
+    screen.enter("fun double x = x + x", "double : 'a[..s] -> 'a[..s]")
+    screen.enter("double 4 + 1", "9 : i32")
+    screen.enter("1", "1 : i32")
+    screen.clear()
+    screen.type("\x12", "search")
+    screen.type("ble 4", "double 4 + 1")
+    screen.rest(1.0)
+    began, drawn = time.monotonic(), 0
+    while time.monotonic() < began + 1.0:
+        try:
+            drawn += len(screen.process.read_nonblocking(1 << 16, timeout=0.1))
+        except Exception:  # nothing came
+            continue
+    assert drawn < 200, "nothing changes, so nothing is drawn"
+    screen.type("\r", "axon> double 4 + 1")
+    screen.enter("", "9 : i32")
+    # A line that is complete is handed over wherever the cursor is; one that is not is broken there.
+    screen.clear()
+    screen.type("20 + 1\x1b[D\x1b[D", "20 + 1")
+    screen.enter("", "21 : i32")
+    # Ctrl-Z is no text.
+    screen.clear()
+    screen.type("3\x1a", "axon> 3")
+    screen.enter("", "3 : i32")
+
+
 def test_without_colours_and_history(prompt: Prompt, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     screen = prompt(NO_COLOR="1", AXON_HISTORY=str(tmp_path / "file" / "history"))
