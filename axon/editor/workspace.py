@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from axon import syntax as S
+from axon.checker import solutions
 from axon.diagnostics import AxonError, Diagnostic, Edit, Suggestion
 from axon.editor.analysis import Analysis, AnalysisSession, Guard, needs_trial
 from axon.loader import SUFFIX, FileLoader, stdlib_root
@@ -122,9 +123,14 @@ class Workspace:
         here = tuple(replace(s, edits=edits) for s, edits in moved if edits is not None)
         original = {id(new): s for new, (s, edits) in zip(here, (m for m in moved if m[1] is not None), strict=True)}
         others = [replace(d, suggestions=()) for d in analysis.diagnostics() if d.labels[:1] != diagnostic.labels[:1]]
-        found = tried((replace(diagnostic, suggestions=here), *others), whole, partial(self._recheck, analysis), 0.0)[0]
+        recheck, solve = partial(self._recheck, analysis), partial(solutions, whole, self.loader, {})
+        found = tried((replace(diagnostic, suggestions=here), *others), whole, recheck, 0.0, solve)[0]
         texts = {(s.text, s.edits): original[id(s)] for s in here}
-        kept = (replace(texts[s.text, s.edits], checked=s.checked) for s in found.suggestions)
+        blanks = {s.edits[0].span: original[id(s)] for s in here if s.blank}
+        kept = (
+            replace(texts.get((s.text, s.edits)) or blanks[s.edits[0].span].filled(s.edits[0].text), checked=s.checked)
+            for s in found.suggestions
+        )
         analysis.tried[diagnostic] = replace(diagnostic, suggestions=tuple(kept))
 
     def helps(self, analysis: Analysis, diagnostic: Diagnostic, suggestion: Suggestion) -> bool:

@@ -177,6 +177,18 @@ class Trail(Places):
         size = self._state.dimension(raw)
         return sizes.index(size) if size in sizes else None
 
+    def given(self, e: T.Expr, axis: int) -> Origin | None:
+        """Of a part of a parameter: where the arguments of the parameter's type, `p : gpt2[v, 768]`, mention a dimension's size."""
+        size = self._size((self.shape(e.type) or ())[axis])
+        whole = e
+        while isinstance(whole, T.Field | T.Project):
+            whole = whole.record if isinstance(whole, T.Field) else whole.value
+        place = self._defined.get(whole.symbol) if isinstance(whole, T.Variable) and whole is not e else None
+        if not isinstance(place, Parameter) or "{" in place.span.text or size is None:
+            return None
+        inside = (s for d, s in self._written if d == size and s.file is place.span.file and _within(s, place.span))
+        return next((Origin("annotation", s) for s in inside), None)
+
     # ── following ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def of(self, expr: T.Expr, axis: int | None, size: Dim | None = None) -> Origin | None:
@@ -249,23 +261,29 @@ class Trail(Places):
         """
         if size is None:
             return None
-        inside = [(d, s) for d, s in self._written if s.file is span.file and span.start <= s.start and s.end <= span.end]
+        inside = [(d, s) for d, s in self._written if s.file is span.file and _within(s, span)]
         if axis is not None and 0 <= axis < len(inside) and inside[axis][0] == size:
             return Origin("annotation", inside[axis][1])
         direct = next((Origin("annotation", s) for d, s in inside if d == size), None)
         field = self._in_field(span, size, way) if way or direct is None else None
-        return field or direct
+        return field or direct or self._in_field(span, size, way, outermost=True)
 
-    def _in_field(self, span: Span, size: Dim, way: tuple[int | str, ...]) -> Origin | None:
-        """Where a type that is named within a place mentions a size in the field that is meant, if that is one place."""
+    def _in_field(self, span: Span, size: Dim, way: tuple[int | str, ...], outermost: bool = False) -> Origin | None:
+        """Where a type that is named within a place mentions a size in the field that is meant, if that is one place.
+
+        `outermost`: only in what stands the fewest fields deep, which gives it to what stands deeper.
+        """
         named = [
             (path, s)
             for d, s, at, path in self._expanded
-            if at.file is span.file and s.file is span.file and span.start <= at.start and at.end <= span.end
+            if at.file is span.file and s.file.path == span.file.path and span.start <= at.start and at.end <= span.end
             if self._state.dimension(d) == size
         ]
         names = tuple(step for step in way if isinstance(step, str))
         meant = [(path, s) for path, s in named if path[: len(names)] == names[: len(path)]]
+        if outermost:
+            least = min((len(path) for path, _ in meant), default=0)
+            meant = [(path, s) for path, s in meant if len(path) == least]
         given = {s for path, s in meant if len(path) <= len(names)}  # what the field's own type is given, rather than uses of it
         places = given or {s for _, s in meant}
         if len(given) > 1 and names:  # the arguments of one type, say `pair[8 * w, 8 * w]`: all that have the size
@@ -513,6 +531,10 @@ class Trail(Places):
     @staticmethod
     def _whole(s: T.Subscript) -> bool:
         return isinstance(s, T.Slice) and s.stop is None and s.start.constant == 0 and s.step.constant == 1
+
+
+def _within(inner: Span, outer: Span) -> bool:
+    return outer.start <= inner.start and inner.end <= outer.end
 
 
 def _same_place(one: Shape, a: int, other: Shape, b: int) -> bool:

@@ -36,7 +36,9 @@ def signatures(analysis: Analysis) -> dict[str, str]:
     return {n: signature(c.state, s) for c in analysis.current() for n, s in c.schemes.items()}
 
 
-ONE_MISTAKE = [f for f in REJECTED if f.stem.startswith(("name_import_mis", "name_unknown_repeatedly"))]
+ONE_MISTAKE = [
+    f for f in REJECTED if f.stem.startswith(("name_import_mis", "name_unknown_repeatedly", "size_parts", "size_linears"))
+]
 SAMPLE = [*EXAMPLES[:2], *LIBRARY[:1], *ACCEPTED[:: 1 if SOAK else 16], *(REJECTED if SOAK else [*REJECTED[::16], *ONE_MISTAKE])]
 
 
