@@ -77,6 +77,7 @@ class AxonMagics(Magics):
         self.module = Interactive()
         self._completions = Completer()
         self._given: dict[str, Any] = {}  # what was put into Python's name space
+        self._away: set[str] = set()  # names that were taken from there, until what they stand for fits again
         self._footprints: dict[str, frozenset[str]] = {}  # of the values among them
 
     @line_cell_magic
@@ -193,10 +194,13 @@ class AxonMagics(Magics):
             given = self._given.pop(name)
             if space.get(name) is given:
                 del space[name]
+                self._away.add(name)
+        self._away -= space.keys()  # which Python has bound since
         for name in self.module.signatures:
-            mine = name in self._given and space.get(name) is self._given[name]
+            mine = name in self._away or (name in self._given and space.get(name) is self._given[name])
             if name not in new and not mine:
                 continue
+            self._away.discard(name)
             callee = session.callee(name)
             if callee.is_function:
                 space[name] = self._given[name] = Function(session, callee)

@@ -105,6 +105,11 @@ def test_what_no_longer_fits_is_gone(shell: Any, capsys: pytest.CaptureFixture[s
     assert "no longer fits" in capsys.readouterr().out
     run(shell, "%%axon\nfun f x = x")
     assert run(shell, "%axon g 3.0") == 6.0
+    assert run(shell, "g(3.0)") == 6.0, "what fits again is given again"
+    run(shell, "%%axon\nfun f (x : f32[n]) (y : f32[n]) = x + y")
+    run(shell, "g = 'mine'")
+    run(shell, "%%axon\nfun f x = x")
+    assert shell.user_ns["g"] == "mine", "but not where Python has bound the name since"
 
 
 def test_expressions_use_python_values(shell: Any) -> None:

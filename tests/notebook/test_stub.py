@@ -145,3 +145,49 @@ def test_the_library_and_the_examples(path: Path) -> None:
 
 def test_an_empty_module() -> None:
     assert compile(stub(Session(compiler.check_text("")), "e.axon"), "e.pyi", "exec")
+
+
+CLASHES = """\
+fun int (x : f32[n]) = cast i32 x
+fun float (x : i32) = cast f32 x
+fun list (x : f32[n]) = { int = x, a = x, np = 1.0 }
+fun tuple (x : (f32, i32)) = (x.2, x.1)
+fun dict (x : 'a[n]) = x
+fun bool {h} (x : f32[h]) = x
+val str = true
+val property = 1
+fun np (int : f32[n]) (np : f32) = int
+fun Any x = x
+fun Function x = x
+fun overload x = x
+fun Literal x = x
+fun Target (x : 'b[n]) = x
+fun _A (x : i32) = x
+fun _A_ (x : i32) = x
+fun TypedDict (x : { a : i32 }) = x.a
+fun NDArray (x : f32[n]) = x
+fun f x = x + 1.0
+fun _f x = x + 1.0
+fun heads {h} (x : f32[h]) = x
+fun heads_at (x : f32[n]) = x
+fun dense (p : { w : f32[n] }) = p.w
+fun _DenseP (x : f32) = x
+"""
+
+
+def test_declarations_may_have_any_name(tmp_path: Path) -> None:
+    """What a stub needs itself has another name where the module declares it."""
+    written(CLASHES, tmp_path)
+    (tmp_path / "use.py").write_text(
+        "import numpy as np\nfrom numpy.typing import NDArray\nfrom typing_extensions import assert_type\nimport model\n"
+        "v = np.ones(3, np.float32)\n"
+        "assert_type(model.int(v), NDArray[np.int32])\nassert_type(model.float(1), float)\nassert_type(model.str, bool)\n"
+        "assert_type(model.list(v)['np'], float)\nassert_type(model.bool[3](v), NDArray[np.float32])\n"
+        "assert_type(model.heads[3](v), NDArray[np.float32])\nassert_type(model._A_(1), int)\n"
+        "assert_type(model.dense({'w': v}), NDArray[np.float32])\nmodel.dense(v)  # type: ignore[arg-type]\n"
+    )
+    ran = subprocess.run(
+        [*(sys.executable, "-m", "mypy", "--strict", "--config-file="), f"--cache-dir={tmp_path}/c", "use.py", "model.pyi"],
+        capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False, env={"MYPYPATH": f"{ROOT}", "PATH": ""},
+    )  # fmt: skip
+    assert ran.stdout.startswith("Success"), ran.stdout + (tmp_path / "model.pyi").read_text()
