@@ -98,7 +98,8 @@ class FileLoader:
 
     def _not_found(self, name: Name) -> Diagnostic:
         roots = self._roots(name.span.file)
-        known = sorted({stem for root, _ in roots for stem in _modules(root)})
+        own = os.path.basename(name.span.file.path).removesuffix(SUFFIX)  # nothing imports itself
+        known = sorted({stem for root, _ in roots for stem in _modules(root)} - {own})
         near = nearest(name.text, known)
         where = ["beside this file", "in the standard library"] if len(roots) == 2 else ["in the standard library"]
         return Diagnostic(

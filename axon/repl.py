@@ -4,6 +4,7 @@ prompt_toolkit, otherwise line by line, so that a script can be piped into it.""
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -61,14 +62,25 @@ def _read(terminal: Terminal) -> str | None:
             return None
 
 
+_DECLARES = re.compile(r"(fun|val|type|sig)\s+(\w+)")
+
+
 def _piped(lines: Iterable[str]) -> Iterator[str]:
-    """A stream's entries, as soon as the line after each shows that it has ended."""
+    """A stream's entries, as soon as the line after each shows that it has ended. Declarations that follow each other are one,
+    up to one of a name that has been declared in it, which replaces the other as it does where entries are typed."""
     text = ""
+    names: set[tuple[str, str]] = set()
     for line in lines:
-        parts = compiler.entries(SourceFile("<input>", text + line)) if text.strip() and line[:1].strip() else ()
-        if len(parts) > 1 or (parts and commands.is_command(line)) or commands.is_command(text):
-            yield text
-            text = ""
+        declares = _DECLARES.match(line)
+        name = (declares[1].replace("fun", "val"), declares[2]) if declares is not None else None
+        if text.strip() and line[:1].strip():
+            parts = compiler.entries(SourceFile("<input>", text + line))
+            if len(parts) > 1 or (parts and commands.is_command(line)) or commands.is_command(text) or name in names:
+                yield text
+                text = ""
+                names.clear()
+        if name is not None:
+            names.add(name)
         text += line
     if text.strip():
         yield text

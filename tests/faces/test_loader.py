@@ -112,6 +112,10 @@ def test_a_missing_module_suggests_the_nearest(tmp_path: Path) -> None:
     assert answer.code == "AX0402"
     assert answer.suggestions[0].text == "did you mean `linalg`?"
     assert answer.suggestions[0].edits[0].text == "linalg"
+    itself = source(loader.read(write(tmp_path / "miss.axon", "import missing\n")))
+    answer = find(loader, itself, "missing")
+    assert isinstance(answer, Diagnostic)
+    assert answer.suggestions == (), "nothing imports itself"
 
 
 def test_links_may_not_lead_out(tmp_path: Path) -> None:

@@ -249,6 +249,13 @@ nothing here is read
     )
 
 
+def test_a_script_replaces_what_it_has_declared(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Declarations are entered together, in any order, up to one of a name that they have."""
+    script = "fun g x = f x\nfun f x = x\nsig f : f32 -> f32\ntype f = f32\nfun f x = x + 1.0\ng 1.0\n"
+    status, out = piped(script, monkeypatch, capsys)
+    assert (status, out.splitlines()[-1]) == (0, "2.0 : f32")
+
+
 def test_a_script_goes_on_after_errors(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     status, out = piped("nothing\n1 + 1\nval z = (\n", monkeypatch, capsys)
     assert status == 1
