@@ -102,7 +102,7 @@ class _Writer:
         """What decides a dimension, then what decides that, until an annotation or a parameter."""
         clauses: list[str] = []
         place: Span | None = None
-        found = self._trail.of(e, axis)
+        found = self._trail.given(e, axis) or self._trail.of(e, axis)
         while found is not None and len(clauses) < _MAX_CHAIN:
             clauses.append(self._clause(found))
             place = place or found.span

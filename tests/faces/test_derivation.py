@@ -64,7 +64,12 @@ def test_an_unknown_name(program: str, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("declaration", "line"),
     [
-        ("unet.axon:double", "o  written in `second : nn.conv[o, o, 3, 3]`"),
+        ("unet.axon:double", "o  written in `p : double[o, c]`"),
+        ("unet.axon:logits", "2 * w  written in `down2 : double[2 * w, w]`"),
+        ("unet.axon:logits", "3      written in `first : nn.conv[o, c, 3, 3]`"),
+        ("whisper.axon:encode", "3  written in `conv1 : conv[d, m, 3]`"),
+        ("whisper.axon:encode", "d  written in `p : encoder[m, n, d]`"),
+        ("gpt2.axon:logits_small", "768  written in `p : gpt2[50257, 1024, 12, 768]`"),
         ("gpt2.axon:attention", "d % h = 0   dimension 3 of `projected` is split"),
     ],
 )
