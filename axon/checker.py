@@ -23,6 +23,7 @@ from axon.headless import blamed, without_doubts
 from axon.loader import Loader, is_library, library_modules
 from axon.names import Symbol
 from axon.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, duplicate, once_per_name
+from axon.shapes.settle import simpler
 from axon.source import SourceFile, Span
 from axon.suggestions import Attempt, tried
 from axon.types.blank import found
@@ -282,10 +283,11 @@ class Session:
         exports = Module(source.path, values, dict(scope.aliases))
         said = sorted(without_doubts(checker.diagnostics), key=lambda d: d.span.start if d.span is not None else -1)
         ordered = tuple(once_per_name(said))
+        contracts = [[fact.relation for fact in scheme.facts] for scheme in schemes.values()]
         return CheckedModule(
             source, ordered, _Written(signatures), declarations, schemes, symbols, checker.state, imports, tuple(checker.inner),
             exports, lambda decl: checker.trail((), (decl,)),
-            {span: found(checker.state, blanks) for span, blanks in checker.blanks.items()},
+            {span: found(checker.state, blanks, contracts, simpler) for span, blanks in checker.blanks.items()},
         )  # fmt: skip
 
 

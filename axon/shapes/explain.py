@@ -6,6 +6,7 @@ edits; whoever checks the file tries them, and prints only those after which it 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
@@ -52,6 +53,7 @@ class Words:
     where: Callable[[str], Edit] | None  # the edit that adds a fact to the declaration
     stated: Callable[[Symbol], bool]  # whether the user gave a dimension its name
     origin: Callable[[Side, Dim], Place | None]  # what decides a size that a side has, before it was solved for
+    behind: Callable[[Side, Dim, Dim], list[Place]]  # where a size got divisions that nobody has written, before it was solved for
     called: Callable[[Equal], Callee | None]  # of an argument's equation: the function called, and the dimension of its parameter
 
 
@@ -102,11 +104,13 @@ def explain(trouble: Cause, problem: Problem, words: Words) -> Diagnostic:
 def _clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
     primary, left, right, stated = _sizes(c, problem)
     relation = Relation(left, "=", right)
-    places, labels = [], [Label(primary.reason.span, primary.reason.text)]
+    places, labels, behind = [], [Label(primary.reason.span, primary.reason.text)], list[Place]()
     for given, own, size in zip(_sides(primary, c), (primary.left, primary.right), (left, right), strict=True):
         side, raw = _linked(given, own, size, c, problem)
         places.append(words.origin(side, raw))
         labels.append(_origin(side, size, places[-1], words))
+        behind += words.behind(side, raw, size)
+    labels += [Label(p.span, p.why.removeprefix("since ")) for p in behind if not any(p.span == label.span for label in labels)]
     if not all(p is not None and p.kind != "parameter" for p in places):  # else these say where both come from
         for equal in c.equals:
             passing = equal.reason.text.startswith(("argument", "the argument", "part of"))  # says nothing of sizes
@@ -222,7 +226,15 @@ def _origin(side: Side, size: Dim, place: Place | None, words: Words) -> Label:
         return Label(side.span, text)
     if place.span != side.span:
         text = f"`{_short(side.span)}` {_verb(text)}" if _verb(text) else text
+    if place.kind == "annotation" and not place.why and _in_other_words(place.span, size, words):
+        text = f"{text}, which is {' '.join(place.span.text.split())} here"
     return Label(place.span, f"{text}, {place.why}" if place.why else text)
+
+
+def _in_other_words(place: Span, size: Dim, words: Words) -> bool:
+    """Whether a size is written by names of a type's own: `2 * o` for 16 * w."""
+    written, shown = (sorted(re.findall(r"\w+|[^\w\s]", text)) for text in (place.text, size.render(words.name)))
+    return size.constant is None and written != shown and "," not in written and bool(set(written) - set(shown) - set("0123456789"))
 
 
 def _verb(text: str) -> str:

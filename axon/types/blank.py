@@ -6,11 +6,13 @@ where it stands, is proposed in its place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from axon.names import Symbol
 from axon.resolve import Scope, ValueName
-from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.shapes.dimension import Atom, Dim, DimensionTooLarge
+from axon.shapes.relation import Relation
 from axon.source import Span
 from axon.types.unify import State
 
@@ -36,28 +38,62 @@ def blank(state: State, scope: Scope, span: Span) -> Blank:
     return Blank(span, state.dim(""), tuple((dim, name) for name, dim in names.items()))
 
 
-def found(state: State, blanks: list[Blank]) -> tuple[str, ...]:
-    """What blanks turned out to be, as texts for their places."""
-    texts = (_text(state, b) for b in blanks)
+Simpler = Callable[[Dim, Sequence[Relation]], Dim]
+
+
+def found(state: State, blanks: Sequence[Blank], contracts: Sequence[Sequence[Relation]], simpler: Simpler) -> tuple[str, ...]:
+    """What blanks turned out to be, as texts for their places; `simpler` makes a size as short as facts of a contract allow."""
+    texts = (_text(state, b, contracts, simpler) for b in blanks)
     return tuple(dict.fromkeys(t for t in texts if t is not None))
 
 
-def _text(state: State, b: Blank) -> str | None:
+def _text(state: State, b: Blank, contracts: Sequence[Sequence[Relation]], simpler: Simpler) -> str | None:
     size = state.dimension(b.size)
     if size == b.size:
         return None
     called = {state.dimension(dim): name for dim, name in reversed(b.names)}
+    size = _decided(size, {v for dim in called for v in dim.variables}, contracts, simpler)
     if size in called:
         return called[size]
     for value, name in called.items():  # of a type whose parameter stands for 8 * w, 16 * w is 2 * o
         if value.symbol is None and value.variables:
-            try:
-                times = size // value
-            except DimensionTooLarge:
-                continue
-            if not times.quotients and times * value == size and (factor := _rendered(times, called)) is not None:
-                return f"{factor} * {name}" if times.constant is not None else f"{factor} * {name}" if _factor(times) else None
+            times = _quotient(size, value)
+            if times is not None and _factor(times) and (factor := _rendered(times, called)) is not None:
+                return f"{factor} * {name}"
     return _rendered(size, called)
+
+
+def _decided(size: Dim, known: set[Symbol], contracts: Sequence[Sequence[Relation]], simpler: Simpler) -> Dim:
+    """A size in which contracts leave sizes open, with what makes these contracts hold: of u * (h / g) = h / g * c, u is c."""
+    for facts in contracts:
+        for fact in facts:
+            (loose,) = found if len(found := (fact.variables & size.variables) - known) == 1 else (None,)
+            split = fact.slack.linear_in(loose) if loose is not None and fact.op == "=" else None
+            if loose is not None and split is not None:
+                try:
+                    value = _quotient(simpler(-split[1], facts), simpler(split[0], facts))
+                except DimensionTooLarge:
+                    continue
+                size = size if value is None else size.substitute({loose: value})
+    return size
+
+
+def _quotient(size: Dim, divisor: Dim) -> Dim | None:
+    """A size divided by a product, if that leaves nothing."""
+    if len(divisor.mapping) != 1:
+        return None
+    ((factors, number),) = divisor.mapping.items()
+    out: dict[tuple[Atom, ...], int] = {}
+    for atoms, count in size.mapping.items():
+        rest = list(atoms)
+        for factor in factors:
+            if factor not in rest:
+                return None
+            rest.remove(factor)
+        if count % number:
+            return None
+        out[tuple(rest)] = count // number
+    return Dim(out)
 
 
 def _factor(size: Dim) -> bool:

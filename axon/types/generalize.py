@@ -325,6 +325,10 @@ class Generalization(Expressions):
                 found = next((o for o in trail.sources(found) if o.kind == "annotation"), found)
             return Place(found.kind, found.span, found.clause(show))
 
+        def behind(side: Side, raw: Dim, size: Dim) -> list[Place]:
+            found = trail.cause(trail.of_place(side.span, raw, bool(side.about)), size)
+            return [Place(o.kind, o.span, o.clause(show)) for o in found]
+
         words = Words(
             namer.dim,
             origins,
@@ -333,6 +337,7 @@ class Generalization(Expressions):
             where,
             self.state.rigid.__contains__,
             origin,
+            behind,
             partial(self._called, trail),
         )
 

@@ -42,6 +42,8 @@ class Origin:
 
     def clause(self, show: Callable[[Dim], str]) -> str:
         """`why` with its sizes."""
+        if "{}" not in self.why:
+            return self.why
         parts = self.why.split("{}") if self.sizes else [self.why]
         return "".join(part + text for part, text in zip(parts, [*map(show, self.sizes), ""], strict=False))
 
@@ -90,8 +92,42 @@ class Trail(Places):
         if origin.base is not None and origin.kind == "parameter":
             found.append(self._used(origin.base, origin.axis))
         for part in origin.made_of:
-            found.append(self.range(part) if isinstance(part, Symbol) else self.of(*part))
+            found.append(self.range(part) if isinstance(part, Symbol) else self._having(*part))
         yield from (o for o in found if o is not None)
+
+    def _having(self, e: T.Expr, axis: int | None, size: Dim | None) -> Origin | None:
+        """The origin of a dimension of an expression, which is said of the expression where it is an annotation's."""
+        found, shape = self.of(e, axis, size), self.shape(e.type)
+        if found is None or found.kind != "annotation" or found.why or shape is None or axis is None:
+            return found
+        which = "its last dimension" if axis == len(shape) - 1 else f"dimension {axis + 1}"
+        return replace(found, why=f"`{excerpt(e.span)}` has {{}} as {which}")
+
+    def cause(self, first: Origin | None, size: Dim) -> list[Origin]:
+        """Of a size with divisions that nobody has written: where it was split, and what is written there."""
+        found: list[Origin] = []
+        origin = first if size.quotients else None
+        for _ in range(_MAX_SOURCES):
+            if origin is not None and origin is not first and origin.kind in ("split", "annotation"):
+                found.append(origin)
+            if origin is None or (not size.quotients and origin.kind != "split"):
+                break
+            parts = [*origin.made_of] if origin.kind in ("call", "flatten") else []
+            if parts:
+                part = max(parts, key=lambda p: _complexity(self._part_size(p)))
+                size, origin = self._part_size(part), self.range(part) if isinstance(part, Symbol) else self._having(*part)
+            elif origin.base is not None and origin.kind in ("index", "split", "slice"):
+                size, origin = self._item(origin.base, origin.axis), self._having(origin.base, origin.axis, None)
+            else:
+                break
+        return [o for o in found if o.kind == "split" or not o.span.text.isidentifier()]
+
+    def _part_size(self, part: Symbol | Made) -> Dim:
+        if isinstance(part, Symbol):
+            binder = self._binders.get(part)
+            return self._state.dimension(binder.range.extent) if binder is not None else Dim.of(0)
+        e, axis, size = part
+        return size or self._item(e, axis or 0)
 
     def _used(self, parameter: T.Expr, axis: int) -> Origin | None:
         """Of a parameter without a type: what else decides the size that a call takes where it is passed."""
@@ -263,8 +299,8 @@ class Trail(Places):
             return None
         inside = [(d, s) for d, s in self._written if s.file is span.file and _within(s, span)]
         if axis is not None and 0 <= axis < len(inside) and inside[axis][0] == size:
-            return Origin("annotation", inside[axis][1])
-        direct = next((Origin("annotation", s) for d, s in inside if d == size), None)
+            return Origin("annotation", inside[axis][1], sizes=(size,))
+        direct = next((Origin("annotation", s, sizes=(size,)) for d, s in inside if d == size), None)
         field = self._in_field(span, size, way) if way or direct is None else None
         return field or direct or self._in_field(span, size, way, outermost=True)
 
@@ -288,8 +324,8 @@ class Trail(Places):
         places = given or {s for _, s in meant}
         if len(given) > 1 and names:  # the arguments of one type, say `pair[8 * w, 8 * w]`: all that have the size
             whole = Span(span.file, min(s.start for s in given), max(s.end for s in given))
-            return Origin("annotation", whole) if not set("\n{}:[]") & set(whole.text) else None
-        return Origin("annotation", places.pop()) if len(places) == 1 else None
+            return Origin("annotation", whole, sizes=(size,)) if not set("\n{}:[]") & set(whole.text) else None
+        return Origin("annotation", places.pop(), sizes=(size,)) if len(places) == 1 else None
 
     def _part(
         self, whole: T.Expr, way: tuple[int | str, ...], axis: int | None, size: Dim | None
@@ -489,7 +525,7 @@ class Trail(Places):
     def _item(self, base: T.Expr, axis: int) -> Dim:
         shape = self.shape(base.type)
         item = shape[axis] if shape is not None and axis < len(shape) else None
-        return item if isinstance(item, Dim) else Dim.of(0)
+        return self._state.dimension(item) if isinstance(item, Dim) else Dim.of(0)
 
     def _position(self, access: T.Access, axis: int) -> int:
         """The subscript that stands for a dimension of the base."""
@@ -542,6 +578,10 @@ def _same_place(one: Shape, a: int, other: Shape, b: int) -> bool:
     behind = [i for i in (*one[a:], *other[b:]) if isinstance(i, Row)]
     before = [i for i in (*one[: a + 1], *other[: b + 1]) if isinstance(i, Row)]
     return (not behind and len(one) - a == len(other) - b) or (not before and a == b)
+
+
+def _complexity(size: Dim) -> tuple[int, int]:
+    return len(size.quotients), size.weight
 
 
 def _listed(count: int) -> str:
