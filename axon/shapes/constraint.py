@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
@@ -66,12 +66,13 @@ NOWHERE = Context()
 
 @dataclass(frozen=True, slots=True)
 class Equal:
-    """left = right, needed only where the guards of its context hold."""
+    """left = right, needed only where the guards of its context hold. `asked`: as a fact of a called function's contract."""
 
     left: Dim
     right: Dim
     reason: Reason
     context: Context = NOWHERE
+    asked: Obligation | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class Use:
     context: Context
     span: Span
     base: str  # how to call what is accessed
-    axis: int  # counted from 1
+    axis: str  # "dimension 2", "the last dimension"
     padded: bool
 
 

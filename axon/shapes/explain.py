@@ -13,7 +13,8 @@ from typing import assert_never
 
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.names import Symbol
-from axon.nearest import legal_sizes, nearest_sizes
+from axon.nearest import legal_sizes
+from axon.shapes.broken import Broken, arguments, by_fact, nearest, refuted
 from axon.shapes.causes import Cause, Unbounded
 from axon.shapes.causes import primary as blamed
 from axon.shapes.constraint import Callee, Equal, Range, Reason, Side
@@ -61,7 +62,8 @@ def explain(trouble: Cause, problem: Problem, words: Words) -> Diagnostic:
     """One trouble as one diagnostic."""
     match trouble:
         case Clash():
-            return _clash(trouble, problem, words)
+            broken = by_fact(trouble, problem)
+            return _clash(trouble, problem, words) if broken is None else _broken(broken, problem, words)
         case Unknown():
             return _unknown(trouble, words)
         case Unbounded(ranges, unused):
@@ -476,10 +478,7 @@ def _refuted(r: Refuted, problem: Problem, words: Words) -> Diagnostic:
     if r.reach is not None and r.size is not None:
         return _outside(r, words)
     if r.obligation.subject:
-        subject = [(n, problem.resolve(d)) for n, d in r.obligation.subject]
-        given = " and ".join(f"{n} is {d.render(words.name)}" for n, d in subject if d.render(words.name) != n)
-        label = Label(reason.span, reason.text + (f", and {given} here" if given else ""))
-        return Diagnostic("AX0305", "the sizes here break a contract", (label,), tuple(_legal(r, problem)))
+        return _broken(refuted(r, problem), problem, words)
     shown, wanted = (_plainly(relation, words) for relation in (r.relation, r.obligation.relation))
     indices = [s for s, _ in r.obligation.context.indices if s in r.obligation.relation.variables]
     if not indices and "slice" in reason.text:
@@ -499,21 +498,25 @@ def _refuted(r: Refuted, problem: Problem, words: Words) -> Diagnostic:
     return Diagnostic("AX0303", "this access leaves its tensor", labels, notes, helps)
 
 
-def _legal(r: Refuted, problem: Problem) -> Iterable[str]:
-    """The nearest numbers for which a called function's contract would hold, where it is about numbers alone."""
-    asked = r.obligation.asked
-    sizes = [problem.resolve(d).constant for _, d in r.obligation.subject]
-    if asked is None or None in sizes:
-        return
-    values = {symbol: size or 0 for symbol, size in zip(asked[1], sizes, strict=True)}
-    same = (o.asked[0] for o in problem.obligations if o.asked is not None and o.reason.span == r.obligation.reason.span)
-    facts = [fact for fact in same if fact.variables <= values.keys()]  # all that the call needs of these sizes
-    for (name, _), symbol in zip(r.obligation.subject, asked[1], strict=True):
-        fits = legal_sizes(values[symbol], lambda n, s=symbol: all(_holds(f, {**values, s: n}) for f in facts))  # type: ignore[misc]
-        fitting = [n for n in fits if n]  # a size of 0 is nobody's wish
-        others = " and ".join(f"{n} = {values[s]}" for (n, _), s in zip(r.obligation.subject, asked[1], strict=True) if s != symbol)
-        if note := nearest_sizes(name, fitting):
-            yield f"with {others}, {note}" if others else note
+def _broken(b: Broken, problem: Problem, words: Words) -> Diagnostic:
+    """A call that breaks a contract: the fact and the sizes, where each comes from, and the nearest that would do."""
+    reason = b.obligation.reason
+    given = " and ".join(f"{n} is {d.render(words.name)}" for n, d in b.given if d.render(words.name) != n)
+    labels = [Label(reason.span, reason.text + (f", and {given} here" if given else ""))]
+    told: dict[Span, list[str]] = {}
+    for side, raw, size in arguments(b, problem.equals):
+        label = _origin(side, size, words.origin(side, raw), words)
+        told.setdefault(label.span, []).append(label.text)
+    labels += [Label(span, " and ".join(dict.fromkeys(texts))) for span, texts in told.items()]
+    name = _short(reason.span)
+    for side in reason.sides:
+        text = f"`{name}` states it here" if side.text == "stated here" else f"`{name}` needs it here: {side.text}"
+        labels.append(Label(side.span, text))
+    notes = list(nearest(b, problem))
+    if b.relation.op == "=" and b.relation.slack.constant is None and b.relation.variables:
+        shown = f"{b.relation.left.render(words.name)} = {b.relation.right.render(words.name)}"
+        notes += _numbers(b.relation, words, shown, ())
+    return Diagnostic("AX0305", "the sizes here break a contract", tuple(_merged(labels)), tuple(notes))
 
 
 def _plainly(relation: Relation, words: Words) -> str:
@@ -564,7 +567,7 @@ def _reached(r: Refuted, words: Words, several: bool) -> tuple[Label, list[str]]
     assert r.reach is not None
     assert r.size is not None
     end, extent = r.reach.render(words.name), r.size.render(words.name)
-    what = f"dimension {use.axis} of `{use.base}`"
+    what = f"{use.axis} of `{use.base}`"
     low = r.obligation.relation.op != "<"
     if low:
         text = f"reaches index {end} of {what}; indices start at 0"

@@ -210,7 +210,7 @@ class _Settler:
         name = r.symbol.name
         first: Use | None = None
         for use in uses:
-            here = Side(use.span, f"dimension {use.axis} of `{use.base}` is {{}}", use.base)
+            here = Side(use.span, f"{use.axis} of `{use.base}` is {{}}", use.base)
             if first is None:
                 whole = Side(r.span, f"`{name}` must run to {{}}")
                 self.equals.append(
@@ -218,7 +218,7 @@ class _Settler:
                 )
                 first = use
                 continue
-            there = Side(first.span, f"dimension {first.axis} of `{first.base}` is {{}}", first.base)
+            there = Side(first.span, f"{first.axis} of `{first.base}` is {{}}", first.base)
             text = f"`{name}` has one range, so what it indexes must have one size"
             self.equals.append(Equal(first.target, use.target, Reason(use.span, text, (there, here)), use.context))
         self.known.add(r.symbol)
@@ -473,7 +473,7 @@ class _Settler:
 
     @staticmethod
     def _inside(use: Use) -> tuple[Obligation, ...]:
-        what = f"dimension {use.axis} of `{use.base}`"
+        what = f"{use.axis} of `{use.base}`"
         low = Reason(use.span, f"this index of {what} can be negative: it needs {{}}")
         high = Reason(use.span, f"this index can pass the end of {what}: it needs {{}}")
         return (

@@ -67,9 +67,9 @@ def _decided(size: Dim, known: set[Symbol], contracts: Sequence[Sequence[Relatio
     """A size in which contracts leave sizes open, with what makes these contracts hold: of u * (h / g) = h / g * c, u is c."""
     for facts in contracts:
         for fact in facts:
-            (loose,) = found if len(found := (fact.variables & size.variables) - known) == 1 else (None,)
-            split = fact.slack.linear_in(loose) if loose is not None and fact.op == "=" else None
-            if loose is not None and split is not None:
+            open_ = (fact.variables & size.variables) - known
+            loose = next(iter(open_)) if len(open_) == 1 and fact.op == "=" else None
+            if loose is not None and (split := fact.slack.linear_in(loose)) is not None:
                 try:
                     value = _quotient(simpler(-split[1], facts), simpler(split[0], facts))
                 except DimensionTooLarge:

@@ -40,6 +40,7 @@ from axon.types.type import (
     Type,
     TypeVar,
     function,
+    which,
 )
 
 _INDEX = frozenset({Element.I32, Element.I64})
@@ -476,16 +477,18 @@ class Comprehensions(Annotations):
         items = self._items(base, subscripts)
         kept: list[ShapeItem] = []
         extents: dict[Symbol | None, Dim] = dict(context.indices)
-        for axis, (written, subscript, item) in enumerate(zip(e.subscripts, subscripts, items, strict=True), 1):
+        flat = self.state.shape(tuple(i for item in items for i in item))
+        for n, (written, subscript, item) in enumerate(zip(e.subscripts, subscripts, items, strict=True)):
+            axis = which(flat, len(self.state.shape(tuple(i for before in items[:n] for i in before))))
             match subscript:
                 case T.At(values, sizes):
                     assert len(item) == 1
                     assert isinstance(item[0], Dim)
                     target = item[0]
                     if sizes:
-                        text = f"dimension {axis} of `{name}` is split"
+                        text = f"{axis} of `{name}` is split"
                         parts = (
-                            Side(e.base.span, f"dimension {axis} of `{name}` is {{}}", name),
+                            Side(e.base.span, f"{axis} of `{name}` is {{}}", name),
                             Side(written.span, "these make {}"),
                         )
                         self.equal(target, prod(sizes, start=Dim.of(1)), Reason(written.span, text, parts))
@@ -493,7 +496,7 @@ class Comprehensions(Annotations):
                         index = symbolic(value)
                         extent = None if index is None else extents.get(index.symbol)
                         if sizes and extent is not None:  # a part of a split is as large as the range of its index
-                            self.equal(size, extent, Reason(value.span, f"part of dimension {axis} of `{name}`"))
+                            self.equal(size, extent, Reason(value.span, f"part of {axis} of `{name}`"))
                         if index is not None:
                             use = Use(index, size, context, value.span, name, axis, default is not None)
                             self.state.uses.append(use)
@@ -535,14 +538,14 @@ class Comprehensions(Annotations):
             return [*((i,) for i in shape[:n]), middle, *((i,) for i in shape[len(shape) - after :])]
         return fresh_
 
-    def _slice(self, context: Context, s: T.Slice, size: Dim, span: Span, name: str, axis: int, padded: bool) -> Dim:
+    def _slice(self, context: Context, s: T.Slice, size: Dim, span: Span, name: str, axis: str, padded: bool) -> Dim:
         """The length of a slice; start <= stop <= size are obligations (padded: start <= stop), and so is a positive step."""
         wrong = self._impossible_slice(s, size, span, name)
         if wrong is not None:
             self.report(wrong)
             return self.state.dim("")
         stop = size if s.stop is None else s.stop
-        what = f"the slice of dimension {axis} of `{name}`"
+        what = f"the slice of {axis} of `{name}`"
         if not padded:
             self.oblige(Relation(s.start, ">=", Dim.of(0)), context, Reason(span, f"{what} starts before it: it needs {{}}"), True)
             self.oblige(Relation(stop, "<=", size), context, Reason(span, f"{what} ends after it: it needs {{}}"), True)

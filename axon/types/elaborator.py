@@ -176,15 +176,19 @@ class Elaborator(ABC):
         except DimensionTooLarge:
             self.too_complex(span)
             return
-        reason = Reason(span, f"`{name}` needs {fact.relation.render(called)}")
+        mentioned = sorted(fact.relation.variables, key=lambda s: (instance.dims.get(s, Dim.of(s)).constant is None, s.id))
+        subject = tuple((called(s), instance.dims[s]) for s in mentioned if s in instance.dims)
+        asked = (fact.relation, tuple(s for s in mentioned if s in instance.dims))
+        needs = f"`{name}` needs {fact.relation.render(called)}"
+        here = fact.span is not None and fact.span.file is span.file
+        source = (Side(fact.span, fact.why.partition(":")[0]),) if here and fact.span is not None else ()
+        obligation = Obligation(relation, context, Reason(span, needs, source), subject=subject, asked=asked)
         if relation.op == "=" and relation.variables and not relation.left.quotients and not relation.right.quotients:
             sides = tuple(Side(span, f"its {side} is {{}}") for side in (fact.relation.left, fact.relation.right))
-            self.equal(relation.left, relation.right, replace(reason, sides=sides))
+            if relation.left != relation.right:
+                self.state.equals.append(Equal(relation.left, relation.right, Reason(span, needs, sides), asked=obligation))
         elif relation.trivial is not True:
-            mentioned = sorted(fact.relation.variables, key=lambda s: (instance.dims.get(s, Dim.of(s)).constant is None, s.id))
-            subject = tuple((called(s), instance.dims[s]) for s in mentioned if s in instance.dims)
-            asked = (fact.relation, tuple(s for s in mentioned if s in instance.dims))
-            self.state.obligations.append(Obligation(relation, context, reason, subject=subject, asked=asked))
+            self.state.obligations.append(obligation)
 
     def too_complex(self, span: Span) -> None:
         from axon.diagnostics import Label

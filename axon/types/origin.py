@@ -15,7 +15,7 @@ from axon.names import Symbol
 from axon.shapes.dimension import Dim
 from axon.source import Span
 from axon.types.places import Parameter, Places, excerpt
-from axon.types.type import Function, RecordType, Row, Shape, Tensor, TupleType, Type
+from axon.types.type import Function, RecordType, Row, Shape, Tensor, TupleType, Type, which
 
 _MAX_STEPS = 60  # followed from one expression
 _MAX_SOURCES = 24  # of one size
@@ -100,8 +100,8 @@ class Trail(Places):
         found, shape = self.of(e, axis, size), self.shape(e.type)
         if found is None or found.kind != "annotation" or found.why or shape is None or axis is None:
             return found
-        which = "its last dimension" if axis == len(shape) - 1 else f"dimension {axis + 1}"
-        return replace(found, why=f"`{excerpt(e.span)}` has {{}} as {which}")
+        place = "its last dimension" if axis == len(shape) - 1 else which(shape, axis)
+        return replace(found, why=f"`{excerpt(e.span)}` has {{}} as {place}")
 
     def cause(self, first: Origin | None, size: Dim) -> list[Origin]:
         """Of a size with divisions that nobody has written: where it was split, and what is written there."""
@@ -498,17 +498,17 @@ class Trail(Places):
             base = excerpt(access.base.span)
             if isinstance(subscript, T.At) and subscript.sizes:
                 size = self._state.dimension(self._item(access.base, axis))
-                why = f"since `{symbol.name}` is a part of dimension {axis + 1} of `{base}`, which is {{}}"
+                why = f"since `{symbol.name}` is a part of {self._which(access.base, axis)} of `{base}`, which is {{}}"
                 others = tuple(v.dim.symbol for v in subscript.values if isinstance(v, T.Dimension) and v.dim.symbol is not None)
                 others = tuple(o for o in others if o != symbol)
                 return Origin("split", binder.span, why, (size,), access.base, axis, None, others)
-            why = f"since `{symbol.name}` runs over dimension {axis + 1} of `{base}`"
+            why = f"since `{symbol.name}` runs over {self._which(access.base, axis)} of `{base}`"
             return Origin("index", binder.span, why, (), access.base, axis)
         for access, axis in self._indexed.values():
             subscript = access.subscripts[self._position(access, axis)]
             values = subscript.values if isinstance(subscript, T.At) else ()
             if any(isinstance(v, T.Dimension) and symbol in v.dim.variables for v in values):
-                why = f"since `{symbol.name}` stays inside dimension {axis + 1} of `{excerpt(access.base.span)}`"
+                why = f"since `{symbol.name}` stays inside {self._which(access.base, axis)} of `{excerpt(access.base.span)}`"
                 return Origin("index", binder.span, why, (), access.base, axis)
         return Origin("index", binder.span, f"the range of `{symbol.name}`")
 
@@ -526,6 +526,9 @@ class Trail(Places):
         shape = self.shape(base.type)
         item = shape[axis] if shape is not None and axis < len(shape) else None
         return self._state.dimension(item) if isinstance(item, Dim) else Dim.of(0)
+
+    def _which(self, base: T.Expr, axis: int) -> str:
+        return which(self.shape(base.type) or (), axis)
 
     def _position(self, access: T.Access, axis: int) -> int:
         """The subscript that stands for a dimension of the base."""
@@ -558,7 +561,7 @@ class Trail(Places):
             if axis < kept:
                 if isinstance(subscript, T.Keep) or self._whole(subscript):
                     return e.base, position + axis
-                why = f"a slice of dimension {position + 1} of `{excerpt(e.base.span)}`"
+                why = f"a slice of {self._which(e.base, position)} of `{excerpt(e.base.span)}`"
                 return Origin("slice", e.span, why, (), e.base, position)
             axis -= kept
             position += count

@@ -150,3 +150,10 @@ def function(params: tuple[Type, ...], result: Type) -> Type:
     for param in reversed(params):
         result = Function(param, result)
     return result
+
+
+def which(shape: Shape, axis: int) -> str:
+    """How to speak of a dimension, counted from 0: after a shape variable it is counted from the end."""
+    if not any(isinstance(i, Row) for i in shape[:axis]) or any(isinstance(i, Row) for i in shape[axis + 1 :]):
+        return f"dimension {axis + 1}"
+    return "the last dimension" if axis == len(shape) - 1 else f"dimension {len(shape) - axis} from the end"
