@@ -12,7 +12,7 @@ is not one name stands in parentheses; a `checked` read has a `!` before its sub
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import assert_never
 
 from axon.core import (
@@ -55,9 +55,9 @@ def print_program(program: Program) -> str:
     return _Printer(program).program(program)
 
 
-def print_op(program: Program, op: Op) -> str:
-    """The text of one operation, named as in the text of its whole program."""
-    return "\n".join(_Printer(program).op(op))
+def print_op(program: Program, op: Op, short: Callable[[Dim], Dim] = lambda dim: dim) -> str:
+    """The text of one operation, named as in the text of its whole program. `short` says what is shown for a size."""
+    return "\n".join(_Printer(program, short).op(op))
 
 
 def names_in(program: Program) -> dict[Symbol, str]:
@@ -89,7 +89,8 @@ _PLAIN = frozenset({Element.F32, Element.I32, Element.BOOL})
 
 
 class _Printer:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, short: Callable[[Dim], Dim] = lambda dim: dim) -> None:
+        self.short = short
         self.names: dict[Symbol, str] = {}
         self.taken: set[str] = set()
         for symbol in _program_symbols(program):
@@ -117,7 +118,7 @@ class _Printer:
             self.taken.discard(self.names.pop(symbol))
 
     def dim(self, dim: Dim) -> str:
-        return dim.render(self.name)
+        return self.short(dim).render(self.name)
 
     def dims(self, dims: Iterable[Dim]) -> str:
         return ", ".join(map(self.dim, dims))

@@ -97,6 +97,7 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.output", VOCABULARY),
     ("axon.extras", VOCABULARY),
     ("axon.view.layout", set()),
+    ("axon.view.sizes", {"names", "core", "shapes.dimension", "backend.cost"}),
     ("axon.view.source", {"editor.*", "html"}),
     ("axon.view.graph", VOCABULARY | {"core", "core_print", "shapes.dimension", "backend.*"}),
     ("axon.view.draw", {"core", "shapes.dimension", "backend.timeline"}),

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import permutations
 from typing import assert_never
 
 from axon.core import (
@@ -31,7 +32,7 @@ from axon.core import (
     element_of,
 )
 from axon.names import Symbol
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, Minimum
 
 
 def flops(op: Op) -> Dim:
@@ -76,14 +77,41 @@ def _combining(kind: str, body: tuple[Scalar, ...]) -> int:
 
 
 def _points(axes: Iterable[Axis]) -> Dim:
-    """How many points a domain has. An extent that mentions an axis before it is taken at that axis's last index."""
+    """How many points a domain has. An extent that mentions an axis before it is taken at that axis's last index, unless the two
+    go through a range in parts: then they have the points of the range."""
+    extents: dict[Symbol, Dim] = {}
     last: dict[Symbol, Dim] = {}
-    points = Dim.of(1)
     for axis in axes:
-        extent = axis.extent.substitute(last) if axis.extent.variables & last.keys() else axis.extent
+        whole = _in_parts(axis.extent, last)
+        if whole is not None:
+            part, extents[axis.symbol] = whole
+            extents[part] = Dim.of(1)
+        else:
+            extents[axis.symbol] = axis.extent.substitute(last) if axis.extent.variables & last.keys() else axis.extent
+        last[axis.symbol] = extents[axis.symbol] - 1
+    points = Dim.of(1)
+    for extent in extents.values():
         points = points * extent
-        last[axis.symbol] = extent - 1
     return points
+
+
+def _in_parts(extent: Dim, before: Iterable[Symbol]) -> tuple[Symbol, Dim] | None:
+    """Of `min length (n - part * length)` the axis `part` and n: all parts together are the range."""
+    for length, left in permutations(least_of(extent), 2):
+        for part in before:
+            split = left.linear_in(part)
+            if split is not None and split[0] == -length and part not in length.variables:
+                return part, split[1]
+    return None
+
+
+def least_of(size: Dim) -> tuple[Dim, ...]:
+    """What a size is the least of, if it is a minimum, however it is written."""
+    for atom in size.atoms:
+        split = size.split(atom) if isinstance(atom, Minimum) else None
+        if isinstance(atom, Minimum) and split is not None and (split[0].constant or 0) > 0:
+            return tuple(split[0] * item + split[1] for item in atom.items)
+    return ()
 
 
 def _count(scalar: Scalar) -> int:

@@ -88,6 +88,8 @@ def _formula(text: str) -> list[str]:
     for head in heads:
         if lines and len(lines[-1]) + len(head) < WRAP:
             lines[-1] += f" {head}"
+        elif len(head) > WRAP:
+            lines += _filled(head, "  " * len(lines))
         else:
             lines.append("  " * len(lines) + head)
     return lines + _filled(body, "  " * len(lines))
@@ -183,7 +185,7 @@ def _costs(kernel: Kernel, words: Words) -> list[str]:
     if kernel.moved is not None:
         costs.append(f"moves {words.amount(kernel.moved, 'B')}")
     if kernel.flops is not None:
-        costs.append(f"does {words.amount(kernel.flops, 'FLOP')}")
+        costs.append(f"does {words.amount(kernel.flops, 'FLOP')}{kernel.each}")
     return costs
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count, takewhile
@@ -13,12 +14,16 @@ from axon.backend.pipeline import tensors
 from axon.backend.schedule_file import NOTHING, Schedule
 from axon.backend.timeline import serving
 from axon.backend.unsupported import Unsupported
-from axon.core import Block, Check, Compress, Leaf, Loop, Op, Program, RecordOf, Sort, Structure, TupleOf, Value
+from axon.core import Block, Check, Compress, Index, Leaf, Loop, Op, Program, RecordOf, Sort, Structure, TupleOf, Value
 from axon.core_print import names_in, print_op
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 from axon.source import Span
+from axon.view.sizes import Sizes, sizes_of
+
+CPU = "the CPU"
+_EMPTY = re.compile(r"(?<=\w)\[\]")  # the subscripts of a scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,7 @@ class Kernel:
     flops: Dim | None
     items: tuple[Card | Kernel, ...]
     reasons: tuple[str, ...] = ()
+    each: str = ""  # of what the costs are, if not of all: " in each step" of a loop whose steps only data know
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,7 @@ class Graph:
     items: tuple[Card | Kernel, ...]
     edges: tuple[tuple[str, str, Value], ...]
     names: Mapping[Symbol, str]
+    sizes: Sizes
     tiled: tuple[str, ...] = ()  # the numbers of the kernels that have roles, in order
 
 
@@ -92,6 +99,7 @@ def kernels(items: tuple[Card | Kernel, ...]) -> Iterator[Kernel]:
 class _Maker:
     program: Program  # that names come from
     names: Mapping[Symbol, str]
+    sizes: Sizes
     edges: list[tuple[str, str, Value]] = field(default_factory=list)
     makers: dict[Symbol, tuple[str, Value]] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
@@ -113,7 +121,7 @@ class _Maker:
         return cards
 
     def operation(self, op: Op) -> Card:
-        text = "\n".join(print_op(self.program, op).splitlines())
+        text = _EMPTY.sub("", print_op(self.program, op, self.sizes.short))
         outs = parts.outs(op)
         title = ", ".join(self.names[out.symbol] for out in outs) or type(op).__name__.lower()
         card = Card(f"n{next(self.numbers)}", "operation", title, text, outs, op.span)
@@ -166,7 +174,7 @@ def _of_plan(made: plan.Plan) -> Graph:
                 ops = plan.operations(kernel)
                 yield _Step(_family(kernel), ops, kernel.reasons, reads, plan.writes_of(kernel))
 
-    return _drawn(made.program, "the CPU", tuple(steps(made.body)), made.body.results)
+    return _drawn(made.program, CPU, tuple(steps(made.body)), made.body.results)
 
 
 def _family(kernel: plan.Nest | plan.Contraction | plan.Whole) -> str:
@@ -233,7 +241,8 @@ def _drawn(program: Program, whose: str, steps: tuple[_Step, ...], results: tupl
     """The graph of a program whose operations are now those of the steps."""
     program = replace(program, block=Block(tuple(op for step in steps for op in step.ops), results))
     names = names_in(program)
-    maker = _Maker(program, names)
+    sizes = sizes_of(program.block.ops, names)
+    maker = _Maker(program, names, sizes)
     values = {value.symbol: value for value in _values(program)}
     inputs = maker.inputs()
     tiled: list[str] = []
@@ -250,7 +259,9 @@ def _drawn(program: Program, whose: str, steps: tuple[_Step, ...], results: tupl
                 for symbol in first.body.results:
                     maker.read(end, symbol)
                 trip = print_op(program, first).splitlines()[0].rpartition(" for ")[2].removesuffix(" =>")
-                out.append(Kernel(f"k{key}", f"{step.title}, {trip}", None, flops, (*items, maker.made(end)), reasons))
+                trip = _EMPTY.sub("", trip)
+                each = "" if isinstance(first.trip, Index) else " in each step"
+                out.append(Kernel(f"k{key}", f"{step.title}, {trip}", None, flops, (*items, maker.made(end)), reasons, each))
             else:
                 cards = tuple(map(maker.operation, step.ops))
                 moved = Dim.of(0)
@@ -265,7 +276,7 @@ def _drawn(program: Program, whose: str, steps: tuple[_Step, ...], results: tupl
 
     items = visit(steps, "")
     ends = maker.results(program.block.results)
-    return Graph(program, whose, (*inputs, *items, *ends), tuple(maker.edges), names, tuple(tiled))
+    return Graph(program, whose, (*inputs, *items, *ends), tuple(maker.edges), names, sizes, tuple(tiled))
 
 
 def _values(program: Program) -> Iterator[Value]:

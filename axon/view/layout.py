@@ -111,7 +111,13 @@ def _place(box: Box, levels: Mapping[str, _Level]) -> None:
     left = min(centres[key] - widths[key] / 2 for key in centres)
     right = max(centres[key] + widths[key] / 2 for key in centres)
     shift = PAD - left + max(0.0, box.title - (right - left)) / 2
-    entries = {ends: centres[layers.routes[ends][0] if layers.routes[ends] else key] for key, ends in level.entering}
+    entries: dict[Ends, float] = {}
+    for key, ends in level.entering:
+        inside = levels[key].bends.get(ends)
+        if layers.routes[ends]:
+            entries[ends] = centres[layers.routes[ends][0]]
+        else:
+            entries[ends] = centres[key] + (inside[0][0] - widths[key] / 2 if inside else 0.0)
     if box.title and entries:
         shift = max(shift, PAD + box.title + GAP_X / 2 - min(entries.values()))
     heights = [max((sizes[key][1] for key in row if key in sizes), default=0.0) for row in layers.rows]

@@ -15,7 +15,7 @@ from axon.backend.schedule_file import NOTHING
 from axon.backend.show import TYPICAL
 from axon.editor.hover import Hover
 from axon.view.draw import SLOTS, Words, amount, draw_graph, draw_timeline
-from axon.view.graph import Graph, as_written, graph, kernels
+from axon.view.graph import CPU, Graph, as_written, graph, kernels
 from axon.view.source import Piece, pieces
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def page(session: Session, callee: Callee, arguments: Sequence[str], target: str
 
 def _fill(session: Session, callee: Callee, program: Program, shown: Graph, sizes: Sizes | None, at: Sizes) -> str:
     source = session.checked.source
-    words = Words(lambda dim: dim.render(lambda symbol: shown.names.get(symbol, symbol.name)), _numbers(sizes))
+    names = shown.sizes.names
+    words = Words(lambda dim: shown.sizes.short(dim).render(lambda symbol: names.get(symbol, symbol.name)), _numbers(sizes))
     text, hovers = pieces(source.path, source.text)
     schedule = session.schedule(callee) if shown.tiled else None
     start, end = _declared_at(session, callee)
@@ -59,10 +60,11 @@ def _fill(session: Session, callee: Callee, program: Program, shown: Graph, size
         "title": f"{escape(callee.name)} · {escape(source.path)}",
         "name": escape(callee.name),
         "signature": html.source(callee.signature),
-        "facts": _facts(source.path, program, shown, sizes) + _general(callee, sizes),
+        "facts": _facts(source.path, program, shown, sizes) + _general(callee, shown, sizes),
         "source": "".join(_lines(text, start, end)),
         "graph": draw_graph(shown, words),
         "whose": shown.whose,
+        "sizes": _definitions(shown),
         "kernels": _table(shown, words),
         "pipelines": _pipelines(program, shown, at, sizes is None, schedule or NOTHING),
         "tips": json.dumps([_tip(found) for found in hovers]).replace("<", "\\u003c"),
@@ -70,6 +72,12 @@ def _fill(session: Session, callee: Callee, program: Program, shown: Graph, size
     template = files("axon.view").joinpath("page.html").read_text(encoding="utf-8")
     filled = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
     return filled.replace('class="panel source"', f'class="panel source" data-path="{escape(source.path)}"', 1)
+
+
+def _definitions(shown: Graph) -> str:
+    """What the names stand for that the picture gives to sizes."""
+    found = [f"<code>{escape(f'{name} = {size}')}</code>" for name, size in shown.sizes.definitions]
+    return f" Sizes that the compiler chose: {', '.join(found)}." if found else ""
 
 
 def _numbers(sizes: Sizes | None) -> Callable[[Dim], float | None]:
@@ -99,7 +107,7 @@ def _facts(path: str, program: Program, shown: Graph, sizes: Sizes | None) -> st
     return " · ".join(parts)
 
 
-def _general(callee: Callee, sizes: Sizes | None) -> str:
+def _general(callee: Callee, shown: Graph, sizes: Sizes | None) -> str:
     """What was chosen where no arguments say it."""
     from axon.lower import usual
 
@@ -110,10 +118,14 @@ def _general(callee: Callee, sizes: Sizes | None) -> str:
     rows = list(dict.fromkeys(re.findall(r"\.\.[a-z]\w*", callee.signature)))
     chosen = [f"{' and '.join(elements)} for {', '.join(named)}"] if elements else []
     chosen += [f"no dimensions for {', '.join(rows)}"] if callee.scheme.rows else []
-    if not chosen:
-        return ""
-    words = f"Drawn with {' and '.join(chosen)}, since no arguments say otherwise: with arguments it is drawn for theirs."
-    return f"<br>{escape(words, quote=False)}"
+    lines = []
+    if chosen:
+        lines.append(f"Drawn with {' and '.join(chosen)}, since no arguments say otherwise: with arguments it is drawn for theirs.")
+    if shown.whose != CPU and any(d.variables for v in shown.program.inputs for d in v.shape):
+        lines.append(
+            f"Its kernels are those that serve where every dimension is {TYPICAL:,}: with arguments those for their sizes."
+        )
+    return "".join(f"<br>{escape(line, quote=False)}" for line in lines)
 
 
 # ── the source ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -183,7 +195,7 @@ def _table(shown: Graph, words: Words) -> str:
         cells = [f"<td>{escape(kernel.key[1:])}</td><td>{escape(kernel.title)}</td>"]
         moved, flops = (words.number(d) if d is not None else None for d in (kernel.moved, kernel.flops))
         for dim, unit in ((kernel.moved, "B"), (kernel.flops, "FLOP")):
-            cells.append(f'<td class="number">{escape(words.amount(dim, unit)) if dim is not None else ""}</td>')
+            cells.append(f'<td class="number">{escape(words.amount(dim, unit)) + kernel.each if dim is not None else ""}</td>')
         ratio = _short(flops / moved) if moved and flops is not None else ""
         why = f'<td class="soft">{"<br>".join(map(escape, kernel.reasons))}</td>' if explained else ""
         cells.append((f'<td class="number">{ratio}</td>' if related else "") + why)

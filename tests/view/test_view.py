@@ -188,6 +188,34 @@ def test_fields_are_called_as_in_the_source(page: Page) -> None:
     assert "p_w" not in text
 
 
+KEPT = """\
+fun total (x : f32[n]) (parts : f32[n]) steps =
+  (loop (s = 0.0) for _ < steps => s + sum i => x[i] * parts[i]) / cast f32 n
+"""
+
+
+def test_sizes_that_the_compiler_computes_have_names(page: Page) -> None:
+    """What is cut into parts is no formula of a page's width, and costs what it costs in one piece."""
+    text = page(KEPT, "total")
+    assert "f32[parts2]" in text, "parts is a tensor here"
+    assert re.search(r"Sizes that the compiler chose: <code>parts2 = min \d+ \(n / \d+\) \+ 1</code>", text)
+    rows = [re.sub(r"<[^>]+>", " ", row) for row in re.findall(r"<tr><td>.*?</tr>", text)]
+    (first,) = (row for row in rows if "many parts at once" in row)
+    assert " 2 * n FLOP" in first
+    (loop,) = (row for row in rows if " loop, " in row)
+    assert "FLOP in each step" in loop
+    assert " &lt; steps " in loop, "a scalar has no subscripts"
+    assert max(len(line) for line in re.findall(r'<text class="core"[^>]*>([^<]*)<', text)) <= 60
+    given = page(KEPT, "total", "x=randn(f32[100000])", "parts=randn(f32[100000])", "steps=3")
+    assert "200 kFLOP" in given
+
+
+def test_which_sizes_the_kernels_are_for(page: Page) -> None:
+    assert "serve where every dimension is 4,096" in page(PRODUCT, "product")
+    assert "4,096" not in page(PRODUCT, "product", "--target", "cpu")
+    assert "4,096" not in page("fun f x = x + 1.0\n", "f").partition("<h2>")[0]
+
+
 def test_one_cause_has_one_wording(page: Page) -> None:
     table = page(FIELDS, "block").partition("<h2>Kernels")[2]
     causes = re.findall(r"not on the tensor cores: ([^<]*)", table)
