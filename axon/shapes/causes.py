@@ -4,8 +4,9 @@ What a product of sizes that disagree is used for is not looked at, also by the 
 of one function is one mistake in that function; an access whose index has no agreed range is not blamed for
 leaving its tensor; of several accesses that leave a tensor by one index, the one that reaches furthest speaks for all; an access
 that leaves its tensor in several dimensions is one; and indices
-that only their sum bounds are one question, as are those that index nothing, one inside the other. A size that a wrong slice gives
-is not compared; and of several arguments of one call, one is refused.
+that only their sum bounds are one question, as are those that index nothing, one inside the other; what
+stands in the scope of an index that indexes nothing is not compared, for something there was to be indexed by it. A size that a
+wrong slice gives is not compared; and of several arguments of one call, one is refused.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ def causes(
     blamed: set[object] = set()
     out: list[Cause] = []
     unknown = [t.range for t in troubles if isinstance(t, Unknown) and not t.candidates]
+    idle = {r.symbol for r in unknown if not _used(r, problem)}
+    in_scope = {u.span for u in problem.uses if any(s in idle for s, _ in u.context.indices)} if idle else set()
     flexible = set(problem.flexible)
     for trouble in troubles:
         match trouble:
@@ -66,13 +69,14 @@ def causes(
                     read = [found for side in sides if (found := access(side)) is not None]
                     sources += [*sides, *(value for found in read for value in (found, *behind(found)))]
                     follows = follows or any(_inside(at, value) for at in sliced for value in sources)
-                if at_call or not blamed.isdisjoint(keys) or follows:
+                if at_call or not blamed.isdisjoint(keys) or follows or not in_scope.isdisjoint(sides):
                     continue
                 blamed.update(keys)
                 first = next((n for n, o in enumerate(out) if isinstance(o, Clash) and _again(trouble, o)), len(out))
                 out[first : first + 1] = [_with(out[first], trouble)] if first < len(out) else [trouble]
             case Refuted():
-                disputed = any(_disputes(c, trouble) for c in clashes)
+                use = trouble.obligation.use
+                disputed = any(_disputes(c, trouble) for c in clashes) or (use is not None and use.span in in_scope)
                 if not disputed and not any(_further(o, trouble) for o in troubles if isinstance(o, Refuted)):
                     same = next(
                         (n for n, o in enumerate(out) if isinstance(o, Refuted) and _one_access(o, trouble, access)), len(out)

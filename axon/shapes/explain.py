@@ -452,7 +452,8 @@ def _unknown(u: Unknown, words: Words) -> Diagnostic:
 def _unbounded(ranges: tuple[Range, ...], unused: bool) -> Diagnostic:
     names = [f"`{r.symbol.name}`" for r in ranges]
     if len(ranges) == 1:
-        label = Label(ranges[0].span, f"{names[0]} does not index a dimension by itself")
+        what = "indexes nothing" if unused else "does not index a dimension by itself"
+        label = Label(ranges[0].span, f"{names[0]} {what}")
         help_ = Suggestion(f"state its bound: `{ranges[0].symbol.name} < n`")
         return Diagnostic("AX0302", f"nothing says how far {names[0]} runs", (label,), suggestions=(help_,))
     listed = f"{', '.join(names[:-1])} and {names[-1]}"
@@ -508,7 +509,7 @@ def _broken(b: Broken, problem: Problem, words: Words) -> Diagnostic:
         label = _origin(side, size, words.origin(side, raw), words)
         told.setdefault(label.span, []).append(label.text)
     labels += [Label(span, " and ".join(dict.fromkeys(texts))) for span, texts in told.items()]
-    name = _short(reason.span)
+    name = reason.text.split("`")[1]  # without what the call gives it in braces
     for side in reason.sides:
         text = f"`{name}` states it here" if side.text == "stated here" else f"`{name}` needs it here: {side.text}"
         labels.append(Label(side.span, text))
