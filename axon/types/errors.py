@@ -58,6 +58,8 @@ def sort_of(state: State, t: Type) -> str:
 def mismatch(state: State, m: Mismatch, left: Type, right: Type, reason: Reason) -> Diagnostic:
     """Two whole types that did not unify: left is what stands in the source, right what is needed there."""
     namer = Namer(state, classes=True)
+    if image := _indexed_sizes(state):
+        left, right = state.renamed(left, image), state.renamed(right, image)
     label = Label(reason.span, reason.text)
     sides = tuple(Label(s.span, s.text) for s in reason.sides if "{}" not in s.text)
     namer.plan([*symbols_of(state, left), *symbols_of(state, right)])  # the user's own names first, of both
@@ -69,6 +71,7 @@ def mismatch(state: State, m: Mismatch, left: Type, right: Type, reason: Reason)
         case "class", a, b:
             return _classes(state, a, b, reason)
         case "rank", tuple() as a, tuple() as b:
+            a, b = (_substituted(state, s, image) for s in (a, b))
             first, second = _rank(state, namer, a), _rank(state, namer, b)
             shown = [f"[{text}]" if (text := show_shape(namer, s)) else "a scalar" for s in (a, b)]
             labels = _labels(reason, *shown) if isinstance(left, Tensor) else (label, *sides)
@@ -87,6 +90,22 @@ def mismatch(state: State, m: Mismatch, left: Type, right: Type, reason: Reason)
             "AX0211", f"`'{rigid.symbol.name}` stands for any type, but here it would have to be one", (label, *sides), whole
         )
     return Diagnostic("AX0204", f"{first} cannot be used as {second}", (label, *sides), whole)
+
+
+def _substituted(state: State, shape: Shape, image: dict[Symbol, Dim]) -> Shape:
+    return tuple(i if isinstance(i, Row) else state.dimension(i).substitute(image) for i in state.shape(shape))
+
+
+def _indexed_sizes(state: State) -> dict[Symbol, Dim]:
+    """How far indices run by what each indexes alone, as it will turn out if nothing else is wrong."""
+    extents = {r.symbol: r.extent.symbol for r in state.ranges if not r.stated}
+    image: dict[Symbol, Dim] = {}
+    for use in state.uses:
+        extent = extents.get(use.index.symbol) if use.index.symbol is not None else None
+        target = state.dimension(use.target)
+        if extent is not None and extent not in state.dims and target.variables <= state.rigid:
+            image.setdefault(extent, target)
+    return image
 
 
 def _labels(reason: Reason, first: str, second: str) -> tuple[Label, ...]:

@@ -21,7 +21,7 @@ from axon.shapes.settle import Clash, Outcome, Problem, Refuted, settle, simpler
 from axon.source import Span
 from axon.types import errors
 from axon.types.generate import Expressions
-from axon.types.inside import parameter_edit, parts_bounded, reached_outside, together, without_range
+from axon.types.inside import indexed_by, parameter_edit, parts_bounded, reached_outside, together, without_range
 from axon.types.mend import compared, last_resorts, mends
 from axon.types.origin import Trail
 from axon.types.show import Namer, dimension_names, show_type, symbols_of
@@ -381,6 +381,7 @@ class Generalization(Expressions):
                 worded = tuple(s for s in worded if not s.edits)
             case Unbounded((range_,)):
                 uses = [u for u in problem.uses if range_.symbol in u.index.variables]
+                yield from indexed_by(range_, trail) if not uses else ()
                 yield from without_range(range_, uses, trail, self.state, show)
         yield from worded
 

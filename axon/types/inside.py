@@ -111,6 +111,25 @@ def without_range(range_: Range, uses: Sequence[Use], trail: Trail, state: State
                 yield from _bounded(range_.symbol, target * quotient.divisor, access[0], trail, state, show)
 
 
+def indexed_by(range_: Range, trail: Trail) -> Iterator[Suggestion]:
+    """An index that indexes nothing for another name in an access in its scope: for a similar one if there is any, the last first."""
+    found: list[tuple[bool, int, Suggestion]] = []
+    name = range_.symbol.name
+    for access in trail.expressions():
+        if not isinstance(access, T.Access) or all(s != range_.symbol for s, _ in access.context.indices):
+            continue
+        values = [v.span for s in access.subscripts if isinstance(s, T.At) for v in s.values]
+        for span in values:
+            for word in re.finditer(r"[A-Za-z_]\w*", span.text):
+                at = Span(span.file, span.start + word.start(), span.start + word.end())
+                similar = len(word[0]) > 1 or len(name) > 1
+                similar = similar and (word[0].startswith(name) or name.startswith(word[0]) or name.endswith(word[0]))
+                text = f"index by it: `{_replaced(access, at, name)}`"
+                found.append((similar, at.start, Suggestion(text, (Edit(at, name),))))
+    alike = [f for f in found if f[0]]
+    yield from (s for _, _, s in sorted(alike or found, key=lambda f: -f[1]))
+
+
 def parameter_edit(function: Span, listed: str) -> Edit:
     """The edit that gives a function, whose name stands at a place, more dimension parameters."""
     given = re.match(r"\s*\{([^}]*)\}", function.file.text[function.end :])
