@@ -235,7 +235,7 @@ def _origin(side: Side, size: Dim, place: Place | None, words: Words) -> Label:
 
 def _in_other_words(place: Span, size: Dim, words: Words) -> bool:
     """Whether a size is written by names of a type's own: `2 * o` for 16 * w."""
-    written, shown = (sorted(re.findall(r"\w+|[^\w\s]", text)) for text in (place.text, size.render(words.name)))
+    written, shown = _tokens(place.text), _tokens(size.render(words.name))
     return size.constant is None and written != shown and "," not in written and bool(set(written) - set(shown) - set("0123456789"))
 
 
@@ -401,7 +401,11 @@ def _of_parameters(place: Span, size: Dim, words: Words) -> bool:
     """Whether a size is made of a type's own parameters, so that nothing said of one use of the type may stand there."""
     around = _around(place, words)
     field = around is not None and around not in words.patterns
-    return field and "".join(place.text.split()) != "".join(size.render(words.name).split())
+    return field and _tokens(place.text) != _tokens(size.render(words.name))
+
+
+def _tokens(text: str) -> list[str]:
+    return sorted(re.findall(r"\w+|[^\w\s]", text))
 
 
 def _neighbours(span: Span, words: Words) -> list[tuple[Dim, Span]]:
@@ -486,7 +490,12 @@ def _refuted(r: Refuted, problem: Problem, words: Words) -> Diagnostic:
         asked = Relation(problem.resolve(r.obligation.relation.left), r.relation.op, problem.resolve(r.obligation.relation.right))
         wanted = f"{asked.left.render(words.name)} {asked.op} {asked.right.render(words.name)}"
         notes = _numbers(asked, words, wanted, ()) if asked.slack.constant is None else ()
-        return Diagnostic("AX0303", "this access leaves its tensor", (Label(reason.span, _fill(reason, wanted)),), notes)
+        found, mends = [Label(reason.span, _fill(reason, wanted))], list[Suggestion]()
+        for side in reason.sides:  # what is sliced
+            place = words.origin(side, r.obligation.relation.right)
+            found.append(_origin(side, asked.right, place, words))
+            mends += _slice_mends(reason.span, place, asked, words)
+        return Diagnostic("AX0303", "this access leaves its tensor", tuple(_merged(_distinct(found))), notes, tuple(mends))
     labels = (Label(reason.span, _fill(reason, wanted)), *(Label(s.span, s.text) for s in reason.sides))
     if "index" not in reason.text and "slice" not in reason.text:
         ends = tuple(f"at the end of the range of `{s.name}` that is {shown}" for s in indices[-1:] if shown != wanted)
@@ -518,6 +527,22 @@ def _broken(b: Broken, problem: Problem, words: Words) -> Diagnostic:
         shown = f"{b.relation.left.render(words.name)} = {b.relation.right.render(words.name)}"
         notes += _numbers(b.relation, words, shown, ())
     return Diagnostic("AX0305", "the sizes here break a contract", tuple(_merged(labels)), tuple(notes))
+
+
+def _slice_mends(at: Span, place: Place | None, asked: Relation, words: Words) -> Iterable[Suggestion]:
+    """A slice that ends with its tensor, or a tensor as large as its slice asks: the latter first where its size is computed."""
+    pieces = at.text.split(":")
+    ends: list[Suggestion] = []
+    if 2 <= len(pieces) <= 3 and pieces[1].strip() and not set("[({") & set(at.text):
+        start = at.start + len(pieces[0]) + 1 + len(pieces[1]) - len(pieces[1].lstrip())
+        span = Span(at.file, start, start + len(pieces[1].strip()))
+        text = asked.right.render(words.name)
+        shown = f"{at.text[: span.start - at.start]}{text}{at.text[span.end - at.start :]}"
+        ends.append(Suggestion(f"end with the dimension: `{shown}`", (Edit(span, text),)))
+    named = all(words.stated(s) for s in asked.variables)
+    larger = _rewritten(place, asked.right, asked.left, words) if place is not None and named else None
+    plain = asked.right.symbol is not None or asked.right.constant is not None
+    yield from (*ends, larger) if plain and larger else (larger, *ends) if larger else ends
 
 
 def _plainly(relation: Relation, words: Words) -> str:

@@ -503,7 +503,8 @@ class Comprehensions(Annotations):
                 case T.Slice():
                     assert len(item) == 1
                     assert isinstance(item[0], Dim)
-                    kept.append(self._slice(context, subscript, item[0], written.span, name, axis, default is not None))
+                    sliced = Side(e.base.span, f"{axis} of `{name}` is {{}}")
+                    kept.append(self._slice(context, subscript, item[0], written.span, name, axis, sliced, default is not None))
                 case T.Keep():
                     kept.extend(item)
                 case T.Run():
@@ -538,7 +539,9 @@ class Comprehensions(Annotations):
             return [*((i,) for i in shape[:n]), middle, *((i,) for i in shape[len(shape) - after :])]
         return fresh_
 
-    def _slice(self, context: Context, s: T.Slice, size: Dim, span: Span, name: str, axis: str, padded: bool) -> Dim:
+    def _slice(
+        self, context: Context, s: T.Slice, size: Dim, span: Span, name: str, axis: str, sliced: Side, padded: bool
+    ) -> Dim:  # fmt: skip
         """The length of a slice; start <= stop <= size are obligations (padded: start <= stop), and so is a positive step."""
         wrong = self._impossible_slice(s, size, span, name)
         if wrong is not None:
@@ -548,7 +551,8 @@ class Comprehensions(Annotations):
         what = f"the slice of {axis} of `{name}`"
         if not padded:
             self.oblige(Relation(s.start, ">=", Dim.of(0)), context, Reason(span, f"{what} starts before it: it needs {{}}"), True)
-            self.oblige(Relation(stop, "<=", size), context, Reason(span, f"{what} ends after it: it needs {{}}"), True)
+            ends = Reason(span, f"{what} ends after it: it needs {{}}", (sliced,))
+            self.oblige(Relation(stop, "<=", size), context, ends, True)
         self.oblige(Relation(s.start, "<=", stop), context, Reason(span, f"{what} ends before it starts: it needs {{}}"), True)
         self.oblige(Relation(s.step, ">=", Dim.of(1)), context, Reason(span, f"the step of {what} must be positive: {{}}"), True)
         length = dim_sum((stop, -s.start))

@@ -112,7 +112,7 @@ def without_range(range_: Range, uses: Sequence[Use], trail: Trail, state: State
 
 
 def indexed_by(range_: Range, trail: Trail) -> Iterator[Suggestion]:
-    """An index that indexes nothing for another name in an access in its scope: for a similar one if there is any, the last first."""
+    """An index that indexes nothing for another name in an access in its scope, a similar one if there is any, the last first."""
     found: list[tuple[bool, int, Suggestion]] = []
     name = range_.symbol.name
     for access in trail.expressions():
