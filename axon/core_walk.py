@@ -1,4 +1,4 @@
-"""Walking and rewriting the scalar expressions of core."""
+"""Walking core: what operations name, and their scalar expressions walked and rewritten."""
 
 from __future__ import annotations
 
@@ -6,10 +6,121 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from axon.core import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
+from axon.core import (
+    Axis,
+    Binary,
+    Bind,
+    Check,
+    Compress,
+    Compute,
+    Const,
+    Convert,
+    Index,
+    Local,
+    Loop,
+    Op,
+    Read,
+    Scalar,
+    Scan,
+    Select,
+    Sort,
+    Unary,
+    Value,
+    element_of,
+)
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
+
+# ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def outs_of(op: Op) -> tuple[Value, ...]:
+    """The tensors that an operation makes."""
+    match op:
+        case Compute() | Scan() | Loop():
+            return op.outs
+        case Sort(values=values, indices=indices):
+            return values, indices
+        case Compress(out=out):
+            return (out,)
+        case Check():
+            return ()
+        case _:
+            assert_never(op)
+
+
+def scalars(op: Compute | Scan) -> tuple[Scalar, ...]:
+    """Every scalar expression of an operation."""
+    if isinstance(op, Scan):
+        return (*op.body, *op.monoid.units, *op.monoid.combine)
+    if op.reduction is None:
+        return op.body
+    conditions = tuple(c for c in (op.reduction.where, op.reduction.asked) if c is not None)
+    return (*op.body, *op.reduction.monoid.units, *op.reduction.monoid.combine, *conditions)
+
+
+def all_axes(op: Compute | Scan) -> tuple[Axis, ...]:
+    """An operation's axes, the reduced ones last."""
+    return (*op.axes, *op.reduction.axes) if isinstance(op, Compute) and op.reduction else op.axes
+
+
+def tensors_of(op: Op) -> frozenset[Symbol]:
+    """The tensors that an operation names; of a loop with its own states, and what its body makes."""
+    match op:
+        case Compute() | Scan():
+            return frozenset(n.tensor for s in scalars(op) for n in nodes(s) if isinstance(n, Read))
+        case Loop(initial=initial, trip=trip, body=body):
+            count = (n.tensor for n in nodes(trip) if isinstance(n, Read))
+            return frozenset((*initial, *count, *body.results)).union(*map(tensors_of, body.ops))
+        case Sort(input=input):
+            return frozenset((input,))
+        case Compress(mask=mask):
+            return frozenset((mask,))
+        case Check():
+            return frozenset()
+        case _:
+            assert_never(op)
+
+
+def dimensions_of(op: Op) -> frozenset[Symbol]:
+    """The dimensions that an operation mentions; of a loop those of its body too, with what these define."""
+    match op:
+        case Compute() | Scan():
+            found = {v for out in op.outs for d in out.shape for v in d.variables}
+            found |= {v for axis in all_axes(op) for v in axis.extent.variables}
+            for node in (n for s in scalars(op) for n in nodes(s)):
+                found |= _dims(node)
+            return frozenset(found) - {axis.symbol for axis in all_axes(op)}
+        case Loop(trip=trip, body=body, counter=counter):
+            own = frozenset(v for out in (*op.outs, *op.states) for d in out.shape for v in d.variables)
+            return own.union(*map(_dims, nodes(trip)), *map(dimensions_of, body.ops)) - {counter}
+        case Sort(values=values):
+            return frozenset(v for d in values.shape for v in d.variables)
+        case Compress():
+            return frozenset()
+        case Check(left=left, right=right):
+            return left.variables | right.variables
+        case _:
+            assert_never(op)
+
+
+def needs_of(op: Op) -> frozenset[Symbol]:
+    """The tensors and dimensions that an operation names."""
+    return tensors_of(op) | dimensions_of(op)
+
+
+def _dims(node: Scalar) -> frozenset[Symbol]:
+    match node:
+        case Index(dim=dim):
+            return dim.variables
+        case Read(subscripts=subscripts):
+            return frozenset(v for s in subscripts if isinstance(s, Dim) for v in s.variables)
+        case _:
+            return frozenset()
+
+
+# ── scalar expressions ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def children(scalar: Scalar) -> tuple[Scalar, ...]:

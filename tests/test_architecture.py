@@ -61,7 +61,7 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.backend.stepped_call", VOCABULARY | {"core", "libraries"}),
     # What a kernel met, and a check that fails, is worded by the interpreter.
     ("axon.backend.failures", CORE | {"interpret"}),
-    ("axon.backend.step*", CORE | {"interpret.frame"}),
+    ("axon.backend.step*", CORE | {"core_walk", "interpret.frame"}),
     ("axon.backend.parts", CORE | {"core_walk", "core_verify"}),
     # The simulator's operators are the interpreter's, which also does what has no barrier program.
     ("axon.backend.values", CORE | {"interpret.arithmetic"}),
@@ -99,7 +99,7 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.view.layout", set()),
     ("axon.view.sizes", {"names", "core", "shapes.dimension", "backend.cost"}),
     ("axon.view.source", {"editor.*", "html"}),
-    ("axon.view.graph", VOCABULARY | {"core", "core_print", "shapes.dimension", "backend.*"}),
+    ("axon.view.graph", VOCABULARY | {"core", "core_print", "core_walk", "shapes.dimension", "backend.*"}),
     ("axon.view.draw", {"core", "shapes.dimension", "backend.timeline"}),
 ]
 

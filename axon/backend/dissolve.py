@@ -20,20 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from axon.backend.plan import scalars
-from axon.backend.scalar_facts import (
-    all_axes,
-    bare,
-    freshened,
-    is_trivial,
-    mapped,
-    may_fail,
-    relabelled,
-    renamed,
-    size,
-    substitute,
-    weight,
-)
+from axon.backend.scalar_facts import bare, freshened, is_trivial, mapped, may_fail, relabelled, renamed, size, substitute, weight
 from axon.core import (
     Binary,
     Bind,
@@ -53,7 +40,7 @@ from axon.core import (
     Sort,
     Value,
 )
-from axon.core_walk import nodes, rewrite
+from axon.core_walk import all_axes, nodes, outs_of, rewrite, scalars
 from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim
@@ -108,7 +95,7 @@ def _without_copies(block: Block, around: Mapping[Symbol, tuple[Dim, ...]]) -> t
     kept: list[Op] = []
     for op in block.ops:
         op = with_tensors(op, same)
-        shapes.update((out.symbol, out.shape) for out in _outs(op))
+        shapes.update((out.symbol, out.shape) for out in outs_of(op))
         if isinstance(op, Loop):
             inside = shapes | {state.symbol: state.shape for state in op.states} | {op.counter: ()}
             op = replace(op, body=_block(op.body, inside))
@@ -118,10 +105,10 @@ def _without_copies(block: Block, around: Mapping[Symbol, tuple[Dim, ...]]) -> t
             continue
         meaning = _meaning(op)
         if meaning is not None and meaning in known:
-            same.update((mine.symbol, first.symbol) for mine, first in zip(_outs(op), known[meaning], strict=True))
+            same.update((mine.symbol, first.symbol) for mine, first in zip(outs_of(op), known[meaning], strict=True))
             continue
         if meaning is not None:
-            known[meaning] = _outs(op)
+            known[meaning] = outs_of(op)
         kept.append(op)
     return kept, tuple(same.get(symbol, symbol) for symbol in block.results)
 
@@ -136,18 +123,6 @@ def _meaning(op: Op) -> Op | None:
     bound = [s for scalar in scalars(op) for node in nodes(scalar) if isinstance(node, Bind) for s, _ in node.bindings]
     locals = {symbol: Symbol("let", -1000 - i) for i, symbol in enumerate(bound)}
     return replace(mapped(renamed(op, names), lambda scalar: relabelled(scalar, locals)), outs=())
-
-
-def _outs(op: Op) -> tuple[Value, ...]:
-    match op:
-        case Compute() | Scan() | Loop():
-            return op.outs
-        case Sort(values=values, indices=indices):
-            return (values, indices)
-        case Compress(out=out):
-            return (out,)
-        case Check():
-            return ()
 
 
 def copied(op: Op) -> Symbol | None:

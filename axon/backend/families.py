@@ -24,7 +24,7 @@ from axon.backend.unsupported import Unsupported
 from axon.backend.views import View
 from axon.core import Axis, Block, Compute, Local, Op, Program, Read, Scalar, Scan, Value
 from axon.core_cse import deduplicated
-from axon.core_walk import nodes, rewrite
+from axon.core_walk import nodes, outs_of, rewrite, tensors_of
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim
 from axon.source import Span
@@ -88,7 +88,7 @@ def _tiled(program: Program, plain: Set[Symbol], apart: Set[Symbol]) -> tuple[li
     """The kernels for the tensor cores, and why a product is none of them."""
     ops = program.block.ops
     values = {v.symbol: v for v in program.inputs}
-    values |= {out.symbol: out for op in ops for out in _outs(op)}
+    values |= {out.symbol: out for op in ops for out in outs_of(op)}
     streams, reasons = _streams(program, values, apart)
     taken: list[_Taken] = []
     owner: dict[int, int] = {}  # of an operation: which kernel does it
@@ -119,7 +119,7 @@ def _tiled(program: Program, plain: Set[Symbol], apart: Set[Symbol]) -> tuple[li
     found = []
     for mine in taken:
         wanted = set(program.block.results)
-        wanted |= {s for i, other in enumerate(ops) if i not in mine.members for s in _tensors(other)}
+        wanted |= {s for i, other in enumerate(ops) if i not in mine.members for s in tensors_of(other)}
         finished = mine.group.finish(wanted)
         outside = [tensor.name for tensor, _, _ in mine.known if tensor in wanted]
         passes = isinstance(finished, Stream)
@@ -134,11 +134,11 @@ def _tiled(program: Program, plain: Set[Symbol], apart: Set[Symbol]) -> tuple[li
 
 def _follows(ops: Sequence[Op], owner: Mapping[int, int], number: int, members: set[int]) -> bool:
     """Whether an operation reads something outside of a kernel that cannot be there before the kernel has run."""
-    makers = {out.symbol: n for n, op in enumerate(ops) for out in _outs(op)}
+    makers = {out.symbol: n for n, op in enumerate(ops) for out in outs_of(op)}
     together: dict[int, set[int]] = {}
     for n, kernel in owner.items():
         together.setdefault(kernel, set()).add(n)
-    pending = [makers[s] for s in _tensors(ops[number]) if s in makers and makers[s] not in members]
+    pending = [makers[s] for s in tensors_of(ops[number]) if s in makers and makers[s] not in members]
     seen: set[int] = set()
     while pending:
         n = pending.pop()
@@ -148,24 +148,24 @@ def _follows(ops: Sequence[Op], owner: Mapping[int, int], number: int, members: 
             continue
         whole = together[owner[n]] if n in owner else {n}
         seen |= whole
-        pending += [makers[s] for m in whole for s in _tensors(ops[m]) if s in makers]
+        pending += [makers[s] for m in whole for s in tensors_of(ops[m]) if s in makers]
     return False
 
 
 def _in_order(program: Program, groups: list[tuple[Tiled, set[int]]], reasons: Mapping[Symbol, str]) -> Iterator[Kernel]:
     """All kernels of a program: as many plain operations at a time as can be done, then the kernels that wait for them."""
     ops = program.block.ops
-    values = {v.symbol: v for v in program.inputs} | {out.symbol: out for op in ops for out in _outs(op)}
+    values = {v.symbol: v for v in program.inputs} | {out.symbol: out for op in ops for out in outs_of(op)}
     waiting = [n for n in range(len(ops)) if not any(n in members for _, members in groups)]
     there = {v.symbol for v in program.inputs}
-    made = {out.symbol for op in ops for out in _outs(op)}
+    made = {out.symbol for op in ops for out in outs_of(op)}
     pending = list(groups)
     while waiting or pending:
         segment: list[int] = []
         for n in waiting:
-            if not (set(_tensors(ops[n])) & made) - there:
+            if not (set(tensors_of(ops[n])) & made) - there:
                 segment.append(n)
-                there |= {out.symbol for out in _outs(ops[n])}
+                there |= {out.symbol for out in outs_of(ops[n])}
         if segment:
             waiting = [n for n in waiting if n not in segment]
             yield from _nests(program, segment, values, reasons)
@@ -173,13 +173,13 @@ def _in_order(program: Program, groups: list[tuple[Tiled, set[int]]], reasons: M
         assert segment or ready, "kernels wait for each other"
         for kernel, members in ready:
             yield kernel
-            there |= {out.symbol for n in members for out in _outs(ops[n])}
+            there |= {out.symbol for n in members for out in outs_of(ops[n])}
         pending = [group for group in pending if group not in ready]
 
 
 def _missing(ops: Sequence[Op], members: set[int], there: set[Symbol], made: set[Symbol]) -> set[Symbol]:
-    own = {out.symbol for n in members for out in _outs(ops[n])}
-    return ({s for n in members for s in _tensors(ops[n])} & made) - there - own
+    own = {out.symbol for n in members for out in outs_of(ops[n])}
+    return ({s for n in members for s in tensors_of(ops[n])} & made) - there - own
 
 
 def _nests(
@@ -188,10 +188,10 @@ def _nests(
     """Plain operations as the nests of a plan, which store what others read, under the names by which they read it."""
     ops = program.block.ops
     own = [ops[n] for n in segment]
-    made = {out.symbol for op in own for out in _outs(op)}
-    outside = {s for n, op in enumerate(ops) if n not in segment for s in _tensors(op)} | set(program.block.results)
-    wanted = tuple(out.symbol for op in own for out in _outs(op) if out.symbol in outside)
-    around = dict.fromkeys(s for op in own for s in _tensors(op) if s not in made)
+    made = {out.symbol for op in own for out in outs_of(op)}
+    outside = {s for n, op in enumerate(ops) if n not in segment for s in tensors_of(op)} | set(program.block.results)
+    wanted = tuple(out.symbol for op in own for out in outs_of(op) if out.symbol in outside)
+    around = dict.fromkeys(s for op in own for s in tensors_of(op) if s not in made)
     piece = replace(program, inputs=tuple(values[s] for s in around), block=Block(tuple(own), wanted))
     plan = fuse(piece, POLICY)
     stored = {s for kernel in plan.body.kernels for s in plans.writes_of(kernel)}
@@ -259,7 +259,7 @@ def _streams(
     """The streams by the number of their last operation, with the operations inside; and why something near to one is none."""
     ops = program.block.ops
     producers = {out.symbol: op for op in ops if isinstance(op, Compute) for out in op.outs}
-    numbers = {out.symbol: i for i, op in enumerate(ops) for out in _outs(op)}
+    numbers = {out.symbol: i for i, op in enumerate(ops) for out in outs_of(op)}
     found: dict[int, tuple[Found, set[int]]] = {}
     reasons: dict[Symbol, str] = {}
     for number, op in enumerate(ops):
@@ -273,7 +273,7 @@ def _streams(
             continue
         shared, inner = _shared(made, number, program, numbers)
         if shared:
-            others = [o for i, o in enumerate(ops) if i not in inner and i != number and set(_tensors(o)) & shared]
+            others = [o for i, o in enumerate(ops) if i not in inner and i != number and set(tensors_of(o)) & shared]
             with suppress(Unsupported):  # what it cannot make beside its own stays shared, and that is the reason
                 made = stream(op, producers, values, [o for o in others if isinstance(o, Compute) and o.reduction])
             shared, inner = _shared(made, number, program, numbers)
@@ -290,21 +290,12 @@ def _shared(found: Found, last: int, program: Program, numbers: Mapping[Symbol, 
     ops = program.block.ops
     inner = {numbers[s] for s in found.used}
     outside = [op for i, op in enumerate(ops) if i not in inner and i != last]
-    needed = {s for op in outside for s in _tensors(op)} | set(program.block.results)
+    needed = {s for op in outside for s in tensors_of(op)} | set(program.block.results)
     rows = {tensor for tensor, _, _ in found.statistics}
-    return {out.symbol for i in inner for out in _outs(ops[i]) if out.symbol in needed and out.symbol not in rows}, inner
+    return {out.symbol for i in inner for out in outs_of(ops[i]) if out.symbol in needed and out.symbol not in rows}, inner
 
 
 def _pruned(kernel: Stream) -> Stream:
     """Without the row values that no result uses."""
     used = {n.symbol for r in kernel.results for n in nodes(r.expression) if isinstance(n, Local)}
     return replace(kernel, finals=tuple((symbol, value) for symbol, value in kernel.finals if symbol in used))
-
-
-def _outs(op: Op) -> tuple[Value, ...]:
-    return op.outs if isinstance(op, Compute | Scan) else ()
-
-
-def _tensors(op: Op) -> Iterator[Symbol]:
-    if isinstance(op, Compute | Scan):
-        yield from plans.tensors_of(op)

@@ -29,8 +29,8 @@ from typing import assert_never
 
 from axon.backend.contractions import contraction
 from axon.backend.dissolve import dissolve
-from axon.backend.plan import Contraction, Kernel, Kernels, Nest, Plan, Reason, Repeat, Whole, reads_of, scalars, tensors_of
-from axon.backend.scalar_facts import all_axes, bare, is_inside, mapped, may_fail, renamed, scatter, substitute, varies, weight
+from axon.backend.plan import Contraction, Kernel, Kernels, Nest, Plan, Reason, Repeat, Whole, reads_of
+from axon.backend.scalar_facts import bare, is_inside, mapped, may_fail, renamed, scatter, substitute, varies, weight
 from axon.core import (
     Axis,
     Bind,
@@ -49,7 +49,7 @@ from axon.core import (
     Value,
     element_of,
 )
-from axon.core_walk import nodes, rewrite
+from axon.core_walk import all_axes, needs_of, nodes, outs_of, rewrite, scalars, tensors_of
 from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim
@@ -113,7 +113,7 @@ def _fuse(block: Block, around: Mapping[Symbol, Value], policy: Policy) -> Kerne
         at: int
         match op:
             case Compute() | Scan():
-                first = max([barrier, *(maker[s] for s in _needs(op) if s in maker)], default=0)
+                first = max([barrier, *(maker[s] for s in needs_of(op) if s in maker)], default=0)
                 at = _join(op, items, first, values, policy)
             case Loop():
                 if not isinstance(op.trip, Index) and not (isinstance(op.trip, Read) and not op.trip.subscripts):
@@ -134,34 +134,10 @@ def _fuse(block: Block, around: Mapping[Symbol, Value], policy: Policy) -> Kerne
                     maker[op.size] = at
             case _:
                 assert_never(op)
-        for value in _outs(op):
+        for value in outs_of(op):
             values[value.symbol] = value
             maker[value.symbol] = at
     return _finish(items, block.results, values, policy)
-
-
-def _outs(op: Compute | Scan | Loop | Sort | Compress | Check) -> tuple[Value, ...]:
-    match op:
-        case Compute() | Scan() | Loop():
-            return op.outs
-        case Sort(values=values, indices=indices):
-            return (values, indices)
-        case Compress(out=out):
-            return (out,)
-        case Check():
-            return ()
-        case _:
-            assert_never(op)
-
-
-def _needs(op: Compute | Scan) -> frozenset[Symbol]:
-    """The tensors and dimensions that an operation mentions."""
-    dims = frozenset().union(*(axis.extent.variables for axis in all_axes(op)))
-    inside = (n.dim.variables for s in scalars(op) for n in nodes(s) if hasattr(n, "dim"))
-    subscripts = (
-        x.variables for s in scalars(op) for n in nodes(s) if isinstance(n, Read) for x in n.subscripts if isinstance(x, Dim)
-    )
-    return tensors_of(op) | dims.union(*inside, *subscripts)
 
 
 def _join(op: Compute | Scan, items: list[_Item], first: int, values: Mapping[Symbol, Value], policy: Policy) -> int:

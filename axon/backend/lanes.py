@@ -12,9 +12,9 @@ Note [Rows and lanes]
 
 from __future__ import annotations
 
-from axon.backend.plan import Nest, scalars
+from axon.backend.plan import Nest
 from axon.core import Axis, Compute, Index, Read, Scalar, Scan
-from axon.core_walk import nodes
+from axon.core_walk import nodes, scalars
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 

@@ -31,10 +31,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 
 from axon.backend.dissolve import copied, with_tensors
-from axon.backend.plan import scalars
 from axon.backend.scalar_facts import mapped, may_fail
 from axon.core import (
-    Axis,
     Binary,
     Block,
     Check,
@@ -57,7 +55,7 @@ from axon.core import (
 )
 from axon.core_print import names_in, print_op
 from axon.core_verify import CoreInvalid, verify
-from axon.core_walk import nodes, rewrite
+from axon.core_walk import dimensions_of, needs_of, outs_of, rewrite, scalars, tensors_of
 from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.shapes.contract import Contract, ContractFact, ParameterShape
@@ -179,25 +177,25 @@ def _block(block: Block, around: _Around) -> Body:
     barrier = 0
     for number, op in enumerate(ops):
         if isinstance(op, Compute | Scan):
-            at = place[number] = max([barrier, *(makers[s] for s in _needs(op) if s in makers)])
+            at = place[number] = max([barrier, *(makers[s] for s in needs_of(op) if s in makers)])
         else:
             at = position[id(op)] + 1
             if isinstance(op, Check):
                 barrier = max(barrier, at)
             if isinstance(op, Compress):
                 makers[op.size] = at
-        makers.update((value.symbol, at) for value in outs(op))
+        makers.update((value.symbol, at) for value in outs_of(op))
     _lower(ops, place, {id(op): position[id(op)] for op in special}, frozenset(results))
     needed: list[set[Symbol]] = [set() for _ in range(len(special) + 2)]  # what is read from each place on, that one included
     needed[-1] = set(results)
     for at in range(len(special), -1, -1):
-        mine = {s for n, op in enumerate(ops) if place.get(n) == at for s in _needs(op)}
-        needed[at] = needed[at + 1] | mine | (_needs(special[at]) if at < len(special) else set())
+        mine = {s for n, op in enumerate(ops) if place.get(n) == at for s in needs_of(op)}
+        needed[at] = needed[at + 1] | mine | (needs_of(special[at]) if at < len(special) else set())
     values, facts = dict(around.values), around.facts
     made: list[Part] = []
     for at in range(len(special) + 1):
         mine_here = [op for n, op in enumerate(ops) if place.get(n) == at and isinstance(op, Compute | Scan)]
-        later = needed[at + 1] | (_needs(special[at]) if at < len(special) else set())
+        later = needed[at + 1] | (needs_of(special[at]) if at < len(special) else set())
         if mine_here:
             made.append(_straight(mine_here, later, replace(around, values=values, facts=facts)))
             values.update((out.symbol, out) for op in mine_here for out in op.outs)
@@ -216,7 +214,7 @@ def _block(block: Block, around: _Around) -> Body:
                     facts += (ContractFact(Relation(Dim.of(op.size), "<=", extent), "a part of what there is", op.span),)
             case _:
                 assert_never(op)
-        values.update((value.symbol, value) for value in outs(op))
+        values.update((value.symbol, value) for value in outs_of(op))
     return Body(tuple(made), results)
 
 
@@ -272,7 +270,7 @@ def _without_copies(ops: Sequence[Op], results: tuple[Symbol, ...], around: _Aro
         if isinstance(op, Compute) and source in shapes and shapes[source] == op.outs[0].shape and op.outs[0].symbol not in own:
             same[op.outs[0].symbol] = source
             continue
-        shapes.update((value.symbol, value.shape) for value in outs(op))
+        shapes.update((value.symbol, value.shape) for value in outs_of(op))
         kept.append(op)
     return kept, tuple(same.get(symbol, symbol) for symbol in results)
 
@@ -281,8 +279,8 @@ def _needed(ops: Sequence[Op], results: Sequence[Symbol]) -> list[Op]:
     """Without straight operations and sorts that nobody needs; what may fail is needed."""
     wanted, kept = set(results), list[Op]()
     for op in reversed(ops):
-        if not isinstance(op, Compute | Scan | Sort) or fails(op) or any(value.symbol in wanted for value in outs(op)):
-            wanted |= tensors(op)
+        if not isinstance(op, Compute | Scan | Sort) or fails(op) or any(value.symbol in wanted for value in outs_of(op)):
+            wanted |= tensors_of(op)
             kept.append(op)
     return kept[::-1]
 
@@ -317,17 +315,17 @@ def _lower(ops: Sequence[Op], place: dict[int, int], positions: Mapping[int, int
             at = {where for out in op.outs for where in readers.get(out.symbol, ())}
             if len(at) == 1 and -1 not in at and not any(out.symbol in results for out in op.outs):
                 (place[number],) = at
-        for symbol in _needs(op):
+        for symbol in needs_of(op):
             readers.setdefault(symbol, set()).add(place[number] if id(op) not in positions else -1)
 
 
 def _straight(ops: Sequence[Compute | Scan], later: set[Symbol], around: _Around) -> Straight:
     """The operations of one place as a program."""
     own = {out.symbol: out for op in ops for out in op.outs}
-    read = dict.fromkeys(s for op in ops for s in sorted(_needs(op), key=lambda s: s.id) if s in around.values and s not in own)
+    read = dict.fromkeys(s for op in ops for s in sorted(needs_of(op), key=lambda s: s.id) if s in around.values and s not in own)
     inputs = tuple(around.values[symbol] for symbol in read)
     shaped = frozenset(symbol for value in inputs for dim in value.shape for symbol in dim.variables)
-    dims = shaped.union(*map(dimensions, ops))
+    dims = shaped.union(*map(dimensions_of, ops))
     explicit = tuple(sorted(dims, key=lambda symbol: symbol.id))
     facts = tuple(fact for fact in around.facts if fact.relation.variables <= dims)
     shapes = tuple(ParameterShape(value.symbol.name, value.shape) for value in inputs)
@@ -391,89 +389,13 @@ def _without_counter(block: Block, counter: Symbol) -> Block:
         return Block(tuple(ops), tuple(copy.symbol if s == counter else s for s in block.results))
 
     made = inside(block)
-    if copy.symbol in frozenset(made.results).union(*map(tensors, made.ops)):
+    if copy.symbol in frozenset(made.results).union(*map(tensors_of, made.ops)):
         return replace(made, ops=(Compute((copy,), (), None, (here,)), *made.ops))
     return made
 
 
 def _as_dim(scalar: Scalar) -> Dim | Scalar:
     return scalar.dim if isinstance(scalar, Index) else scalar
-
-
-# ── what operations name ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def outs(op: Op) -> tuple[Value, ...]:
-    """The tensors that an operation makes."""
-    match op:
-        case Compute() | Scan() | Loop():
-            return op.outs
-        case Sort(values=values, indices=indices):
-            return values, indices
-        case Compress(out=out):
-            return (out,)
-        case Check():
-            return ()
-        case _:
-            assert_never(op)
-
-
-def tensors(op: Op) -> frozenset[Symbol]:
-    """The tensors that an operation names; of a loop with its own states, and what its body makes."""
-    match op:
-        case Compute() | Scan():
-            return frozenset(n.tensor for s in scalars(op) for n in nodes(s) if isinstance(n, Read))
-        case Loop(initial=initial, trip=trip, body=body):
-            count = (n.tensor for n in nodes(trip) if isinstance(n, Read))
-            return frozenset((*initial, *count, *body.results)).union(*map(tensors, body.ops))
-        case Sort(input=input):
-            return frozenset((input,))
-        case Compress(mask=mask):
-            return frozenset((mask,))
-        case Check():
-            return frozenset()
-        case _:
-            assert_never(op)
-
-
-def dimensions(op: Op) -> frozenset[Symbol]:
-    """The dimensions that an operation mentions; of a loop those of its body too, with what these define."""
-    match op:
-        case Compute() | Scan():
-            found = {v for out in op.outs for d in out.shape for v in d.variables}
-            found |= {v for axis in _axes(op) for v in axis.extent.variables}
-            for node in (n for s in scalars(op) for n in nodes(s)):
-                found |= _dims(node)
-            return frozenset(found) - {axis.symbol for axis in _axes(op)}
-        case Loop(trip=trip, body=body, counter=counter):
-            own = frozenset(v for out in (*op.outs, *op.states) for d in out.shape for v in d.variables)
-            return own.union(*map(_dims, nodes(trip)), *map(dimensions, body.ops)) - {counter}
-        case Sort(values=values):
-            return frozenset(v for d in values.shape for v in d.variables)
-        case Compress():
-            return frozenset()
-        case Check(left=left, right=right):
-            return left.variables | right.variables
-        case _:
-            assert_never(op)
-
-
-def _dims(node: Scalar) -> frozenset[Symbol]:
-    match node:
-        case Index(dim=dim):
-            return dim.variables
-        case Read(subscripts=subscripts):
-            return frozenset(v for s in subscripts if isinstance(s, Dim) for v in s.variables)
-        case _:
-            return frozenset()
-
-
-def _axes(op: Compute | Scan) -> tuple[Axis, ...]:
-    return (*op.axes, *op.reduction.axes) if isinstance(op, Compute) and op.reduction is not None else op.axes
-
-
-def _needs(op: Op) -> frozenset[Symbol]:
-    return tensors(op) | dimensions(op)
 
 
 # ── what the parts mean ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -604,14 +526,14 @@ def _verify(body: Body, values: dict[Symbol, Value], dims: set[Symbol]) -> None:
                 _verify(inner, values | {state.symbol: state for state in op.states}, dims | {op.counter})
                 _require(len(inner.results) == len(op.states), "a step does not give every state")
             case Sort() | Compress():
-                _require(tensors(part) <= values.keys(), "an operation reads what is not there")
+                _require(tensors_of(part) <= values.keys(), "an operation reads what is not there")
                 dims |= {part.size} if isinstance(part, Compress) else set()
             case Check():
-                _require(dimensions(part) <= dims, "a check mentions a dimension that is not known")
+                _require(dimensions_of(part) <= dims, "a check mentions a dimension that is not known")
             case _:
                 assert_never(part)
         if not isinstance(part, Straight):
-            values.update((value.symbol, value) for value in outs(part.op if isinstance(part, Repeat) else part))
+            values.update((value.symbol, value) for value in outs_of(part.op if isinstance(part, Repeat) else part))
     _require(set(body.results) <= values.keys(), "a result is not there")
 
 

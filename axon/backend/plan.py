@@ -29,9 +29,9 @@ from typing import Literal, TypeAlias, assert_never
 
 from axon.backend.scalar_facts import scatter
 from axon.backend.touched import elements_read
-from axon.core import Axis, Block, Check, Compress, Compute, Loop, Op, Program, Read, Scalar, Scan, Sort, Value
+from axon.core import Axis, Block, Check, Compress, Compute, Loop, Op, Program, Read, Scan, Sort, Value
 from axon.core_print import names_in, print_op
-from axon.core_walk import nodes
+from axon.core_walk import nodes, scalars, tensors_of
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
@@ -139,31 +139,6 @@ class Plan:
 
 
 # ── what kernels read and write ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def scalars(op: Compute | Scan) -> tuple[Scalar, ...]:
-    """Every scalar expression of an operation."""
-    if isinstance(op, Scan):
-        return (*op.body, *op.monoid.units, *op.monoid.combine)
-    if op.reduction is None:
-        return op.body
-    conditions = tuple(c for c in (op.reduction.where, op.reduction.asked) if c is not None)
-    return (*op.body, *op.reduction.monoid.units, *op.reduction.monoid.combine, *conditions)
-
-
-def tensors_of(op: Compute | Scan | Sort | Compress | Check) -> frozenset[Symbol]:
-    """The tensors that an operation reads."""
-    match op:
-        case Compute() | Scan():
-            return frozenset(n.tensor for s in scalars(op) for n in nodes(s) if isinstance(n, Read))
-        case Sort(input=input):
-            return frozenset((input,))
-        case Compress(mask=mask):
-            return frozenset((mask,))
-        case Check():
-            return frozenset()
-        case _:
-            assert_never(op)
 
 
 def reads_of(kernel: Kernel) -> frozenset[Symbol]:

@@ -141,11 +141,6 @@ def scatter(op: Compute) -> Scatter | None:
     return None
 
 
-def all_axes(op: Compute | Scan) -> tuple[Axis, ...]:
-    """An operation's axes, the reduced ones last."""
-    return (*op.axes, *op.reduction.axes) if isinstance(op, Compute) and op.reduction else op.axes
-
-
 def at_least_0(extent: Dim) -> Dim:
     """An extent as a count: sizes are at least 0, but n - 5 may be less."""
     positive = all(c > 0 for c in extent.mapping.values()) and all(isinstance(a, Symbol | Quotient) for a in extent.atoms)

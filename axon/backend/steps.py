@@ -14,13 +14,14 @@ from axon.backend.build import build_all
 from axon.backend.driver import Driver
 from axon.backend.failures import Watch
 from axon.backend.memory import Tensor
-from axon.backend.parts import Body, Part, Repeat, Straight, outs, parts, straights, tensors
+from axon.backend.parts import Body, Part, Repeat, Straight, parts, straights
 from axon.backend.pipeline import Forms
 from axon.backend.runtime import Bound, Executable
 from axon.backend.schedule import Mapping as KernelMapping
 from axon.backend.schedule_file import NOTHING, Schedule
 from axon.backend.target import HOPPER, Target
 from axon.core import Axis, Block, Check, Compress, Compute, Leaf, Param, Program, Read, Scan, Sort, Value
+from axon.core_walk import outs_of, tensors_of
 from axon.diagnostics import ShapeError
 from axon.element import Element
 from axon.names import Symbol, fresh
@@ -257,7 +258,7 @@ def _values(program: Program, body: Body) -> dict[Symbol, Value]:
 
 def made(part: Part) -> tuple[Value, ...]:
     """The tensors that a part leaves in memory."""
-    return part.results if isinstance(part, Straight) else outs(part.op if isinstance(part, Repeat) else part)
+    return part.results if isinstance(part, Straight) else outs_of(part.op if isinstance(part, Repeat) else part)
 
 
 def reads(part: Part) -> frozenset[Symbol]:
@@ -268,7 +269,7 @@ def reads(part: Part) -> frozenset[Symbol]:
             count = frozenset() if isinstance(trip, Dim) else frozenset((trip,))
             return count.union(op.initial, body.results, *map(reads, body.parts))
         case Sort() | Compress() | Check():
-            return tensors(part)
+            return tensors_of(part)
         case _:
             assert_never(part)
 

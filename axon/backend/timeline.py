@@ -21,7 +21,7 @@ from axon.backend import tile as t
 from axon.backend.barriers import BarrierProgram
 from axon.backend.families import Tiled
 from axon.backend.flow import Instruction
-from axon.backend.parts import Body, Repeat, Straight, outs, parts
+from axon.backend.parts import Body, Repeat, Straight, parts
 from axon.backend.pipeline import stages, traits
 from axon.backend.plan import Nest
 from axon.backend.prepare import blocks, is_empty, prepare
@@ -32,6 +32,7 @@ from axon.backend.simulate import _Agent, _Cluster
 from axon.backend.target import HOPPER, Target
 from axon.backend.tile import Store
 from axon.core import Check, Compress, Program, Sort, Value
+from axon.core_walk import outs_of
 from axon.element import Element
 from axon.names import Symbol
 
@@ -129,7 +130,7 @@ def _straights(body: Body, sizes: dict[Symbol, int], known: dict[Symbol, Value])
             case Sort() | Compress() | Check():
                 if isinstance(part, Compress):
                     sizes[part.size] = known[part.mask].shape[0].evaluate(sizes)
-                known.update((value.symbol, value) for value in outs(part))
+                known.update((value.symbol, value) for value in outs_of(part))
             case _:
                 assert_never(part)
 

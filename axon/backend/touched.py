@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from axon.backend.scalar_facts import all_axes
 from axon.core import Compute, Read, Scan, Value
+from axon.core_walk import all_axes
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 

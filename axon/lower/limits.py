@@ -5,10 +5,10 @@ sizes can be so large.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from axon.core import Axis, Block, Check, Compress, Compute, Index, Loop, Read, Scalar, Scan, Sort, Value
-from axon.core_walk import nodes
+from axon.core_walk import all_axes, nodes, outs_of, scalars
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.contract import ContractFact
@@ -36,12 +36,9 @@ class _Walk:
     def block(self, block: Block) -> None:
         for op in block.ops:
             match op:
-                case Compute(axes=axes, reduction=reduction):
-                    self._axes((*axes, *(reduction.axes if reduction else ())), op.span)
-                    self._scalars(_scalars(op), op.span)
-                case Scan(axes=axes):
-                    self._axes(axes, op.span)
-                    self._scalars(_scalars(op), op.span)
+                case Compute() | Scan():
+                    self._axes(all_axes(op), op.span)
+                    self._scalars(scalars(op), op.span)
                 case Loop(trip=trip, counter=counter):
                     if isinstance(trip, Index):
                         self._axes((Axis(counter, trip.dim),), op.span)
@@ -51,7 +48,7 @@ class _Walk:
                     self.above[size] = self.shapes[mask][0]
                 case Check() | Sort():
                     pass
-            for out in () if isinstance(op, Check) else (op.values, op.indices) if isinstance(op, Sort) else _outs(op):
+            for out in outs_of(op):
                 self.shapes[out.symbol] = out.shape
 
     def _axes(self, axes: Iterable[Axis], span: Span | None) -> None:
@@ -104,14 +101,3 @@ class _Walk:
         return dim
 
 
-def _outs(op: Compute | Scan | Loop | Compress) -> tuple[Value, ...]:
-    return (op.out,) if isinstance(op, Compress) else op.outs
-
-
-def _scalars(op: Compute | Scan) -> Iterator[Scalar]:
-    yield from op.body
-    monoid = op.monoid if isinstance(op, Scan) else op.reduction.monoid if op.reduction else None
-    if monoid is not None:
-        yield from (*monoid.units, *monoid.combine)
-    if isinstance(op, Compute) and op.reduction is not None:
-        yield from (s for s in (op.reduction.where, op.reduction.asked) if s is not None)

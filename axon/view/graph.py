@@ -16,6 +16,7 @@ from axon.backend.timeline import serving
 from axon.backend.unsupported import Unsupported
 from axon.core import Block, Check, Compress, Index, Leaf, Loop, Op, Program, RecordOf, Sort, Structure, TupleOf, Value
 from axon.core_print import names_in, print_op
+from axon.core_walk import outs_of, tensors_of
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
@@ -122,7 +123,7 @@ class _Maker:
 
     def operation(self, op: Op) -> Card:
         text = _EMPTY.sub("", print_op(self.program, op, self.sizes.short))
-        outs = parts.outs(op)
+        outs = outs_of(op)
         title = ", ".join(self.names[out.symbol] for out in outs) or type(op).__name__.lower()
         card = Card(f"n{next(self.numbers)}", "operation", title, text, outs, op.span)
         for symbol in sorted(_read_by(op), key=lambda s: s.id):
@@ -216,8 +217,8 @@ def _kernel(program: Program, kernel: families.Kernel) -> _Step:
     if isinstance(kernel, plan.Nest):
         reads = tuple(sorted(plan.reads_of(kernel), key=lambda symbol: symbol.id))
         return _Step(kernel.family, kernel.steps, kernel.reasons, reads, kernel.stored)
-    by_out = {out.symbol: op for op in program.block.ops for out in parts.outs(op)}
-    values = (*program.inputs, *(out for op in program.block.ops for out in parts.outs(op)))
+    by_out = {out.symbol: op for op in program.block.ops for out in outs_of(op)}
+    values = (*program.inputs, *(out for op in program.block.ops for out in outs_of(op)))
     stores = tuple(result.value.symbol for result in kernel.results)
     reads = tuple(value.symbol for value in tensors(kernel, values) if value.symbol not in stores)
     members: set[Symbol] = set()
@@ -228,7 +229,7 @@ def _kernel(program: Program, kernel: families.Kernel) -> _Step:
             continue
         members.add(symbol)
         work += _read_by(by_out[symbol])
-    ops = tuple(op for op in program.block.ops if any(out.symbol in members for out in parts.outs(op)))
+    ops = tuple(op for op in program.block.ops if any(out.symbol in members for out in outs_of(op)))
     return _Step(type(kernel).__name__.lower(), ops, (), reads, stores, has_roles=True)
 
 
@@ -285,7 +286,7 @@ def _values(program: Program) -> Iterator[Value]:
     blocks = [program.block]
     while blocks:
         for op in blocks.pop().ops:
-            yield from parts.outs(op)
+            yield from outs_of(op)
             if isinstance(op, Loop):
                 yield from op.states
                 yield Value(op.counter, Element.I32, ())
@@ -349,4 +350,4 @@ def _paths(program: Program) -> Iterator[tuple[Symbol, list[str]]]:
 def _read_by(op: Op) -> frozenset[Symbol]:
     if isinstance(op, Loop):
         return frozenset(op.initial)
-    return plan.tensors_of(op)
+    return tensors_of(op)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from axon.backend.plan import Nest, scalars
-from axon.backend.scalar_facts import all_axes, mapped
+from axon.backend.plan import Nest
+from axon.backend.scalar_facts import mapped
 from axon.core import Axis, Index, Read, Scalar, Value
-from axon.core_walk import nodes, rewrite
+from axon.core_walk import all_axes, nodes, rewrite, scalars
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim
 

@@ -22,12 +22,12 @@ from axon.backend import lanes
 from axon.backend.cpu.best import split_best
 from axon.backend.cpu.collapse import collapsed
 from axon.backend.cpu.function import Function, Parameters
-from axon.backend.plan import Nest, scalars
+from axon.backend.plan import Nest
 from axon.backend.reducers import Reducer, Slots, reducer
-from axon.backend.scalar_facts import all_axes, at_least_0, weight
+from axon.backend.scalar_facts import at_least_0, weight
 from axon.backend.writer import Code, Held, Writer
 from axon.core import Axis, Compute, Read, Reduction, Scan, Value
-from axon.core_walk import nodes
+from axon.core_walk import all_axes, nodes, scalars
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 

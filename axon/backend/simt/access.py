@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from axon.backend.lanes import inner, reduced
 from axon.backend.memory import Tensor
-from axon.backend.plan import Nest, scalars
+from axon.backend.plan import Nest
 from axon.core import Axis, Binary, Compute, Const, Index, Local, Monoid, Read, Scalar, Scan, Value
-from axon.core_walk import nodes
+from axon.core_walk import nodes, scalars
 from axon.names import Symbol
 from axon.shapes.dimension import Dim, Minimum
 

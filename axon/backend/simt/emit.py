@@ -21,7 +21,7 @@ from axon.backend.emit import (
     StrideParameter,
 )
 from axon.backend.lanes import inner, reduced
-from axon.backend.plan import Nest, scalars
+from axon.backend.plan import Nest
 from axon.backend.render import Names
 from axon.backend.scalar_facts import at_least_0
 from axon.backend.simt.access import accesses, swept
@@ -32,7 +32,7 @@ from axon.backend.simt.tiles import tiled_rows
 from axon.backend.simt.writer import Lane, LaneWriter, Mask
 from axon.backend.writer import Code, Held, is_narrow
 from axon.core import LOGIC, Axis, Binary, Bind, Compute, Convert, Read, Scan, Select, Value, element_of
-from axon.core_walk import nodes
+from axon.core_walk import nodes, scalars, tensors_of
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
@@ -63,7 +63,7 @@ class Emitter:
         self.code = Code()
         self.names = Names(_RESERVED)
         self.parameters: dict[Parameter, str] = {}
-        self.read = frozenset().union(*map(plans.tensors_of, nest.steps))
+        self.read = frozenset().union(*map(tensors_of, nest.steps))
         self.made = {out.symbol for step in nest.steps for out in step.outs}
         self.registers: dict[tuple[Symbol, str], str] = {}  # a value of the row at the place of a lane
         self.variables: dict[Symbol, str] = {}  # scalars of the row
@@ -313,7 +313,7 @@ class Emitter:
         """Ask for the whole row, of which all vectors come into registers, before anything else."""
         for step in self.nest.steps:
             axes = inner(step, len(self.nest.rows)) or reduced(step)
-            if axes and self.made.isdisjoint(plans.tensors_of(step)):
+            if axes and self.made.isdisjoint(tensors_of(step)):
                 for _ in self.sweep(axes[-1]):
                     self.ahead_of([step])
                 return

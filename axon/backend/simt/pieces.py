@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from axon.backend.lanes import inner, reduced
 from axon.backend.memory import Tensor
-from axon.backend.plan import Nest, scalars
+from axon.backend.plan import Nest
 from axon.backend.scalar_facts import is_inside
 from axon.backend.simt.access import ACCESS, Width, accesses
 from axon.core import Axis, Read, Value
-from axon.core_walk import nodes
+from axon.core_walk import nodes, scalars
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 

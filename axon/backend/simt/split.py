@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from axon.backend.lanes import by_lanes, inner, reduced
-from axon.backend.plan import Nest, Reason, tensors_of
+from axon.backend.plan import Nest, Reason
 from axon.backend.scalar_facts import mapped, substitute
 from axon.core import Axis, Compute, Convert, Monoid, Read, Reduction, Scalar, Scan, Value, element_of
+from axon.core_walk import tensors_of
 from axon.names import fresh
 from axon.shapes.dimension import Dim, minimum
 

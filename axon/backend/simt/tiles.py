@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from axon.backend.lanes import inner, reduced
 from axon.backend.memory import Tensor
-from axon.backend.plan import Nest, scalars
+from axon.backend.plan import Nest
 from axon.backend.simt.access import ACCESS, Access, accesses, aligned, divides, is_beside, is_steady, steady, unit_of
 from axon.backend.simt.writer import Lane
 from axon.core import Axis, Read, Scan
-from axon.core_walk import nodes
+from axon.core_walk import nodes, scalars
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 
