@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from axon import syntax as S
+from axon.builtins import REDUCTIONS
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.grammar.explain import BRACKETS, DECLARATIONS
 from axon.grammar.lexer import END, Token, tokenize
@@ -54,6 +55,7 @@ def blamed(decl: S.Decl, found: Sequence[Diagnostic]) -> tuple[list[Diagnostic],
     Also the name that the latter declares; "" if there is none."""
     if not any(d.severity == "error" for d in found):
         return list(found), ""
+    found = _arrows(decl, found)
     for holder, column, slack in _holders(decl):
         token, following = _headless(holder.span, column, slack) or (None, None)
         if token is None or following is None:
@@ -69,6 +71,35 @@ def blamed(decl: S.Decl, found: Sequence[Diagnostic]) -> tuple[list[Diagnostic],
             name = named.text if holder is decl and named.kind == "NAME" else ""
             return [*kept, _said(place, word, bool(near), holder is not decl)], name
     return list(found), ""
+
+
+def _arrows(decl: S.Decl, found: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """`sum i = x[i]` is read as a comparison of `sum i` with `x[i]`. Where the names in `sum i` are unknown, its `=` is wrong."""
+    out = list(found)
+    unknown = {label.span for d in out if d.code == "AX0401" for label in d.labels}
+    for node in _nodes(decl) if unknown else ():
+        match node:
+            case S.Binary(op="=", left=left, op_span=place):
+                head, binders = _reduction(left)
+                if head is None or (head.span not in unknown and not unknown.issuperset(v.span for v in binders)):
+                    continue
+                edit = Suggestion("", (Edit(place, "=>"),))
+                said = Diagnostic("AX0101", "a body follows `=>` here, not `=`", (Label(place),), suggestions=(edit,))
+                start, end = head.span.start, node.span.end
+                inside = [d for d in out if d.span is not None and d.span.file is place.file and start <= d.span.start < end]
+                out = [said if d is inside[0] else d for d in out if d is inside[0] or d not in inside]
+    return out
+
+
+def _reduction(left: S.Expr) -> tuple[S.Var | None, list[S.Var]]:
+    """Of the left side of a comparison that ends in `sum i j`, its head and what may be its indices."""
+    while isinstance(left, S.Binary):
+        left = left.right
+    binders: list[S.Var] = []
+    while isinstance(left, S.Apply) and isinstance(left.argument, S.Var):
+        binders.append(left.argument)
+        left = left.function
+    return (left, binders) if binders and isinstance(left, S.Var) and left.name in REDUCTIONS else (None, [])
 
 
 def without_doubts(found: Sequence[Diagnostic]) -> list[Diagnostic]:
@@ -97,16 +128,21 @@ def _holders(decl: S.Decl) -> Iterator[tuple[S.Decl, int, int]]:
     """The declarations that may have taken another for a part of themselves, with the column, counted from 0, at which that one
     begins; and how much farther to the right it may, since the blank that followed its keyword may be left."""
     yield decl, 1, 0
+    for node in _nodes(decl):
+        if isinstance(node, S.Let):
+            start = node.decls[0].span.start
+            column = start - decl.span.file.text.rfind("\n", 0, start) - 1
+            for inner in node.decls:
+                yield inner, column, 1
+
+
+def _nodes(decl: S.Decl) -> Iterator[S.Node]:
+    """Every node of a declaration, those inside after those around them."""
     stack: list[object] = [decl]
     while stack:
         match stack.pop():
-            case S.Let(decls, body):
-                start = decls[0].span.start
-                column = start - decl.span.file.text.rfind("\n", 0, start) - 1
-                for inner in decls:
-                    yield inner, column, 1
-                stack += (body, *decls)
             case S.Node() as node:
+                yield node
                 stack += [getattr(node, name) for name in node.__dataclass_fields__ if name not in ("span", "op_span")]
             case tuple() as items:
                 stack += items

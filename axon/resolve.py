@@ -13,7 +13,7 @@ from typing import TypeAlias
 from axon import syntax as S
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.names import Symbol
-from axon.nearest import nearest
+from axon.nearest import nearest, one_slip
 from axon.shapes.dimension import Dim
 from axon.source import Span
 from axon.types.type import ElementType, Row, Scheme, TypeVar
@@ -167,11 +167,17 @@ def missing_import(name: str, span: Span) -> Diagnostic:
 
 
 def once_per_name(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Of a file's diagnostics, one for each name that nothing introduces, with all its uses: one slip has broken them all."""
+    """Of a file's diagnostics, one for each name that nothing introduces, with all its uses: one slip has broken them all. Who
+    mistypes an `import` hears of it there."""
     out: list[Diagnostic] = []
     first: dict[object, int] = {}
-    for diagnostic in diagnostics:
+    found = list(diagnostics)
+    misspelt = [d.span.text for d in found if d.code == "AX0402" and d.span is not None]
+    for diagnostic in found:
         if diagnostic.code in OF_NAMES:
+            name = diagnostic.span.text if diagnostic.span is not None else ""
+            if misspelt and diagnostic.message.endswith(_NOT_IMPORTED) and (one_slip(name, misspelt) or nearest(name, misspelt)):
+                continue
             key = (diagnostic.message, diagnostic.notes, tuple(s.text for s in diagnostic.suggestions))
             if key in first:
                 out[first[key]] = with_use(out[first[key]], diagnostic)

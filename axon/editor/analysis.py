@@ -414,7 +414,7 @@ class _Run:
                         self._import(decl)
                 elif self.session.is_new(unheard, decl, defined):
                     items.setdefault(chunk, []).append(_Item(chunk.former or chunk, decl, False))
-            if not chunk.broken or chunk.former is not None or not chunk.head:
+            if not chunk.broken or not chunk.head or any(n == chunk.head for d in _former_decls(chunk) for n, _ in binds(d)):
                 continue
             if chunk.is_type and f"type {chunk.head}" not in defined:
                 self._break_type(chunk.head, chunk)

@@ -48,10 +48,12 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A diagnostic, and the tokens to read in place of the one that does not fit; None to skip to where reading can go on."""
+    """A diagnostic, and the tokens to read in place of the one that does not fit, and of `more` after it; None to skip to where
+    reading can go on."""
 
     diagnostic: Diagnostic
     instead: tuple[Token, ...] | None = None
+    more: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,7 @@ _SWAPS = (
     ("=", "=>", "a body follows `=>` here, not `=`"),
     (":", "=>", "a body follows `=>` here, not `:`"),
     ("->", ":", "the type of a result follows `:`, not `->`"),
+    ("->", "=", "a body follows `=` here, not `->`"),
     ("=>", "=", "a body follows `=` here, not `=>`"),
     (":", "=", "a field or a state is given its value with `=`, not `:`"),
     ("=", ":", "a type follows `:` here, not `=`"),
@@ -211,8 +214,16 @@ def _swap(t: Trouble) -> Advice | None:
         if found == t.found.kind and t.accepts(meant) and (not in_expression or (opened and opened.closer == meant)):
             if found == "in" and not (opened and opened.token.kind == "for"):
                 continue
+            if (found, meant) == ("->", ":") and not _is_head(t):
+                continue
             return t.advise("AX0101", why, put=meant, instead=(t.read(meant),))
     return None
+
+
+def _is_head(t: Trouble) -> bool:
+    """Whether a declaration's `=` follows."""
+    rest = (token.kind for token in t.tokens[t.at :])
+    return next((kind for kind in rest if kind in ("=", END) or kind in DECLARATIONS), END) == "="
 
 
 def _keyword_as_name(t: Trouble) -> Advice | None:
@@ -249,6 +260,12 @@ def _declaration(t: Trouble) -> Advice | None:
     meant = DECLARING.get(found.text)
     if meant is not None:
         message = f"`{found.text}` begins no declaration in Axon: write `{meant}`"
+        if found.text == "from" and (names := _names_from(t)):
+            module = t.tokens[t.at + 1]
+            note = f"what a module declares is called by its name: `{clip(module.text)}.{clip(names[0].text)}`"
+            edit = Edit(t.file.span(found.start, names[-1].end), f"import {module.text}")
+            diagnostic = Diagnostic("AX0113", message, (Label(t.place),), (note,), (Suggestion("", (edit,)),))
+            return Advice(diagnostic, (t.read("import"), module), t.tokens.index(names[-1], t.at) - t.at)
         return t.advise("AX0113", message, put=meant if following == "NAME" and found.text != "from" else "")
     if found.kind == "NAME" and following == "=":
         val = t.read("val")
@@ -266,6 +283,20 @@ def _declaration(t: Trouble) -> Advice | None:
         note=f"{where}, which begin with {kinds}; more lines are indented",
         help=f"did you mean `{near}`?" if near else "", put=near or "", instead=(t.read(near),) if near else None,
     )  # fmt: skip
+
+
+def _names_from(t: Trouble) -> list[Token]:
+    """The names of `from module import names`, if that is written here."""
+    kinds = [token.kind for token in t.tokens[t.at + 1 : t.at + 4]]
+    if kinds != ["NAME", "import", "NAME"]:
+        return []
+    names = [t.tokens[t.at + 3]]
+    for comma, name in pairwise(t.tokens[t.at + 4 :]):
+        if comma.kind == "," and name.kind == "NAME":
+            names.append(name)
+        elif comma.kind != "NAME" or comma is not names[-1]:
+            break
+    return names
 
 
 _OWNERS = {"in": "let", "end": "let", "then": "if", "else": "if"}

@@ -134,7 +134,7 @@ def _master(table: Table) -> tuple[re.Pattern[str], frozenset[str]]:
         ("SPACE", r"[ \t\r\n]+"),
         ("WORD", rf"(?=\w*[^\x00-\x7f\W]){_WORD}"),
         ("OPERATOR", "|".join(re.escape(s) for s in sorted(OPERATORS, key=len, reverse=True))),
-        ("STRING", r"\"[^\"\r\n]*\"?"),
+        ("STRING", r"\"[^\"\r\n]*\"?|'\w*'"),
         ("LINE_COMMENT", r"#[^\r\n]*|//[^\r\n]*"),
         *table.patterns,
         ("SYMBOL", "|".join(re.escape(s) for s in symbols)),
@@ -171,7 +171,7 @@ def _cut(file: SourceFile, text: str, table: Table, diagnostics: list[Diagnostic
             if not piece:
                 left_out += [match.start()] * (match[0] != ";")
                 continue
-            if kind == "STRING" and (len(match[0]) == 1 or not match[0].endswith('"')):
+            if kind == "STRING" and (len(match[0]) == 1 or match[0][0] != match[0][-1]):
                 left_out.append(match.start())  # it takes the rest of the line
             kind = "NAME" if piece == "_" or (piece[0].isalpha() and piece not in keywords) else piece
         tokens.append(Token(kind, piece, match.start(), match.end()))

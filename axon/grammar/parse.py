@@ -76,6 +76,7 @@ class _Reader:
             self.machine.push("decls", [], 0, 0)  # so that the stack's bottom is always the declarations read so far
         self.said = list(self.lexed.diagnostics)
         self.errors: list[Diagnostic] = []
+        self.habits: dict[tuple[str, int], int] = {}  # errors in records, by what is said and where the record begins
         self.spoiled = list(self.lexed.wrong)  # offsets at which errors lie
         self.mended_words: set[str] = set()  # keywords that were used as names
         self.rereads = 50_000 + len(self.tokens)  # how many tokens may yet be read again
@@ -147,12 +148,12 @@ class _Reader:
             fresh = stopped > latest
             latest = max(latest, stopped)
             if fresh and stopped >= calm and not self._is_consequence(stopped, advice):
-                self.errors.append(advice.diagnostic)
+                self._report(advice.diagnostic)
             if fresh and advice.instead is not None:
                 self.spoiled.append(self.tokens[stopped].start)
                 if self.tokens[stopped].kind != "NAME" and advice.instead and advice.instead[0].kind == "NAME":
                     self.mended_words.add(advice.instead[0].text)
-                self.tokens[stopped : stopped + 1] = advice.instead
+                self.tokens[stopped : stopped + 1 + advice.more] = advice.instead
                 at, calm = stopped, stopped + len(advice.instead) + 1
             elif self.is_program:
                 if len(machine.values) > 1:
@@ -163,6 +164,20 @@ class _Reader:
             else:
                 return None
         return machine.values[0] if self.is_program or stopped is None else None
+
+    def _report(self, diagnostic: Diagnostic) -> None:
+        """Keep an error; one that is made again in the same record is one habit, and mended with the first."""
+        opened = innermost_open(self.machine)
+        habit = (diagnostic.message, opened.token.start) if opened is not None and opened.token.kind == "{" else None
+        if habit is not None and habit in self.habits:
+            more = tuple(e for s in diagnostic.suggestions for e in s.edits)
+            number = self.habits[habit]
+            first = self.errors[number]
+            self.errors[number] = replace(_with_edits(first, more), labels=(*first.labels, *diagnostic.labels))
+            return
+        if habit is not None:
+            self.habits[habit] = len(self.errors)
+        self.errors.append(diagnostic)
 
     def _too_deep(self, stopped: int) -> Advice:
         self.machine.too_deep = False

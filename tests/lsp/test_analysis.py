@@ -201,6 +201,21 @@ def test_half_a_function_is_one_error(before: str) -> None:
     assert [d.message for d in analysis.diagnostics()] == ["expected an expression after `=`, found `fun`"]
 
 
+def test_half_a_function_with_a_new_name_is_one_error() -> None:
+    """What stood in its place has another name; both are known."""
+    user = "fun other x = base x\nfun third x = bse x\n"
+    workspace = Workspace()
+    analysis = analysed(f"fun bse (x : f32[n]) = for i => x[i] * 2.0\n{user}", workspace=workspace)
+    assert [d.message for d in analysis.diagnostics()] == ["there is no value `base` here"]
+    analysis = analysed(f"fun base (x y : f32[n]) = for i => x[i] * 2.0\n{user}", workspace=workspace)
+    assert [d.code for d in analysis.diagnostics()] == ["AX0101"]
+
+
+def test_a_misspelt_import_is_one_error() -> None:
+    analysis = analysed("import n\nimport linagl\nfun f x = nn.relu x\nfun g x = linalg.trace x\n")
+    assert [d.code for d in analysis.diagnostics()] == ["AX0402", "AX0402"]
+
+
 def test_a_keyword_that_goes_takes_no_declaration_with_it() -> None:
     """Without its `type`, a declaration is part of the one before it; its name stays known."""
     text = "import nn\n\ntype step[n] = { x : f32[n] }\n\nfun step x = x\n\n" + "".join(
@@ -476,6 +491,11 @@ FIXED = [
     ("def f x = x\n", "fun f x"),
     ("fum f x = x\n", "fun f x"),
     ("val f = \\x y -> x + y\n", "= fn x y => x + y"),
+    ("fun f (x : f32[n, m]) = 1.0 + max i j = x[i, j]\n", "max i j => x"),
+    ("fun f x = sum i = x[i]\n", "sum i => x"),
+    ("fun f x -> x\n", "fun f x = x"),
+    ("from nn import softmax, relu\nfun f x = nn.relu x\n", "import nn\nfun f"),
+    ("fun f x = { a: x, b: x, c = x }\n", "{ a= x, b= x, c = x }"),
     ("x = 3\n", "val x = 3"),
     ("fun c = 3\n", "val c = 3"),
     ("val f = fn x -> x + 1.0\n", "fn x => x"),
