@@ -164,8 +164,8 @@ class _Reader:
         extra: list[Any] = []
         while self._peek() == ",":
             self._next()
-            _, token, at = self._next()
-            extra.append(self._number(token, at) if re.match(r"[-+\d]", token) else token)
+            kind, token, at = self._next()
+            extra.append(self._number(token, at) if kind == "number" else {"true": True, "false": False}.get(token, token))
         if self._next()[1] != ")":
             raise self._unexpected()
         count = 1
@@ -183,10 +183,13 @@ class _Reader:
         try:
             if self.rng is None:
                 return np.broadcast_to(np.zeros((), element.dtype), tuple(shape))
-            made = maker.make(self.rng, tuple(shape), *extra)
-            return np.asarray(made).astype(element.dtype)
+            made = np.asarray(maker.make(self.rng, tuple(shape), *extra))
         except (ValueError, OverflowError, MemoryError) as error:
             raise _wrong(self.text, start, self.at, f"`{name}` failed: {error}") from None
+        refused = _not_held(made, element)
+        if refused:
+            raise _wrong(self.text, start, self.at, refused)
+        return made.astype(element.dtype)
 
     def _size(self) -> int:
         _, token, start = self._next()
@@ -227,6 +230,30 @@ class _Maker:
     floats: bool = False
 
 
+def _randint(rng: np.random.Generator, shape: tuple[int, ...], high: float) -> Array:
+    if isinstance(high, float) or not 1 <= high <= 1 << 63:
+        raise ValueError("its end must be an integer from 1 to 2 ** 63")
+    return rng.integers(0, high, shape)
+
+
+def _not_held(made: Array, element: Element) -> str:
+    """Why an element type does not hold what was made; nothing if it does."""
+    if made.size == 0:
+        return ""
+    if element is Element.BOOL:
+        return "" if made.dtype == bool or np.isin(made, (0, 1)).all() else "a bool is `true` or `false`"
+    if element.is_integer:
+        info = np.iinfo(element.dtype)
+        if made.dtype.kind == "f" and not (made == np.floor(made)).all():
+            return f"{element.value} holds integers, and {float(made.flat[0])} is none"
+        worst = next((int(x) for x in (made.min(), made.max()) if not info.min <= x <= info.max), None)
+        return "" if worst is None else f"{element.value} holds {info.min:,} to {info.max:,}, not {worst:,}"
+    with np.errstate(over="ignore", invalid="ignore"):
+        held = made.astype(element.dtype)
+    lost = (np.isfinite(held) != np.isfinite(made)) | (np.isnan(held) != np.isnan(made))
+    return f"{element.value} does not hold {float(made[lost].flat[0])}" if lost.any() else ""
+
+
 def _arange(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
 
@@ -234,7 +261,7 @@ def _arange(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 _MAKERS = {
     "randn": _Maker("randn(f32[32, 784])", lambda rng, shape: rng.standard_normal(shape), floats=True),
     "uniform": _Maker("uniform(f32[32, 784])", lambda rng, shape: rng.random(shape), floats=True),
-    "randint": _Maker("randint(i32[32], 10)", lambda rng, shape, high: rng.integers(0, int(high), shape), extra=1),
+    "randint": _Maker("randint(i32[32], 10)", _randint, extra=1),
     "zeros": _Maker("zeros(f32[3])", lambda rng, shape: np.zeros(shape)),
     "ones": _Maker("ones(f32[3])", lambda rng, shape: np.ones(shape)),
     "full": _Maker("full(f32[3], 2.5)", lambda rng, shape, value: np.full(shape, value), extra=1),
