@@ -565,13 +565,26 @@ def _outside(r: Refuted, words: Words) -> Diagnostic:
         if r.ends
         else ""
     )
-    labels, notes = [], []
+    labels, sizes, notes = [], [], []
     for part in (r, *r.also):
-        label, what = _reached(part, words, bool(r.also))
+        size = _whose_size(part, words)
+        label, what = _reached(part, words, bool(r.also), size is not None)
         labels.append(label)
+        sizes += [size] if size is not None else []
         notes += what
     suggestions = (*_larger(r, words), *((Suggestion(help_),) if help_ else ()))
-    return Diagnostic("AX0303", "this access leaves its tensor", tuple(labels), tuple(dict.fromkeys(notes)), suggestions)
+    shown = tuple(_merged(_distinct([*labels, *sizes])))
+    return Diagnostic("AX0303", "this access leaves its tensor", shown, tuple(dict.fromkeys(notes)), suggestions)
+
+
+def _whose_size(r: Refuted, words: Words) -> Label | None:
+    """Where the size of a tensor that an access leaves at its end comes from."""
+    use = r.obligation.use
+    if use is None or r.size is None or r.obligation.relation.op != "<":
+        return None
+    side = Side(use.span, f"{use.axis} of `{use.base}` is {{}}", use.base)
+    label = _origin(side, r.size, words.origin(side, use.target), words)
+    return None if label.span == use.span else label
 
 
 def _larger(r: Refuted, words: Words) -> Iterable[Suggestion]:
@@ -586,21 +599,22 @@ def _larger(r: Refuted, words: Words) -> Iterable[Suggestion]:
         yield from () if found is None else (found,)
 
 
-def _reached(r: Refuted, words: Words, several: bool) -> tuple[Label, list[str]]:
-    """One index of an access that leaves its tensor, and how far the indices in it run."""
+def _reached(r: Refuted, words: Words, several: bool, sized: bool) -> tuple[Label, list[str]]:
+    """One index of an access that leaves its tensor, and how far the indices in it run; `sized`: its size has its own label."""
     use = r.obligation.use
     assert use is not None
     assert r.reach is not None
     assert r.size is not None
     end, extent = r.reach.render(words.name), r.size.render(words.name)
     what = f"{use.axis} of `{use.base}`"
+    whose = "" if sized else f", whose size is {extent}"
     low = r.obligation.relation.op != "<"
     if low:
         text = f"reaches index {end} of {what}; indices start at 0"
     elif r.ends and _bounded(r.reach):
-        text = f"can pass the end of {what}, whose size is {extent}"
+        text = f"can pass the end of {what}{whose}"
     else:
-        text = f"reaches index {end} of {what}, whose size is {extent}"
+        text = f"reaches index {end} of {what}{whose}"
     same = {words.name(v) for _, e in r.ends for v in e.variables}  # an index that is called like a size
     notes = [f"{'the index ' * (s.name in same)}`{s.name}` runs from 0 to {(e - 1).render(words.name)}" for s, e in r.ends]
     if use.index.constant is not None and not low and r.size.constant is not None and r.size.constant > 0:
