@@ -149,6 +149,8 @@ class _Settler:
         self._prove_obligations()
         if not self.out.troubles:  # a declaration with errors has no contract
             self._contract()
+            if (more := self._made_equal()) and not self.out.troubles:
+                return settle(replace(self.p, equals=(*self.p.equals, *more)))
         self.out.equals = tuple(self.equals)
         return self.out
 
@@ -557,6 +559,17 @@ class _Settler:
         self.out.contract = [(r, reasons[r] if r in reasons else self._reason(r, everything)) for r in kept]
         if kept and unsatisfiable(Facts().assume(*kept)):
             self.out.troubles.append(Hopeless(tuple(self.out.contract)))
+
+    def _made_equal(self) -> list[Equal]:
+        """Sizes that inequalities make equal, n <= m and m <= n, where one is free to be solved for."""
+        free = set(self.p.flexible) - self.out.solved.keys()
+        found = [
+            Equal(r.left, r.right, reason)
+            for r, reason in self.out.contract
+            if r.op == "=" and any((split := r.slack.linear_in(v)) and split[0].constant in (1, -1) for v in r.variables & free)
+        ]
+        asked = {(e.left, e.right) for e in self.equals}
+        return [e for e in found if (e.left, e.right) not in asked]
 
     @staticmethod
     def _reason(relation: Relation, everything: list[tuple[Relation, Reason]]) -> Reason:

@@ -34,6 +34,15 @@ OPENED = "let val (k : f32[m]) = filter (x > 0.0) x  val (l : f32[p]) = filter (
             "fun f x (y : f32[6 * a]) = for i < 4, j => x[(i, j)] + y[(i, j)]",
             "f32[6 * a] -> f32[6 * a] -> f32[4, 3 * (a / 2)] where a % 2 = 0",
         ),
+        # inequalities that together are equations
+        (
+            "fun f x (y : f32[m]) = (for i, j < 1 => x[i] * y[i + j], for i, j < 1 => y[i] * x[i + j])",
+            "f32[m] -> f32[m] -> (f32[m, 1], f32[m, 1])",
+        ),
+        (
+            "fun f x y z = (for i, j < 1 => x[i] * y[i + j], for i, j < 1 => y[i] * z[i + j], for i, j < 1 => z[i] * x[i + j])",
+            "'a[i] -> 'a[i] -> 'a[i] -> ('a[i, 1], 'a[i, 1], 'a[i, 1])",
+        ),
         # products
         ("fun f (x : f32[h * w]) (y : f32[h, w]) = for i j => y[i, j] + x[i * w + j]", "f32[h * w] -> f32[h, w] -> f32[h, w]"),
         (
