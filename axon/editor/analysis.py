@@ -36,6 +36,8 @@ from axon.types.unify import State
 
 if TYPE_CHECKING:
     from axon.editor.facts import Facts
+    from axon.editor.outline import Entry
+    from axon.editor.tokens import ChunkWords
 
 Guard = Callable[[str], AbstractContextManager[None]]
 Key = tuple[tuple[S.Decl, ...], tuple[tuple[str, str], ...], object]  # its `sig`s, the names in it with their versions, see `_key`
@@ -77,6 +79,12 @@ class Checked:
 
         return Facts(self)
 
+    @cached_property
+    def outline(self) -> tuple[Entry, ...]:
+        from axon.editor.outline import entries
+
+        return tuple(entries(self.decl, self))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Apart:
@@ -117,6 +125,7 @@ class Analysis:
         self.good: dict[tuple[bool, str], Checked] = {}  # as `table`: the last declaration of each name without errors
         self.builtins: dict[str, Scheme] = {}
         self.alias_names: dict[int, str] = {}  # what signatures call records, in the finished module
+        self.words: dict[Chunk, ChunkWords] = {}  # what each word is, of the chunks that somebody has asked about
         self.tried: dict[Diagnostic, Diagnostic] = {}  # diagnostics whose suggestions were tried, and what is left of them
 
     # ── what others ask ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -29,10 +29,16 @@ class Entry:
 def outline(analysis: Analysis) -> list[Entry]:
     """What a file declares, in order; of text that does not parse, what it last declared."""
     by_decl = {id(checked.decl): checked for checked in declarations(analysis)}
-    return [e for chunk in analysis.chunks for decl in whole(chunk).decls for e in _entries(decl, by_decl.get(id(decl)))]
+    out: list[Entry] = []
+    for chunk in analysis.chunks:
+        for decl in whole(chunk).decls:
+            checked = by_decl.get(id(decl))
+            out += checked.outline if checked is not None else entries(decl, None)
+    return out
 
 
-def _entries(decl: S.Decl, checked: Checked | None) -> Iterator[Entry]:
+def entries(decl: S.Decl, checked: Checked | None) -> Iterator[Entry]:
+    """What a declaration declares."""
     if isinstance(decl, S.Import):
         yield Entry(decl.name.text, Kind.MODULE, "", decl.span, decl.name.span)
     if isinstance(decl, S.Import | S.Sig):
@@ -53,7 +59,7 @@ def _local(e: S.Expr) -> Iterator[Entry]:
     for node in _nodes(e):
         if isinstance(node, S.Let):
             for decl in node.decls:
-                yield from _entries(decl, None)
+                yield from entries(decl, None)
 
 
 def _nodes(e: S.Expr) -> Iterator[S.Node]:

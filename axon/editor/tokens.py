@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from axon.editor.analysis import Analysis, shifted
 from axon.editor.chunks import Chunk
-from axon.editor.names import Binding, Free, Kind, Occurrence
+from axon.editor.names import Binding, Free, Kind, Names, Occurrence
 from axon.editor.places import Part, parts, resolve, whole
 from axon.grammar.lexer import END, Token
 
@@ -34,17 +34,48 @@ class Word:
     modifiers: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkWords:
+    """The words of a chunk, placed from its beginning, and what that follows from: the names in it, and what those stand for that
+    it does not bind itself. `kept` is for who makes something of them."""
+
+    words: tuple[Word, ...]
+    names: tuple[Names, ...]
+    free: tuple[tuple[Free, int, Kind | None], ...]  # each with the number of a part that names it
+    kept: dict[str, tuple[list[int], int, int]] = field(default_factory=dict)
+
+
 def words(analysis: Analysis) -> list[Word]:
     """The words of a file in order. Pieces never cross the end of a line."""
+    return [
+        Word(w.start + start, w.end + start, w.type, w.modifiers) for _, start, found in by_chunk(analysis) for w in found.words
+    ]
+
+
+def by_chunk(analysis: Analysis) -> list[tuple[Chunk, int, ChunkWords]]:
+    """The chunks of a file, where they begin, and their words; those of most are known from the last time."""
     kinds: dict[Free, Kind | None] = {}
-    out: list[Word] = []
+    out: list[tuple[Chunk, int, ChunkWords]] = []
     for chunk, start in zip(analysis.chunks, analysis.starts, strict=True):
-        out += [Word(w.start + start, w.end + start, w.type, w.modifiers) for w in _of_chunk(analysis, chunk, kinds)]
+        found = parts(analysis, chunk)
+        known = analysis.words.get(chunk)
+        if known is None or not _holds(analysis, known, found, kinds):
+            known = _of_chunk(analysis, chunk, found, kinds)
+        out.append((chunk, start, known))
+    analysis.words = {chunk: found for chunk, _, found in out}
     return out
 
 
-def _of_chunk(analysis: Analysis, chunk: Chunk, kinds: dict[Free, Kind | None]) -> list[Word]:
-    named = _named(analysis, chunk)
+def _holds(analysis: Analysis, known: ChunkWords, found: list[Part], kinds: dict[Free, Kind | None]) -> bool:
+    """Whether what was known of a chunk's words is still true."""
+    if len(known.names) != len(found) or any(part.names is not names for part, names in zip(found, known.names, strict=True)):
+        return False
+    return all(_stands_for(analysis, found[number], target, kinds) is kind for target, number, kind in known.free)
+
+
+def _of_chunk(analysis: Analysis, chunk: Chunk, found: list[Part], kinds: dict[Free, Kind | None]) -> ChunkWords:
+    named = _named(chunk, found)
+    free: dict[Free, tuple[int, Kind | None]] = {}
     out: list[Word] = []
     for token in chunk.lexed.tokens:
         if token.kind == END or token.start >= len(chunk.text):
@@ -52,10 +83,15 @@ def _of_chunk(analysis: Analysis, chunk: Chunk, kinds: dict[Free, Kind | None]) 
         word = _word(token)
         at = token.end - len(token.text.lstrip(".'"))
         if at in named:
-            part, occurrence = named[at]
-            kind = _kind(analysis, part, occurrence, kinds)
+            number, occurrence = named[at]
+            target = occurrence.target
+            if isinstance(target, Binding):
+                kind: Kind | None = target.kind
+            else:
+                kind = _stands_for(analysis, found[number], target, kinds)
+                free[target] = number, kind
             if kind is not None:
-                language = isinstance(occurrence.target, Free) and kind in (Kind.BUILTIN, Kind.ELEMENT)
+                language = isinstance(target, Free) and kind in (Kind.BUILTIN, Kind.ELEMENT)
                 marks = (("declaration",) if occurrence.defines else ()) + (("defaultLibrary",) if language else ())
                 word = Word(token.start, token.end, _KINDS[kind], marks)
         if word is not None:
@@ -67,7 +103,8 @@ def _of_chunk(analysis: Analysis, chunk: Chunk, kinds: dict[Free, Kind | None]) 
             if text.strip():
                 out.append(Word(line_start, min(line_start + len(text), len(chunk.text)), "comment"))
             line_start += len(line)
-    return sorted(out, key=lambda w: w.start)
+    ordered = tuple(sorted(out, key=lambda w: w.start))
+    return ChunkWords(ordered, tuple(part.names for part in found), tuple((t, n, k) for t, (n, k) in free.items()))
 
 
 def _word(token: Token) -> Word | None:
@@ -80,11 +117,12 @@ def _word(token: Token) -> Word | None:
     return Word(token.start, token.end, "keyword" if token.kind.isidentifier() else "operator")
 
 
-def _named(analysis: Analysis, chunk: Chunk) -> dict[int, tuple[Part, Occurrence]]:
-    """The names of a chunk by where they begin; in one that does not parse, those that are still where they were."""
-    out: dict[int, tuple[Part, Occurrence]] = {}
+def _named(chunk: Chunk, found: list[Part]) -> dict[int, tuple[int, Occurrence]]:
+    """The names of a chunk by where they begin, with the number of their part; in one that does not parse, those that are still
+    where they were."""
+    out: dict[int, tuple[int, Occurrence]] = {}
     source = whole(chunk).source
-    for part in parts(analysis, chunk):
+    for number, part in enumerate(found):
         for occurrence in part.names.occurrences:
             if occurrence.span.file is not source:
                 continue
@@ -94,14 +132,11 @@ def _named(analysis: Analysis, chunk: Chunk) -> dict[int, tuple[Part, Occurrence
                 if at is None or not chunk.text.startswith(occurrence.span.text, at):
                     continue
             if at is not None:
-                out[at] = (part, occurrence)
+                out[at] = (number, occurrence)
     return out
 
 
-def _kind(analysis: Analysis, part: Part, occurrence: Occurrence, kinds: dict[Free, Kind | None]) -> Kind | None:
-    target = occurrence.target
-    if isinstance(target, Binding):
-        return target.kind
+def _stands_for(analysis: Analysis, part: Part, target: Free, kinds: dict[Free, Kind | None]) -> Kind | None:
     if target not in kinds:
         found = resolve(analysis, part, target)
         kinds[target] = found.kind if found is not None else None

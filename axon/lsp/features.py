@@ -24,6 +24,7 @@ from axon.editor.places import Definition, definition, occurrences, of_module, r
 from axon.editor.rename import Refused, rename, renamed_at
 from axon.editor.signatures import signature_help
 from axon.lsp.convert import ITEM_KINDS, SYMBOL_KINDS
+from axon.lsp.positions import Positions
 from axon.lsp.server import Server
 from axon.source import SourceFile
 
@@ -350,16 +351,33 @@ def _numbers(server: Server, analysis: Analysis, wanted: lsp.Range | None = None
     positions = server.converter.positions(analysis)
     data: list[int] = []
     line = column = 0
-    for word in tokens.words(analysis):
-        at = positions.position(word.start)
-        if wanted is not None and not wanted.start.line <= at.line <= wanted.end.line:
+    for chunk, start, found in tokens.by_chunk(analysis):
+        at = positions.position(start)
+        numbers, last_line, last_column = _of_chunk(found, chunk.text, positions.encoding)
+        if not numbers or (wanted is not None and not (at.line <= wanted.end.line and wanted.start.line <= at.line + last_line)):
             continue
-        marks = sum(1 << tokens.MODIFIERS.index(m) for m in word.modifiers)
-        step = at.line - line
-        width = positions.width(word.start, word.end)
-        data += (step, at.character - (0 if step else column), width, tokens.TYPES.index(word.type), marks)
-        line, column = at.line, at.character
+        first_line, first_column = at.line + numbers[0], numbers[1] + (0 if numbers[0] else at.character)
+        step = first_line - line
+        data += (step, first_column - (0 if step else column), *numbers[2:])
+        line, column = at.line + last_line, last_column + (0 if last_line else at.character)
     return data
+
+
+def _of_chunk(found: tokens.ChunkWords, text: str, encoding: str) -> tuple[list[int], int, int]:
+    """The numbers of a chunk's words, of which the first is placed from the chunk's beginning, and where the last one is."""
+    if encoding not in found.kept:
+        positions = Positions(text, encoding)
+        data: list[int] = []
+        line = column = 0
+        for word in found.words:
+            at = positions.position(word.start)
+            marks = sum(1 << tokens.MODIFIERS.index(m) for m in word.modifiers)
+            step = at.line - line
+            width = positions.width(word.start, word.end)
+            data += (step, at.character - (0 if step else column), width, tokens.TYPES.index(word.type), marks)
+            line, column = at.line, at.character
+        found.kept[encoding] = data, line, column
+    return found.kept[encoding]
 
 
 def _semantic_full(server: Server, params: lsp.SemanticTokensParams) -> lsp.SemanticTokens | None:

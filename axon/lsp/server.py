@@ -57,7 +57,7 @@ class Document:
     path: str
     text: str
     version: int
-    shown: object = None  # the diagnostics that the editor has
+    shown: tuple[int, list[lsp.Diagnostic]] | None = None  # the diagnostics that the editor has, and of which version
 
 
 class Server(LanguageServer):
@@ -118,10 +118,15 @@ class Server(LanguageServer):
         if document is None:
             return None
         try:
-            return self.axon.analysis(document.path)
+            found = self.axon.analysis(document.path)
         except AxonError as error:
             self.report_server_error(error, None)
             return None
+        if (
+            document.shown is None or document.shown[0] != document.version
+        ):  # what is wrong is shown before any question is answered
+            self.publish(document)
+        return found
 
     # ── checking ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -312,3 +312,46 @@ def test_a_declaration_is_not_offered_to_itself() -> None:
     found = labels("fun f x = x\nfun fit y = f▮")
     assert "f" in found
     assert "fit" not in found
+
+
+def test_words_are_kept_by_declaration_and_stay_true() -> None:
+    """What is known of other declarations' words is used again after an edit, and is what a new look at the file finds."""
+    workspace = Workspace()
+    text = "import nn\n\ntype pair[n] = { a : f32[n], b : f32[n] }\n(* of a pair *)\nfun first (p : pair[n]) = p.a\n" + "".join(
+        f"fun f{i} (x : f32[n]) = first {{ a = x, b = nn.relu x }}\n" for i in range(20)
+    )
+    edits = [("p.a", "p.b"), ("fun first", "val first"), ("val first", "fun first"), ("import nn", "import linalg"),
+             ("fun f3 (x", "fun f3 ((x"), ("fun f3 ((x", "fun f3 (x"), ("type pair", "type pir"), ("fun f7", "fun nn")]  # fmt: skip
+    analysis = analysed(text, workspace=workspace)
+    for old, new in edits:
+        assert words(analysis)
+        known = {chunk: found.words for chunk, found in analysis.words.items()}
+        text = text.replace(old, new)
+        analysis = analysed(text, workspace=workspace)
+        kept = words(analysis)
+        same = sum(found.words is known.get(chunk) for chunk, found in analysis.words.items())
+        assert same >= (20 if "f3" in old or "p." in old else 0), (old, new, same)
+        analysis.words = {}
+        assert kept == words(analysis), (old, new)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+def test_numbers_of_words_are_those_of_the_file(encoding: str) -> None:
+    """What is counted by declaration comes to what is counted in the whole text."""
+    from types import SimpleNamespace
+
+    from axon.lsp.features import _numbers
+    from axon.lsp.positions import Positions
+
+    text = "(* 😀 *) fun a x = (* é *) x\n\n(* one\n   → two *)\nfun b x = a x fun c x = b x\r\n\r\nval d = c 1.0"
+    analysis = analysed(text)
+    positions = Positions(text, encoding)
+    server = SimpleNamespace(converter=SimpleNamespace(positions=lambda analysis: positions))
+    data = _numbers(server, analysis)  # type: ignore[arg-type]
+    line = column = 0
+    found = []
+    for step, ahead, width, _, _ in zip(*[iter(data)] * 5, strict=True):
+        line, column = line + step, ahead + (0 if step else column)
+        found.append((line, column, width))
+    wanted = [(positions.position(w.start), positions.width(w.start, w.end)) for w in words(analysis)]
+    assert found == [(at.line, at.character, width) for at, width in wanted]
