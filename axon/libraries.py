@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from axon.element import Element
 
@@ -440,17 +440,29 @@ _MAKERS: dict[str, tuple[str, Callable[[], Library], str]] = {
 }
 
 
-def opaque_to_torch(function: Callable[..., Any]) -> None:
-    """Have torch.compile end its graph before a call of this function, and trace nothing inside, as torch.compiler.disable has it.
+F = TypeVar("F", bound=Callable[..., Any])
+_untraced: list[Callable[..., Any]] = []
 
-    That one imports torch.compile first, which takes seconds; this costs nothing, and works once PyTorch is imported.
-    """
+
+def untraced(function: F) -> F:
+    """Have torch.compile end its graph before a call of this function, as torch.compiler.disable has it; see `hide_from_torch`."""
     function.__dict__["_torchdynamo_disable"] = True
+    _untraced.append(function)
+    return function
+
+
+@untraced
+def hide_from_torch() -> None:
+    """Have torch.compile trace nothing of what the functions so marked call, once PyTorch is imported.
+
+    torch.compiler.disable does this as well, but imports torch.compile first, which takes seconds.
+    """
     frames = getattr(getattr(sys.modules.get("torch"), "_C", None), "_dynamo", None)
     if frames is not None:
         with suppress(AttributeError, TypeError):  # another PyTorch: torch.compiler.disable is left to the caller
             skip = frames.eval_frame._FrameAction.SKIP
-            frames.eval_frame.set_code_exec_strategy(function.__code__, frames.eval_frame._FrameExecStrategy(skip, skip))
+            for function in _untraced:
+                frames.eval_frame.set_code_exec_strategy(function.__code__, frames.eval_frame._FrameExecStrategy(skip, skip))
 
 
 _made: dict[str, Library] = {}

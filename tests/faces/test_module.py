@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import pickle
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -405,3 +406,23 @@ def test_parameters_have_any_name(name: str) -> None:
         own = name == "target" and not isinstance(target, str)
         with pytest.raises(axon.AxonError, match="given twice" if own else "there is no target"):
             m.g(1.0, target=target)
+
+
+def test_copies_and_pickles(tmp_path):
+    text = "fun first {h} (x : f32[n]) = for i < h => x[i]\nfun more x = x + 1.0\n"
+    (tmp_path / "kept.axon").write_text(text)
+    x = np.arange(4, dtype=np.float32)
+    for module in (axon.compile(text), axon.load(tmp_path / "kept.axon")):
+        assert copy.deepcopy(module) is copy.copy(module) is module
+        for function in (module.more, module.first[2]):
+            assert copy.deepcopy(function) is copy.copy(function) is function
+            again = pickle.loads(pickle.dumps(function))
+            assert (again.__name__, again.signature) == (function.__name__, function.signature)
+            assert again(x).tolist() == function(x).tolist()
+        assert pickle.loads(pickle.dumps(module)).more(x).tolist() == [1, 2, 3, 4]
+        assert module["more"] == module.more
+        assert module.first[2] == module.first[2] != module.first[3]
+        assert len({module.more, module["more"]}) == 1
+    (tmp_path / "kept.axon").unlink()
+    with pytest.raises(TypeError, match=r"kept.axon` declares cannot be pickled"):
+        pickle.dumps(module.more)

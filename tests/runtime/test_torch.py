@@ -245,22 +245,32 @@ def test_dlpack() -> None:
     assert strides in (None, (3, 1))
 
 
+GRAPHS = """\
+fun scale (x : f32[n]) = (for i => x[i] * 2.0, sum i => x[i])
+fun heads {h} (x : f32[n]) = for i < h, j => x[j]
+"""
+USES: dict[str, Any] = {
+    "attribute": lambda m, x: m.scale(x + 1.0)[0] * 2.0,
+    "item": lambda m, x: m["scale"](x + 1.0)[0] * 2.0,
+    "sizes": lambda m, x: m.heads[2](x + 1.0)[1] * 4.0,
+    "made inside": lambda m, x: axon.compile(GRAPHS).heads[1](x + 1.0)[0] * 4.0,
+}
+
+
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("seen_before", [False, True])
-def test_compiled_graphs_end_before_a_call(seen_before: bool) -> None:
-    scale = axon.compile("fun scale (x : f32[n]) = (for i => x[i] * 2.0, sum i => x[i])").scale
+def test_compiled_graphs_end_before_a_call(use: str, seen_before: bool) -> None:
+    """Nothing of Axon's is traced, however a program says what it calls."""
+    torch._dynamo.reset()
+    module = axon.compile(GRAPHS)
     if seen_before:
-        scale(torch.ones(3))
-
-    @torch.compile(backend="eager")
-    def double(x: Any) -> Any:
-        y, total = scale(x + 1.0)
-        return y * total
-
+        module.scale(torch.ones(3))
+    traced = torch.compile(lambda x: USES[use](module, x), backend="eager")
     for n in (3, 4):
-        assert double(torch.ones(n)).tolist() == [8.0 * n] * n
+        assert traced(torch.ones(n)).tolist() == [8.0] * n
     with pytest.raises(axon.AxonError, match="`x` has the wrong rank"):
-        double(torch.ones(2, 2))
+        traced(torch.ones(2, 2))
 
 
 def test_tensors_that_are_no_memory() -> None:
