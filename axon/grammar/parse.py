@@ -19,6 +19,7 @@ _OPENING = {*BRACKETS, "let"}
 _CLOSING = {*BRACKETS.values(), "end"}
 _OPERANDS = {"NAME", "INT", "FLOAT", "RUN", "..", "op", "let", "(", "{", "[|"}
 _UNCLOSED = ("AX0102", "AX0117")
+_STRUCTURE = ("in", "end", "then", "else")
 _CALM = 3  # tokens; see Note [One mistake]
 _MARGIN = "$MARGIN"  # stands before a word at the margin that begins no declaration; no state takes it
 
@@ -138,7 +139,8 @@ class _Reader:
             swallowed = self._swallowed(stopped)
             if swallowed is not None:
                 at, opened = swallowed
-                if not self._left_out(opened.token.start, self.tokens[at].start):
+                within = (opened.token.start, self.tokens[at].start)
+                if not self._left_out(*within) and not any(within[0] <= _offset(e) < within[1] for e in self.errors):
                     self.errors.append(never_closed(Trouble(self.source, machine, self.tokens, at), opened).diagnostic)
                 latest, calm = at - 1, at
                 self._to_top()
@@ -210,9 +212,22 @@ class _Reader:
             return True
         if token.text in self.mended_words or token.start in self.lexed.wrong:
             return True
+        begin = self._half_of(token, advice.diagnostic)
+        if begin is not None and any(begin <= _offset(e) < token.start for e in self.errors):
+            return True
         starts, ends = self.machine.starts, self.machine.ends
         start = (starts[1] if len(starts) > 1 else ends[0]) if self.is_program else 0
         return self._left_out(start, self.tokens[stopped].start)
+
+    def _half_of(self, token: Token, diagnostic: Diagnostic) -> int | None:
+        """Of an error that a half of `let … in … end` or `if … then … else` is missing, where the other may be that was skipped
+        after an error: in the declaration of the file, or in what is not closed."""
+        if diagnostic.code in _UNCLOSED and diagnostic.labels[0].span.text in ("let", "if"):
+            return _offset(diagnostic)
+        if token.kind not in _STRUCTURE or not diagnostic.message.startswith(f"this `{token.kind}` has no "):
+            return None
+        number, margin = bisect_left(self.tokens, token.start, key=lambda t: t.start), {*self.source.line_starts}
+        return next((t.start for t in reversed(self.tokens[:number]) if t.kind in DECLARATIONS and t.start in margin), 0)
 
     def _left_out(self, start: int, end: int) -> bool:
         """Whether text was left out between two offsets that may have meant something."""

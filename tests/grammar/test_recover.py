@@ -239,6 +239,34 @@ def test_indented_files_recover_too() -> None:
     assert len(diagnostics) == 2
 
 
+LETS = """\
+fun before x = x
+fun f x =
+  let val y = x
+      fun g z =
+        let val w = z
+        in w end
+      val last = g y
+  in if y then last else y end
+fun after x = x
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("let val y", "let end val y"), ("val y", "val in y"), ("val y", "val end y"), ("fun g", "fun end g"), ("g z", "g end z"),
+        ("in w end", "in w"), ("in w end", "w end"), ("= g y", "= end g y"), ("= g y", "= in g y"), ("if y then", "if then y then"),
+        ("let val w", "val w"), ("then last", "else last"),
+    ],
+)  # fmt: skip
+def test_a_stray_word_of_a_let_is_one_error(old: str, new: str) -> None:
+    names, diagnostics = read(LETS.replace(old, new))
+    assert [d.severity for d in diagnostics] == ["error"], [(d.code, d.message) for d in diagnostics]
+    assert names[0] == "before"
+    assert names[-1] == "after"
+
+
 def test_mended_mistakes_do_not_hide_others() -> None:
     _, diagnostics = read("val a = fn x -> x == 1 && fn y -> y !=")
     assert len(diagnostics) == 6
