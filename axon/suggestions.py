@@ -15,6 +15,7 @@ from axon.diagnostics import Diagnostic, Edit, Suggestion
 from axon.source import SourceFile, Span
 
 SECONDS = 2.0  # of work on the suggestions of one file
+LONG = 0.5  # seconds of a check that are part of those
 MAX_KEPT = 2  # suggestions with edits of one diagnostic
 _DECLARATION = re.compile(r"^(fun|val|sig|type|import)\b", re.MULTILINE)
 _ROWS = "name the indices"  # a statistic of rows is rarely applied to them only once
@@ -38,11 +39,12 @@ def tried(
     cost: float,
     solve: Callable[[Span], Iterable[str]] = lambda _: (),
 ) -> tuple[Diagnostic, ...]:
-    """The diagnostics of a file with the suggestions that help. `recheck` checks a changed file, in at least `cost` seconds;
+    """The diagnostics of a file with the suggestions that help. `recheck` checks a changed file, `cost` is what a first check took;
     `solve` gives what may stand in the place of a written size for the rest to fit.
     """
     out: list[Diagnostic] = []
-    deadline = thread_time() + SECONDS
+    cost = cost if cost > LONG else 0.0
+    deadline = thread_time() + SECONDS - 1.5 * cost
     errors = sum(d.severity == "error" for d in diagnostics)
     for diagnostic in diagnostics:
         if not diagnostic.code.startswith(TRIED):

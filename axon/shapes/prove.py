@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from axon.names import Symbol
 from axon.shapes.counterexample import counterexample
-from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Minimum, Quotient, rebuilt
+from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Minimum, Quotient, atom_key, rebuilt
 from axon.shapes.divisibility import divides, divisibility
 from axon.shapes.facts import Answer, Claim, Facts, claim_holds
 from axon.shapes.groebner import Basis
@@ -91,7 +91,7 @@ def reduced(facts: Facts, dim: Dim) -> Dim:
     if all(isinstance(atom, Symbol) for atom in dim.atoms) or dim.weight > _MAX_REDUCED:
         return dim
     dim = dim.rewrite(image)
-    for atom in dim.atoms:
+    for atom in sorted(dim.atoms, key=atom_key):  # a size is written in one way
         if isinstance(atom, Quotient):
             split = dim.split(atom)
             factor = split and split[0].exact_quotient(atom.divisor)

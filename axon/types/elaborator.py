@@ -22,7 +22,7 @@ from axon.typed import Instance
 from axon.types import errors
 from axon.types.constraint import Deferred
 from axon.types.places import Binding
-from axon.types.type import Poison, Scheme, SchemeFact, Tensor, Type
+from axon.types.type import Poison, Scheme, SchemeFact, Tensor, Type, Unreached
 from axon.types.unify import Mismatch, State
 
 
@@ -60,6 +60,7 @@ class Elaborator(ABC):
         self.guards: dict[Deferred, Context] = {}  # where those are needed, if not everywhere
         self.inside: dict[Symbol, Callable[[str, int, int], Callee | None]] = {}  # of functions that are used, as in their schemes
         self.folded: dict[Symbol, Callable[[int], tuple[Span, str] | None]] = {}  # likewise
+        self.unreached: dict[Symbol, Callable[[], tuple[Unreached, ...]]] = {}  # likewise
         self.parameters: dict[Symbol, tuple[T.Pattern, ...]] = {}  # of the functions declared so far
         self.defining: list[str] = []  # the declarations around
         self.heading: list[S.Fun] = []  # the functions among them

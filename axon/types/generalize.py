@@ -21,7 +21,7 @@ from axon.shapes.settle import Clash, Outcome, Problem, Refuted, settle, simpler
 from axon.source import Span
 from axon.types import errors
 from axon.types.generate import Expressions
-from axon.types.inside import indexed_by, parameter_edit, parts_bounded, reached_outside, together, without_range
+from axon.types.inside import indexed_by, parameter_edit, parts_bounded, reached_outside, together, unreached, without_range
 from axon.types.mend import compared, last_resorts, mends
 from axon.types.origin import Trail
 from axon.types.show import Namer, dimension_names, show_type, symbols_of
@@ -39,6 +39,7 @@ from axon.types.type import (
     TupleType,
     Type,
     TypeVar,
+    Unreached,
 )
 from axon.types.unify import State
 from axon.types.written import blanks
@@ -142,6 +143,8 @@ class Generalization(Expressions):
             scheme = replace(scheme, names=dimension_names(state, scheme))
         if ok and params and state.level == 0:
             folded = partial(self._folded, params, body, self.defining[-1] if self.defining else "")
+            name = self.defining[-1] if self.defining else ""
+            scheme = replace(scheme, unreached=partial(self._unreached, params, body, name))
             scheme = replace(scheme, inside=self._inside(t, outcome.equals, problem.flexible, params, body), folded=folded)
         return replace(scheme, opens=keep_functions and self.opened > mark.opened), ok
 
@@ -167,6 +170,15 @@ class Generalization(Expressions):
         if found is None or found.kind != "flatten":
             return None
         return found.span, f"since `({' '.join(found.span.text.split())})` makes one dimension in `{name}`"
+
+    def _unreached(self, params: tuple[T.Pattern, ...], body: T.Expr, name: str) -> tuple[Unreached, ...]:
+        """The branches in a function that nothing takes, and those in the functions that it uses."""
+        trail = self.trail(params, (body,))
+        return (*unreached(name, trail, self.state), *self._unreached_by(trail))
+
+    def _unreached_by(self, trail: Trail) -> tuple[Unreached, ...]:
+        used = dict.fromkeys(e.symbol for e in trail.expressions() if isinstance(e, T.Variable) and e.symbol in self.unreached)
+        return tuple(dict.fromkeys(u for symbol in used for u in self.unreached[symbol]()))
 
     def _passed_on(self, trail: Trail, size: Dim, axis: int, rank: int) -> Iterator[Callee]:
         """The functions that are called with something of this size in this dimension."""
@@ -347,6 +359,9 @@ class Generalization(Expressions):
 
         for cause in causes(outcome.troubles, problem, access, trail.values_behind):
             found = explain(cause, problem, words)
+            branches = self._unreached_by(trail) if isinstance(cause, Clash) else ()
+            labels = tuple(Label(u.condition, u.why) for u in branches[:1])
+            found = replace(found, labels=(*found.labels, *labels), suggestions=(*(u.bound for u in branches), *found.suggestions))
             if isinstance(cause, Unbounded):
                 found = replace(found, **_of_index(cause, found, trail))
             self.report(replace(found, suggestions=tuple(self._changes(cause, found.suggestions, problem, trail, show))))

@@ -188,6 +188,8 @@ class Expressions(Applications):
                     return self._broken(span)
                 if scheme.folded is not None:
                     self.folded[symbol] = scheme.folded
+                if scheme.unreached is not None:
+                    self.unreached[symbol] = scheme.unreached
                 if scheme.inside is not None:
                     self.inside[symbol] = scheme.inside
                 if not scheme.quantified:

@@ -15,7 +15,7 @@ from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.source import Span
 from axon.types.origin import Trail
-from axon.types.type import Row, Tensor
+from axon.types.type import Row, Tensor, Unreached
 from axon.types.unify import State
 
 Show = Callable[[Dim], str]
@@ -94,6 +94,30 @@ def _stricter(access: T.Access, indices: list[Symbol], trail: Trail) -> Iterator
                     text = gap.text.replace("=", "")
                     shown = f"{test.left.span.text}{text}{test.right.span.text}"
                     yield Suggestion(f"make the guard `{shown}`", (Edit(gap, text),))
+
+
+def unreached(function: str, trail: Trail, state: State) -> Iterator[Unreached]:
+    """Branches of `if i < n then … else y[i - n]` under an index that runs to n: nothing takes them, unless it runs further."""
+    for branch in trail.expressions():
+        test = branch.condition if isinstance(branch, T.If) else None
+        if not isinstance(branch, T.If) or not isinstance(test, T.Binary) or test.op != "lt":
+            continue
+        symbol = test.left.dim.symbol if isinstance(test.left, T.Dimension) else None
+        end = test.right.dim if isinstance(test.right, T.Dimension) else None
+        binding = trail.binding(symbol) if symbol is not None else None
+        if symbol is None or end is None or binding is None or not binding.range.stated or binding.range.extent != end:
+            continue
+        for access, axis, index in trail.indices(branch.otherwise.span):
+            shape = trail.shape(access.base.type)
+            size = shape[axis] if shape is not None and axis < len(shape) else None
+            split = index.linear_in(symbol)
+            if isinstance(size, Dim) and split is not None and split[0] == Dim.of(1) and split[1]:
+                bound = state.dimension(size) - split[1]
+                if bound.variables <= state.rigid:
+                    text = f"{symbol.name} < {bound}"
+                    why = f"in `{function}`, this holds for every `{symbol.name}`, so the other branch is never taken"
+                    edit = bound_edit(binding.span, symbol.name, str(bound), True)
+                    yield Unreached(test.span, why, Suggestion(f"in `{function}`, make the bound `{text}`", (edit,)))
 
 
 def without_range(range_: Range, uses: Sequence[Use], trail: Trail, state: State, show: Show) -> Iterator[Suggestion]:

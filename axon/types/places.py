@@ -93,6 +93,14 @@ class Places:
         """The access that an index at this place belongs to, and its dimension, counted from 0."""
         return self._indexed.get(span)
 
+    def indices(self, within: Span) -> Iterator[tuple[T.Access, int, Dim]]:
+        """The symbolic indices of accesses within a place, each with the dimension that it is of."""
+        for span, (access, axis) in self._indexed.items():
+            if span.file is within.file and within.start <= span.start and span.end <= within.end:
+                value = next((v for s in access.subscripts if isinstance(s, T.At) for v in s.values if v.span == span), None)
+                if isinstance(value, T.Dimension):
+                    yield access, axis, value.dim
+
     def binding(self, index: Symbol) -> Binding | None:
         return self._binders.get(index)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from axon import syntax as S
+from axon.diagnostics import Suggestion
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.constraint import Callee
@@ -125,6 +126,15 @@ class SchemeFact:
     span: Span | None = field(compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Unreached:
+    """A branch that is never taken since its condition holds wherever an index runs, and the bound with which it would be."""
+
+    condition: Span
+    why: str
+    bound: Suggestion
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Scheme:
     """∀ variables. facts ⇒ type. `explicit` dimensions are given by position at the call."""
@@ -139,6 +149,7 @@ class Scheme:
     opens: bool = False  # a function whose calls open a size that only the data decide: none stands under a comprehension
     inside: Callable[[str, int, int], Callee | None] | None = None  # a dimension of a parameter, as the body sees it
     folded: Callable[[int], tuple[Span, str] | None] | None = None  # a dimension of the result: the flattening that makes it
+    unreached: Callable[[], tuple[Unreached, ...]] | None = None  # in the body, and in those of what it calls
     names: Mapping[Symbol, str] = field(default_factory=dict)  # what its signature calls its dimensions, where it has facts
 
     @property

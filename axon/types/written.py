@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import combinations
+from itertools import combinations, islice
 
 from axon import typed as T
 from axon.diagnostics import Edit, Suggestion
@@ -16,18 +16,20 @@ from axon.source import Span
 from axon.types.blank import parts
 from axon.types.origin import Origin, Trail
 
-_MAX_BLANKS = 8  # of one error
+_MAX_BLANKS = 8  # of one error …
+_MAX_EQUATIONS = 12  # … and of those that it follows from
 
 
 def blanks(equals: Iterable[Equal], trail: Trail) -> Iterator[Suggestion]:
     """The sizes that are written where those of some equations come from, the nearest first, each as a blank."""
-    found: dict[tuple[Edit, ...], Suggestion] = {}
-    for equal in equals:
+    found: set[tuple[Edit, ...]] = set()
+    for equal in islice(equals, _MAX_EQUATIONS):
         for side, size in zip(equal.reason.sides, (equal.left, equal.right), strict=False):
             for origin in trail.sources(trail.of_place(side.span, size, bool(side.about))):
                 for suggestion in (*_of(origin, trail), *_dimensions(origin, trail)):
-                    found.setdefault(suggestion.edits, suggestion)
-    yield from list(found.values())[:_MAX_BLANKS]
+                    if suggestion.edits not in found and len(found) < _MAX_BLANKS:
+                        found.add(suggestion.edits)
+                        yield suggestion
 
 
 def _of(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
