@@ -351,7 +351,7 @@ class Builder:
 
     def reduce(self, span: Span, head: s.Expr, arrow: Token, body: s.Expr) -> s.Expr:
         """`sum k => e`, of which the head was read as the application `sum k`."""
-        found = self._reduction(head, arrow)
+        found = self._reduction(head, arrow, body)
         if found is None:
             return body
         kind, monoid, arguments = found
@@ -374,7 +374,7 @@ class Builder:
     def _reduce_for(
         self, span: Span, head: s.Expr, for_: Token, groups: list[s.BinderGroup], where: s.Expr | None, body: s.Expr
     ) -> s.Expr:
-        found = self._reduction(head, for_)
+        found = self._reduction(head, for_, body)
         if found is None:
             return body
         kind, monoid, arguments = found
@@ -383,7 +383,7 @@ class Builder:
             self.report("AX0115", message, arguments[0].span.to(arguments[-1].span))
         return s.Reduce(kind, monoid, tuple(groups), where, body, span=span)
 
-    def _reduction(self, head: s.Expr, after: Token) -> tuple[s.Name, s.Expr | None, list[s.Expr]] | None:
+    def _reduction(self, head: s.Expr, after: Token, body: s.Expr) -> tuple[s.Name, s.Expr | None, list[s.Expr]] | None:
         """What a head reduces with, and the arguments that are to be binders; None, reported, if it is no reduction.
 
         `after` is the `for` or `=>` that follows it.
@@ -396,7 +396,8 @@ class Builder:
         for argument in arguments:
             self.loose_runs.pop(argument.span.start, None)
         if not isinstance(function, s.Var) or function.name not in REDUCTIONS:
-            self._not_a_reduction(head, function, arguments, after)
+            if not self._is_argument(function, arguments, after, body):
+                self._not_a_reduction(head, function, arguments, after)
             return None
         kind = s.Name(function.name, function.span)
         if kind.text not in WITH_MONOID:
@@ -407,6 +408,25 @@ class Builder:
             self.report("AX0115", message, place, suggest=f"`{kind.text} (op +, 0) k => …`")
             return None
         return kind, arguments[0], arguments[1:]
+
+    def _is_argument(self, function: s.Expr, arguments: list[s.Expr], after: Token, body: s.Expr) -> bool:
+        """Report `sqrt sum i => x[i]` and `exp for i => x[i]`, where what is an argument lacks its parentheses."""
+        from axon.nearest import one_slip
+
+        operands = [*((function.value,) if isinstance(function, s.Cast) else ()), *arguments]
+        begins = next((a.span for a in operands if isinstance(a, s.Var) and a.name in REDUCTIONS), None)
+        what, rest, shown = "a reduction", "", f"{begins.text if begins is not None else ''} … => …"
+        if begins is None:
+            applied = isinstance(function, s.Var) and not arguments and after.text == "for"
+            if not applied or one_slip(function.span.text, sorted(REDUCTIONS)):
+                return False
+            what, begins, rest, shown = "a `for`", self.at(after), ", or nothing before `for`", "for … => …"
+        opened, closed = Span(self.file, begins.start, begins.start), Span(self.file, body.span.end, body.span.end)
+        head = " ".join(self.file.text[function.span.start : begins.start].split())
+        help_ = Suggestion(f"write `{head} ({shown})`{rest}" if len(head) <= 30 else "", (Edit(opened, "("), Edit(closed, ")")))
+        message = f"{what} that is an argument stands in parentheses"
+        self.diagnostics.append(Diagnostic("AX0114", message, (Label(begins),), (), (help_,)))
+        return True
 
     def _not_a_reduction(self, head: s.Expr, function: s.Expr, arguments: list[s.Expr], after: Token) -> None:
         bounds = after.text == "for"

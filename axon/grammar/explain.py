@@ -393,6 +393,67 @@ def _particular(t: Trouble) -> Advice | None:
     return None
 
 
+_CONSTRUCTS = ("cast", "if", "fn", "let", "loop", "unfold", "for", "not")
+
+
+def _bare_argument(t: Trouble) -> Advice | None:
+    """`sqrt cast f32 n`: an argument that is more than an atom, without its parentheses; it is read as if it had them."""
+    found, before = t.found, t.before
+    if found.kind not in _CONSTRUCTS or before is None or not t.accepts("("):
+        return None
+    value = t.machine.values[-1] if t.machine.values else None
+    head = value.text if isinstance(value, Token) else value.span.text if isinstance(value, (s.Var, s.Field, s.Apply)) else ""
+    if before.kind != "NAME" or not head or "\n" in t.file.text[before.end : found.start]:
+        return None
+    last = _end_of_construct(t.tokens, t.at)
+    if last <= t.at:
+        return None
+    if found.kind == "if" and all(token.kind != "then" for token in t.tokens[t.at : last + 1]):
+        return t.advise("AX0113", "a choice begins with its condition: `if … then … else …`")
+    end = t.file.span(t.tokens[last].end, t.tokens[last].end)
+    start = t.file.span(found.start, found.start)
+    whole = t.file.text[found.start : t.tokens[last].end]
+    shown = whole if len(whole) <= 40 and "\n" not in whole else f"{found.kind} …"
+    help_ = Suggestion(f"write `{clip(before.text)} ({shown})`", (Edit(start, "("), Edit(end, ")")))
+    message = f"`{found.kind}` begins an argument of `{clip(before.text)}`, which stands in parentheses"
+    instead = (Token("(", "(", found.start, found.start), *t.tokens[t.at : last + 1], Token(")", ")", end.start, end.start))
+    return Advice(Diagnostic("AX0101", message, (Label(t.place),), (), (help_,)), instead, last - t.at)
+
+
+def _end_of_construct(tokens: Sequence[Token], at: int) -> int:
+    """The number of the last token of a construct: of a `cast` that of its operand, of the others the last before what cannot
+    belong to them."""
+    depth, pending = 0, []
+    if tokens[at].kind == "cast":
+        last = at + 2
+        if any(token.kind in _BOUNDARIES for token in tokens[at + 1 : last + 1]):
+            return at
+        for number in range(last, len(tokens)):
+            kind = tokens[number].kind
+            depth += (kind in BRACKETS) - (kind in BRACKETS.values())
+            following = tokens[number + 1] if number + 1 < len(tokens) else None
+            goes_on = following is not None and following.start == tokens[number].end and following.kind in ("[", ".", "PROJ")
+            if depth == 0 and not goes_on and kind != ".":
+                return number
+            if kind == END:
+                return at
+        return at
+    for number in range(at, len(tokens)):
+        kind = tokens[number].kind
+        if depth == 0 and (kind in (",", "in", "end", "|>", END) or kind in BRACKETS.values() or (kind in DECLARATIONS)):
+            return number - 1
+        if kind == "if":
+            pending.append(depth)
+        elif kind == "else":
+            if not pending:
+                return number - 1
+            pending.pop()
+        elif kind == "then" and not pending:
+            return number - 1
+        depth += (kind in BRACKETS or kind == "let") - (kind in BRACKETS.values() or kind == "end")
+    return at
+
+
 def _reduces(head: s.Expr) -> bool:
     while isinstance(head, s.Apply):
         head = head.function
@@ -483,6 +544,6 @@ def _waits_for(machine: Machine) -> str | None:
 
 
 _RULES: tuple[Callable[[Trouble], Advice | None], ...] = (
-    _stray_comment_end, _chained_comparison, _declaration, _swap, _keyword_as_name, _literals, _particular, _stray_closer,
-    _never_closed, _expected,
+    _stray_comment_end, _chained_comparison, _declaration, _swap, _keyword_as_name, _literals, _particular, _bare_argument,
+    _stray_closer, _never_closed, _expected,
 )  # fmt: skip
