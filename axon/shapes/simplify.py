@@ -147,12 +147,14 @@ def normal(relation: Relation) -> tuple[Relation, ...]:
 
 
 def _unfolded(relation: Relation) -> list[Relation]:
-    """`n = min n m` as n <= m, `n >= max a b` as n >= a and n >= b, `n * m >= 1` as n >= 1 and m >= 1, `n * n <= m * m` as n <= m;
-    and divisors that cancel out of the slack are not 0.
+    """`n = min n m` as n <= m, `n >= max a b` as n >= a and n >= b, `n * m >= 1` and `n * m <> 0` as n >= 1 and m >= 1,
+    `n * n <= m * m` as n <= m; and divisors that cancel out of the slack are not 0.
     """
     slack = relation.slack
     lost = (relation.left.quotients | relation.right.quotients) - slack.quotients
     found = [Relation(q.divisor, "<>", _ZERO) for q in sorted(lost, key=atom_key) if q.divisor.constant is None]
+    if relation.op == "<>" and len(slack.mapping) == 1 and all(isinstance(a, Symbol) for a in slack.atoms):
+        return [*found, *(Relation(Dim.of(v), ">=", Dim.of(1)) for v in sorted(slack.variables, key=lambda v: v.id))]
     if (base := _base(slack)) is not None:
         op = relation.op if relation.op in ("=", "<>") else ">="
         return [*found, *_unfolded(Relation(base, op, _ZERO))]
