@@ -100,9 +100,9 @@ def _product(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterat
     """`a @ b`: either side transposed, another field for one, the sides swapped, both."""
     a, b = _transposed(left, trail), _transposed(right, trail)
     if b is not None:
-        yield Suggestion(f"{_verb(right)} `{_short(right.span)}`: `{_beside(left)} @ {b[0]}`", b[1])
+        yield _importing(f"{_verb(right)} `{_short(right.span)}`: `{_beside(left)} @ {b[0]}`", b[1])
     if a is not None:
-        yield Suggestion(f"{_verb(left)} `{_short(left.span)}`: `{a[0]} @ {_beside(right)}`", a[1])
+        yield _importing(f"{_verb(left)} `{_short(left.span)}`: `{a[0]} @ {_beside(right)}`", a[1])
     yield from _siblings((right, left), trail)
     yield from _exchanged_names((right, left), trail)
     swap = (Edit(left.span, operand(right.span)), Edit(right.span, operand(left.span)))
@@ -130,7 +130,7 @@ def _turned(left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[Suggestion]:
         turned = _transposed(one, trail)
         if turned is not None:
             text = f"{turned[2]} @ {left.span.text}" if one is right else f"{right.span.text} @ {turned[2]}"
-            yield Suggestion(f"swap the operands and transpose one: `{text}`", (*turned[1][:-1], Edit(whole, text)))
+            yield _importing(f"swap the operands and transpose one: `{text}`", (*turned[1][:-1], Edit(whole, text)))
 
 
 def _plain(e: T.Expr) -> bool:
@@ -152,6 +152,12 @@ def _transposed(e: T.Expr, trail: Trail) -> tuple[str, tuple[Edit, ...], str] | 
         edits = (Edit(Span(source, 0, 0), "import linalg\n"), *edits)
     shown = f"{_TRANSPOSE} {_argument(e.span)}"
     return shown, edits, text
+
+
+def _importing(text: str, edits: tuple[Edit, ...]) -> Suggestion:
+    """A change that says so where it adds an import."""
+    added = next((e.text.strip() for e in edits if e.text.startswith("import ")), None)
+    return Suggestion(text if added is None else f"{text}, with `{added}`", edits)
 
 
 def _verb(e: T.Expr) -> str:
@@ -187,7 +193,7 @@ def _rows(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[
             found = _transposed(e, trail)
             if found is not None:
                 pair = (_beside(left), found[0]) if e is right else (found[0], _beside(right))
-                yield Suggestion(f"transpose `{_short(e.span)}`: `{pair[0]} {operator} {pair[1]}`", found[1])
+                yield _importing(f"transpose `{_short(e.span)}`: `{pair[0]} {operator} {pair[1]}`", found[1])
 
 
 def _parenthesized(whole: Span, left: Span, right: Span) -> Span:
@@ -259,7 +265,7 @@ def _arguments(call: T.Call, at: Span, trail: Trail) -> Iterator[Suggestion]:
     found = _transposed(arguments[here], trail)
     if found is not None and _rank(arguments[here], trail) == 2:
         edits = tuple(replace(e, text=f"({e.text})") if e.span == at and not e.text.startswith("(") else e for e in found[1])
-        yield Suggestion(f"transpose argument {here + 1}: `({found[0]})`", edits)
+        yield _importing(f"transpose argument {here + 1}: `({found[0]})`", edits)
 
 
 def _siblings(arguments: tuple[T.Expr, ...], trail: Trail) -> Iterator[Suggestion]:
