@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from axon.diagnostics import Diagnostic, Label, ShapeError
 from axon.names import Symbol
-from axon.nearest import MAX_SIZE, legal_sizes, nearest_sizes
+from axon.nearest import MAX_SIZE, legal_pair, legal_sizes, nearest_sizes
 from axon.shapes.contract import Contract, ContractBroken, ContractFact
 from axon.shapes.dimension import Dim
 from axon.source import Span
@@ -72,7 +72,7 @@ def contract_error(
             variables = sorted(broken.fact.relation.variables, key=name)
             notes += [_source(symbol, broken, contract, name) for symbol in variables if symbol in broken.bindings]
             passing = _passing(variables, broken, contract, explicit, shapes, name)
-            notes += passing or _legal_values(variables, broken, contract, name)
+            notes += passing or _legal_values(variables, broken, contract, name) or _legal_together(variables, broken, contract)
         case _:
             message = "the sizes break the contract"
     diagnostic = Diagnostic("AX0501", f"{message}, in a call of `{function}`", tuple(labels), (*notes, signature))
@@ -162,6 +162,29 @@ def _legal_values(
         others = " and ".join(f"{name(s)} = {broken.bindings[s]:,}" for s in variables if s != symbol and s in broken.bindings)
         out += _said(f"with {others}, {found}" if found and others else found)
     return out
+
+
+def _legal_together(variables: Sequence[Symbol], broken: ContractBroken, contract: Contract) -> list[str]:
+    """Two dimensions that would fit, where neither alone can be changed so that they do."""
+    places = [_place(symbol, contract) for symbol in variables]
+    if len(variables) != 2 or None in places or not broken.bindings.keys() >= {*variables}:
+        return []
+    first, second = variables
+    every = (*contract.facts, *contract.limits)
+
+    def fit(n: int, m: int) -> bool:
+        values = {**broken.bindings, first: n, second: m}
+        try:
+            return all(f.relation.holds(values) for f in every if f.relation.variables <= values.keys())
+        except ZeroDivisionError:
+            return False
+
+    pair = legal_pair(broken.bindings[first], broken.bindings[second], fit)
+    alone = [contract.shapes[place[0]].dims[place[1]].symbol for place in places if place is not None]
+    if pair is None or alone != [first, second]:
+        return []
+    whats = [f"dimension {place[1] + 1} of `{contract.shapes[place[0]].path}`" for place in places if place is not None]
+    return [f"the nearest that fit together are {pair[0]:,} for {whats[0]} and {pair[1]:,} for {whats[1]}"]
 
 
 def _passing(

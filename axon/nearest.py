@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 MAX_DISTANCE = 4096  # how far from a wrong size a legal one is sought
+MAX_TOGETHER = 60  # how far from two wrong sizes, in sum, legal ones are sought
 MAX_SIZE = 2**31 - 1
 
 
@@ -42,6 +43,17 @@ def legal_sizes(actual: int, fits: Callable[[int], bool], bound: Callable[[int],
         return near
 
     return tuple(n for n in (found(-1), found(1)) if n is not None)
+
+
+def legal_pair(n: int, m: int, fit: Callable[[int, int], bool]) -> tuple[int, int] | None:
+    """The sizes above 0 that fit together and differ least, in sum, from two that do not."""
+    for distance in range(1, MAX_TOGETHER):
+        for a in range(max(n - distance, 1), n + distance + 1):
+            rest = distance - abs(a - n)
+            for b in dict.fromkeys((m - rest, m + rest)):
+                if b >= 1 and fit(a, b):
+                    return a, b
+    return None
 
 
 def _from(start: int, step: int) -> range:

@@ -6,11 +6,11 @@ contradicts the others it is not they that are to blame: what the fact asks is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from axon.names import Symbol
-from axon.nearest import legal_sizes, nearest_sizes
+from axon.nearest import legal_pair, legal_sizes, nearest_sizes
 from axon.shapes.constraint import Equal, Obligation, Side
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.prove import Facts
@@ -19,7 +19,6 @@ from axon.shapes.settle import Clash, Problem, Refuted
 from axon.shapes.solve import Equation, solve
 
 _MAX_EQUATIONS = 400
-_MAX_DISTANCE = 60  # of two sizes from two others that fit together
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +88,9 @@ def nearest(broken: Broken, problem: Problem) -> Iterator[str]:
             yield f"with {beside}, {note}" if beside else note
     if not found and len(symbols) == 2:
         first, second = symbols
-        pair = _nearest_pair(values[first], values[second], lambda n, m: all(_holds(f, {first: n, second: m}) for f in facts))
+        pair = legal_pair(values[first], values[second], lambda n, m: all(_holds(f, {first: n, second: m}) for f in facts))
         if pair is not None:
             yield f"the nearest that fit together are {names[0]} = {pair[0]} and {names[1]} = {pair[1]}"
-
-
-def _nearest_pair(n: int, m: int, fits: Callable[[int, int], bool]) -> tuple[int, int] | None:
-    """Two sizes that fit together and differ least from those, in sum."""
-    for distance in range(1, _MAX_DISTANCE):
-        for a in range(max(n - distance, 1), n + distance + 1):
-            rest = distance - abs(a - n)
-            for b in dict.fromkeys((m - rest, m + rest)):
-                if b >= 1 and fits(a, b):
-                    return a, b
-    return None
 
 
 def _sides(slack: Dim) -> tuple[Dim, Dim]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import axon
-from axon.nearest import MAX_DISTANCE, MAX_SIZE, legal_sizes
+from axon.nearest import MAX_DISTANCE, MAX_SIZE, MAX_TOGETHER, legal_pair, legal_sizes
 
 
 def zeros(*shape: int, element: type = np.int8) -> np.ndarray:
@@ -46,6 +46,23 @@ def test_far_from_an_inequality() -> None:
     found = message("fun f {k} (x : i8[n]) = for i < k - n => x[i % n]", (1000,), zeros(100_000))
     assert "the nearest that fits is k = 100,000\n" in found
     assert "the nearest that fits is 1,000 for dimension 1 of `x`\n" in found
+
+
+def test_two_sizes_together() -> None:
+    """Of 3 * n = 2 * m with n = 9 there is no m, and with m = 5 no n."""
+    program = "fun f (x : i8[n]) (y : i8[m]) where n * 3 = m * 2 = x"
+    found = message(program, (), zeros(9), zeros(5))
+    assert "the nearest that fit together are 6 for dimension 1 of `y` and 4 for dimension 1 of `x`\n" in found
+    (error,) = axon.check(f"{program} fun g (x : i8[9]) (y : i8[5]) = f x y")
+    assert error.notes == ("the nearest that fit together are n = 4 and m = 6",)
+
+
+@given(st.integers(1, 90), st.integers(1, 90), st.integers(1, 7), st.integers(1, 7))
+def test_legal_pairs(n: int, m: int, p: int, q: int) -> None:
+    near = [(a, b) for a in range(1, 160) for b in range(1, 160) if a * p == b * q and abs(a - n) + abs(b - m) < MAX_TOGETHER]
+    found = legal_pair(n, m, lambda a, b: a * p == b * q) if n * p != m * q else (n, m)
+    assert (found in near) if near else found is None
+    assert found is None or all(abs(found[0] - n) + abs(found[1] - m) <= abs(a - n) + abs(b - m) for a, b in near)
 
 
 @given(st.integers(0, MAX_SIZE), st.integers(0, MAX_SIZE), st.integers(1, 50), st.booleans())
