@@ -401,7 +401,8 @@ def _of_parameters(place: Span, size: Dim, words: Words) -> bool:
     """Whether a size is made of a type's own parameters, so that nothing said of one use of the type may stand there."""
     around = _around(place, words)
     field = around is not None and around not in words.patterns
-    return field and _tokens(place.text) != _tokens(size.render(words.name))
+    named = any(token.isidentifier() for token in _tokens(place.text))
+    return field and named and _tokens(place.text) != _tokens(size.render(words.name))
 
 
 def _tokens(text: str) -> list[str]:

@@ -373,7 +373,7 @@ class _Settler:
             left, right = self._now(s.left), self._now(s.right)
             out = right if self._is_one(left) else left if self._is_one(right) or left == right else None
             if out is not None:
-                self.equals.append(Equal(Dim.of(s.out), out, s.reason, s.context))
+                self.equals.append(Equal(Dim.of(s.out), out, Reason(s.reason.span, s.reason.text), s.context))
                 decided.append(s)
         self.stretches = [s for s in self.stretches if s not in decided]
         return bool(decided)
@@ -394,7 +394,8 @@ class _Settler:
         """Dimensions that do not stretch are equal: all at once, for none makes another one 1."""
         for s in stretches:
             self.equals.append(Equal(self.p.resolve(s.left), self.p.resolve(s.right), s.reason, s.context))
-            self.equals.append(Equal(Dim.of(s.out), self.p.resolve(s.left), s.reason, s.context))
+            # What comes out is neither side that the reason speaks of.
+            self.equals.append(Equal(Dim.of(s.out), self.p.resolve(s.left), Reason(s.reason.span, s.reason.text), s.context))
         self.stretches = [s for s in self.stretches if s not in stretches]
         return bool(stretches)
 

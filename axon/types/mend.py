@@ -7,6 +7,7 @@ a wrong annotation. Each is an edit of the source; the checker tries it, and sho
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import combinations, permutations
@@ -269,11 +270,13 @@ def _arguments(call: T.Call, at: Span, trail: Trail) -> Iterator[Suggestion]:
 
 
 def _siblings(arguments: tuple[T.Expr, ...], trail: Trail) -> Iterator[Suggestion]:
-    """`p.down` for `p.up`: another field of the same type, which copying forgot to change."""
+    """`p.down` for `p.up`: another field, which copying forgot to change: one is used twice, or the other not at all."""
+    used = Counter(" ".join(e.span.text.split()) for e in trail.expressions() if isinstance(e, T.Field))
     for argument in arguments:
         if isinstance(argument, T.Field):
+            twice = used[" ".join(argument.span.text.split())] > 1
             for name in trail.fields(argument.record):
-                if name != argument.name:
+                if name != argument.name and (twice or not used[f"{argument.record.span.text}.{name}"]):
                     text = f"{argument.record.span.text}.{name}"
                     yield Suggestion(f"another field: `{text}`", (Edit(argument.span, text),))
 
