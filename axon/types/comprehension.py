@@ -369,6 +369,10 @@ class Comprehensions(Annotations):
     def access(self, env: Env, e: S.Access) -> T.Expr:
         base = self.infer(env, e.base)
         subscripts = tuple(self._subscript(env, s) for s in e.subscripts)
+        rests = [written.span for written, s in zip(e.subscripts, subscripts, strict=True) if isinstance(s, T.Keep)]
+        if len(rests) > 1:
+            self.report(errors.rests(e.span, rests))
+            return T.Literal(0, type=POISON, span=e.span)
         default = None if e.default is None else self.infer(env, e.default)
         name = _excerpt(e.base.span)
 

@@ -406,6 +406,17 @@ def splits(state: State, left: Shape, right: Shape, reason: Reason) -> Diagnosti
     )
 
 
+def rests(access: Span, places: list[Span]) -> Diagnostic:
+    """`x[.., i, ..]`, where no run of indices is bound."""
+    labels = (Label(places[1], "nothing says which dimensions each `..` keeps"), Label(places[0], "the first"))
+    text, edits = access.text, tuple(Edit(at, ":") for at in places)
+    for at in reversed(places):
+        text = f"{text[: at.start - access.start]}:{text[at.end - access.start :]}"
+    help_ = Suggestion("keep one `..`, and write `:` for each dimension")
+    helps = (Suggestion(f"write `:` for each dimension: `{text}`", edits), help_)
+    return Diagnostic("AX0304", "`..` stands twice in these brackets", labels, (), helps)
+
+
 def undetermined_split(state: State, shape: Shape, rows: set[Symbol], place: Span) -> Diagnostic:
     """A parameter whose shape has several shape variables of which no argument tells how many dimensions they stand for."""
     namer = Namer(state)
