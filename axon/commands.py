@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from axon import builtins, compiler, listing
 from axon.batch import count
+from axon.call import Session
 from axon.diagnostics import AxonError, Diagnostic, Suggestion
 from axon.interactive import Defined, Expression, Interactive
 from axon.nearest import nearest
@@ -115,6 +116,9 @@ def _shapes(module: Interactive, source: SourceFile, start: int) -> str:
     _needs(":shapes", name)
     if name in module.types and name not in module.signatures:
         return module.types[name]
+    found = _declared(module, name)
+    if found is not None and found[0] is not module.session:
+        return listing.types_of(found[0].checked, found[1])
     listing.require_name(module.session.checked, None, name)
     return module.shapes(name)
 
@@ -171,15 +175,16 @@ def _emit(module: Interactive, source: SourceFile, start: int) -> str:
     _needs(":emit", rest.strip())
     words = _words(rest)
     session = module.session
-    if words[0] in module.signatures and all("=" in word for word in words[1:]):
+    if (found := _declared(module, words[0])) is not None and all("=" in word for word in words[1:]):
+        owner, name = found
         with session.assembly.moving():
             match stage:
                 case "ast":
-                    return listing.syntax_of(session.checked.source, words[0])
+                    return listing.syntax_of(owner.checked.source, name)
                 case "types":
-                    return module.shapes(words[0])
+                    return module.shapes(name) if owner is session else listing.types_of(owner.checked, name)
                 case _:
-                    return listing.stage_of(session, session.callee(words[0]), stage, words[1:])
+                    return listing.stage_of(owner, owner.callee(name), stage, words[1:])
     after = source.text.index(stage, start) + len(stage)
     if stage == "ast":
         tree, problems = compiler.parse_expression(_blanked(source, after))
@@ -224,7 +229,8 @@ def _explain(module: Interactive, source: SourceFile, start: int) -> str:
     _needs(":explain", text)
     words = _words(text)
     session = module.session
-    if words[0] not in module.signatures or not all("=" in word for word in words[1:]):
+    found = _declared(module, words[0])
+    if found is None or not all("=" in word for word in words[1:]):
         if _CODE.fullmatch(text):
             return listing.code_page(text).rstrip()
         if words[0] in module.types:
@@ -232,8 +238,18 @@ def _explain(module: Interactive, source: SourceFile, start: int) -> str:
         if text.isidentifier() and text not in builtins.NAMES and text not in module.data:
             listing.require_name(session.checked, None, text)
         return _of_expression(module.expression(source, start), "explain")
+    owner, name = found
     with session.assembly.moving():
-        return listing.of_kernels(session, session.callee(words[0]), words[1:], compiler.explain)
+        return listing.of_kernels(owner, owner.callee(name), words[1:], compiler.explain)
+
+
+def _declared(module: Interactive, name: str) -> tuple[Session, str] | None:
+    """What declares a name, or a member of a module that is imported, and what it is called there."""
+    if name in module.signatures:
+        return module.session, name
+    owner, _, member = name.partition(".")
+    known = module.modules.get(owner)
+    return (Session(known), member) if known is not None and member in known.signatures else None
 
 
 def _words(text: str) -> list[str]:

@@ -115,7 +115,7 @@ class Interactive:
         self._process = process
         self._files = FileLoader()
         self._now: tuple[_State, InteractiveSession] | None = None  # together, so that an interruption cannot come between them
-        self._now = (_State(), self._checked(_assemble(_State())))
+        self._now = (_State(), self._checked(_assemble(_State()), _State()))
 
     # ── what there is ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -163,7 +163,14 @@ class Interactive:
     @property
     def text(self) -> str:
         """The declarations as a program, in an order in which each stands after what it uses."""
-        return "\n\n".join("\n".join(p.text.strip("\n") for p in unit.pieces) for unit in self._state.units) + "\n"
+        out = ""
+        before: Unit | None = None
+        for unit in self._state.units:
+            goes_on = before is not None and before.decl is None and before.names == unit.names  # a `sig` and its declaration
+            text = "\n".join(p.text.strip("\n") for p in unit.pieces)
+            out += ("" if before is None else "\n" if goes_on and not text.startswith("(*") else "\n\n") + text
+            before = unit
+        return f"{out}\n"
 
     def footprint(self, name: str) -> frozenset[str]:
         """The texts of a declaration and of all that it uses, directly or not: while these stay, so does what it means."""
@@ -289,7 +296,7 @@ class Interactive:
             assembly.glue("\n) : (" if i else "")
             assembly.add(part)
         assembly.glue("\n))\n")
-        session = self._checked(assembly)
+        session = self._checked(assembly, self._state)
         checked = session.checked
         found = [assembly.moved(d) for d in checked.diagnostics]
         mine = [d for d in found if d.span is not None and d.span.file is source]
@@ -344,7 +351,7 @@ class Interactive:
         units, forgotten = merged(state.units, new)
         data = {name: value for name, value in state.data.items() if not any(name in u.names for u in new)}
         state = replace(state, units=units, data=data)
-        session = self._checked(_assemble(state))
+        session = self._checked(_assemble(state), state)
         checked, assembly = session.checked, session.assembly
         found = [assembly.moved(d) for d in checked.diagnostics]
         touched = {n for u in new for n in u.names}  # a `sig` also touches the declaration that stands already
@@ -375,10 +382,10 @@ class Interactive:
                 found.setdefault(error if unit is None else unit.names, error)
         return list(found.values())
 
-    def _checked(self, assembly: Assembly) -> InteractiveSession:
+    def _checked(self, assembly: Assembly, state: _State) -> InteractiveSession:
         """A module checked, and of what it imports only what has changed since the last time."""
-        loader = _Loader(self._files, assembly.source)
-        known = _unchanged(loader.source, self.modules, self._files) if self._now is not None else {}
+        loader = _Loader(self._files, assembly.source, _directories(state))
+        known = _unchanged(loader, self.modules) if self._now is not None else {}
         return InteractiveSession(compiler.check(loader, assembly.path, known), assembly, self._process)
 
     def _keep(self, name: str, value: Any) -> None:
@@ -425,26 +432,40 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class _Loader:
-    """Files, and one text that is none."""
+    """Files, and one text that is none. What a loaded file imports is sought beside that file."""
 
     files: FileLoader
     source: SourceFile
+    directories: Mapping[str, str]  # in which the text's modules are sought, if not beside it
 
     def read(self, path: str) -> SourceFile | Diagnostic:
         return self.source if path == self.source.path else self.files.read(path)
 
     def find(self, name: S.Name) -> SourceFile | Diagnostic:
-        return self.files.find(name)
+        directory = self.directories.get(name.text) if name.span.file is self.source else None
+        if directory is None:
+            return self.files.find(name)
+        beside = SourceFile(os.path.join(directory, MODULE), "")
+        found = self.files.find(S.Name(name.text, beside.span(0, 0)))
+        if isinstance(found, SourceFile):
+            return found
+        return replace(found, labels=tuple(replace(x, span=name.span if x.span.file is beside else x.span) for x in found.labels))
 
 
-def _unchanged(importer: SourceFile, modules: Mapping[str, CheckedModule], files: FileLoader) -> dict[SourceFile, CheckedModule]:
+def _directories(state: _State) -> dict[str, str]:
+    """Where the modules are sought that loaded files import."""
+    imports = ((u.decl.name.text, u.pieces[-1].file.path) for u in state.units if isinstance(u.decl, S.Import))
+    return {name: os.path.dirname(path) for name, path in imports if path in state.files}
+
+
+def _unchanged(loader: _Loader, modules: Mapping[str, CheckedModule]) -> dict[SourceFile, CheckedModule]:
     """Of the modules that a text imported when it was last checked, and of those that they import, the ones that it would find
     again just as they were, their imports included."""
     found: dict[SourceFile, CheckedModule] = {}
     same: dict[SourceFile, bool] = {}
 
     def visit(importer: SourceFile, name: str, module: CheckedModule) -> bool:
-        if files.find(S.Name(name, importer.span(0, 0))) is not module.source:
+        if loader.find(S.Name(name, importer.span(0, 0))) is not module.source:
             return False
         if module.source not in same:
             inner = [visit(module.source, imported, its) for imported, its in module.imports.items()]
@@ -454,7 +475,7 @@ def _unchanged(importer: SourceFile, modules: Mapping[str, CheckedModule], files
         return same[module.source]
 
     for name, module in modules.items():
-        visit(importer, name, module)
+        visit(loader.source, name, module)
     return found
 
 

@@ -76,8 +76,10 @@ def _piped(lines: Iterable[str]) -> Iterator[str]:
         if text.strip() and line[:1].strip():
             parts = compiler.entries(SourceFile("<input>", text + line))
             if len(parts) > 1 or (parts and commands.is_command(line)) or commands.is_command(text) or name in names:
-                yield text
-                text = ""
+                last = parts[-1].text
+                begin = min(len(last) - len(last.lstrip()), len(text)) if len(parts) > 1 else len(text)
+                yield text[:begin]
+                text = text[begin:]  # the comments before what comes now
                 names.clear()
         if name is not None:
             names.add(name)

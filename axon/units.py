@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ class Unit:
 
 
 def units_of(source: SourceFile) -> tuple[Unit, ...]:
-    """The declarations of a text, each with the comments before it. Raises AxonError for syntax errors."""
+    """The declarations of a text, each with the comments before it and on its last line. Raises AxonError for syntax errors."""
     program, problems = compiler.parse(source)
     errors = tuple(d for d in problems if d.severity == "error")
     if errors:
@@ -36,10 +37,19 @@ def units_of(source: SourceFile) -> tuple[Unit, ...]:
     units: list[Unit] = []
     start = 0
     for number, decl in enumerate(program.decls):
-        end = decl.span.end if number + 1 < len(program.decls) else len(source.text)
+        end = _end_of_line(source, decl.span.end) if number + 1 < len(program.decls) else len(source.text)
         piece, start = source.span(start, end), end
         units.append(Unit(_own_names(decl), (piece,), frozenset(names_in(decl)), None if isinstance(decl, S.Sig) else decl))
     return tuple(units)
+
+
+def _end_of_line(source: SourceFile, end: int) -> int:
+    """The end of the comments that follow on a line, if nothing else does."""
+    rest = source.text[end:].split("\n", 1)[0]
+    return end + len(rest.rstrip()) if _COMMENTS.fullmatch(rest) else end
+
+
+_COMMENTS = re.compile(r"(\s*\(\*((?!\(\*|\*\)).)*\*\))*\s*")
 
 
 def _own_names(decl: S.Decl) -> tuple[str, ...]:

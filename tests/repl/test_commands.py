@@ -256,6 +256,21 @@ def test_a_script_replaces_what_it_has_declared(monkeypatch: pytest.MonkeyPatch,
     assert (status, out.splitlines()[-1]) == (0, "2.0 : f32")
 
 
+def test_a_script_keeps_the_comments_of_declarations(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:  # fmt: skip
+    piped(f"1\n\n(* about g *)\nfun g x = x\n2\n:save {tmp_path}/out.axon\n", monkeypatch, capsys)
+    assert (tmp_path / "out.axon").read_text().strip() == "(* about g *)\nfun g x = x"
+
+
+def test_members_of_modules_are_named_in_commands(module: Interactive) -> None:
+    module.define(SourceFile("<input 2>", "import nn"))
+    assert run(module, ":shapes nn.softmax").startswith("sig softmax : ")
+    assert "reduce over" in run(module, ":explain nn.softmax x=randn(f32[4, 5])")
+    assert run(module, ":emit core nn.relu x=randn(f32[4])").startswith("relu (x : f32[")
+    assert code(module, ":shapes nn.nothing") == "AX0507"
+
+
 def test_a_script_goes_on_after_errors(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     status, out = piped("nothing\n1 + 1\nval z = (\n", monkeypatch, capsys)
     assert status == 1

@@ -116,6 +116,35 @@ def test_what_lacks_a_name_is_refused_also_where_an_older_declaration_lacks_it(s
     assert [str(d.span) for d in caught.value.diagnostics] == ["<input 4>:1:11"]
 
 
+def test_files_import_from_beside_themselves(s: Session, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "util.axon").write_text("fun one x = x + 1.0\n")
+    (tmp_path / "sub" / "m.axon").write_text("import util\nfun q x = util.one x\n")
+    (tmp_path / "lib.axon").write_text("import nn\nfun dbl x = nn.relu (x + x)\n")
+    s.module.load(str(tmp_path / "sub" / "m.axon"))
+    answer = s.module.load(str(tmp_path / "lib.axon"))
+    assert not answer.broken
+    assert s.value("dbl (q 1.0)") == "4.0 : f32"
+    (tmp_path / "sub" / "util.axon").write_text("fun one x = x + 10.0\n")
+    assert s.value("dbl (q 1.0)") == "22.0 : f32", "it is looked at again"
+    (tmp_path / "sub" / "util.axon").unlink()
+    with pytest.raises(AxonError) as caught:
+        s("q 1.0")
+    assert [(d.code, str(d.span)) for d in caught.value.diagnostics] == [("AX0402", f"{tmp_path}/sub/m.axon:1:8")]
+
+
+def test_comments_stay_where_they_were(s: Session, tmp_path: Path) -> None:
+    text = (
+        "fun dbl x = x + x (* twice *) (* and no more *)\nsig tri : f32 -> f32\n(* thrice *)\nfun tri x = 3.0 * x\n\n"
+        "sig four : f32 -> f32\nfun four x = dbl (dbl x)\n"
+    )
+    (tmp_path / "lib.axon").write_text(text)
+    s.module.load(str(tmp_path / "lib.axon"))
+    assert s.module.text == text.replace("*)\nsig tri", "*)\n\nsig tri").replace("f32\n(* thrice", "f32\n\n(* thrice")
+    s("fun dbl x = 2.0 * x")
+    assert "twice" not in s.module.text
+
+
 def test_declarations_stand_in_the_order_of_their_use(s: Session) -> None:
     s("val a = 1.0")
     s("fun f x = x + a")
