@@ -27,6 +27,7 @@ from axon.shapes.settle import Clash, Hopeless, Problem, Refuted, TooLarge, Unkn
 from axon.shapes.solve import Equation, Solution, solve
 from axon.source import Span
 
+_UNSTATED = "{} does not follow from what is stated; your names say that any sizes will do"
 _MAX_LABELS = 4
 _MAX_AROUND = 1_000
 _LETTERS = "nmpqrs"  # of bounds to state
@@ -134,7 +135,7 @@ def _clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
         )
     notes = _numbers(relation, words, shown, stated)
     if c.kind == "named":
-        notes = (f"{shown} does not follow from what is stated; your names say that any sizes will do", *notes)
+        notes = (_UNSTATED.format(shown), *notes)
     within = _within_callee(primary, words)
     labels += within
     labels += [Label(span, "likewise") for span in c.again[:_MAX_LABELS]]
@@ -629,6 +630,11 @@ def _bounded(dim: Dim) -> bool:
 
 
 def _hopeless(h: Hopeless, words: Words) -> Diagnostic:
+    if h.only is not None:
+        shown = h.only.render(words.name)
+        labels = _distinct(Label(reason.span, f"this needs {r.render(words.name)}") for r, reason in h.facts)[:_MAX_LABELS]
+        stated = () if words.where is None else (Suggestion(f"state it, if it is meant: `where {shown}`", (words.where(shown),)),)
+        return Diagnostic("AX0301", "these sizes cannot agree", tuple(labels), (_UNSTATED.format(shown),), stated)
     never = [reason for r, reason in h.facts if r.trivial is False]
     if never:
         labels = _distinct(Label(reason.span, "this can never hold") for reason in never)

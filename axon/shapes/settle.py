@@ -89,9 +89,10 @@ class Unprovable:
 
 @dataclass(frozen=True, slots=True)
 class Hopeless:
-    """Facts of the contract that no sizes satisfy together."""
+    """Facts of the contract that no sizes satisfy together; or only those with an equation between sizes that the user named."""
 
     facts: tuple[tuple[Relation, Reason], ...]
+    only: Relation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -560,6 +561,15 @@ class _Settler:
         self.out.contract = [(r, reasons[r] if r in reasons else self._reason(r, everything)) for r in kept]
         if kept and unsatisfiable(Facts().assume(*kept)):
             self.out.troubles.append(Hopeless(tuple(self.out.contract)))
+        elif (only := next((r for r in kept if r not in reasons and self._forced(r)), None)) is not None:
+            sides = [(r, reason) for r, reason in reasons.items() if r.op == ">=" and r.left in (only.left, -only.left)]
+            around = [(r, reason) for r, reason in reasons.items() if r.op != "=" and r.variables & only.variables]
+            self.out.troubles.append(Hopeless(tuple(sides or around), only))
+
+    def _forced(self, relation: Relation) -> bool:
+        """Whether several facts make sizes equal that the user gave names of their own, and says nowhere that they are."""
+        own = relation.variables.isdisjoint({*self.p.flexible, *self.p.outer, *self.p.data})
+        return relation.op == "=" and own and not is_divisibility(relation) and not self._proved(relation, self.facts)
 
     def _made_equal(self) -> list[Equal]:
         """Sizes that inequalities make equal, n <= m and m <= n, where one is free to be solved for."""
