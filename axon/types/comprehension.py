@@ -152,7 +152,7 @@ class Comprehensions(Annotations):
         value = self.infer(env, bound)
         if isinstance(self.state.prune(value.type), Poison):
             return self.state.dim("")
-        dim = symbolic(value)
+        dim = symbolic(value, whole=True)
         if dim is None and only_sizes(value):
             self.too_complex(bound.span)
             return self.state.dim("")
@@ -354,7 +354,7 @@ class Comprehensions(Annotations):
             return None, extent
         value = self.infer(env, group.bound)
         self.unify(value.type, I32, Reason(group.bound.span, "a loop's bound is an i32"))
-        dim = symbolic(value)
+        dim = symbolic(value, whole=True)
         if dim is None:  # known only when the program runs
             symbol = fresh("trip")
             self.state.data_sizes[symbol] = ()
@@ -437,7 +437,7 @@ class Comprehensions(Annotations):
         if e is None:
             return missing
         value = self._index(env, e)
-        dim = symbolic(value)
+        dim = symbolic(value, whole=True)
         if dim is None:
             if only_sizes(value):
                 self.too_complex(e.span)
@@ -497,7 +497,7 @@ class Comprehensions(Annotations):
                         )
                         self.equal(target, prod(sizes, start=Dim.of(1)), Reason(written.span, text, parts))
                     for value, size in zip(values, sizes or (target,), strict=True):
-                        index = symbolic(value)
+                        index = symbolic(value, whole=True)
                         extent = None if index is None else extents.get(index.symbol)
                         if sizes and extent is not None:  # a part of a split is as large as the range of its index
                             self.equal(size, extent, Reason(value.span, f"part of {axis} of `{name}`"))

@@ -185,7 +185,7 @@ class Declarations(Generalization):
             if not ok:
                 entity = BrokenName()
             elif isinstance(entity, ValueName) and single is not None and name == single.name:
-                size = symbolic(val.value) if self._is_i32(scheme.type) else None
+                size = symbolic(val.value, whole=True) if self._is_i32(scheme.type) else None
                 entity = replace(entity, scheme=scheme, dim=size if size is not None and size.constant is not None else entity.dim)
             env.scope.values[name] = entity
         return T.Val(val.pattern, val.value, scheme if generalizes and ok else None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from axon import typed as T
-from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
 
 _RELATIONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -27,6 +27,9 @@ def symbolic(e: T.Expr, whole: bool = False) -> Dim | None:
             if a is None or b is None or b.constant is None or b.constant < 1:
                 return None
             return a // b if op == "div" else a % b
+        case T.Binary(op="max" | "min" as op, left=left, right=right) if whole:
+            a, b = symbolic(left, True), symbolic(right, True)
+            return None if a is None or b is None else maximum(a, b) if op == "max" else minimum(a, b)
         case T.Binary(op="add" | "sub" | "mul" as op, left=left, right=right):
             a, b = symbolic(left, whole), symbolic(right, whole)
             if a is None or b is None:
@@ -69,7 +72,7 @@ def exact(e: T.Expr, holds: bool) -> bool:
 def only_sizes(e: T.Expr) -> bool:
     """Whether an expression is arithmetic on sizes alone; then only its own size keeps it from being one."""
     match e:
-        case T.Binary(op="add" | "sub" | "mul" | "div" | "mod", left=left, right=right):
+        case T.Binary(op="add" | "sub" | "mul" | "div" | "mod" | "max" | "min", left=left, right=right):
             return only_sizes(left) and only_sizes(right)
     return symbolic(e) is not None
 
