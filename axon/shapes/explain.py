@@ -213,7 +213,7 @@ def _sizes(c: Clash, problem: Problem) -> tuple[Equal, Dim, Dim, list[Relation]]
 
 def _without(primary: Equal, c: Clash, problem: Problem) -> Solution | None:
     """What everything but an equation says; None of more than a person writes."""
-    if len(c.around) > _MAX_AROUND:
+    if max(len(c.around), len(problem.assumed)) > _MAX_AROUND:
         return None
     rest = [Equation(e.left, e.right, e) for e in c.around if e is not primary]
     try:
