@@ -94,6 +94,10 @@ def symbols_of(state: State, t: Type, aliases: Container[int] = ()) -> list[Symb
 
     def walk(t: Type) -> None:
         t = state.prune(t)
+        while isinstance(t, Function) and id(t) not in seen:  # as many as there are parameters
+            seen.add(id(t))
+            walk(t.param)
+            t = state.prune(t.result)
         if id(t) in seen:
             return
         seen.add(id(t))
@@ -109,9 +113,6 @@ def symbols_of(state: State, t: Type, aliases: Container[int] = ()) -> list[Symb
                                     found.setdefault(atom)
                         for symbol in sorted(state.dimension(item).variables, key=lambda s: s.id):
                             found.setdefault(symbol)
-            case Function(param, result):
-                walk(param)
-                walk(result)
             case TupleType(items):
                 for part in items:
                     walk(part)
@@ -173,11 +174,13 @@ def _show(namer: Namer, t: Type, out: list[str], budget: list[int], atom: bool) 
         case Tensor(element, shape):
             inside = show_shape(namer, shape)
             put(show_element(namer, element) + (f"[{inside}]" if inside else ""))
-        case Function(param, result):
+        case Function():
             put("(" if atom else "")
-            _show(namer, param, out, budget, True)
-            put(" -> ")
-            _show(namer, result, out, budget, False)
+            while isinstance(t, Function) and budget[0] >= 0:
+                _show(namer, t.param, out, budget, True)
+                put(" -> ")
+                t = namer.state.prune(t.result)
+            _show(namer, t, out, budget, False)
             put(")" if atom else "")
         case TupleType(items):
             put("(")

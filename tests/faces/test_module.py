@@ -426,3 +426,10 @@ def test_copies_and_pickles(tmp_path):
     (tmp_path / "kept.axon").unlink()
     with pytest.raises(TypeError, match=r"kept.axon` declares cannot be pickled"):
         pickle.dumps(module.more)
+
+
+def test_a_thousand_parameters():
+    text = "fun f " + " ".join(f"(x{i} : f32[n{i}])" for i in range(1_000)) + " = x0\n"
+    f = axon.compile(text).f
+    assert f.signature.startswith("sig f : f32[n0] -> f32[n1] -> ")
+    assert f(*[np.ones(2, np.float32)] * 1_000).tolist() == [1, 1]
