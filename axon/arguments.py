@@ -230,7 +230,7 @@ class _Maker:
     floats: bool = False
 
 
-def _randint(rng: np.random.Generator, shape: tuple[int, ...], high: float) -> Array:
+def _randint(rng: np.random.Generator, shape: tuple[int, ...], high: Any) -> Array:
     if isinstance(high, float) or not 1 <= high <= 1 << 63:
         raise ValueError("its end must be an integer from 1 to 2 ** 63")
     return rng.integers(0, high, shape)
