@@ -181,8 +181,9 @@ class Elaborator(ABC):
         subject = tuple((called(s), instance.dims[s]) for s in mentioned if s in instance.dims)
         asked = (fact.relation, tuple(s for s in mentioned if s in instance.dims))
         needs = f"`{name}` needs {fact.relation.render(called)}"
-        here = fact.span is not None and fact.span.file is span.file
-        source = (Side(fact.span, fact.why.partition(":")[0]),) if here and fact.span is not None else ()
+        at = fact.span
+        same = at is not None and at.file.path == span.file.path  # by name: in an editor, a declaration is a file of its own
+        source = (Side(at, fact.why.partition(":")[0]),) if at is not None and same else ()
         obligation = Obligation(relation, context, Reason(span, needs, source), subject=subject, asked=asked)
         if relation.op == "=" and relation.variables and not relation.left.quotients and not relation.right.quotients:
             sides = tuple(Side(span, f"its {side} is {{}}") for side in (fact.relation.left, fact.relation.right))

@@ -70,7 +70,7 @@ def test_an_unknown_name(program: str, capsys: pytest.CaptureFixture[str]) -> No
         ("whisper.axon:encode", "3  written in `conv1 : conv[d, m, 3]`"),
         ("whisper.axon:encode", "d  written in `p : encoder[m, n, d]`"),
         ("gpt2.axon:logits_small", "768  written in `p : gpt2[50257, 1024, 12, 768]`"),
-        ("gpt2.axon:attention", "d % h = 0   dimension 3 of `projected` is split"),
+        ("gpt2.axon:attention", "d % h = 0   the last dimension of `projected` is split"),
     ],
 )
 def test_of_models(declaration: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
