@@ -15,7 +15,7 @@ from axon.diagnostics import Diagnostic, Edit, Suggestion
 from axon.source import SourceFile, Span
 
 SECONDS = 2.0  # of work on the suggestions of one file
-LONG = 0.5  # seconds of a check that are part of those
+LONG = 0.25  # seconds of a check that are part of those
 MAX_KEPT = 2  # suggestions with edits of one diagnostic
 _DECLARATION = re.compile(r"^(fun|val|sig|type|import)\b", re.MULTILINE)
 _ROWS = "name the indices"  # a statistic of rows is rarely applied to them only once
