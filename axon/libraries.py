@@ -458,10 +458,11 @@ def hide_from_torch() -> None:
     torch.compiler.disable does this as well, but imports torch.compile first, which takes seconds.
     """
     frames = getattr(getattr(sys.modules.get("torch"), "_C", None), "_dynamo", None)
-    if frames is not None:
-        with suppress(AttributeError, TypeError):  # another PyTorch: torch.compiler.disable is left to the caller
+    if frames is not None and _untraced:
+        with suppress(AttributeError, TypeError, IndexError):  # another PyTorch: torch.compiler.disable is left to the caller
             skip = frames.eval_frame._FrameAction.SKIP
-            for function in _untraced:
+            while _untraced:  # each once
+                function = _untraced.pop()
                 frames.eval_frame.set_code_exec_strategy(function.__code__, frames.eval_frame._FrameExecStrategy(skip, skip))
 
 

@@ -40,7 +40,7 @@ from axon.core import (
     Sort,
     Value,
 )
-from axon.core_walk import all_axes, nodes, outs_of, rewrite, scalars
+from axon.core_walk import all_axes, nodes, outs_of, rewrite, scalars, tensors_of
 from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim
@@ -179,7 +179,7 @@ def _dissolves(op: Compute, later: list[Op], results: tuple[Symbol, ...]) -> boo
     recomputes = False
     largest = 0
     for position, other in enumerate(later):
-        if out.symbol not in _reads(other):
+        if out.symbol not in tensors_of(other):
             continue
         if not isinstance(other, Compute | Scan):
             return False
@@ -228,7 +228,7 @@ def _inlined(reader: Op, op: Compute) -> Op:
             return value
         return Select(_inside(node, out), value, rewrite(node.padding, visit))
 
-    return mapped(reader, lambda scalar: rewrite(scalar, visit)) if out.symbol in _reads(reader) else reader
+    return mapped(reader, lambda scalar: rewrite(scalar, visit)) if out.symbol in tensors_of(reader) else reader
 
 
 def _inside(read: Read, value: Value) -> Scalar:
@@ -259,7 +259,7 @@ def _needed(op: Op, later: list[Op], results: tuple[Symbol, ...]) -> bool:
         case _:
             return True  # a loop may fail inside, a compress defines a dimension, and a check is a check
     outs = {op.values.symbol, op.indices.symbol} if isinstance(op, Sort) else {out.symbol for out in op.outs}
-    return any(symbol in outs for symbol in results) or any(not outs.isdisjoint(_reads(other)) for other in later)
+    return any(symbol in outs for symbol in results) or any(not outs.isdisjoint(tensors_of(other)) for other in later)
 
 
 def _may_be_nothing(op: Compute) -> bool:
@@ -268,20 +268,3 @@ def _may_be_nothing(op: Compute) -> bool:
         return False
     kind, element = op.reduction.monoid.kind, op.outs[0].element
     return kind in ("argmax", "argmin") or (kind in ("max", "min") and not element.is_float)
-
-
-def _reads(op: Op) -> frozenset[Symbol]:
-    """The tensors that an operation names, those named inside a loop included."""
-    match op:
-        case Compute() | Scan():
-            return frozenset(n.tensor for s in scalars(op) for n in nodes(s) if isinstance(n, Read))
-        case Loop():
-            inner = frozenset().union(*map(_reads, op.body.ops))
-            trip = frozenset(n.tensor for n in nodes(op.trip) if isinstance(n, Read))
-            return inner | trip | frozenset(op.initial) | frozenset(op.body.results)
-        case Sort(input=input):
-            return frozenset((input,))
-        case Compress(mask=mask):
-            return frozenset((mask,))
-        case Check():
-            return frozenset()
