@@ -13,8 +13,9 @@ from axon.names import Symbol
 from axon.shapes.causes import Cause, Unbounded, causes, primary
 from axon.shapes.constraint import Callee, Equal, Side
 from axon.shapes.dimension import Dim
-from axon.shapes.explain import Place, Words, explain
+from axon.shapes.explain import explain
 from axon.shapes.settle import Clash, Outcome, Problem, Refuted
+from axon.shapes.wording import Place, Words
 from axon.source import Span
 from axon.types.generate import Expressions
 from axon.types.inside import indexed_by, reached_outside, together, unreached, without_range

@@ -38,7 +38,7 @@ def _of(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
             for span in parts(origin.span):
                 around = trail.around(span)
                 plain = re.fullmatch(r"\w+", span.text) is not None
-                if not plain or around == span or trail.is_field(around):  # else `shapes.explain` proposes what there is to propose
+                if not plain or around == span or trail.is_field(around):  # else `explain_equation` proposes what there is
                     whole = _result(span) if around == span else around
                     yield Suggestion(f"make it `{_within(whole, span)}`", (Edit(span, "{}"),), blank=True)
         case "bound" if origin.index is not None and not trail.is_guarded(origin.index):
