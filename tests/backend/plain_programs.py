@@ -47,6 +47,7 @@ fun sums (x : T[n, d]) = (for i => sum j => x[i, j], for j => max i => x[i, j])
 fun quotients (x : T[n, d]) = for i j => x[i, j] / 3 + x[i, j] % 5
 fun floats (x : T[n, d]) = for i j => cast f32 x[i, j] * 0.5
 fun powers (x : T[n, d]) = for i j => x[i, j] ** 3
+fun shares (x : T[n, d]) = for i => sum for j where j % 2 = 1 => x[i, x[i, j] % 7 / cast _ (j % 2) | 0]
 """
 NAMES = tuple(line.split()[1] for line in SOURCE.splitlines() if line.startswith("fun "))
 WHOLE = tuple(line.split()[1] for line in INTEGERS.splitlines() if line.startswith("fun "))

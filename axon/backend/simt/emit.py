@@ -327,6 +327,8 @@ class Emitter:
     def ahead_of(self, steps: Sequence[Compute | Scan]) -> None:
         """Ask for what steps read, unless it depends on what is computed, or on a condition."""
         for step in steps:
+            if isinstance(step, Compute) and step.reduction is not None and step.reduction.where is not None:
+                continue
             found = [n for body in step.body for n in nodes(body)]
             if any(isinstance(n, Select | Bind) or (isinstance(n, Binary) and n.op in LOGIC) for n in found):
                 continue
