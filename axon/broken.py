@@ -8,13 +8,15 @@ from types import MappingProxyType
 
 from axon.diagnostics import Diagnostic, Label, ShapeError
 from axon.names import Symbol
-from axon.nearest import MAX_SIZE, legal_pair, legal_sizes, nearest_sizes
-from axon.shapes.contract import Contract, ContractBroken, ContractFact
+from axon.nearest import MAX_SIZE, legal_sizes, nearest_sizes
+from axon.shapes.contract import Contract, ContractBroken
 from axon.shapes.dimension import Dim
+from axon.shapes.legal import alone, together
+from axon.shapes.relation import Relation
 from axon.source import Span
 
 MAX_WAYS = 2  # dimensions of one fact for which legal values are named
-MAX_TRIED = 64  # sizes with which a whole call is tried
+MAX_PLACES = 4  # sizes that are said to fit together
 
 
 def contract_error(
@@ -54,7 +56,9 @@ def contract_error(
         case "value":
             message = f"{size} is {broken.actual}, which `{_shown(broken.formula, name)}` cannot be"
             notes += _sources(broken.formula, broken, contract, name)
-            notes += _said(nearest_sizes("", _legal_extents(broken, contract, explicit, shapes)))
+            one = _said(nearest_sizes("", _legal_extents(broken, contract, explicit, shapes)))
+            one = one or _legal_parameters(broken, contract, explicit, shapes, name)
+            notes += one or _legal_together(contract, explicit, shapes, name)
         case "explicit":
             message = f"the dimension parameter `{broken.path}` is {broken.actual}, and must be from 0 to {MAX_SIZE:,}"
         case "large":
@@ -71,8 +75,8 @@ def contract_error(
                 notes.append(reason)
             variables = sorted(broken.fact.relation.variables, key=name)
             notes += [_source(symbol, broken, contract, name) for symbol in variables if symbol in broken.bindings]
-            passing = _passing(variables, broken, contract, explicit, shapes, name)
-            notes += passing or _legal_values(variables, broken, contract, name) or _legal_together(variables, broken, contract)
+            one = _passing(variables, broken, contract, explicit, shapes, name) or _legal_values(variables, broken, contract, name)
+            notes += one or _legal_together(contract, explicit, shapes, name)
         case _:
             message = "the sizes break the contract"
     diagnostic = Diagnostic("AX0501", f"{message}, in a call of `{function}`", tuple(labels), (*notes, signature))
@@ -121,27 +125,42 @@ def _said(*notes: str) -> list[str]:
 def _legal_extents(
     broken: ContractBroken, contract: Contract, explicit: Sequence[int], shapes: Sequence[Sequence[int]]
 ) -> tuple[int, ...]:
-    """Extents near a wrong one for which a call would pass; if there are none, for which its formula has a solution."""
+    """Extents near a wrong one for which a call would pass."""
     index = next(i for i, shape in enumerate(contract.shapes) if shape.path == broken.path)
 
-    def fits(extent: int, wholly: bool) -> bool:
+    def fits(extent: int) -> bool:
         changed = [list(shape) for shape in shapes]
         changed[index][broken.dimension or 0] = extent
-        try:
-            contract.bind(explicit, changed)
-        except ContractBroken as other:
-            return not wholly and (other.kind, other.path, other.dimension) != (broken.kind, broken.path, broken.dimension)
-        return True
+        return contract.admits(explicit, changed)
 
-    actual = broken.actual or 0
-    return legal_sizes(actual, lambda n: fits(n, True)) or legal_sizes(actual, lambda n: fits(n, False))
+    return legal_sizes(broken.actual or 0, fits)
+
+
+def _legal_parameters(
+    broken: ContractBroken,
+    contract: Contract,
+    explicit: Sequence[int],
+    shapes: Sequence[Sequence[int]],
+    name: Callable[[Symbol], str],
+) -> list[str]:
+    """Dimension parameters in a formula for which a call would pass."""
+    out: list[str] = []
+    for i, symbol in enumerate(contract.explicit):
+        if broken.formula is not None and symbol in broken.formula.variables:
+
+            def passes(n: int, i: int = i) -> bool:
+                return n > 0 and contract.admits([*explicit[:i], n, *explicit[i + 1 :]], shapes)
+
+            sizes = legal_sizes(explicit[i], passes)
+            out += _said(nearest_sizes(name(symbol), sizes))
+    return out[:MAX_WAYS]
 
 
 def _legal_values(
     variables: Sequence[Symbol], broken: ContractBroken, contract: Contract, name: Callable[[Symbol], str]
 ) -> list[str]:
-    """As `_passing`, where that finds nothing: for each dimension in the broken fact, the values near its own for which every fact
-    holds, or at least this one.
+    """As `_passing`, where that finds nothing: for each dimension in the broken fact, the values near its own for which the call
+    would pass if all extents that it is part of changed with it.
 
     The other dimensions stay as they are. A dimension that is found from a formula is said as what is passed.
     """
@@ -149,10 +168,8 @@ def _legal_values(
     for symbol in variables:
         if symbol not in broken.bindings or len(out) == MAX_WAYS:
             continue
-        actual, only = broken.bindings[symbol], [f for f in (broken.fact,) if f is not None]
-        fits, bound = partial(_holds, broken, symbol), _bound(broken, symbol)
-        every = (*contract.facts, *contract.limits)
-        sizes = legal_sizes(actual, partial(fits, every), bound) or legal_sizes(actual, partial(fits, only), bound)
+        accepted = partial(_accepted, contract, broken.bindings, symbol)
+        sizes = alone(symbol, broken.bindings, _relations(contract), accepted)
         passed = _passed(symbol, contract)
         if passed is not None:
             what, dim = passed
@@ -164,27 +181,48 @@ def _legal_values(
     return out
 
 
-def _legal_together(variables: Sequence[Symbol], broken: ContractBroken, contract: Contract) -> list[str]:
-    """Two dimensions that would fit, where neither alone can be changed so that they do."""
-    places = [_place(symbol, contract) for symbol in variables]
-    if len(variables) != 2 or None in places or not broken.bindings.keys() >= {*variables}:
-        return []
-    first, second = variables
-    every = (*contract.facts, *contract.limits)
+def _relations(contract: Contract) -> list[Relation]:
+    """What a call checks, as relations."""
+    extents = (dim for shape in contract.shapes for dim in shape.dims if dim.symbol is None)
+    facts = (fact.relation for fact in (*contract.facts, *contract.limits))
+    return [*facts, *(Relation(dim, ">=", Dim.of(0)) for dim in extents)]
 
-    def fit(n: int, m: int) -> bool:
-        values = {**broken.bindings, first: n, second: m}
-        try:
-            return all(f.relation.holds(values) for f in every if f.relation.variables <= values.keys())
-        except ZeroDivisionError:
-            return False
 
-    pair = legal_pair(broken.bindings[first], broken.bindings[second], fit)
-    alone = [contract.shapes[place[0]].dims[place[1]].symbol for place in places if place is not None]
-    if pair is None or alone != [first, second]:
+def _accepted(contract: Contract, values: Mapping[Symbol, int], symbol: Symbol | None = None, value: int = 0) -> bool:
+    """Whether a call with these dimensions (and another value of one) would pass."""
+    values = values if symbol is None else {**values, symbol: value}
+    if not values.keys() >= contract.variables:
+        return False
+    explicit, shapes = _call_of(contract, values)
+    return contract.admits(explicit, shapes)
+
+
+def _call_of(contract: Contract, values: Mapping[Symbol, int]) -> tuple[list[int], list[list[int]]]:
+    """The explicit dimensions and the shapes that dimensions make."""
+    try:
+        return [values[s] for s in contract.explicit], [[dim.evaluate(values) for dim in shape.dims] for shape in contract.shapes]
+    except ZeroDivisionError:
+        return [], []
+
+
+def _legal_together(
+    contract: Contract, explicit: Sequence[int], shapes: Sequence[Sequence[int]], name: Callable[[Symbol], str]
+) -> list[str]:
+    """The nearest call that would pass, with as few sizes changed as possible: where none alone can be changed so that it does."""
+    given = contract.roughly(explicit, shapes)
+    found = together(given, _relations(contract), partial(_accepted, contract)) if given is not None else None
+    if found is None:
         return []
-    whats = [f"dimension {place[1] + 1} of `{contract.shapes[place[0]].path}`" for place in places if place is not None]
-    return [f"the nearest that fit together are {pair[0]:,} for {whats[0]} and {pair[1]:,} for {whats[1]}"]
+    numbers, extents = _call_of(contract, found)
+    changed = [f"{name(s)} = {n:,}" for s, n, old in zip(contract.explicit, numbers, explicit, strict=True) if n != old]
+    for parameter, new, old in zip(contract.shapes, extents, shapes, strict=True):
+        differ = [(d, n) for d, (n, was) in enumerate(zip(new, old, strict=True)) if n != was]
+        changed += [f"{n:,} for dimension {d + 1} of `{parameter.path}`" for d, n in differ]
+    if len(changed) > MAX_PLACES and given is not None:
+        changed = [f"{name(s)} = {n:,}" for s, n in sorted(found.items(), key=lambda item: name(item[0])) if given[s] != n]
+    if len(changed) < 2 or len(changed) > MAX_PLACES or 0 in (*numbers, *(n for extent in extents for n in extent)):
+        return []
+    return [f"the nearest that fit together are {', '.join(changed[:-1])} and {changed[-1]}"]
 
 
 def _passing(
@@ -200,27 +238,19 @@ def _passing(
     for symbol in variables:
         if symbol not in broken.bindings or len(out) == MAX_WAYS:
             continue
-        tried, place = 0, _place(symbol, contract)
+        place = _place(symbol, contract)
         if place is None and symbol not in contract.explicit:
             continue
 
         def passes(value: int, symbol: Symbol = symbol, place: tuple[int, int] | None = place) -> bool:
-            nonlocal tried
-            if not value or tried == MAX_TRIED or not _holds(broken, symbol, (*contract.facts, *contract.limits), value):
-                return False
-            tried += 1
             given, extents = list(explicit), [list(shape) for shape in shapes]
             if place is None:
                 given[contract.explicit.index(symbol)] = value
             else:
                 extents[place[0]][place[1]] = _extent(place, symbol, value, broken, contract)
-            try:
-                contract.bind(given, extents)
-            except ContractBroken:
-                return False
-            return True
+            return contract.admits(given, extents)
 
-        sizes = legal_sizes(broken.bindings[symbol], passes, _bound(broken, symbol))
+        sizes = alone(symbol, broken.bindings, _relations(contract), passes)
         if place is None:
             out += _said(nearest_sizes(name(symbol), sizes))
         else:
@@ -238,25 +268,6 @@ def _nearest_of(what: str, sizes: Sequence[int]) -> str:
 def _extent(place: tuple[int, int], symbol: Symbol, value: int, broken: ContractBroken, contract: Contract) -> int:
     """The extent at a place with another value of a dimension that it mentions."""
     return contract.shapes[place[0]].dims[place[1]].evaluate({**broken.bindings, symbol: value})
-
-
-def _bound(broken: ContractBroken, symbol: Symbol) -> Callable[[int], bool] | None:
-    """Whether the broken fact holds for another value of a dimension, where it is an inequality that rounds nothing."""
-    if broken.fact is None:
-        return None
-    relation = broken.fact.relation
-    if relation.op in ("=", "<>") or relation.left.quotients or relation.right.quotients:
-        return None
-    return partial(_holds, broken, symbol, (broken.fact,))
-
-
-def _holds(broken: ContractBroken, symbol: Symbol, facts: Sequence[ContractFact], value: int) -> bool:
-    """Whether facts hold for the sizes of a call with another value of one."""
-    values = {**broken.bindings, symbol: value}
-    try:
-        return all(fact.relation.holds(values) for fact in facts if fact.relation.variables <= values.keys())
-    except ZeroDivisionError:
-        return False
 
 
 def _place(symbol: Symbol, contract: Contract) -> tuple[int, int] | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-MAX_DISTANCE = 4096  # how far from a wrong size a legal one is sought
-MAX_TOGETHER = 60  # how far from two wrong sizes, in sum, legal ones are sought
+MAX_DISTANCE = 4096  # how many sizes on either side of a wrong one are tried
 MAX_SIZE = 2**31 - 1
 
 
@@ -29,38 +28,36 @@ def _slipped(a: str, b: str) -> bool:
     return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
 
 
-def legal_sizes(actual: int, fits: Callable[[int], bool], bound: Callable[[int], bool] | None = None) -> tuple[int, ...]:
+def legal_sizes(
+    actual: int, fits: Callable[[int], bool], bound: Callable[[int], bool] | None = None, every: tuple[int, int] = (0, 1)
+) -> tuple[int, ...]:
     """The nearest sizes below and above one that does not fit: none, one or two.
 
-    They are sought near it. Where there is none and an inequality is broken, also near where that begins to hold: `bound`, which
-    `fits` implies, and which holds on either side for no size or for all from some size on.
+    They are sought near it, among `every`: (r, k) are r and all that differ from it by a multiple of k. Where there is none and an
+    inequality is broken, also near where that begins to hold: `bound`, which `fits` implies, and which holds on either side for no
+    size or for all from some size on.
     """
+    r, k = every
+    if k == 0:
+        return (r,) if 0 <= r <= MAX_SIZE and r != actual and fits(r) else ()
 
     def found(step: int) -> int | None:
-        near = next((n for n in _from(actual + step, step) if fits(n)), None)
-        if near is None and bound is not None and (edge := _edge(actual, step, bound)) is not None:
-            near = next((n for n in _from(edge, step) if fits(n)), None)
+        near = next((n for n in _from(actual + step, step, every) if fits(n)), None)
+        if near is None and bound is not None and (begin := edge(actual, step, bound)) is not None:
+            near = next((n for n in _from(begin, step, every) if fits(n)), None)
         return near
 
     return tuple(n for n in (found(-1), found(1)) if n is not None)
 
 
-def legal_pair(n: int, m: int, fit: Callable[[int, int], bool]) -> tuple[int, int] | None:
-    """The sizes above 0 that fit together and differ least, in sum, from two that do not."""
-    for distance in range(1, MAX_TOGETHER):
-        for a in range(max(n - distance, 1), n + distance + 1):
-            rest = distance - abs(a - n)
-            for b in dict.fromkeys((m - rest, m + rest)):
-                if b >= 1 and fit(a, b):
-                    return a, b
-    return None
+def _from(start: int, step: int, every: tuple[int, int]) -> range:
+    """The first sizes of a progression from one on, downwards or upwards."""
+    r, k = every
+    first = start - (start - r) % k if step < 0 else start + (r - start) % k
+    return range(first, max(first - k * MAX_DISTANCE, -1) if step < 0 else min(first + k * MAX_DISTANCE, MAX_SIZE + 1), step * k)
 
 
-def _from(start: int, step: int) -> range:
-    return range(start, max(start - MAX_DISTANCE, -1) if step < 0 else min(start + MAX_DISTANCE, MAX_SIZE + 1), step)
-
-
-def _edge(actual: int, step: int, holds: Callable[[int], bool]) -> int | None:
+def edge(actual: int, step: int, holds: Callable[[int], bool]) -> int | None:
     """The first size in a direction for which something holds: by doubling the distance, then by bisection."""
 
     def at(distance: int) -> int:

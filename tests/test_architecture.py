@@ -85,7 +85,7 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.weak", VOCABULARY | {"libraries"}),
     ("axon.values", VOCABULARY | {"core", "libraries", "types.type", "lower*", "weak"}),
     ("axon.room", VOCABULARY | {"core", "libraries", "values"}),
-    ("axon.broken", VOCABULARY | {"shapes.contract", "shapes.dimension", "shapes.relation"}),
+    ("axon.broken", VOCABULARY | {"shapes.contract", "shapes.dimension", "shapes.legal", "shapes.relation"}),
     ("axon.headless", VOCABULARY | {"syntax", "builtins", "grammar.*"}),
     ("axon.suggestions", VOCABULARY),  # it is given what checks a file
     ("axon.derivation", VOCABULARY | {"typed", "checker", "shapes.dimension", "types.origin", "types.show", "types.type"}),

@@ -10,7 +10,7 @@ The engine is arithmetic and proof, with no syntax, no types and no wording:
                                                          simplify      … and other relations, without what follows
     contract    what a call must satisfy
       determine   how it finds its dimensions            guard       … compiled to one function, and what is wrong if it fails
-      multiples   what divides a size
+      multiples   what divides a size                    legal       sizes near some that break facts, which satisfy them all
 
 On it stand `constraint`, `settle` (with `divisibility`) and `explain`, stage two of inference for one declaration; `causes` keeps
 what the rest follows from, and `inside` finds what a function asks of a refused argument, and where.

@@ -6,13 +6,13 @@ contradicts the others it is not they that are to blame: what the fact asks is t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from axon.names import Symbol
-from axon.nearest import legal_pair, legal_sizes, nearest_sizes
+from axon.nearest import nearest_sizes
 from axon.shapes.constraint import Equal, Obligation, Side
 from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.shapes.legal import alone, together
 from axon.shapes.prove import Facts
 from axon.shapes.relation import Relation
 from axon.shapes.settle import Clash, Problem, Refuted
@@ -73,34 +73,31 @@ def nearest(broken: Broken, problem: Problem) -> Iterator[str]:
     asked, numbers = broken.obligation.asked, [size.constant for size in broken.sizes]
     if asked is None or None in numbers:
         return
-    names, symbols = [name for name, _ in broken.given], asked[1]
-    values = {symbol: number or 0 for symbol, number in zip(symbols, numbers, strict=True)}
-    others = [o for e in problem.equals if (o := e.asked) is not None]
-    same = [o.asked[0] for o in (*problem.obligations, *others) if o.asked and o.reason.span == broken.obligation.reason.span]
-    facts = [fact for fact in dict.fromkeys((asked[0], *same)) if fact.variables <= values.keys()]  # all that the call needs
+    names = {symbol: name for symbol, (name, _) in zip(asked[1], broken.given, strict=True)}
+    values = {symbol: number or 0 for symbol, number in zip(asked[1], numbers, strict=True)}
+    facts = [asked[0]]  # and all else that the call needs
+    for other in (*problem.obligations, *(o for e in problem.equals if (o := e.asked) is not None)):
+        if other.asked is None or other.reason.span != broken.obligation.reason.span:
+            continue
+        facts.append(other.asked[0])
+        for symbol, (name, size) in zip(other.asked[1], other.subject, strict=True):
+            number = problem.resolve(size).constant
+            if symbol not in values and number is not None:
+                values[symbol], names[symbol] = number, name
+    facts = [fact for fact in dict.fromkeys(facts) if fact.variables <= values.keys()]
     found = False
-    for name, symbol in zip(names, symbols, strict=True):
-        fits = legal_sizes(values[symbol], lambda n, s=symbol: all(_holds(f, {**values, s: n}) for f in facts))  # type: ignore[misc]
-        fitting = [n for n in fits if n]  # a size of 0 is nobody's wish
-        beside = " and ".join(f"{n} = {values[s]}" for n, s in zip(names, symbols, strict=True) if s != symbol)
-        if note := nearest_sizes(name, fitting):
+    for symbol in asked[1]:
+        beside = " and ".join(f"{names[s]} = {values[s]}" for s in asked[1] if s != symbol)
+        if note := nearest_sizes(names[symbol], alone(symbol, values, facts)):
             found = True
             yield f"with {beside}, {note}" if beside else note
-    if not found and len(symbols) == 2:
-        first, second = symbols
-        pair = legal_pair(values[first], values[second], lambda n, m: all(_holds(f, {first: n, second: m}) for f in facts))
-        if pair is not None:
-            yield f"the nearest that fit together are {names[0]} = {pair[0]} and {names[1]} = {pair[1]}"
+    pair = None if found else together(values, facts)
+    if pair is not None:
+        changed = [f"{names[s]} = {n}" for s, n in pair.items() if n != values[s]]
+        yield f"the nearest that fit together are {', '.join(changed[:-1])} and {changed[-1]}"
 
 
 def _sides(slack: Dim) -> tuple[Dim, Dim]:
     """slack = 0 with no negative term on either side."""
     left = Dim({m: c for m, c in slack.mapping.items() if c > 0})
     return left, left - slack
-
-
-def _holds(relation: Relation, values: Mapping[Symbol, int]) -> bool:
-    try:
-        return relation.holds(values)
-    except ZeroDivisionError:
-        return False

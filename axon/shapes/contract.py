@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from axon.names import Symbol
 from axon.shapes.determine import Plan, plan
 from axon.shapes.dimension import Dim
-from axon.shapes.guard import MAX_EXTENT, ContractBroken, Guard, compiled, explain_broken
+from axon.shapes.guard import MAX_EXTENT, ContractBroken, Guard, compiled, explain_broken, rounded
 from axon.shapes.multiples import Multiples
 from axon.shapes.prove import Answer, Facts, prove
 from axon.shapes.relation import Relation
@@ -88,11 +88,7 @@ class Contract:
 
         The contract must determine all of its variables.
         """
-        if not self._guards:
-            if missing := self.undetermined():
-                raise ValueError(f"the contract does not determine {sorted(s.name for s in missing)}")
-            self._guards.append(compiled(self, self._plan))
-        guard = self._guards[0]
+        guard = self._guard()
         if guard is not None:
             try:
                 if (found := guard(explicit, shapes)) is not None:
@@ -102,6 +98,28 @@ class Contract:
         if len(explicit) != len(self.explicit):
             raise ValueError(f"the contract has {len(self.explicit)} explicit dimensions")
         return explain_broken(self, self._plan, explicit, shapes)
+
+    def _guard(self) -> Guard | None:
+        if not self._guards:
+            if missing := self.undetermined():
+                raise ValueError(f"the contract does not determine {sorted(s.name for s in missing)}")
+            self._guards.append(compiled(self, self._plan))
+        return self._guards[0]
+
+    def admits(self, explicit: Sequence[int], shapes: Sequence[Sequence[int]]) -> bool:
+        """Whether `bind` accepts a call."""
+        try:
+            guard = self._guard()
+            if guard is not None:
+                return guard(explicit, shapes) is not None
+            self.bind(explicit, shapes)
+        except (ContractBroken, ValueError, ZeroDivisionError):
+            return False
+        return True
+
+    def roughly(self, explicit: Sequence[int], shapes: Sequence[Sequence[int]]) -> dict[Symbol, int] | None:
+        """All dimensions of a call that is perhaps broken: those that no size is a solution of are rounded down."""
+        return rounded(self, self._plan, explicit, shapes)
 
     @property
     def _plan(self) -> Plan:

@@ -19,7 +19,7 @@ Then `explain_broken` goes through the same plan slowly, and raises what the fac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, assert_never
 
@@ -214,9 +214,7 @@ class _Slowly:
 
     def run(self) -> dict[Symbol, int]:
         plan, contract = self.plan, self.contract
-        for p, d in plan.loads:
-            symbol = contract.shapes[p].dims[d].symbol
-            assert symbol is not None
+        for (p, d), symbol in self.loads():
             self.values[symbol] = self.shapes[p][d]
         for step in plan.steps:
             self._solve(step)
@@ -239,7 +237,14 @@ class _Slowly:
                 raise ContractBroken("fact", fact=fact, bindings=self.values)
         return self.values
 
-    def _solve(self, step: Divide | Root) -> None:
+    def loads(self) -> Iterator[tuple[Place, Symbol]]:
+        for p, d in self.plan.loads:
+            symbol = self.contract.shapes[p].dims[d].symbol
+            assert symbol is not None
+            yield (p, d), symbol
+
+    def nearly(self, step: Divide | Root) -> tuple[int, int]:
+        """What a step finds, rounded down, and what is then left over."""
         values: Mapping[Symbol, int] = self.values | self.found
         value, left = -1, 1
         match step:
@@ -251,6 +256,10 @@ class _Slowly:
                 left = polynomial.evaluate({**values, symbol: value})
             case _:
                 assert_never(step)
+        return value, left
+
+    def _solve(self, step: Divide | Root) -> None:
+        value, left = self.nearly(step)
         if left or value < 0:
             place, fact = step.source.place, step.source.fact
             if place is None:
@@ -286,3 +295,15 @@ class _Slowly:
         for symbol, value in self.values.items():  # of a fact alone: m = 2 * n
             if not 0 <= value < MAX_EXTENT:
                 raise ContractBroken("explicit", symbol.name, None, value, bindings=self.values)
+
+
+def rounded(contract: Contract, plan: Plan, explicit: Sequence[int], shapes: Sequence[Sequence[int]]) -> dict[Symbol, int] | None:
+    """The dimensions of a call as far as the plan goes, rounded down where there is no solution; None if ranks are wrong."""
+    if len(explicit) != len(contract.explicit) or [len(s) for s in shapes] != [len(p.dims) for p in contract.shapes]:
+        return None
+    slowly = _Slowly(contract, plan, explicit, shapes)
+    for (p, d), symbol in slowly.loads():
+        slowly.values[symbol] = shapes[p][d]
+    for step in plan.steps:
+        slowly.values[step.symbol] = max(slowly.nearly(step)[0], 0)
+    return slowly.values

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import axon
-from axon.nearest import MAX_DISTANCE, MAX_SIZE, MAX_TOGETHER, legal_pair, legal_sizes
+from axon.nearest import MAX_DISTANCE, MAX_SIZE, legal_sizes
 
 
 def zeros(*shape: int, element: type = np.int8) -> np.ndarray:
@@ -52,17 +52,38 @@ def test_two_sizes_together() -> None:
     """Of 3 * n = 2 * m with n = 9 there is no m, and with m = 5 no n."""
     program = "fun f (x : i8[n]) (y : i8[m]) where n * 3 = m * 2 = x"
     found = message(program, (), zeros(9), zeros(5))
-    assert "the nearest that fit together are 6 for dimension 1 of `y` and 4 for dimension 1 of `x`\n" in found
+    assert "the nearest that fit together are 4 for dimension 1 of `x` and 6 for dimension 1 of `y`\n" in found
     (error,) = axon.check(f"{program} fun g (x : i8[9]) (y : i8[5]) = f x y")
     assert error.notes == ("the nearest that fit together are n = 4 and m = 6",)
 
 
-@given(st.integers(1, 90), st.integers(1, 90), st.integers(1, 7), st.integers(1, 7))
-def test_legal_pairs(n: int, m: int, p: int, q: int) -> None:
-    near = [(a, b) for a in range(1, 160) for b in range(1, 160) if a * p == b * q and abs(a - n) + abs(b - m) < MAX_TOGETHER]
-    found = legal_pair(n, m, lambda a, b: a * p == b * q) if n * p != m * q else (n, m)
-    assert (found in near) if near else found is None
-    assert found is None or all(abs(found[0] - n) + abs(found[1] - m) <= abs(a - n) + abs(b - m) for a, b in near)
+WHOLE = [
+    ("n * m = 12, n < m", "n m", (4, 3), "3 for dimension 1 of `x` and 4 for dimension 2 of `x`"),
+    ("h % 16 = 0, w % 16 = 0, h = w", "h w", (30, 40), "32 for dimension 1 of `x` and 32 for dimension 2 of `x`"),
+    ("n % 1000003 = 0, n >= 1", "n", (5,), "1,000,003 for dimension 1 of `x`"),
+    ("n % 1000 = 17, n % 1001 = 18", "n", (5,), "17 + 1000"),
+    ("n = m, m = k, k % 64 = 0", "n m k", (3, 100, 90), "64 for dimension 1 of `x`, 64 for dimension 2 of `x` and 64 for"),
+    ("n >= 1000000, m = 2 * n", "n m", (3, 100), "1,000,000 for dimension 1 of `x` and 2,000,000 for dimension 2 of `x`"),
+    ("n + m + k = 100, n * m = k, n <= m", "n m k", (3, 100, 90), ""),  # none above 0
+]
+
+
+@pytest.mark.parametrize(("where", "names", "sizes", "expected"), WHOLE, ids=[where for where, *_ in WHOLE])
+def test_what_is_named_satisfies_the_whole_contract(where: str, names: str, sizes: tuple[int, ...], expected: str) -> None:
+    found = message(f"fun f (x : i8[{', '.join(names.split())}]) where {where} = x", (), zeros(*sizes))
+    if expected == "17 + 1000":
+        expected = f"{17 + 1000 * next(i for i in range(1001) if (17 + 1000 * i) % 1001 == 18):,} for dimension 1 of `x`"
+    assert (expected in found) if expected else "nearest" not in found, found
+
+
+def test_sizes_that_no_formula_has_fit_together_too() -> None:
+    program = "fun f (x : i8[2 * n]) (y : i8[2 * m]) = x"
+    found = message(program, (), zeros(5), zeros(3))
+    assert "the nearest that fit together are 4 for dimension 1 of `x` and 2 for dimension 1 of `y`\n" in found
+    (error,) = axon.check(
+        "fun f (x : i8[h, w]) where h % 16 = 0, w % 16 = 0, h = w = x\nfun g (x : i8[30, 40]) = f x",
+    )
+    assert not [note for note in error.notes if "h = 40" in note or "w = 30" in note]
 
 
 @given(st.integers(0, MAX_SIZE), st.integers(0, MAX_SIZE), st.integers(1, 50), st.booleans())
