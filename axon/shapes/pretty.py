@@ -28,7 +28,15 @@ def pieces(dim: Dim, name: Name) -> list[Piece]:
     """What a person would write for a sum: its summands, positive ones first, remainders and maxima found again."""
     special: list[tuple[int, Monomial, Atom, _Text]] = []  # coefficient, cofactor, the atom it came from, its text
     rest = dim
-    for atom in sorted((a for a in dim.atoms if not isinstance(a, Symbol)), key=atom_key, reverse=True):
+    compound = sorted((a for a in dim.atoms if not isinstance(a, Symbol)), key=atom_key, reverse=True)
+    # Remainders first, the outermost before those that they are made of: `m % (k / 2)` is made of k / 2, too.
+    remainders = [a for a in compound if isinstance(a, Quotient) and _as_remainder(a, rest) is not None]
+    for quotient in sorted(remainders, key=lambda a: -Dim({(a,): 1}).depth):
+        if (found := _as_remainder(quotient, rest)) is not None:
+            scale, rest = found
+            text = _division(_balanced(quotient.dividend, quotient.divisor), "%", quotient.divisor, name)
+            special += [(c, m, quotient, text) for c, m in scale.terms]
+    for atom in compound:
         split = rest.split(atom)
         if split is None or not split[0].mapping:
             continue
@@ -118,9 +126,6 @@ def _call(function: str, items: Iterable[Dim], name: Name) -> _Text:
 def _pretty_quotient(atom: Quotient, cofactor: Dim, outer: Dim, name: Name) -> tuple[Dim, Dim, _Text]:
     """cofactor * atom + outer as (rest, scale, text): rest + scale * what the text says."""
     a, b = atom.dividend, atom.divisor
-    scale = cofactor.exact_quotient(-b)
-    if scale is not None and _covers(outer, scale * a):  # c * a - c * b * (a / b) = c * (a % b)
-        return outer - scale * a, scale, _division(_balanced(a, b), "%", b, name)
     q = cofactor.constant
     if q is not None and q <= -2 and all(c % q == 0 for c in b.mapping.values()):
         inner = a // divided(b, -q)  # a / b - q * (a / (b * q)) = a / b % q
@@ -132,6 +137,17 @@ def _pretty_quotient(atom: Quotient, cofactor: Dim, outer: Dim, name: Name) -> t
         back = Dim(folded)
         return outer - q * back, Dim.of(q), _division(a + k * back, "/", b, name)
     return outer, cofactor, _division(a, "/", b, name)
+
+
+def _as_remainder(atom: Quotient, dim: Dim) -> tuple[Dim, Dim] | None:
+    """(c, rest) of c * (a % b) + rest, for what is written c * a - c * b * (a / b) + rest."""
+    split = dim.split(atom)
+    if split is None or not split[0].mapping:
+        return None
+    scale = split[0].exact_quotient(-atom.divisor)
+    if scale is None or not _covers(split[1], scale * atom.dividend):
+        return None
+    return scale, split[1] - scale * atom.dividend
 
 
 def _balanced(a: Dim, b: Dim) -> Dim:
