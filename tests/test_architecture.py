@@ -72,6 +72,7 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     # Generalization is where the two stages of inference meet; the rest of `types` is blind to sizes.
     ("axon.types.generalize", VOCABULARY | {"syntax", "typed", "resolve", "shapes.*"}),
     ("axon.types.explanations", VOCABULARY | {"typed", "shapes.*"}),
+    ("axon.types.elaborator", VOCABULARY | {"syntax", "typed", "resolve", "grammar.parse", "shapes.divisibility", *DIMENSIONS}),
     ("axon.types*", VOCABULARY | {"syntax", "typed", "resolve", "builtins", "grammar.parse", "grammar.mistakes", *DIMENSIONS}),
     ("axon.resolve", VOCABULARY | {"syntax", "types.type", *DIMENSIONS}),
     ("axon.typed", VOCABULARY | {"types.type", *DIMENSIONS}),

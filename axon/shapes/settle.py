@@ -11,6 +11,12 @@ Note [Worst case]
     An obligation that cannot be proved as it stands is put into the contract without its indices: each is replaced by the end of
     its range that is worst for the relation. Where an index cannot be eliminated so, or data guard the access, nothing is claimed
     here: lowering proves what it can again, and compares the others with their sizes at run time.
+
+Note [Equations in contracts]
+    An equation that is left is part of the contract in two cases: it says that something divides something, `h * (d / h) = d` or
+    `n % 4 = 1`; or it speaks of a size that nobody named, which each call decides. Any other is one between sizes that the user
+    named apart. What all its terms share is not looked at, for it could only be 0: `s * (c / 2) = s` is `c / 2 = 1`, also where
+    nobody named s. A contract of a called function is judged in the same way, and so are equations that several inequalities make.
 """
 
 from __future__ import annotations
@@ -25,7 +31,7 @@ from axon.shapes.divisibility import divisibilities, inequalities, is_divisibili
 from axon.shapes.prove import Answer, Facts, prove, reduced, unsatisfiable
 from axon.shapes.relation import Relation
 from axon.shapes.simplify import in_order, independent, normal
-from axon.shapes.solve import Equation, Solution, solve
+from axon.shapes.solve import Equation, Solution, cancelled, solve
 from axon.source import Span
 
 _ZERO, _ONE = Dim.of(0), Dim.of(1)
@@ -417,7 +423,7 @@ class _Settler:
                 self._clash(equals, relation, "data")
             elif variables and variables <= self.p.outer:
                 self.out.floating.append(Equal(relation.left, relation.right, equals[-1].reason))
-            elif variables & (set(self.p.flexible) | self.p.outer) or is_divisibility(relation):
+            elif self._open(relation):
                 self._keep(relation, equals)
             else:
                 self._clash(equals, relation, "named")
@@ -432,6 +438,11 @@ class _Settler:
                 self.out.owed.append(Obligation(relation, NOWHERE, Reason(reason.span, "a size cannot be negative: {}")))
             else:
                 self._keep(relation, equals)
+
+    def _open(self, relation: Relation) -> bool:
+        """Whether a contract may say an equation. See Note [Equations in contracts]."""
+        equation = Relation(cancelled(relation.slack), "=", _ZERO)
+        return bool(equation.variables & {*self.p.flexible, *self.p.outer}) or is_divisibility(equation)
 
     def _clash(self, equals: tuple[Equal, ...], relation: Relation, kind: str) -> None:
         self.out.troubles.append(Clash(equals, relation, kind, around=tuple(self.equals)))

@@ -280,13 +280,13 @@ class _Solver:
         """v = expr, wherever v has coefficient 1 or -1."""
         while self._queue:
             equation = self._resolved(self._queue.popleft())
-            slack = self._cancelled(equation.slack)
+            slack = cancelled(equation.slack)
             if not slack.mapping:
                 continue
             if Relation(slack, "=", _ZERO).trivial is False:
                 self.conflicts.append((equation.used.equations(), Relation(equation.left, "=", equation.right)))
                 continue
-            free = self._free(slack)
+            free = [] if _made_a_number(slack, equation) else self._free(slack)
             if self.kept and len(slack.mapping) > 1 + (len(free) == 2 and len(slack.variables) == 2 and not slack.offset):
                 free.sort(key=self.kept.__contains__)
             for v in free:
@@ -297,30 +297,14 @@ class _Solver:
             else:
                 self._wait(equation)
 
-    def _cancelled(self, slack: Dim) -> Dim:
-        """The slack without the number and the variables that all its terms share. See Note [Degenerate]."""
-        if len(slack.mapping) < 2:
-            return slack
-        step = slack.content
-        shared = next(iter(slack.mapping))
-        for m in slack.mapping:
-            shared = tuple(a for a in shared if isinstance(a, Symbol) and a in m)
-        if step == 1 and not shared:
-            return slack
-        for atom in dict.fromkeys(shared):
-            one: Monomial = (atom,)
-            while all(atom in m for m in slack.mapping):
-                slack = Dim({left: c for m, c in slack.mapping.items() if (left := without(m, one)) is not None})
-        return Dim({m: c // step for m, c in slack.mapping.items()})
-
     def _reduce_linear(self) -> bool:
         """Integer elimination between waiting equations that are linear in flexible variables, with one leading variable."""
         rows: dict[Symbol, tuple[int, Dim]] = {}
         changed = False
         for number, equation in list(self._waiting.items()):
-            slack = self._cancelled(equation.slack)
+            slack = cancelled(equation.slack)
             lead = self._lead(slack)
-            if lead is None:
+            if lead is None or _made_a_number(slack, equation):
                 continue
             if lead not in rows:
                 rows[lead] = (number, slack)
@@ -343,22 +327,23 @@ class _Solver:
 
     def _divide(self) -> bool:
         """c * v = expr: v = expr / c. Number coefficients and equations with few undetermined variables come first."""
-        candidates: list[tuple[tuple[bool, int, int, int], int, Symbol]] = []
+        candidates: list[tuple[tuple[bool, bool, int, int, int], int, Symbol]] = []
         for number, equation in self._waiting.items():
-            slack = self._cancelled(equation.slack)
+            slack = cancelled(equation.slack)
             free = self._free(slack)
+            last = _made_a_number(slack, equation)
             for v in free:
                 split = slack.linear_in(v)
                 if split is not None and self._sign(split[0]):
                     known = split[0].constant is not None
-                    candidates.append(((not known, len(self._free(split[0])), len(free), -self._rank[v]), number, v))
+                    candidates.append(((last, not known, len(self._free(split[0])), len(free), -self._rank[v]), number, v))
         if not candidates:
             return False
-        bar = min(candidates)[0][:2]
+        bar = min(candidates)[0][:3]
         for cost, number, v in sorted(candidates):
-            if cost[:2] == bar and number in self._waiting:  # else an earlier one has changed it
+            if cost[:3] == bar and number in self._waiting:  # else an earlier one has changed it
                 equation = self._waiting.pop(number)
-                split = self._cancelled(equation.slack).linear_in(v)
+                split = cancelled(equation.slack).linear_in(v)
                 assert split is not None
                 self._bind_quotient(v, *split, equation)
         return True
@@ -366,7 +351,7 @@ class _Solver:
     def _take_roots(self) -> bool:
         """v * v = k * k: v = k, since sizes are not negative."""
         for number, equation in self._waiting.items():
-            slack = self._cancelled(equation.slack)
+            slack = cancelled(equation.slack)
             for v in self._free(slack):
                 value = _root(slack, v)
                 if value is not None:
@@ -441,7 +426,7 @@ class _Solver:
             relation = Relation(equation.left, "=", equation.right)
             if not _stated(self._given).reduced(equation.slack).mapping:
                 continue
-            slack = self._cancelled(equation.slack)
+            slack = cancelled(equation.slack)
             answer = Answer.PROVED if self._holds_where_needed(relation, equation.used) else self._judge(relation)
             if answer is Answer.UNKNOWN and slack != equation.slack and self._judge(Relation(slack, "=", _ZERO)) is Answer.PROVED:
                 answer = Answer.PROVED
@@ -520,6 +505,28 @@ def without_repetition(relations: list[Relation]) -> list[Relation]:
     variables = sorted({v for r in relations for v in r.variables}, key=lambda v: v.id)
     known = _Solver((), variables, Facts())
     return [r for r in relations if r.op != "=" or known.learn(r)]
+
+
+def cancelled(slack: Dim) -> Dim:
+    """The slack without the number and the variables that all its terms share. See Note [Degenerate]."""
+    if len(slack.mapping) < 2:
+        return slack
+    step = slack.content
+    shared = next(iter(slack.mapping))
+    for m in slack.mapping:
+        shared = tuple(a for a in shared if isinstance(a, Symbol) and a in m)
+    if step == 1 and not shared:
+        return slack
+    for atom in dict.fromkeys(shared):
+        one: Monomial = (atom,)
+        while all(atom in m for m in slack.mapping):
+            slack = Dim({left: c for m, c in slack.mapping.items() if (left := without(m, one)) is not None})
+    return Dim({m: c // step for m, c in slack.mapping.items()})
+
+
+def _made_a_number(slack: Dim, equation: _Open) -> bool:
+    """Of s * k = s, whether it would make k a number: it is right only if nothing else says what k is, and blamed if so."""
+    return len(slack.variables) == 1 and slack.degree < equation.slack.degree
 
 
 def _root(slack: Dim, v: Symbol) -> Dim | None:

@@ -16,6 +16,7 @@ from axon.names import Symbol
 from axon.resolve import OF_NAMES, Scope, with_use
 from axon.shapes.constraint import NOWHERE, Callee, Context, Equal, Obligation, Reason, Side
 from axon.shapes.dimension import MAX_DEGREE, MAX_TERMS, Dim, DimensionTooLarge
+from axon.shapes.divisibility import is_divisibility
 from axon.shapes.relation import Relation
 from axon.source import Span
 from axon.typed import Instance
@@ -185,7 +186,7 @@ class Elaborator(ABC):
         same = at is not None and at.file.path == span.file.path  # by name: in an editor, a declaration is a file of its own
         source = (Side(at, fact.why.partition(":")[0]),) if at is not None and same else ()
         obligation = Obligation(relation, context, Reason(span, needs, source), subject=subject, asked=asked)
-        if relation.op == "=" and relation.variables and not relation.left.quotients and not relation.right.quotients:
+        if relation.op == "=" and relation.variables and not is_divisibility(relation):
             sides = tuple(Side(span, f"its {side} is {{}}") for side in (fact.relation.left, fact.relation.right))
             if relation.left != relation.right:
                 self.state.equals.append(Equal(relation.left, relation.right, Reason(span, needs, sides), asked=obligation))
