@@ -17,6 +17,7 @@ from axon.backend.prepare import is_empty
 from axon.backend.runtime import Executable
 from axon.backend.simt import variants
 from axon.backend.simt.access import held_in_registers, lies_flat, uniform, width_of
+from axon.backend.simt.halves import halves
 from axon.backend.simt.mapping import (
     CHUNKS,
     MOST,
@@ -25,6 +26,7 @@ from axon.backend.simt.mapping import (
     Grid,
     Mapping,
     grid,
+    in_halves,
     longest,
     nest_sweeps,
     plainest,
@@ -71,6 +73,10 @@ def legal(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> list[
             found += [replace(wide, turns=3), Mapping("lanes", turns=2)]
             if lies_flat(nest, tensors):
                 found += [replace(wide, flat=True), replace(wide, flat=True, turns=2)]
+            cut = halves(nest)
+            if cut is not None:
+                halved = in_halves(cut, made.known, tensors, sizes)
+                found += [halved, replace(halved, uniform=frozenset()), Mapping("lanes", halved=True), replace(halved, turns=2)]
         if nest_sweeps(nest) and shareable(nest):
             found += [replace(wide, team=8), replace(wide, team=32), Mapping("lanes", team=4)]
     if nest_sweeps(nest):

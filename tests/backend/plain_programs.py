@@ -28,6 +28,15 @@ fun twice (x : T[n, d]) = (for i => max j => x[i, j], for i => min j => x[i, j])
 fun wide (x : T[n, d]) = nn.softmax x
 fun averages (x : T[n, d]) = for i => scan (fn a b => a * 0.0 + b, 0.0) j => x[i, j]
 fun turned (x : T[n, d]) = for i, j < 2 * (d / 2) => if j < d / 2 then -x[i, j + d / 2] else x[i, j - d / 2]
+fun rotary (x : T[n, 2 * d]) = for i, j < 2 * d =>
+  if j < d then x[i, j] * x[0, j] - x[i, j + d] else x[i, j] + x[i, j - d] * x[0, j - d]
+fun doubled (x : T[n, d]) = for i, j < 2 * d => if not (j >= d) andalso 0 <= j then x[i, j] * 2.0 else x[i, j - d] + cast _ (j / 3)
+fun copies (x : T[n, d]) = for i, j < 2 * d => x[i, j % d]
+fun halfway (x : T[n, d]) =
+  let val y = for i, j < 2 * d =>
+        let val low = j < d in if j < d then exp x[i, j] * (if low then 1.0 else 2.0) else x[i, j - d] end
+  in (y, for i, j < 2 * d => if x[i, 0] > 0.0 then y[i, j] * 2.0 else if d <= j then -y[i, j] else y[i, j]) end
+fun beyond (x : T[n, d]) = for i, j < 2 * d => if j + 1 > d then x[i, j - d] else if j + 1 = d then 0.0 else x[i, j] - x[i, j + 1]
 fun product (x : T[n, d]) = for i j => sum k => x[i, k] * x[j, k]
 fun neighbours (x : T[n, d]) = for i => let val e = for j => exp x[i, j] in sum for j where j >= 1 => e[j] * e[j - 1] end
 fun anyall (x : T[n, d]) = (for i => any j => x[i, j] > 1.0, for i => all j => x[i, j] < 3.0)

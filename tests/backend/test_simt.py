@@ -313,7 +313,13 @@ def texts(name: str, element: str, size: tuple[int, int]) -> list[Emitted]:
 
 @pytest.mark.parametrize(
     ("name", "element", "size"),
-    [("softmax", "bf16", (64, 1024)), ("colsum", "f32", (4096, 64)), ("transpose", "f32", (256, 256)), ("cum", "f32", (64, 1024))],
+    [
+        ("softmax", "bf16", (64, 1024)),
+        ("colsum", "f32", (4096, 64)),
+        ("transpose", "f32", (256, 256)),
+        ("cum", "f32", (64, 1024)),
+        ("rotary", "bf16", (64, 256)),
+    ],
 )
 def test_kernels_read_as_before(name: str, element: str, size: tuple[int, int]) -> None:
     """Set AXON_UPDATE_GOLDENS=1 to write what is printed now."""
@@ -332,6 +338,7 @@ BUILT = [
     ("cum", "f32", (64, 1024)),
     ("embed", "f32", (64, 256)),
     ("transpose", "f32", (256, 256)),
+    ("rotary", "bf16", (64, 256)),
     ("softmax", "bf16", (64, 1024)),
     ("variance", "f64", (64, 256)),
     ("gelu", "f8e4m3", (64, 256)),

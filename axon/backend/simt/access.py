@@ -222,7 +222,7 @@ def uniform(nest: Nest, vector: int, sizes: MappingOf[Symbol, int]) -> Iterator[
         for node in (n for scalar in scalars(step) for n in nodes(scalar)):
             if not isinstance(node, Binary) or node.op not in ("lt", "ge", "gt", "le"):
                 continue
-            sides = [_index_of(side) for side in (node.left, node.right)]
+            sides = [index_of(side) for side in (node.left, node.right)]
             if sides[0] is None or sides[1] is None:
                 continue
             split = (sides[0] - sides[1]).substitute(known).linear_in(lane)
@@ -236,7 +236,8 @@ def uniform(nest: Nest, vector: int, sizes: MappingOf[Symbol, int]) -> Iterator[
                 yield node
 
 
-def _index_of(scalar: Scalar) -> Dim | None:
+def index_of(scalar: Scalar) -> Dim | None:
+    """The index that an expression is, if sizes and axes alone decide it."""
     match scalar:
         case Index(dim=dim):
             return dim

@@ -25,6 +25,7 @@ from axon.backend.plan import Nest
 from axon.backend.render import Names
 from axon.backend.scalar_facts import at_least_0
 from axon.backend.simt.access import accesses, swept
+from axon.backend.simt.halves import halves
 from axon.backend.simt.mapping import THREADS, Mapping
 from axon.backend.simt.pieces import Pieces, canonical, cut_rows, spread_rows
 from axon.backend.simt.reductions import UNROLL, Reductions
@@ -58,6 +59,8 @@ def emit(
 
 class Emitter:
     def __init__(self, nest: Nest, values: MappingOf[Symbol, Value], mapping: Mapping, units: MappingOf[Symbol, int]) -> None:
+        self.halves = halves(nest) if mapping.halved else None
+        nest = self.halves.nest if self.halves else nest
         self.nest, self.mapping, self.units = nest, mapping, units
         self.values = dict(values) | {out.symbol: out for step in nest.steps for out in step.outs}
         self.code = Code()
@@ -297,6 +300,8 @@ class Emitter:
             self.first()
         if not self.mapping.persistent:
             self.ahead()
+        if self.halves:
+            self.ahead_of(self.nest.steps)
         if self.mapping.chunks and self.mapping.pieces is not None and self.mapping.pieces.blocks > 1:
             self.code.line("cluster_wait()")
         for step in self.nest.steps:
@@ -467,12 +472,13 @@ class Emitter:
                 self.registers[out.symbol, lane.start] = value
             if out.symbol in self.nest.stored or (not scalar and not self.mapping.chunks):
                 together = lane is not None and (out.symbol, at, lane.axis) in self.together
-                held = Held(out, self.pointer(out.symbol))
+                symbol, place = self.halves.place(out.symbol, at) if self.halves else (out.symbol, at)
+                held = Held(out, self.pointer(symbol))
                 if (self.team and lane is None) or (not self.team and self.mapping.team > 1):  # all members have it
                     with writer.masked(writer.let(self.chosen), False):
-                        writer.put(out.symbol, at, value, held, together)
+                        writer.put(symbol, place, value, held, together)
                 else:
-                    writer.put(out.symbol, at, value, held, together)
+                    writer.put(symbol, place, value, held, together)
 
     @property
     def chosen(self) -> str:

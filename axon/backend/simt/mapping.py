@@ -2,9 +2,10 @@
 
 Note [Teams]
     By *lanes*, a thread holds `vector` neighbours along the last row axis and does for them all that the nest does: a map, the sum
-    of columns. Where there are few columns and long loops, the threads of a block share the loops of some columns. By *rows*, a
-    team of threads shares a row, and its members take the elements of each inner loop in turn, `vector` neighbours at a time: the
-    sum of a row, a softmax. A team is some lanes of a warp, a block, or the blocks of a cluster.
+    of columns. Of a map whose last axis has two halves that read the same, a thread takes neighbours in both (see `halves`). Where
+    there are few columns and long loops, the threads of a block share the loops of some columns. By *rows*, a team of threads
+    shares a row, and its members take the elements of each inner loop in turn, `vector` neighbours at a time: the sum of a row, a
+    softmax. A team is some lanes of a warp, a block, or the blocks of a cluster.
 
     Threads of a warp exchange values all together. Where they do so within loops that are longer in some rows than in others
     (`uneven`), a team is a whole warp or a block.
@@ -27,6 +28,7 @@ from axon.backend.lanes import by_lanes, inner, reduced
 from axon.backend.memory import Tensor
 from axon.backend.plan import Nest
 from axon.backend.simt.access import Width, accesses, held_in_registers, is_ordered, lies_flat, uniform, width_of
+from axon.backend.simt.halves import Halves, halved, halves
 from axon.backend.simt.pieces import SHARED, TEAM, Pieces, pieces
 from axon.backend.simt.tiles import SIDE, Across, across
 from axon.backend.simt.tiles import THREADS as TILED
@@ -49,6 +51,7 @@ CLUSTERED = 64  # elements that a thread holds of a row in the registers of a cl
 CHUNKS = (1, 2, 4, 8)  # vectors of a row that a thread holds
 LEAST = 8  # threads side by side of a block that shares columns: 128 bytes, a line of memory
 TURNS = 2  # vectors of a thread of a map, where there are enough
+SECTOR = 32  # bytes that memory moves at least
 
 
 _TEAMS: dict[By, str] = {
@@ -75,6 +78,7 @@ class Mapping:
     turns: int = 1  # how many times a thread takes neighbours: of a map, and of what is combined in order
     once: bool = False  # what is combined in order is so the whole row
     flat: bool = False  # by lanes: the rows are one long row
+    halved: bool = False  # by lanes: a thread takes neighbours in both halves of the last row axis
     pieces: Pieces | None = None  # by clusters: how a row is cut, and what of it comes into shared memory
 
     @property
@@ -97,6 +101,7 @@ class Mapping:
         more += f" · {self.pieces}" if self.persistent else ""
         more += f" · {self.turns} times" if self.turns > 1 else ""
         more += " · as one long row" if self.flat else ""
+        more += " · in both halves" if self.halved else ""
         return f"{team} · {wide}{more}"
 
 
@@ -142,10 +147,24 @@ def _map(
     through = across(nest, tensors, sizes)
     if through:
         return replace(_lanes(nest, width, sizes), by="tiles", across=through)
+    cut = halves(nest)
+    if cut is not None:
+        found = in_halves(cut, values, tensors, sizes)
+        least = min(max(1, tensors[s].element.bits // 8) for s in nest.stored)
+        if found.vector >= width.vector and cut.half.evaluate(sizes) * least >= SECTOR:
+            return found
     items = prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows) // width.vector
     reads = sum(not access.store for access in accesses(nest, True))
     made = _lanes(nest, width, sizes, turns=TURNS if items >= 2 * TURNS * FULL and reads <= 2 else 1)
     return replace(made, flat=width.vector > 1 and lies_flat(nest, tensors))
+
+
+def in_halves(
+    cut: Halves, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
+) -> Mapping:
+    """A map of which a thread takes neighbours in both halves."""
+    width = width_of(cut.nest, {**values, **cut.values()}, cut.lying(tensors, sizes), sizes, True)
+    return replace(_lanes(cut.nest, width, sizes), halved=True)
 
 
 def _lanes(nest: Nest, width: Width, sizes: MappingOf[Symbol, int], *, team: int = 1, turns: int = 1) -> Mapping:
@@ -300,7 +319,9 @@ def bound(extent: Dim, sizes: MappingOf[Symbol, int]) -> int:
 
 def grid(mapping: Mapping, nest: Nest, sizes: MappingOf[Symbol, int]) -> Grid:
     """The launch for these sizes; no blocks where there are no rows."""
-    extents = [max(0, axis.extent.evaluate(sizes)) for axis in nest.rows]
+    half = halved(nest.rows[-1]) if mapping.halved else None
+    axes = nest.rows if half is None else (*nest.rows[:-1], half)
+    extents = [max(0, axis.extent.evaluate(sizes)) for axis in axes]
     rows = prod(extents)
     if mapping.across is not None:
         cut = (nest.rows[-1].symbol, mapping.across.axis)
