@@ -178,7 +178,7 @@ class _Settler:
         for r in open_:
             bare = [u for u in by_index[r.symbol] if u.index.symbol == r.symbol and not _guarded(u, r)]
             if bare:
-                self._agree(r, bare)
+                self._agree(r, [*bare, *(u for u in by_index[r.symbol] if u.index.symbol == r.symbol and _by_data(u, r, bare))])
             elif r.declared is not None:
                 self._decide(
                     r, self.p.resolve(r.declared), Reason(r.span, f"the declared result gives the range of `{r.symbol.name}`")
@@ -603,3 +603,12 @@ class _Settler:
 def _guarded(use: Use, r: Range) -> bool:
     """Whether a condition stands between an index and an access by it."""
     return use.context.conditions > r.context.conditions
+
+
+def _by_data(use: Use, r: Range, others: Iterable[Use]) -> bool:
+    """Whether only data decide if an access is evaluated: no condition compares its index, or the sizes that it should run over."""
+    own, around = use.context, r.context
+    if not _guarded(use, r) or own.doubtful:
+        return False
+    compared = frozenset[Symbol]().union(*(g.variables for g in own.guards[len(around.guards) :]))
+    return compared.isdisjoint({r.symbol, *use.target.variables, *(s for other in others for s in other.target.variables)})
