@@ -24,6 +24,7 @@ from axon.headless import blamed, without_doubts
 from axon.loader import Loader, is_library, library_modules
 from axon.names import Symbol
 from axon.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, duplicate, once_per_name
+from axon.shapes.divisibility import is_divisibility
 from axon.shapes.settle import simpler
 from axon.source import SourceFile, Span
 from axon.suggestions import Attempt, tried
@@ -367,7 +368,9 @@ def _recheck(changed: SourceFile, loader: Loader, known: dict[SourceFile, Checke
         checked = Session(_Overlay(loader, changed), known).check(changed)
     except AxonError:
         return None
-    facts = tuple(f.span for scheme in checked.schemes.values() for f in scheme.facts if f.span is not None)
+    asked = ((f, frozenset(scheme.explicit)) for scheme in checked.schemes.values() for f in scheme.facts if f.span is not None)
+    # That `{h}` divides by `{g}` is asked of whoever gives them: they are given for that.
+    facts = tuple(f.span for f, given in asked if f.span and not (is_divisibility(f.relation) and f.relation.variables <= given))
     return Attempt(sum(d.severity == "error" for d in checked.diagnostics), facts, checked.diagnostics)
 
 

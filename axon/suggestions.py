@@ -87,13 +87,13 @@ def _filled(
             for suggestion in several:
                 written = " ".join(suggestion.edits[0].span.text.split())
                 found = solve(suggestion.edits[0].span) if wanted() else ()
-                yield from (suggestion.filled(text) for text in found if _meant(written, text))
+                yield from (suggestion.filled(text) for text in found if _meant(written, text, suggestion.asks))
 
 
-def _meant(written: str, size: str) -> bool:
+def _meant(written: str, size: str, asks: bool) -> bool:
     """Whether someone who wrote one size may have meant another: not where that is another name, a number for a name, or a
-    quotient for what is none."""
-    if size == written or ("/" in size and "/" not in written) or (size.isdecimal() and not written.isdecimal()):
+    quotient for what is none, unless a size may be asked of a call (`asks`)."""
+    if size == written or ("/" in size and "/" not in written and not asks) or (size.isdecimal() and not written.isdecimal()):
         return False
     plain = re.fullmatch(r"\w+", size) is not None and re.fullmatch(r"[A-Za-z_]\w*", written) is not None
     return not plain

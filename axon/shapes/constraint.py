@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from axon.diagnostics import Suggestion
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
@@ -129,11 +130,16 @@ class Obligation:
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """A dimension of a parameter of a function, as its body's equations know it before they are solved."""
+    """A dimension of a parameter of a function, as its body's equations know it before they are solved.
+
+    `apart`: other dimensions of its parameters, which the call gives other sizes but the function's type makes equal to this one.
+    """
 
     name: str
     size: Dim
+    apart: tuple[Dim, ...]
     equals: tuple[Equal, ...]
     flexible: tuple[Symbol, ...]
     inside: Callable[[Equal], Callee | None]  # of an argument's equation in the body: the function called there
     others: Callable[[], Iterable[Callee]]  # the functions to which the body passes something that has this size there
+    changes: Callable[[Reason], tuple[Suggestion, ...]]  # of the body, at what an equation's reason speaks of

@@ -38,11 +38,13 @@ def clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
     primary, left, right, stated = _sizes(c, problem)
     relation = Relation(left, "=", right)
     places, labels, behind = [], [Label(primary.reason.span, primary.reason.text)], list[Place]()
+    inner: list[Label] = []
     for given, own, size in zip(_sides(primary, c), (primary.left, primary.right), (left, right), strict=True):
         side, raw = _linked(given, own, size, c, problem)
         places.append(words.origin(side, raw))
         labels.append(origin_label(side, size, places[-1], words))
         behind += words.behind(side, raw, size)
+        inner += [Label(p.span, p.why) for p in words.inside(side, raw)[:1] if p.kind != "flatten"]
     labels += [Label(p.span, p.why.removeprefix("since ")) for p in behind if not any(p.span == label.span for label in labels)]
     if not all(p is not None and p.kind != "parameter" for p in places):  # else these say where both come from
         for equal in c.equals:
@@ -66,8 +68,8 @@ def clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
     notes = numbers(relation, words, shown, stated)
     if c.kind == "named":
         notes = (UNSTATED.format(shown), *notes)
-    within = _within_callee(primary, words)
-    labels += within
+    within = _within_callee(primary, words) or inner
+    labels += distinct(within)
     labels += [Label(span, "likewise") for span in c.again[:MAX_LABELS]]
     mends = _mends(left, right, places, primary, c, words)
     if c.kind == "named" and any(", this index runs over " in label.text for label in within):
@@ -81,7 +83,7 @@ def _within_callee(primary: Equal, words: Words) -> list[Label]:
     found = decided(callee) if callee is not None else None
     if found is None:
         return []
-    name, reason = found
+    name, reason = found[0].name, found[1]
     text = reason.text
     if reason.span.file.path != primary.reason.span.file.path:  # what a library does is not to blame
         return []

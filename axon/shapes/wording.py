@@ -43,6 +43,7 @@ class Words:
     stated: Callable[[Symbol], bool]  # whether the user gave a dimension its name
     origin: Callable[[Side, Dim], Place | None]  # what decides a size that a side has, before it was solved for
     behind: Callable[[Side, Dim, Dim], list[Place]]  # where a size got divisions that nobody has written, before it was solved for
+    inside: Callable[[Side, Dim], list[Place]]  # what the functions through which a size has passed make of it, as sentences
     called: Callable[[Equal], Callee | None]  # of an argument's equation: the function called, and the dimension of its parameter
 
 
@@ -137,7 +138,8 @@ def numbers(relation: Relation, words: Words, shown: str, stated: Sequence[Relat
             notes.append(only)
     if len(variables) > 1 and (when := _only_when(slack, words)):
         notes.append(f"{shown} holds only for {when}")
-    divisors = frozenset[Symbol]().union(*(q.divisor.variables for r in stated for q in r.left.quotients | r.right.quotients))
+    divided = (q.divisor.variables for r in (relation, *stated) for q in r.left.quotients | r.right.quotients)
+    divisors = frozenset[Symbol]().union(*divided)
     small = dict(zip([v for v in variables if v in divisors], _SMALL, strict=False))
     wish = dict(zip([v for v in variables if v not in small], _TYPICAL, strict=False)) | small
     fitting = len(wish) == len(variables) and _defined(relation, wish) and not relation.holds(wish)

@@ -6,6 +6,7 @@ where it stands, is proposed in its place.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -119,3 +120,10 @@ def parts(span: Span) -> Iterator[Span]:
             begin = span.start + start + len(piece) - len(piece.lstrip())
             yield Span(span.file, begin, begin + len(piece.strip()))
             start = n + 1
+
+
+def dimension_arguments(function: Span) -> list[Span]:
+    """The sizes in the braces of `f {h, g}`."""
+    braces = re.fullmatch(r"([^{}]*\{)([^{}]*)\}", function.text)
+    found = braces.span(2) if braces is not None else (0, 0)
+    return list(parts(Span(function.file, function.start + found[0], function.start + found[1]))) if braces is not None else []

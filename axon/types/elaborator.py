@@ -14,7 +14,7 @@ from axon.diagnostics import Diagnostic
 from axon.element import Element
 from axon.names import Symbol
 from axon.resolve import OF_NAMES, Scope, with_use
-from axon.shapes.constraint import NOWHERE, Callee, Context, Equal, Obligation, Reason, Side
+from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Reason, Side
 from axon.shapes.dimension import MAX_DEGREE, MAX_TERMS, Dim, DimensionTooLarge
 from axon.shapes.divisibility import is_divisibility
 from axon.shapes.relation import Relation
@@ -23,7 +23,7 @@ from axon.typed import Instance
 from axon.types import errors
 from axon.types.constraint import Deferred
 from axon.types.places import Binding
-from axon.types.type import Poison, Scheme, SchemeFact, Tensor, Type, Unreached
+from axon.types.type import InsideOf, Poison, ResultOf, Scheme, SchemeFact, Tensor, Type, Unreached
 from axon.types.unify import Mismatch, State
 
 
@@ -59,8 +59,8 @@ class Elaborator(ABC):
         self.diagnostics: list[Diagnostic] = []
         self.deferred: list[Deferred] = []
         self.guards: dict[Deferred, Context] = {}  # where those are needed, if not everywhere
-        self.inside: dict[Symbol, Callable[[str, int, int], Callee | None]] = {}  # of functions that are used, as in their schemes
-        self.folded: dict[Symbol, Callable[[int], tuple[Span, str] | None]] = {}  # likewise
+        self.inside: dict[Symbol, InsideOf] = {}  # of functions that are used, as in their schemes
+        self.results: dict[Symbol, ResultOf] = {}  # likewise
         self.unreached: dict[Symbol, Callable[[], tuple[Unreached, ...]]] = {}  # likewise
         self.parameters: dict[Symbol, tuple[T.Pattern, ...]] = {}  # of the functions declared so far
         self.defining: list[str] = []  # the declarations around

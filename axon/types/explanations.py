@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,18 +14,23 @@ from axon.shapes.causes import Cause, Unbounded, causes, primary
 from axon.shapes.constraint import Callee, Equal, Side
 from axon.shapes.dimension import Dim
 from axon.shapes.explain import explain
+from axon.shapes.inside import decided
 from axon.shapes.settle import Clash, Outcome, Problem, Refuted
 from axon.shapes.wording import Place, Words
 from axon.source import Span
 from axon.types.generate import Expressions
 from axon.types.inside import indexed_by, reached_outside, together, unreached, without_range
-from axon.types.mend import compared, last_resorts, mends
+from axon.types.mend import behind, compared, last_resorts, mends, reindexed
 from axon.types.origin import Trail
+from axon.types.ranges import Origin
 from axon.types.show import Namer, symbols_of
-from axon.types.type import Function, Shape, Type, Unreached
+from axon.types.type import Function, Inner, InsideOf, Shape, Type, Unreached
 from axon.types.unify import State
 from axon.types.written import blanks
 
+_MAX_CALLS = 8  # of functions within functions, that a size is followed into
+_BOUND = "this bound decides the size"
+_MAKING = ("index", "bound", "flatten", "split", "slice", "call")  # origins in a body that say something to whoever calls
 _SOON = 6  # of the changes away from where sizes clash, those that are tried before the sizes that are written
 
 
@@ -35,11 +40,13 @@ class Explanations(Expressions):
     def __init__(self) -> None:
         super().__init__()
         self.annotations: list[Span] = []
+        self.made: dict[tuple[int, int, int, tuple[int | str, ...]], Inner | None] = {}  # of dimensions of functions' results
+        self.followed: list[str] = []  # the functions into which a size is just being followed
         self.signed: dict[Span, Span] = {}  # where a `sig` writes the type of a parameter, by its pattern
 
     def trail(self, params: tuple[T.Pattern, ...], tree: tuple[T.Expr | T.Decl, ...]) -> Trail:
         written = self.origins, self.expanded_origins, self.annotations, self.written_fields, self.signed
-        return Trail(self.state, tree, params, self.binders, *written, self.folded)
+        return Trail(self.state, tree, params, self.binders, *written, self.results)
 
     def _explain(self, outcome: Outcome, problem: Problem, where: Callable[[str], Edit] | None, t: Type, trail: Trail) -> None:
         if not outcome.troubles:
@@ -71,9 +78,13 @@ class Explanations(Expressions):
                 found = next((o for o in trail.sources(found) if o.kind == "annotation"), found)
             return Place(found.kind, found.span, found.clause(show))
 
-        def behind(side: Side, raw: Dim, size: Dim) -> list[Place]:
+        def divided(side: Side, raw: Dim, size: Dim) -> list[Place]:
             found = trail.cause(trail.of_place(side.span, raw, bool(side.about)), size)
             return [Place(o.kind, o.span, o.clause(show)) for o in found]
+
+        def inside(side: Side, raw: Dim) -> list[Place]:
+            made = trail.makers(side.span, raw, bool(side.about))
+            return [Place(m.kind, m.span, m.why) for m in made if m.moved and m.parameter is None]
 
         words = Words(
             namer.dim,
@@ -83,7 +94,8 @@ class Explanations(Expressions):
             where,
             self.state.rigid.__contains__,
             origin,
-            behind,
+            divided,
+            inside,
             partial(self._called, trail),
         )
 
@@ -94,8 +106,9 @@ class Explanations(Expressions):
         for cause in causes(outcome.troubles, problem, access, trail.values_behind):
             found = explain(cause, problem, words)
             branches = self._unreached_by(trail) if isinstance(cause, Clash) else ()
-            labels = tuple(Label(u.condition, u.why) for u in branches[:1])
-            found = replace(found, labels=(*found.labels, *labels), suggestions=(*(u.bound for u in branches), *found.suggestions))
+            labels = tuple(Label(u.condition, u.why) for u in branches[:1])  # which says more of a bound than that it is one
+            kept = (label for label in found.labels if not labels or not label.text.endswith(_BOUND))
+            found = replace(found, labels=(*kept, *labels), suggestions=(*(u.bound for u in branches), *found.suggestions))
             if isinstance(cause, Unbounded):
                 found = replace(found, **_of_index(cause, found, trail))
             self.report(replace(found, suggestions=tuple(self._changes(cause, found.suggestions, problem, trail, show))))
@@ -109,7 +122,8 @@ class Explanations(Expressions):
                 blamed = primary(cause)
                 others = [e for e in reversed(cause.equals) if e is not blamed]
                 stated = next((n for n, s in enumerate(worded) if s.text.startswith("state it")), len(worded))
-                first = mends([blamed.reason], trail, True)
+                first, far = mends([blamed.reason], trail, True), self._elsewhere(blamed, trail)
+                first = (*far, *first) if _split(blamed, trail) else (*first, *far)
                 more = mends([e.reason for e in others], trail, False)
                 divided = [s for s in worded if any("/" in e.text and "/" not in e.span.text for e in s.edits)]  # rarely forgotten
                 yield from (*first, *more[:_SOON], *(s for s in worded[:stated] if s not in divided))
@@ -134,6 +148,18 @@ class Explanations(Expressions):
                 yield from without_range(range_, uses, trail, self.state, show)
         yield from worded
 
+    def _elsewhere(self, blamed: Equal, trail: Trail) -> tuple[Suggestion, ...]:
+        """Changes of what the two sizes of an equation come from: accesses here, and in the functions that make or ask for one."""
+        found: list[Suggestion] = []
+        for side, raw in zip(blamed.reason.sides, (blamed.left, blamed.right), strict=False):
+            origin = trail.of_place(side.span, raw, bool(side.about))
+            found += behind(origin, trail) if origin is not None else ()
+            for maker in trail.makers(side.span, raw, bool(side.about)):
+                found += maker.changes()
+        callee = self._called(trail, blamed)
+        asked = decided(callee) if callee is not None else None
+        return (*found, *(asked[0].changes(asked[1]) if asked is not None else ()))
+
     def _kept_in(self, r: Refuted, trail: Trail, show: Callable[[Dim], str]) -> Iterable[Suggestion]:
         use = r.obligation.use
         if use is not None and r.reach is not None and r.size is not None:
@@ -144,26 +170,41 @@ class Explanations(Expressions):
 
     def _inside(
         self, t: Type, equals: tuple[Equal, ...], flexible: tuple[Symbol, ...], params: tuple[T.Pattern, ...], body: T.Expr
-    ) -> Callable[[str, int, int], Callee | None]:
-        """Of a function: what its body's equations say of a dimension of a parameter."""
+    ) -> InsideOf:
+        """Of a function: what its body's equations say of a dimension of a parameter, the first of some that are equal."""
 
-        def of(name: str, parameter: int, axis: int) -> Callee | None:
+        def of(name: str, places: Sequence[tuple[int, int]]) -> Callee | None:
             trail = self.trail(params, (body,))
-            shape = _parameter_shape(trail, self.state, t, parameter)
-            size = shape[axis] if shape is not None and axis < len(shape) else None
+            shapes = [(_parameter_shape(trail, self.state, t, parameter) or (), axis) for parameter, axis in places]
+            sizes = [shape[axis] if axis < len(shape) else None for shape, axis in shapes]
+            size = sizes[0]
             if not isinstance(size, Dim):
                 return None
-            others = partial(self._passed_on, trail, size, axis, len(shape or ()))
-            return Callee(name, size, equals, flexible, partial(self._called, trail), others)
+            apart = tuple(s for s in sizes[1:] if isinstance(s, Dim))
+            others = partial(self._passed_on, trail, size, shapes[0][1], len(shapes[0][0]))
+            changes = partial(reindexed, trail)
+            return Callee(name, size, apart, equals, flexible, partial(self._called, trail), others, changes)
 
         return of
 
-    def _folded(self, params: tuple[T.Pattern, ...], body: T.Expr, name: str, axis: int) -> tuple[Span, str] | None:
-        """Of a dimension of a function's result: the flattening in its body that makes it."""
-        found = self.trail(params, (body,)).of(body, axis)
-        if found is None or found.kind != "flatten":
-            return None
-        return found.span, f"since `({' '.join(found.span.text.split())})` makes one dimension in `{name}`"
+    def _result(
+        self, params: tuple[T.Pattern, ...], body: T.Expr, name: str, explicit: tuple[Symbol, ...],
+        axis: int, rank: int, way: tuple[int | str, ...],
+    ) -> Inner | None:  # fmt: skip
+        """What makes a dimension of a function's result: an index over another dimension of what it is given, a bound, a call …"""
+        key = id(body), axis, rank, way
+        if key not in self.made and len(self.followed) < _MAX_CALLS:
+            self.followed.append(name)
+            trail = self.trail(params, (body,))
+            found, size, moved, deeper = trail.result(body, axis, rank, way)
+            self.followed.pop()
+            parameter = explicit.index(size.symbol) if size is not None and size.symbol in explicit else None
+            own = None
+            if parameter is not None or (found is not None and found.kind in _MAKING):
+                found = found or Origin("parameter", body.span)
+                own = Inner(found.span, found.kind, _in_body(found, name), moved, parameter, partial(behind, found, trail))
+            self.made[key] = deeper[0] if deeper and (own is None or own.kind == "call") and parameter is None else own
+        return self.made.get(key)
 
     def _unreached(self, params: tuple[T.Pattern, ...], body: T.Expr, name: str) -> tuple[Unreached, ...]:
         """The branches in a function that nothing takes, and those in the functions that it uses."""
@@ -181,7 +222,7 @@ class Explanations(Expressions):
             inside = self.inside.get(function.symbol)
             if inside is None or shape is None or len(shape) != rank or shape[axis] != size:
                 continue
-            callee = inside(function.symbol.name, n, axis)
+            callee = inside(function.symbol.name, ((n, axis), *self._alike(trail, function.type, size, (n, axis))))
             if callee is not None:
                 yield callee
 
@@ -194,7 +235,24 @@ class Explanations(Expressions):
         shape = _parameter_shape(trail, self.state, function.type, n)
         if shape is None or equal.right not in shape:
             return None
-        return self.inside[function.symbol](function.symbol.name, n, shape.index(equal.right))
+        place = n, shape.index(equal.right)
+        alike = self._alike(trail, function.type, equal.right, place)
+        return self.inside[function.symbol](function.symbol.name, (place, *alike))
+
+    def _alike(self, trail: Trail, t: Type, size: Dim, but: tuple[int, int]) -> Iterator[tuple[int, int]]:
+        """The other dimensions of a function's parameters that its type makes equal to one."""
+        parameter = 0
+        while isinstance(t := self.state.prune(t), Function):
+            shape = trail.shape(t.param) or ()
+            yield from ((parameter, axis) for axis, item in enumerate(shape) if item == size and (parameter, axis) != but)
+            t, parameter = t.result, parameter + 1
+
+
+def _split(equal: Equal, trail: Trail) -> bool:
+    """Whether a size is what splitting another one leaves: the mistake is more likely there than where that is noticed."""
+    sides = zip(equal.reason.sides, (equal.left, equal.right), strict=False)
+    origins = (trail.of_place(side.span, raw, bool(side.about)) for side, raw in sides)
+    return any(origin is not None and origin.kind == "split" for origin in origins)
 
 
 def _of_index(cause: Unbounded, found: Diagnostic, trail: Trail) -> dict[str, Any]:
@@ -207,6 +265,19 @@ def _of_index(cause: Unbounded, found: Diagnostic, trail: Trail) -> dict[str, An
         help_ = "the indices of a flattening take no bound: build the tensor with `for i < n, j < m => …`, and flatten that"
         return {"suggestions": (Suggestion(help_),)}
     return {}
+
+
+def _in_body(origin: Origin, name: str) -> str:
+    """What decides a size in the body of a function, as a sentence."""
+    why = origin.why.removeprefix("since ").split(", which is {}")[0]
+    match origin.kind:
+        case "flatten":
+            return f"since `({' '.join(origin.span.text.split())})` makes one dimension in `{name}`"
+        case "bound":
+            return f"in `{name}`, {_BOUND}"
+        case "slice" | "call":
+            return f"in `{name}`, this is {why}"
+    return f"in `{name}`, {why}"
 
 
 def _parameter_shape(trail: Trail, state: State, t: Type, parameter: int) -> Shape | None:

@@ -186,8 +186,8 @@ class Expressions(Applications):
                 if dims is not None and len(dims) != len(explicit):
                     self.report(errors.dims_wrong(name, explicit, len(dims), span))
                     return self._broken(span)
-                if scheme.folded is not None:
-                    self.folded[symbol] = scheme.folded
+                if scheme.result is not None:
+                    self.results[symbol] = scheme.result
                 if scheme.unreached is not None:
                     self.unreached[symbol] = scheme.unreached
                 if scheme.inside is not None:

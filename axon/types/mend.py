@@ -18,6 +18,7 @@ from axon.shapes.constraint import Equal, Reason
 from axon.shapes.dimension import Dim
 from axon.source import Span
 from axon.types.origin import Trail
+from axon.types.ranges import Origin
 from axon.types.show import Namer, show_element
 from axon.types.type import Row, Tensor
 from axon.types.unify import State
@@ -41,11 +42,10 @@ def mends(reasons: Iterable[Reason], trail: Trail, primary: bool) -> tuple[Sugge
 
 
 def _of(reason: Reason, trail: Trail, primary: bool) -> Iterator[Suggestion]:
-    reads = [(read[0], side.span) for side in reason.sides if side.about and (read := trail.read(side.span)) is not None]
+    reads = _reads(reason, trail)
+    yield from _reindexed(reads, trail)
     for access, at in reads:
-        yield from _exchanged(access, at)
-    for access, at in reads:
-        yield from _replaced(access, at, trail)
+        yield from _exchanged(access, at, trail, False)
     for expr in trail.expressions():
         match expr:
             case T.MatMul(left=left, right=right) if _between(reason.span, left.span, right.span):
@@ -56,6 +56,26 @@ def _of(reason: Reason, trail: Trail, primary: bool) -> Iterator[Suggestion]:
                 yield from _arguments(expr, reason.span, trail)
             case T.For() if any(s.span == expr.span or _inside(s.span, expr.span) for s in reason.sides):
                 yield from _result(expr, reason)
+
+
+def reindexed(trail: Trail, reason: Reason) -> tuple[Suggestion, ...]:
+    """Other indices in the accesses of which a reason speaks."""
+    return tuple(_reindexed(_reads(reason, trail), trail))
+
+
+def _reads(reason: Reason, trail: Trail) -> list[tuple[T.Access, Span]]:
+    return [(read[0], side.span) for side in reason.sides if side.about and (read := trail.read(side.span)) is not None]
+
+
+def behind(origin: Origin, trail: Trail) -> tuple[Suggestion, ...]:
+    """Changes of the accesses that decide how far the indices run from which a size comes."""
+    found: dict[tuple[Edit, ...], Suggestion] = {}
+    for source in trail.sources(origin):
+        read = trail.read(source.read) if source.read is not None else None
+        if read is not None and source.read is not None:
+            for suggestion in _reindexed([(read[0], source.read)], trail):
+                found.setdefault(suggestion.edits, suggestion)
+    return tuple(found.values())
 
 
 def compared(equal: Equal, trail: Trail, state: State, show: Callable[[Dim], str]) -> Iterator[Suggestion]:
@@ -323,13 +343,31 @@ def _with(access: T.Access, changes: dict[Span, str]) -> str:
     return f"{_argument(access.base.span)}{listed}"
 
 
-def _exchanged(access: T.Access, at: Span) -> Iterator[Suggestion]:
-    """The subscripts of an access in another order."""
+def _reindexed(reads: Iterable[tuple[T.Access, Span]], trail: Trail) -> Iterator[Suggestion]:
+    """Accesses with their indices in another order, though not against that in which they are bound, or another index at a place."""
+    for access, at in reads:
+        yield from _exchanged(access, at, trail, True)
+    for access, at in reads:
+        yield from _replaced(access, at, trail)
+
+
+def _exchanged(access: T.Access, at: Span, trail: Trail, orderly: bool) -> Iterator[Suggestion]:
+    """The subscripts of an access in another order: in that in which one `for` binds them (`orderly`), or not."""
     spans = _alone(access)
     for span in spans if at in spans else ():
-        if span != at:
+        if span != at and _bound_so(access, (at, span), trail) != orderly:
             edits = (Edit(at, span.text), Edit(span, at.text))
             yield Suggestion(f"swap the indices: `{_with(access, {at: span.text, span: at.text})}`", edits)
+
+
+def _bound_so(access: T.Access, pair: tuple[Span, Span], trail: Trail) -> bool:
+    """Whether two subscripts are indices that one `for` binds in the order in which they stand."""
+    one, other = sorted(pair, key=lambda s: s.start)
+    by_name = {symbol.name: trail.binding(symbol) for symbol, _ in access.context.indices}
+    first, second = by_name.get(one.text), by_name.get(other.text)
+    if first is None or second is None or first.span.end > second.span.start:
+        return False
+    return "=>" not in first.span.file.text[first.span.end : second.span.start]
 
 
 def _replaced(access: T.Access, at: Span, trail: Trail) -> Iterator[Suggestion]:

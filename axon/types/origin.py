@@ -7,48 +7,23 @@ functions that pass a dimension on. Errors label these places, and `axon explain
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from axon import typed as T
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 from axon.source import Span
-from axon.types.places import Parameter, Places, excerpt
-from axon.types.type import Function, RecordType, Row, Shape, Tensor, TupleType, Type, which
+from axon.types.blank import dimension_arguments
+from axon.types.places import Parameter, excerpt
+from axon.types.ranges import Made, Origin, Ranges, listed
+from axon.types.type import Function, Inner, RecordType, Row, Shape, Tensor, TupleType, Type, which
 
 _MAX_STEPS = 60  # followed from one expression
 _MAX_SOURCES = 24  # of one size
 
 
-Made = tuple[T.Expr, int | None, Dim | None]  # a dimension of an expression; in a record, whichever part has a size
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """A place that decides a size. `why` is a clause about it, in which `{}` stands for sizes in the order of `sizes`.
-
-    `kind`: "annotation", "parameter", "index", "bound", "flatten", "split", "slice", "literal", "call", "loop" or "coercion".
-    """
-
-    kind: str
-    span: Span
-    why: str = ""
-    sizes: tuple[Dim, ...] = ()
-    base: T.Expr | None = None  # what an index runs over, a slice is taken of or a parameter's own name …
-    axis: int = 0  # … and in which dimension, counted from 0
-    index: Symbol | None = None  # of a bound
-    made_of: tuple[Symbol | Made, ...] = ()  # of a flattening its indices, of a split the others, of a call dimensions it takes
-
-    def clause(self, show: Callable[[Dim], str]) -> str:
-        """`why` with its sizes."""
-        if "{}" not in self.why:
-            return self.why
-        parts = self.why.split("{}") if self.sizes else [self.why]
-        return "".join(part + text for part, text in zip(parts, [*map(show, self.sizes), ""], strict=False))
-
-
-class Trail(Places):
+class Trail(Ranges):
     """The sizes of one declaration, followed through its places."""
 
     def of_place(self, span: Span, raw: Dim, index: bool) -> Origin | None:
@@ -72,6 +47,38 @@ class Trail(Places):
                 break
             deeper = self.of(deeper.base, deeper.axis)
         return deeper if deeper is not None and deeper.kind == "flatten" else found
+
+    def makers(self, span: Span, raw: Dim, index: bool) -> tuple[Inner, ...]:
+        """What the functions of this file through whose calls a size at a place has passed make of it, the one nearest to where it
+        comes from first.
+        """
+        self._passed.clear()
+        self.of_place(span, raw, index)
+        return self._made()
+
+    def _made(self) -> tuple[Inner, ...]:
+        found = ((function, self._inner(function, axis, rank, way)) for function, axis, rank, way in reversed(tuple(self._passed)))
+        return tuple(inner for function, inner in found if inner is not None and inner.span.file is function.span.file)
+
+    def result(
+        self, body: T.Expr, axis: int, rank: int, way: tuple[int | str, ...]
+    ) -> tuple[Origin | None, Dim | None, bool, tuple[Inner, ...]]:
+        """Of a dimension of a function's result, which has this rank at a call, or of a part of it: the origin in its body, its
+        size, whether it is another dimension of what the function is given, and what the functions called there make of it.
+        """
+        shape = self.shape(self._at(body.type, way))
+        rows = [n for n, i in enumerate(shape or ()) if isinstance(i, Row)]
+        if rows and shape is not None and axis > rows[0]:  # what follows a shape variable is counted from the end
+            axis -= rank - len(shape)
+        if shape is None or not 0 <= axis < len(shape) or axis in rows:
+            return None, None, False, ()
+        self._passed.clear()
+        step = self._part(body, way, axis, None) if way else (body, axis)
+        found = self.of(*step) if isinstance(step, tuple) else step
+        over = self.shape(found.base.type) if found is not None and found.kind == "index" and found.base is not None else None
+        same = over is not None and found is not None and _same_place(shape, axis, over, found.axis)
+        same = same and over is not None and found is not None and self._size(shape[axis]) == self._size(over[found.axis])
+        return found, self._size(shape[axis]), not same, self._made()
 
     def sources(self, first: Origin | None) -> Iterator[Origin]:
         """An origin, then what the sizes there come from, and so on back to what is written."""
@@ -110,6 +117,8 @@ class Trail(Places):
         for _ in range(_MAX_SOURCES):
             if origin is not None and origin is not first and origin.kind in ("split", "annotation"):
                 found.append(origin)
+            if origin is not None and origin.kind == "split":
+                found += self._other_parts(origin)
             if origin is None or (not size.quotients and origin.kind != "split"):
                 break
             parts = [*origin.made_of] if origin.kind in ("call", "flatten") else []
@@ -120,7 +129,15 @@ class Trail(Places):
                 size, origin = self._item(origin.base, origin.axis), self._having(origin.base, origin.axis, None)
             else:
                 break
-        return [o for o in found if o.kind == "split" or not o.span.text.isidentifier()]
+        return [o for o in found if o.kind != "annotation" or not o.span.text.isidentifier()]
+
+    def _other_parts(self, split: Origin) -> Iterator[Origin]:
+        """Of a dimension that is split: what the sizes of the other parts are read off."""
+        for symbol in split.made_of:
+            other = self.range(symbol) if isinstance(symbol, Symbol) else None
+            if other is not None and other.kind == "index" and other.base is not None and other.read is not None:
+                why = f"{other.why.removeprefix('since ')}, which is {{}}"
+                yield Origin("part", other.read, why, (self._item(other.base, other.axis),))
 
     def _part_size(self, part: Symbol | Made) -> Dim:
         if isinstance(part, Symbol):
@@ -177,15 +194,18 @@ class Trail(Places):
                     found = self.of(argument, axis, size)
                     if found is not None and found.kind == "annotation":
                         return found
-                    if found is not None and found.kind in ("bound", "slice", "literal", "flatten"):
+                    if found is not None and found.kind in ("bound", "slice", "literal", "flatten", "argument"):
                         decided = decided or found
             others = [shape for shape in shapes if raw not in shape]
             akin = dict.fromkeys(i for s in others for i in s if isinstance(i, Dim) and i.variables & raw.variables)
             sizes = tuple(dict.fromkeys(map(self._state.dimension, akin)))[:2]
             if sizes and (given is None or (itself and others == shapes)):
-                why = f"since `{excerpt(argument.span)}` has {_listed(len(sizes))}"
+                why = f"since `{excerpt(argument.span)}` has {listed(len(sizes))}"
                 made_of = tuple((argument, None, self._state.dimension(d)) for d in akin)
                 given = Origin("given", argument.span, why, sizes, made_of=made_of)
+                parts = [self.of(argument, self.axis_of(argument, d), self._state.dimension(d)) for d in akin]
+                if len(parts) == 1 and parts[0] is not None and parts[0].kind == "argument":
+                    given = replace(parts[0], why=f"{why}, {parts[0].why}", sizes=sizes)
                 itself = others != shapes
             t = self._state.prune(t.result)
         if itself and "{" in function.span.text:  # of what is given in braces, that says more
@@ -288,8 +308,9 @@ class Trail(Places):
                 return self._annotation(span, size, axis) or Origin("parameter", span, base=e, axis=axis or 0)
             case (value, way):
                 return self._part(value, way, axis, size)
-            case _:
-                return None
+        if dimension_arguments(e.span):  # a function of dimensions alone
+            return self._applied(e, e, (), axis, size, ())
+        return None
 
     def _annotation(self, span: Span, size: Dim | None, axis: int | None = None, way: tuple[int | str, ...] = ()) -> Origin | None:
         """Where a written type within a place mentions a size, itself or by the type of a field (`way` leads to it); the `axis`-th
@@ -387,9 +408,15 @@ class Trail(Places):
         self, e: T.Call, axis: int | None, size: Dim | None, way: tuple[int | str, ...] = ()
     ) -> tuple[T.Expr, int | None] | Origin | None:
         """The argument that a function takes the dimension from; else the call itself decides it."""
-        t = self._state.prune(e.function.type)
+        return self._applied(e, e.function, e.arguments, axis, size, way)
+
+    def _applied(
+        self, e: T.Expr, function: T.Expr, arguments: Sequence[T.Expr],
+        axis: int | None, size: Dim | None, way: tuple[int | str, ...],
+    ) -> tuple[T.Expr, int | None] | Origin | None:  # fmt: skip
+        t = self._state.prune(function.type)
         params: list[Type] = []
-        for _ in e.arguments:
+        for _ in arguments:
             if not isinstance(t, Function):
                 return None
             params.append(self._state.prune(t.param))
@@ -398,29 +425,36 @@ class Trail(Places):
         if axis is None or wanted is None or shape is None:
             return None
         if not shape:  # a function of scalars, computed element by element
-            return self._among(e.arguments, e, axis, size)
+            return self._among(arguments, e, axis, size)
         if axis >= len(shape):
             return None
         item = shape[axis]
-        for param, argument in zip(params, e.arguments, strict=True):
+        self._passed.append((function, axis, len(shape), way))
+        for param, argument in zip(params, arguments, strict=True):
             own = self.shape(param)
             if own is not None and item in own:
                 return argument, own.index(item)
-        for param, argument in zip(params, e.arguments, strict=True):
+        for param, argument in zip(params, arguments, strict=True):
             if any(item in part for part in self._shapes(param)):
                 found = self.of(argument, None, size)
                 if found is not None:
                     return found
-        name = excerpt(e.function.span)
-        made_of = tuple(self._made_of(item, params, e.arguments)) if isinstance(item, Dim) else ()
-        if isinstance(e.function, T.Variable) and e.function.symbol in self._foldings:
-            there = self._foldings[e.function.symbol](axis)
-            if there is not None and there[0].file is e.span.file:
-                return Origin("flatten", *there, made_of=made_of)
+        name = excerpt(function.span)
+        made_of = tuple(self._made_of(item, params, arguments)) if isinstance(item, Dim) else ()
+        there, given = self._inner(function, axis, len(shape), way), dimension_arguments(function.span)
+        if there is not None and there.parameter is not None and there.parameter < len(given):
+            return Origin("argument", given[there.parameter], f"given to `{name.partition(' {')[0]}`", base=function)
+        if there is not None and there.kind == "flatten" and there.span.file is e.span.file:
+            return Origin("flatten", there.span, there.why, made_of=made_of)
         taken = [d for p in params for s in self._shapes(p) for i in s if (d := self._size(i)) is not None]
         folded = size is not None and len(size.mapping) == 1 and size not in taken  # a product of dimensions that it takes
         folded = folded and sum(bool(d.variables) and d.variables <= size.variables for d in taken) > 1  # type: ignore[union-attr]
         return Origin("flatten" if folded else "call", e.span, f"a result of `{name}`", made_of=made_of)
+
+    def _inner(self, function: T.Expr, axis: int, rank: int, way: tuple[int | str, ...]) -> Inner | None:
+        """What a function makes of a dimension of its result."""
+        made = self._results.get(function.symbol) if isinstance(function, T.Variable) else None
+        return made(axis, rank, way) if made is not None else None
 
     def _made_of(self, item: Dim, params: Sequence[Type], arguments: Sequence[T.Expr]) -> Iterator[Made]:
         """The dimensions of arguments that a dimension of a call's result is made of."""
@@ -473,72 +507,6 @@ class Trail(Places):
             return access[0].base, access[1] + axis
         return None
 
-    def _indices(self, indices: T.Indices) -> Origin | None:
-        first = self._binders.get(indices.symbols[0])
-        if first is None:
-            return None
-        if len(indices.symbols) > 1:
-            last = self._binders[indices.symbols[-1]]
-            span = Span(first.span.file, first.span.start, last.span.end)
-            names = ", ".join(s.name for s in indices.symbols)
-            sizes = tuple(self._state.dimension(e) for e in indices.extents)
-            why = f"since `({names})` makes one dimension of {_listed(len(sizes))}"
-            return Origin("flatten", span, why, sizes, made_of=indices.symbols)
-        return self.range(indices.symbols[0])
-
-    def range(self, symbol: Symbol) -> Origin | None:
-        """What decides how far an index runs."""
-        binder = self._binders.get(symbol)
-        if binder is None:
-            return None
-        if binder.range.stated:
-            return Origin("bound", binder.span, f"by the bound of `{symbol.name}`", index=symbol)
-        for access, axis, position in self._accesses(symbol):
-            subscript = access.subscripts[position]
-            base = excerpt(access.base.span)
-            if isinstance(subscript, T.At) and subscript.sizes:
-                size = self._state.dimension(self._item(access.base, axis))
-                why = f"since `{symbol.name}` is a part of {self._which(access.base, axis)} of `{base}`, which is {{}}"
-                others = tuple(v.dim.symbol for v in subscript.values if isinstance(v, T.Dimension) and v.dim.symbol is not None)
-                others = tuple(o for o in others if o != symbol)
-                return Origin("split", binder.span, why, (size,), access.base, axis, None, others)
-            why = f"since `{symbol.name}` runs over {self._which(access.base, axis)} of `{base}`"
-            return Origin("index", binder.span, why, (), access.base, axis)
-        for access, axis in self._indexed.values():
-            subscript = access.subscripts[self._position(access, axis)]
-            values = subscript.values if isinstance(subscript, T.At) else ()
-            if any(isinstance(v, T.Dimension) and symbol in v.dim.variables for v in values):
-                why = f"since `{symbol.name}` stays inside {self._which(access.base, axis)} of `{excerpt(access.base.span)}`"
-                return Origin("index", binder.span, why, (), access.base, axis)
-        return Origin("index", binder.span, f"the range of `{symbol.name}`")
-
-    def _accesses(self, symbol: Symbol) -> list[tuple[T.Access, int, int]]:
-        """Accesses by this index alone; unguarded and unpadded ones of a whole dimension, which decide its range, come first."""
-
-        def rank(read: tuple[T.Access, int, int]) -> tuple[bool, int, bool]:
-            access, _, position = read
-            subscript = access.subscripts[position]
-            return access.default is not None, access.context.conditions, isinstance(subscript, T.At) and bool(subscript.sizes)
-
-        return sorted(self._reads.get(symbol, ()), key=rank)
-
-    def _item(self, base: T.Expr, axis: int) -> Dim:
-        shape = self.shape(base.type)
-        item = shape[axis] if shape is not None and axis < len(shape) else None
-        return self._state.dimension(item) if isinstance(item, Dim) else Dim.of(0)
-
-    def _which(self, base: T.Expr, axis: int) -> str:
-        return which(self.shape(base.type) or (), axis)
-
-    def _position(self, access: T.Access, axis: int) -> int:
-        """The subscript that stands for a dimension of the base."""
-        for position, subscript in enumerate(access.subscripts):
-            count = len(self._state.shape((subscript.row,))) if isinstance(subscript, T.Run | T.Keep) else 1
-            if axis < count:
-                return position
-            axis -= count
-        return len(access.subscripts) - 1
-
     def _loop(self, e: T.Loop, axis: int) -> tuple[T.Expr, int | None] | Origin | None:
         if e.stacked:
             if axis == 0:
@@ -585,7 +553,3 @@ def _same_place(one: Shape, a: int, other: Shape, b: int) -> bool:
 
 def _complexity(size: Dim) -> tuple[int, int]:
     return len(size.quotients), size.weight
-
-
-def _listed(count: int) -> str:
-    return " and ".join(["{}"] * count) if count < 3 else ", ".join(["{}"] * (count - 1)) + " and {}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 
@@ -17,7 +17,7 @@ from axon.shapes.constraint import Range, Reason
 from axon.shapes.dimension import Dim
 from axon.source import Span
 from axon.types.nodes import CHILDREN, indices_used, variables
-from axon.types.type import RecordType, Row, Shape, ShapeItem, Tensor, Type
+from axon.types.type import RecordType, ResultOf, Row, Shape, ShapeItem, Tensor, Type
 from axon.types.unify import State
 
 _MAX_BEHIND = 200  # values that one is computed from
@@ -58,7 +58,7 @@ class Places:
         annotated: Sequence[Span],
         fields: Iterable[Span],
         signed: dict[Span, Span],
-        folded: Mapping[Symbol, Callable[[int], tuple[Span, str] | None]] = MappingProxyType({}),
+        results: Mapping[Symbol, ResultOf] = MappingProxyType({}),
     ) -> None:
         self._state = state
         self._binders = binders
@@ -68,7 +68,8 @@ class Places:
         self._starts = [s.start for s in self._annotated]
         self._fields = fields
         self._signed = signed
-        self._foldings = folded
+        self._results = results
+        self._passed: list[tuple[T.Expr, int, int, tuple[int | str, ...]]] = []  # the calls that the last size followed passes
         self._defined: dict[Symbol, Definition | Parameter] = {}
         self._indexed: dict[Span, tuple[T.Access, int]] = {}  # indices, and the dimension that each is of
         self._reads: dict[Symbol, list[tuple[T.Access, int, int]]] = {}  # accesses by an index alone: dimension, position in it

@@ -6,7 +6,7 @@ is a small graph but a huge tree), so nothing here compares or hashes whole type
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -135,6 +135,26 @@ class Unreached:
     bound: Suggestion
 
 
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """What makes a dimension of a function's result, in its body or in that of a function which it calls.
+
+    `kind` is that of `types.origin`; `moved`: it is not the same dimension of what the function is given; `changes` of the body may
+    make another one of it. `parameter`: it is the function's dimension parameter at this position.
+    """
+
+    span: Span
+    kind: str
+    why: str
+    moved: bool
+    parameter: int | None
+    changes: Callable[[], tuple[Suggestion, ...]]
+
+
+InsideOf: TypeAlias = "Callable[[str, Sequence[tuple[int, int]]], Callee | None]"  # a parameter's dimension, as the body sees it
+ResultOf: TypeAlias = "Callable[[int, int, tuple[int | str, ...]], Inner | None]"  # dimension, rank, way to the part of a result
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Scheme:
     """∀ variables. facts ⇒ type. `explicit` dimensions are given by position at the call."""
@@ -147,8 +167,8 @@ class Scheme:
     explicit: tuple[Symbol, ...] = ()
     facts: tuple[SchemeFact, ...] = ()
     opens: bool = False  # a function whose calls open a size that only the data decide: none stands under a comprehension
-    inside: Callable[[str, int, int], Callee | None] | None = None  # a dimension of a parameter, as the body sees it
-    folded: Callable[[int], tuple[Span, str] | None] | None = None  # a dimension of the result: the flattening that makes it
+    inside: InsideOf | None = None
+    result: ResultOf | None = None
     unreached: Callable[[], tuple[Unreached, ...]] | None = None  # in the body, and in those of what it calls
     names: Mapping[Symbol, str] = field(default_factory=dict)  # what its signature calls its dimensions, where it has facts
 

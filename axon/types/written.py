@@ -13,8 +13,9 @@ from axon import typed as T
 from axon.diagnostics import Edit, Suggestion
 from axon.shapes.constraint import Equal
 from axon.source import Span
-from axon.types.blank import parts
-from axon.types.origin import Origin, Trail
+from axon.types.blank import dimension_arguments, parts
+from axon.types.origin import Trail
+from axon.types.ranges import Origin
 
 _MAX_BLANKS = 8  # of one error …
 _MAX_EQUATIONS = 12  # … and of those that it follows from
@@ -52,23 +53,16 @@ def _of(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
 def _dimensions(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
     """The dimension arguments of the call that a size comes from."""
     call = trail.at(origin.span) if origin.kind in ("call", "flatten") else None
-    function = call.function.span if isinstance(call, T.Call) else origin.span
-    given = _given(function)
+    function = call.function.span if isinstance(call, T.Call) else origin.base.span if origin.base is not None else origin.span
+    given = dimension_arguments(function)
     yield from exchanged(function)
-    for span in given:
-        yield Suggestion(f"make it `{_within(function, span)}`", (Edit(span, "{}"),), blank=True)
-
-
-def _given(function: Span) -> list[Span]:
-    """The dimension arguments of `f {h, g}`."""
-    braces = re.fullmatch(r"([^{}]*\{)([^{}]*)\}", function.text)
-    found = braces.span(2) if braces is not None else (0, 0)
-    return list(parts(Span(function.file, function.start + found[0], function.start + found[1]))) if braces is not None else []
+    for span in sorted(given, key=lambda s: s != origin.span):
+        yield Suggestion(f"make it `{_within(function, span)}`", (Edit(span, "{}"),), asks=True, blank=True)
 
 
 def exchanged(function: Span) -> Iterator[Suggestion]:
     """Two dimension arguments of a call exchanged."""
-    given = _given(function)
+    given = dimension_arguments(function)
     for one, other in combinations(given, 2):
         if one.text != other.text:
             listed = ", ".join({one: other, other: one}.get(s, s).text for s in given)
