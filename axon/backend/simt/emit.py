@@ -29,7 +29,7 @@ from axon.backend.simt.halves import halves
 from axon.backend.simt.mapping import THREADS, Mapping
 from axon.backend.simt.pieces import Pieces, canonical, cut_rows, spread_rows
 from axon.backend.simt.reductions import UNROLL, Reductions
-from axon.backend.simt.tiles import tiled_rows
+from axon.backend.simt.tiles import held_squares, tiled_rows
 from axon.backend.simt.writer import Lane, LaneWriter, Mask
 from axon.backend.writer import Code, Held, is_narrow
 from axon.core import LOGIC, Axis, Binary, Bind, Compute, Convert, Read, Scan, Select, Value, element_of
@@ -41,8 +41,9 @@ from axon.shapes.dimension import Dim
 _RESERVED = frozenset({
     "kernel", "thread", "block", "member", "team", "row", "rows", "active", "bad", "status", "shared", "warp", "lane", "item",
     "items", "wide", "tall", "above", "left", "outer", "top", "turn", "place", "down", "over", "there", "stretch", "reached",
-    "step", "warps", "flip", "rank", "piece", "begin", "stop", "sharer", "half", "group", "groups", "slot", "phase", "held", "own",
-    "cuda", "range", "True", "False", "None", "and", "or", "not", "if", "else", "for", "while", "in", "is", "def", "return",
+    "step", "warps", "flip", "each", "strips", "rank", "piece", "begin", "stop", "sharer", "half", "group", "groups", "slot",
+    "phase", "held", "own", "cuda", "range", "True", "False", "None", "and", "or", "not", "if", "else", "for", "while", "in", "is",
+    "def", "return",
 })  # fmt: skip
 
 
@@ -72,6 +73,8 @@ class Emitter:
         self.variables: dict[Symbol, str] = {}  # scalars of the row
         self.places: dict[Symbol, str] = {}  # variables of axes that have several
         self.staged: dict[tuple[Symbol, object], tuple[str, int, int]] = {}  # where a square lies, bytes of its rows and elements
+        self.fetched: dict[tuple[Symbol, object], list[str]] = {}  # the rows of a thread's own square
+        self.turned: dict[tuple[Symbol, object], str] = {}  # and its column of which the elements are wanted
         self.brought: dict[tuple[Symbol, object], tuple[int, int]] = {}  # where a row's piece lies, and bytes of its elements
         self.spot = ""  # where the neighbours of a thread are within a piece
         self.bytes = 0  # of shared memory for squares and pieces
@@ -121,6 +124,9 @@ class Emitter:
 
     def register(self, read: Read) -> str | None:
         lane = self.writer.lane
+        column = self.turned.get((read.tensor, read.subscripts))
+        if column is not None:
+            return self.writer.let(column)
         square = self.staged.get((read.tensor, read.subscripts))
         if square is not None:
             base, pitch, size = square
@@ -154,6 +160,8 @@ class Emitter:
             code.line("cluster_of()")
         if self.mapping.by == "lanes" and self.mapping.turns > 1:
             self.turns()
+        elif self.mapping.across is not None and self.mapping.across.along:
+            held_squares(self)
         else:
             with self.rows():
                 self.steps()

@@ -30,8 +30,7 @@ from axon.backend.plan import Nest
 from axon.backend.simt.access import Width, accesses, held_in_registers, is_ordered, lies_flat, uniform, width_of
 from axon.backend.simt.halves import Halves, halved, halves
 from axon.backend.simt.pieces import SHARED, TEAM, Pieces, pieces
-from axon.backend.simt.tiles import SIDE, Across, across
-from axon.backend.simt.tiles import THREADS as TILED
+from axon.backend.simt.tiles import Across, across, held, squares
 from axon.core import Scalar, Scan, Value
 from axon.names import Symbol
 from axon.shapes.dimension import Dim, Minimum
@@ -90,6 +89,8 @@ class Mapping:
         team = _TEAMS[self.by]
         if self.by == "lanes" and self.team > 1:
             team = f"{self.team} threads for each column"
+        elif self.across is not None and self.across.along:
+            team = "a square for each thread"
         elif self.pieces is not None and self.pieces.blocks == 1:
             team = "a block for each row"
         elif self.pieces is not None:
@@ -146,7 +147,7 @@ def _map(
     width = width_of(nest, values, tensors, sizes, True)
     through = across(nest, tensors, sizes)
     if through:
-        return replace(_lanes(nest, width, sizes), by="tiles", across=through)
+        return replace(_lanes(nest, width, sizes), by="tiles", across=held(nest, through, width.vector))
     cut = halves(nest)
     if cut is not None:
         found = in_halves(cut, values, tensors, sizes)
@@ -324,9 +325,7 @@ def grid(mapping: Mapping, nest: Nest, sizes: MappingOf[Symbol, int]) -> Grid:
     extents = [max(0, axis.extent.evaluate(sizes)) for axis in axes]
     rows = prod(extents)
     if mapping.across is not None:
-        cut = (nest.rows[-1].symbol, mapping.across.axis)
-        squares = [-(-n // (SIDE if axis.symbol in cut else 1)) for axis, n in zip(nest.rows, extents, strict=True)]
-        return Grid(prod(squares), TILED)
+        return Grid(*squares(nest, mapping.across, mapping.vector, sizes))
     match mapping.by:
         case "lanes":
             items = prod(extents[:-1]) * -(-extents[-1] // mapping.vector) if extents else 1
