@@ -3,6 +3,7 @@
 barrier_begin(address), barriers_ready()   one thread: barriers, each of which one thread arms at a time
 barrier_expect(address, bytes)             one thread: how much will come in this phase
 bring_bf16(place, pointer, offset, count, barrier)      one thread: elements from memory into shared memory
+ask_bf16(pointer, offset, count)           one thread: elements from memory into the L2 cache, for the copy that comes later
 barrier_wait(address, parity)              every thread, until all came of the phase of this parity
 taken_bf16(address, inside), taken_bf16_8(address, inside)      elements from there, 0 where not inside
 send(address, value, rank, barrier)        `keep` in the shared memory of a block of the cluster, whose barrier counts 8 bytes
@@ -91,6 +92,22 @@ def _bringing(bits: int) -> Any:
     return with_arity(typing, ["place", "pointer", "offset", "count", "barrier"])
 
 
+def _asking(bits: int) -> Any:
+    size = bits // 8
+
+    def typing(context: Any, pointer: Any, offset: Any, count: Any) -> Any:
+        def generate(target: Any, b: Builder, signature: Any, values: list[Value]) -> Value:
+            pointer, offset, count = values
+            each = ir.Constant(offset.type, size)
+            given = [b.add(pointer, b.mul(offset, each)), _narrow(b, b.mul(count, each))]
+            _asm(b, ir.VoidType(), "cp.async.bulk.prefetch.L2.global [$0], $1;", "l,r,~{memory}", given, volatile=True)
+            return target.get_dummy_value()
+
+        return types.void(pointer, offset, count), generate
+
+    return with_arity(typing, ["pointer", "offset", "count"])
+
+
 def _taking(name: str, lanes: int) -> Any:
     held, bits, decode, _ = _TYPES[name]
     size = lanes * bits // 8
@@ -124,5 +141,6 @@ def _taking(name: str, lanes: int) -> Any:
 
 for _name, (_, _bits, _, _) in _TYPES.items():
     _publish(f"bring_{_name}", _bringing(_bits))
+    _publish(f"ask_{_name}", _asking(_bits))
     for _lanes in (1, *LANES):
         _publish(f"taken_{_name}" + (f"_{_lanes}" if _lanes > 1 else ""), _taking(_name, _lanes))

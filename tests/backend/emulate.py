@@ -442,11 +442,15 @@ class Block:
             raise Hazard(f"a barrier at {address} that may not be there")
         return found
 
-    def bring(self, element: Element, place: int, pointer: int, offset: int, count: int, address: int) -> None:
+    def ask(self, element: Element, pointer: int, offset: int, count: int) -> Storage:
         storage, size = self.storage(pointer), element.dtype.itemsize
         if (storage.tensor.pointer + offset * size) % 16 or count * size % 16 or count <= 0:
             raise Hazard(f"a bulk copy of {count} elements of {size} bytes at {offset}")
         storage.place(offset, count, element)
+        return storage
+
+    def bring(self, element: Element, place: int, pointer: int, offset: int, count: int, address: int) -> None:
+        storage = self.ask(element, pointer, offset, count)
         if storage.stored or not storage.written[offset : offset + count].all():
             raise Hazard("a bulk copy of what was not stored, or is stored meanwhile")
         storage.fetched = True
@@ -488,7 +492,7 @@ class Block:
         }  # fmt: skip
         if name in own:
             return own[name]
-        parts = re.fullmatch(r"(fetch|load|store|stage|staged|kept|count|spread|bring|taken)_(\w+?)(?:_(\d+))?", name)
+        parts = re.fullmatch(r"(fetch|load|store|stage|staged|kept|count|spread|bring|ask|taken)_(\w+?)(?:_(\d+))?", name)
         if parts is None:
             raise KeyError(name)
         what, kind, lanes = parts[1], parts[2], int(parts[3] or 1)
@@ -509,6 +513,8 @@ class Block:
                 return partial(self.stage, element)
             case "staged":
                 return partial(self.staged, element, lanes)
+            case "ask":
+                return partial(self.ask, element)
             case "bring":
                 return partial(self.bring, element)
             case "taken":

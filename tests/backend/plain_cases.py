@@ -34,6 +34,7 @@ from axon.backend.simt.mapping import (
     uneven,
     widest,
 )
+from axon.backend.simt.peaks import peaks
 from axon.backend.simt.pieces import pieces
 from axon.backend.simt.tiles import across
 from axon.core import Program
@@ -83,7 +84,10 @@ def legal(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> list[
         if nest_sweeps(nest) and shareable(nest):
             found += [replace(wide, team=8), replace(wide, team=32), Mapping("lanes", team=4)]
     if nest_sweeps(nest):
-        found += list(_by_rows(nest, made, tensors, sizes))
+        by_rows = list(_by_rows(nest, made, tensors, sizes))
+        found += by_rows
+        if peaks(nest):
+            found += [replace(mapping, below=True) for mapping in by_rows]
     return list(dict.fromkeys(found))
 
 
@@ -116,9 +120,11 @@ def _by_rows(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> It
                     smaller = replace(cut, blocks=blocks, chunks=chunks, stages=1 + (blocks + chunks) % 3)
                     whole = blocks * chunks * team == vectors
                     yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=smaller)
+                    yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=smaller, later=cut.reads)
                     if chunks < 8:
                         held = replace(smaller, reads=frozenset())
                         yield Mapping("cluster", wide.vector, wide.beside, chunks, whole, team=team, pieces=held)
+                        yield Mapping("cluster", wide.vector, wide.beside, chunks, whole, team=team, pieces=held, later=cut.reads)
 
 
 # ── running them ────────────────────────────────────────────────────────────────────────────────────────────────────────

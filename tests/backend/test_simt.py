@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from axon import compiler
@@ -354,3 +355,20 @@ def test_kernels_become_machine_code() -> None:
     for kernel in build.build_all([Plain(source) for source in sources], HOPPER):
         assert isinstance(kernel, build.Kernel)
         assert not kernel.spilled
+
+
+@pytest.mark.parametrize("name", ["softmax", "surprise"])
+def test_sums_below_a_maximum(name: str) -> None:
+    """Rows of nothing but minus infinity, with infinities, and with what is no number, in every mapping."""
+    surprise = "fun surprise (x : T[n, d]) = for i => let val m = max j => x[i, j] in m + log (sum j => exp (x[i, j] - m)) end\n"
+    given = case(executable(SOURCE + surprise, name, "f32"), (8, 264))
+    x = given.arrays[0]
+    x[0], x[1, 3:], x[2, 5], x[3, 7], x[4, ::2], x[5, 0] = -np.inf, -np.inf, np.inf, np.nan, -np.inf, -np.inf
+    want = expected(given)
+    ways = [m for m in choices(given) if any(mapping.below for mapping in m)]
+    assert ways
+    for seed, mappings in enumerate(ways if SOAK else random.Random(0).sample(ways, 6)):
+        compare(given, mappings, want, seed)
+    assert want is not None
+    assert np.isfinite(want[0][4:]).all()
+    assert not np.isfinite(want[0][0]).any()

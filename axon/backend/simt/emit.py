@@ -7,7 +7,7 @@ a thread holds. See Note [Teams] in `mapping`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from contextlib import ExitStack, contextmanager
 
@@ -27,7 +27,8 @@ from axon.backend.scalar_facts import at_least_0
 from axon.backend.simt.access import accesses, swept
 from axon.backend.simt.halves import halves
 from axon.backend.simt.mapping import THREADS, Mapping
-from axon.backend.simt.pieces import Pieces, canonical, cut_rows, spread_rows
+from axon.backend.simt.peaks import peaks
+from axon.backend.simt.pieces import Pieces, ask_ahead, canonical, cut_rows, spread_rows
 from axon.backend.simt.reductions import UNROLL, Reductions
 from axon.backend.simt.tiles import held_squares, tiled_rows
 from axon.backend.simt.writer import Lane, LaneWriter, Mask
@@ -76,6 +77,7 @@ class Emitter:
         self.fetched: dict[tuple[Symbol, object], list[str]] = {}  # the rows of a thread's own square
         self.turned: dict[tuple[Symbol, object], str] = {}  # and its column of which the elements are wanted
         self.brought: dict[tuple[Symbol, object], tuple[int, int]] = {}  # where a row's piece lies, and bytes of its elements
+        self.asking: Callable[[], None] | None = None  # writes what asks for a later row
         self.spot = ""  # where the neighbours of a thread are within a piece
         self.bytes = 0  # of shared memory for squares and pieces
         self.team: str = ""
@@ -217,6 +219,7 @@ class Emitter:
             return
         if self.mapping.by == "block":
             code.line("row, member = block, thread")
+            ask_ahead(self, rows, extents)
         else:
             code.line(f"row = block * {THREADS // self.mapping.team} + unsigned_divide(thread, {self.mapping.team})")
             code.line(f"member = unsigned_remainder(thread, {self.mapping.team})")
@@ -312,14 +315,21 @@ class Emitter:
             self.ahead_of(self.nest.steps)
         if self.mapping.chunks and self.mapping.pieces is not None and self.mapping.pieces.blocks > 1:
             self.code.line("cluster_wait()")
+        below = peaks(self.nest) if self.mapping.below else {}
         for step in self.nest.steps:
+            if step is self.nest.steps[-1] and self.asking is not None:
+                self.asking()
             if self.team and not self.mapping.chunks and self.mapping.by != "cluster":
                 used = {n.tensor for s in scalars(step) for n in nodes(s) if isinstance(n, Read)}
                 if used & waiting:
                     self.code.line("block_sync()" if self.mapping.by == "block" else "warp_sync()")
                     waiting.clear()
             self.code.line(f"# {', '.join(out.symbol.name for out in step.outs)}")
-            self.step(step)
+            total = below.get(step.outs[0].symbol)
+            if isinstance(step, Compute) and total is not None:
+                self.reductions.below(step, total)
+            elif step not in below.values():
+                self.step(step)
             waiting |= {out.symbol for out in step.outs if out.symbol not in self.variables}
 
     def first(self) -> None:
@@ -505,7 +515,7 @@ class Emitter:
         return f"spread_{self.width}({value})" if self.width > 1 else value
 
 
-PIECES = ("barrier", "bring_", "taken_", "send", "cluster_")  # how the names of `ptx_pieces` begin
+PIECES = ("barrier", "ask_", "bring_", "taken_", "send", "cluster_")  # how the names of `ptx_pieces` begin
 
 
 def _narrow(elements: Sequence[Element]) -> bool:

@@ -29,20 +29,20 @@ from axon.backend.memory import Tensor
 from axon.backend.plan import Nest
 from axon.backend.simt.access import Width, accesses, held_in_registers, is_ordered, lies_flat, uniform, width_of
 from axon.backend.simt.halves import Halves, halved, halves
-from axon.backend.simt.pieces import SHARED, TEAM, Pieces, pieces
+from axon.backend.simt.peaks import peaks
+from axon.backend.simt.pieces import BLOCKS, MULTIPROCESSORS, SHARED, TEAM, Pieces, pieces
 from axon.backend.simt.tiles import Across, across, held, squares
 from axon.core import Scalar, Scan, Value
 from axon.names import Symbol
 from axon.shapes.dimension import Dim, Minimum
 
-MULTIPROCESSORS = 132
 FEW = MULTIPROCESSORS * 256  # threads, below which the chip is not busy
 FULL = MULTIPROCESSORS * 1024  # threads that keep it busy
 LONG = 64  # turns of a loop that is worth a team
 By = Literal["lanes", "tiles", "warp", "block", "cluster"]
 WARP = 32
 THREADS = 256  # of a block whose teams are parts of warps, or single threads
-MOST = 512  # threads of a block that shares a row: more would have too few registers each
+MOST = 512  # threads of a block that shares a row: more would have too few registers for as many elements
 EACH = 16  # elements of a short row that a thread holds: fewer do not hide what an exchange costs, more need too many registers
 HELD = 32  # elements that a thread combines in order, at most
 LONGEST = 16_384  # elements of a row in the registers of one block: the next block must fit beside it
@@ -78,6 +78,8 @@ class Mapping:
     once: bool = False  # what is combined in order is so the whole row
     flat: bool = False  # by lanes: the rows are one long row
     halved: bool = False  # by lanes: a thread takes neighbours in both halves of the last row axis
+    below: bool = False  # maxima and the sums of exponentials below them are found together
+    later: frozenset[int] = frozenset()  # the accesses whose row is asked for by a block before the one that needs it
     pieces: Pieces | None = None  # by clusters: how a row is cut, and what of it comes into shared memory
 
     @property
@@ -102,6 +104,8 @@ class Mapping:
         more += f" · {self.pieces}" if self.persistent else ""
         more += f" · {self.turns} times" if self.turns > 1 else ""
         more += " · as one long row" if self.flat else ""
+        more += " · maxima with the sums below them" if self.below else ""
+        more += " · asks for later rows" if self.later else ""
         more += " · in both halves" if self.halved else ""
         return f"{team} · {wide}{more}"
 
@@ -128,12 +132,14 @@ def choose(
     width = width_of(nest, values, tensors, sizes, False)
     vectors = -(-widest(nest, sizes) // width.vector)
     if held_in_registers(nest) and not uneven(nest):
-        found = _in_registers(nest, width, vectors, sizes)
+        cut = pieces(nest, values, tensors, sizes, width)
+        found = _in_registers(nest, width, vectors, sizes, cut)
+        if found is None and cut is not None and not _at_once(nest):
+            found = _in_cluster(nest, width, vectors, sizes, cut)
         if found is not None:
             return found
-        found = _in_cluster(nest, values, tensors, sizes, width, vectors)
-        if found is not None:
-            return found
+    if _at_once(nest):
+        return Mapping("block", width.vector, width.beside, team=block_of(vectors), below=True)
     if any(isinstance(s, Scan) or (s.reduction is not None and is_ordered(s.reduction.monoid)) for s in nest.steps):
         return _in_order(width, vectors, uneven(nest))
     if vectors <= WARP and not uneven(nest):
@@ -173,19 +179,36 @@ def _lanes(nest: Nest, width: Width, sizes: MappingOf[Symbol, int], *, team: int
     return Mapping("lanes", width.vector, width.beside, uniform=same, team=team, turns=turns)
 
 
-def _in_registers(nest: Nest, width: Width, vectors: int, sizes: MappingOf[Symbol, int]) -> Mapping | None:
+def _in_registers(nest: Nest, width: Width, vectors: int, sizes: MappingOf[Symbol, int], cut: Pieces | None) -> Mapping | None:
     """Rows in registers: by parts of warps if they are short, by as few threads of a block as can hold them if not too long."""
     chunks = min(_power(vectors), max(1, EACH // width.vector))
-    stores = any(access.store for access in accesses(nest, False))
-    if vectors > WARP * chunks and vectors <= WARP * CHUNKS[-2] and not stores:
-        chunks = CHUNKS[-2]
+    most = min(CHUNKS[-1], (HELD if _reductions(nest) > 1 else CLUSTERED) // width.vector)
+    if vectors > WARP * chunks and vectors <= WARP * most and not _stores(nest):
+        chunks = most
     if vectors <= WARP * chunks:
         return _held(nest, width, "warp", _power(-(-vectors // chunks)), chunks, vectors, sizes)
     for chunks in reversed(CHUNKS):
         team = -(-vectors // (chunks * WARP)) * WARP
         if 2 * WARP <= team <= MOST and team * chunks * width.vector <= LONGEST:
-            return _held(nest, width, "block", team, chunks, vectors, sizes)
+            made = _held(nest, width, "block", team, chunks, vectors, sizes)
+            if not _stores(nest):
+                return replace(made, below=bool(peaks(nest)))
+            return replace(made, later=cut.reads if cut else frozenset())
     return None
+
+
+def _at_once(nest: Nest) -> bool:
+    """Whether a row is met once, though it is read for a maximum and for the sum below it."""
+    return bool(peaks(nest)) and _reductions(nest) == 2 and not _stores(nest)
+
+
+def _stores(nest: Nest) -> bool:
+    """Whether what is computed at the elements of a row is stored."""
+    return any(access.store for access in accesses(nest, False))
+
+
+def _reductions(nest: Nest) -> int:
+    return sum(bool(reduced(step)) for step in nest.steps)
 
 
 def _held(
@@ -196,22 +219,19 @@ def _held(
     return Mapping(by, width.vector, width.beside, chunks, whole, team=team, pieces=cut)
 
 
-def _in_cluster(
-    nest: Nest,
-    values: MappingOf[Symbol, Value],
-    tensors: MappingOf[Symbol, Tensor],
-    sizes: MappingOf[Symbol, int],
-    width: Width,
-    vectors: int,
-) -> Mapping | None:
-    """Rows across a cluster: in shared memory, which holds 16-bit elements as they are, or in registers, which do not."""
-    cut = pieces(nest, values, tensors, sizes, width)
-    if cut is None:
-        return None
-    chunks = CLUSTERED // width.vector
-    blocks = _power(-(-vectors // (MOST * chunks)))
-    if cut.bytes >= 4 * width.vector and blocks <= 8:
-        return _held(nest, width, "cluster", MOST, chunks, vectors, sizes, blocks)
+def _in_cluster(nest: Nest, width: Width, vectors: int, sizes: MappingOf[Symbol, int], cut: Pieces) -> Mapping:
+    """Rows across a cluster: in registers, or in shared memory, which holds 16-bit elements as they are.
+
+    Rows in registers are asked for ahead where those under way and those to come have room in the L2 cache.
+    """
+    narrow, sweeps = cut.bytes < 4 * width.vector, _reductions(nest)
+    team = MOST // 2 if narrow else 2 * MOST if sweeps == 1 else MOST
+    chunks = (CLUSTERED // 2 if team > MOST else CLUSTERED) // width.vector
+    blocks = _power(-(-vectors // (team * chunks)))
+    if blocks <= BLOCKS[-1] and (sweeps <= 2 or not narrow):
+        made = _held(nest, width, "cluster", team, chunks, vectors, sizes, blocks)
+        later = cut.reads if narrow or sweeps == 1 else frozenset()
+        return replace(made, below=narrow and bool(peaks(nest)), later=later)
     whole = TEAM * cut.chunks * cut.blocks * width.vector == longest(nest, sizes)
     return Mapping("cluster", width.vector, width.beside, whole=whole, team=TEAM, pieces=cut)
 

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from axon.backend.lanes import inner, reduced
 from axon.backend.memory import Tensor
 from axon.backend.plan import Nest
 from axon.backend.scalar_facts import is_inside
-from axon.backend.simt.access import ACCESS, Width, accesses
+from axon.backend.simt.access import ACCESS, Access, Width, accesses
 from axon.core import Axis, Read, Value
 from axon.core_walk import nodes, scalars
 from axon.names import Symbol
@@ -33,6 +34,8 @@ MOST = 192 * 1024  # bytes of a block, where eight blocks have too little otherw
 BARRIER = 8  # bytes of shared memory
 TEAM = 128  # threads of a block
 SHARED = 227 * 1024  # bytes of a multiprocessor
+MULTIPROCESSORS = 132
+REGISTERS = 65_536  # of a multiprocessor
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,71 @@ def barriers(nest: Nest, cut: Pieces) -> int:
     return -(-count * BARRIER // ACCESS) * ACCESS
 
 
+def wholes(emitter: Emitter, reads: frozenset[int]) -> list[Access]:
+    """Of these accesses one for each piece of memory: several steps read the same."""
+    found: dict[object, Access] = {}
+    for number, access in enumerate(accesses(emitter.nest, False)):
+        if number in reads:
+            found.setdefault((access.tensor, canonical(access.subscripts, access.lane.symbol)), access)
+    return list(found.values())
+
+
+@contextmanager
+def at_row(emitter: Emitter, rows: tuple[Axis, ...], extents: list[str], row: str) -> Iterator[None]:
+    """What is written inside is for another row, if there is one."""
+    with emitter.writer.branch(f"if {row} < rows:"):
+        before = dict(emitter.places)
+        emitter.places |= {axis.symbol: emitter.code.name(f"{axis.symbol.name}_") for axis in rows}
+        emitter.indices(rows, extents, row)
+        yield
+        emitter.places = before
+
+
+def place_in_row(emitter: Emitter, access: Access, lane: str) -> str:
+    """The place of an element of a row, counted in elements."""
+    emitter.places[access.lane.symbol] = lane
+    emitter.writer.extents[access.lane.symbol] = access.lane.extent
+    first = emitter.writer.place(access.tensor, access.subscripts)
+    del emitter.writer.extents[access.lane.symbol], emitter.places[access.lane.symbol]
+    return first
+
+
+def ask(emitter: Emitter, rows: tuple[Axis, ...], extents: list[str], row: str, begin: str, count: str) -> None:
+    """Ask for a part of a row that is needed soon: memory works for it while this one is finished."""
+    code = emitter.code
+    with emitter.writer.branch("if thread == 0:"), at_row(emitter, rows, extents, emitter.writer.let(row)):
+        for access in wholes(emitter, emitter.mapping.later):
+            first = place_in_row(emitter, access, begin)
+            with code.block(f"if {count} > 0:"):
+                name = f"ask_{emitter.values[access.tensor].element.value}"
+                code.line(f"{name}({emitter.pointer(access.tensor)}, {first}, {count})")
+
+
+def resident(held: int) -> int:
+    """About how many threads the chip has room for that hold so many elements of a row.
+
+    Rows that are asked for too early push others out of the L2 cache, rows that are asked for too late have been fetched.
+    """
+    return MULTIPROCESSORS * (REGISTERS // (128 if held > 16 else 50))
+
+
+def ask_ahead(emitter: Emitter, rows: tuple[Axis, ...], extents: list[str]) -> None:
+    """Where few blocks fit a multiprocessor: ask for a row that a later block will have in registers."""
+    mapping = emitter.mapping
+    if not mapping.later:
+        return
+    code, cut = emitter.code, mapping.pieces
+    lane = wholes(emitter, mapping.later)[0].lane
+    end = emitter.writer._let_dim(lane.extent)
+    each = mapping.chunks * mapping.team * mapping.vector
+    code.line(f"rows = {' * '.join(extents) or '1'}")
+    begin = "begin" if cut is not None else "0"
+    code.line(f"stop = min_int({begin} + {each}, {end})")
+    distance = max(1, resident(mapping.chunks * mapping.vector) // (mapping.team * (cut.blocks if cut is not None else 1)))
+    count = f"stop - {begin}" if cut is not None else "stop"
+    emitter.asking = partial(ask, emitter, rows, extents, f"row + {distance}", begin, count)
+
+
 @contextmanager
 def cut_rows(emitter: Emitter, rows: tuple[Axis, ...], extents: list[str], limit: Dim) -> Iterator[None]:
     """The piece of each row that this block has: its elements are those from `begin` to before `stop`."""
@@ -126,34 +194,25 @@ def cut_rows(emitter: Emitter, rows: tuple[Axis, ...], extents: list[str], limit
     code.line(f"own = begin + member * {vector}" if vector > 1 else "own = begin + member")
     emitter.bytes = at = barriers(nest, cut)
     places = []
-    for number, access in enumerate(accesses(nest, False)):
-        key = access.tensor, canonical(access.subscripts, access.lane.symbol)
-        if number in cut.reads and key not in emitter.brought:
-            size = emitter.values[access.tensor].element.bits // 8
-            emitter.brought[key] = at, size
-            places.append((access, at, size))
-            at += cut.chunks * mapping.team * vector * size
+    for access in wholes(emitter, cut.reads):
+        size = emitter.values[access.tensor].element.bits // 8
+        emitter.brought[access.tensor, canonical(access.subscripts, access.lane.symbol)] = at, size
+        places.append((access, at, size))
+        at += cut.chunks * mapping.team * vector * size
     stage = at - emitter.bytes
     emitter.bytes += cut.stages * stage
 
     def bring(row: str, slot: str) -> None:
-        """Ask for a row, if there is one."""
-        with writer.branch(f"if {row} < rows:"):
+        """Begin the copies of a row, if there is one."""
+        with at_row(emitter, rows, extents, row):
             code.line(f"barrier_expect(shared + {BARRIER} * {slot}, (stop - begin) * {sum(size for _, _, size in places)})")
-            before = dict(emitter.places)
-            emitter.places |= {axis.symbol: code.name(f"{axis.symbol.name}_") for axis in rows}
-            emitter.indices(rows, extents, row)
             for access, place, _ in places:
-                emitter.places[access.lane.symbol] = "begin"
-                writer.extents[access.lane.symbol] = access.lane.extent
-                first = writer.place(access.tensor, access.subscripts)
-                del writer.extents[access.lane.symbol]
+                first = place_in_row(emitter, access, "begin")
                 name = f"bring_{emitter.values[access.tensor].element.value}"
                 to = f"shared + {place} + {stage} * {slot}"
                 with code.block("if stop > begin:"):
                     given = f"{emitter.pointer(access.tensor)}, {first}, stop - begin, shared + {BARRIER} * {slot}"
                     code.line(f"{name}({to}, {given})")
-            emitter.places = before
 
     with writer.branch("if thread == 0:"):
         with code.block(f"for slot in range({barriers(nest, cut) // BARRIER}):"):
@@ -171,6 +230,8 @@ def cut_rows(emitter: Emitter, rows: tuple[Axis, ...], extents: list[str], limit
     with writer.branch("for row in range(group, rows, groups):"):
         emitter.indices(rows, extents, "row")
         emitter.ahead()
+        if mapping.later:
+            emitter.asking = partial(ask, emitter, rows, extents, f"row + {cut.stages} * groups", "begin", "stop - begin")
         code.line(f"barrier_wait(shared + {BARRIER} * slot, phase)")
         code.line(f"held = shared + {stage} * slot")
         yield
@@ -199,6 +260,7 @@ def spread_rows(emitter: Emitter, rows: tuple[Axis, ...], extents: list[str]) ->
     code.line(f"rank = block - row * {cut.blocks}")
     emitter.indices(rows, extents, "row")
     code.line(f"begin = rank * {cut.chunks * mapping.team * mapping.vector}")
+    ask_ahead(emitter, rows, extents)
     emitter.bytes = barriers(emitter.nest, cut)
     with emitter.writer.branch("if thread == 0:"):
         with code.block(f"for slot in range({emitter.bytes // BARRIER}):"):

@@ -12,15 +12,18 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from axon.backend.lanes import inner
+from axon.backend.lanes import inner, reduced
 from axon.backend.reducers import Reducer, State, reducer
 from axon.backend.simt.access import is_ordered
 from axon.backend.simt.mapping import THREADS, WARP
+from axon.backend.simt.peaks import Below
 from axon.backend.simt.pieces import BARRIER
 from axon.backend.simt.writer import Lane
 from axon.backend.writer import Code
 from axon.core import Axis, Compute, Scalar, Scan
+from axon.core_walk import rename
 from axon.element import Element
+from axon.shapes.dimension import Dim
 
 if TYPE_CHECKING:
     from axon.backend.simt.emit import Emitter
@@ -69,6 +72,61 @@ class Reductions:
             elif self.mapping.team > 1:
                 total = self.down(reduce, total)
             self.finish(step, reduce, total)
+
+    def below(self, peak: Compute, total: Compute) -> None:
+        """A maximum, and the sum of exponentials below it. See `peaks`."""
+        writer = self.writer
+        made = [reducer(step.reduction.monoid, step.body) for step in (peak, total) if step.reduction is not None]
+        held = self.mapping.chunks or self.mapping.pieces is not None
+        own = self.one_by_one(peak, total, made) if held else self.at_once(peak, total)
+        both = Below()
+        found = self.across(both, own)
+        highest = made[0].finish(writer, found[:1], None)[0]
+        some = writer.let(f"gt_int({writer._let_dim(reduced(peak)[0].extent)}, 0)")
+        nowhere = writer.let(f"both({some}, {writer.let(f'eq_float({highest}, f32(-inf))')})")
+        below = writer.let(f"select({nowhere}, f32(nan), {both.lowered(writer, found[1], found[0], highest)})")
+        for step, reduce, value in zip((peak, total), made, (found[0], below), strict=True):
+            self.finish(step, reduce, (value,))
+
+    def one_by_one(self, peak: Compute, total: Compute, made: Sequence[Reducer]) -> State:
+        """A thread's maximum, then its sum below that: of elements that it holds."""
+        states = []
+        for step, reduce in zip((peak, total), made, strict=True):
+            state = self.accumulators(reduce)
+            for there in self.emitter.sweep(reduced(step)[0], unroll=UNROLL):
+                self.take(reduce, state, there if there != "True" else "")
+            states.append(self.joined(reduce, state)[0])
+            self.emitter.variables[peak.outs[0].symbol] = self.finite(states[-1])
+        return states[0], states[1]
+
+    def at_once(self, peak: Compute, total: Compute) -> State:
+        """A thread's maximum and its sum below that, of elements that it meets once: as the maximum grows, the sum is lowered."""
+        writer, axis = self.writer, reduced(peak)[0]
+        body = rename(total.body[0], {reduced(total)[0].symbol: Dim.of(axis.symbol)})
+        state = self.named(Below().nothing(writer))
+        for _ in self.emitter.sweep(axis, unroll=UNROLL):
+            items = writer.value(peak.body[0])
+            with writer.forgotten():
+                highest = writer.let(f"max_float({state[0]}, {self.over_lanes('max_float', items, writer.along(peak.body[0]))})")
+                above = self.emitter.variables[peak.outs[0].symbol] = self.finite(highest)
+                fall = writer.unary("exp", writer.let(f"sub({state[0]}, {above})"), Element.F32)
+                more = self.over_lanes("sum_float", writer.value(body), writer.along(body))
+                self.assign(state, (highest, writer.let(f"sum_product({more}, {state[1]}, {fall})")))
+        return state
+
+    def over_lanes(self, op: str, value: str, varies: bool) -> str:
+        """One value of all neighbours'."""
+        lane = self.writer.lane
+        if lane is None or not varies:
+            return value
+        parts = [self.code.let(f"{value}[{n}]") for n in range(lane.vector)]
+        while len(parts) > 1:
+            parts = [self.code.let(f"{op}({x}, {y})") for x, y in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
+
+    def finite(self, peak: str) -> str:
+        """Below minus infinity there is nothing: 0 stands for it, so that a thread without elements has the sum 0."""
+        return self.writer.let(f"select({self.writer.let(f'eq_float({peak}, f32(-inf))')}, f32(0.0), {peak})")
 
     def finish(self, step: Compute, reduce: Reducer, total: State) -> None:
         assert step.reduction is not None
