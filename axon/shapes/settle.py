@@ -26,9 +26,10 @@ from dataclasses import dataclass, field, replace
 
 from axon.names import Symbol
 from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Range, Reason, Side, Stretch, Use
-from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Minimum, Quotient, maximum, minimum
+from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.divisibility import divisibilities, inequalities, is_divisibility
 from axon.shapes.prove import Answer, Facts, prove, reduced, unsatisfiable
+from axon.shapes.reach import Reach
 from axon.shapes.relation import Relation
 from axon.shapes.simplify import in_order, independent, normal
 from axon.shapes.solve import Equation, Solution, cancelled, solve
@@ -278,12 +279,12 @@ class _Settler:
         if split is None:
             return None
         c, rest = split
-        ranges = {s: self._now(e) for s, e in use.context.indices}
+        reach = self._reach(use.context)
         if c.constant is not None and c.constant < 0:
-            low = self._extreme(rest, ranges, use.context, upper=False)
+            low = reach.extreme(rest, upper=False)
             return None if low is None else low // -c + 1
-        high = self._extreme(rest, ranges, use.context, upper=True)
-        if high is None or c.variables & ranges.keys():
+        high = reach.extreme(rest, upper=True)
+        if high is None or c.variables & reach.ranges.keys():
             return None
         if c.constant is None:
             text = f"the coefficient of `{symbol.name}` must be positive: {{}}"
@@ -291,68 +292,10 @@ class _Settler:
         room = self._now(use.target) - 1 - high
         return room + 1 if c == _ONE else room // c + 1
 
-    def _extreme(self, dim: Dim, ranges: dict[Symbol, Dim], context: Context, upper: bool) -> Dim | None:
-        """The largest or smallest value over the indices in it, the innermost eliminated first; None if that is not clear."""
-        for symbol, extent in reversed(list(ranges.items())):
-            if symbol not in dim.variables:
-                continue
-            rising = self._rising(dim, symbol, context)
-            if rising is None:
-                return None
-            dim = dim.substitute({symbol: self._end(symbol, extent, ranges, context, high=rising == upper)})
-        return dim
-
-    def _rising(self, dim: Dim, symbol: Symbol, context: Context) -> bool | None:
-        """Whether a size never falls (True) or never rises (False) as a variable grows; None if neither is seen."""
-        found: set[bool | None] = set()
-        split = dim.linear_in(symbol)
-        if split is not None:
-            return self._sign(split[0], context)
-        for m, c in dim.mapping.items():
-            inside = [a for a in m if symbol in Dim({(a,): 1}).variables]
-            if not inside:
-                continue
-            rest = list(m)
-            rest.remove(inside[0])
-            factor, grows = self._sign(Dim({tuple(rest): c}), context), self._atom_rising(inside[0], symbol, context)
-            found.add(None if len(inside) > 1 or factor is None or grows is None else factor == grows)
-        return found.pop() if len(found) == 1 else None
-
-    def _atom_rising(self, atom: Atom, symbol: Symbol, context: Context) -> bool | None:
-        match atom:
-            case Symbol():
-                return True
-            case Quotient(dividend, divisor):
-                defined = self.facts.assume(Relation(divisor, "<>", _ZERO))
-                known = symbol not in divisor.variables and self._proved(Relation(divisor, ">=", _ONE), defined)
-                return self._rising(dividend, symbol, context) if known else None
-            case Minimum(items):
-                found = {self._rising(item, symbol, context) for item in items if symbol in item.variables}
-                return found.pop() if len(found) == 1 else None
-
-    def _sign(self, c: Dim, context: Context) -> bool | None:
-        """Whether a coefficient is at least 0 (True) or at most 0 (False), where its divisors are at least 1, as they must be."""
-        facts = self.facts
-        if not context.conditions:
-            facts = facts.assume(*(Relation(q.divisor, ">=", _ONE) for q in c.quotients if q.divisor.constant is None))
-        if self._proved(Relation(c, ">=", _ZERO), facts):
-            return True
-        return False if self._proved(Relation(c, "<=", _ZERO), facts) else None
-
-    def _end(self, symbol: Symbol, extent: Dim, ranges: dict[Symbol, Dim], context: Context, high: bool) -> Dim:
-        """The last or first value of an index, by its range and the guards that bound it directly."""
-        end = extent - 1 if high else _ZERO
-        for guard in context.guards:
-            slack = self._now(guard.slack)
-            split = slack.linear_in(symbol) if guard.op not in ("=", "<>") else None
-            if split is not None and split[0].constant in (1, -1):
-                if split[0].constant == -1 and high:
-                    most = split[1]
-                    end = most if self._proved(Relation(most, "<=", end), self.facts) else minimum(end, most)
-                elif split[0].constant == 1 and not high:
-                    least = -split[1]
-                    end = least if self._proved(Relation(least, ">=", end), self.facts) else maximum(end, least)
-        return end
+    def _reach(self, context: Context) -> Reach:
+        """How far what stands in a context reaches, by what is known now."""
+        guards = tuple(self._relation(g) for g in context.guards)
+        return Reach(self.facts, {s: self._now(e) for s, e in context.indices}, guards, bool(context.conditions))
 
     # ── equations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -502,17 +445,17 @@ class _Settler:
             return
         context = obligation.context
         facts = base
-        needed = relation.variables
         if context.indices or context.guards:
             for symbol, extent in context.indices:
                 facts = facts.index(symbol, self._now(extent))
             facts = facts.assume(*(self._relation(g) for g in context.guards))
         if self._proved(relation, facts):
             return
-        ranges = {s: self._now(e) for s, e in context.indices}
-        if relation.op in ("=", "<>") and needed & ranges.keys():
+        reach = self._reach(context)
+        ranges = reach.ranges
+        if relation.op in ("=", "<>") and relation.variables & ranges.keys():
             return
-        worst = self._worst(relation, ranges, context)
+        worst = self._worst(relation, reach)
         of_data = worst is not None and bool(worst.variables & self.p.data)
         if (obligation.subject or obligation.sized) and worst is not None and of_data and not self._proved(worst, facts):
             self.out.troubles.append(Unprovable(obligation, worst))
@@ -524,29 +467,30 @@ class _Settler:
         if context.doubtful:
             return
         if self._impossible(worst, base):
-            self.out.troubles.append(self._refuted(obligation, worst, ranges))
+            self.out.troubles.append(self._refuted(obligation, worst, reach))
             return
         if worst.variables <= self.p.outer and self.p.outer:
             self.out.owed.append(Obligation(worst, NOWHERE, obligation.reason))
         else:
             self.out.contract.append((worst, obligation.reason))
 
-    def _refuted(self, obligation: Obligation, worst: Relation, ranges: dict[Symbol, Dim]) -> Refuted:
+    def _refuted(self, obligation: Obligation, worst: Relation, reach: Reach) -> Refuted:
         use = obligation.use
         if use is None:
             return Refuted(obligation, worst)
-        reach = self._extreme(self._now(use.index), ranges, obligation.context, upper=obligation.relation.op == "<")
-        ends = tuple((s, e) for s, e in ranges.items() if s in use.index.variables)
-        return Refuted(obligation, worst, reach, self._now(use.target), ends)
+        reached = reach.extreme(self._now(use.index), upper=obligation.relation.op == "<")
+        ends = tuple((s, e) for s, e in reach.ranges.items() if s in use.index.variables)
+        return Refuted(obligation, worst, reached, self._now(use.target), ends)
 
     def _relation(self, relation: Relation) -> Relation:
         return Relation(self._now(relation.left), relation.op, self._now(relation.right))
 
-    def _worst(self, relation: Relation, ranges: dict[Symbol, Dim], context: Context) -> Relation | None:
+    @staticmethod
+    def _worst(relation: Relation, reach: Reach) -> Relation | None:
         """The relation in its worst case over the indices, which are gone from it."""
-        if not relation.variables & ranges.keys():
+        if not relation.variables & reach.ranges.keys():
             return relation
-        slack = self._extreme(relation.slack, ranges, context, upper=False)
+        slack = reach.extreme(relation.slack, upper=False)
         return None if slack is None else Relation(slack, ">=", _ZERO)
 
     def _impossible(self, relation: Relation, facts: Facts) -> bool:
@@ -573,9 +517,9 @@ class _Settler:
         if kept and unsatisfiable(Facts().assume(*kept)):
             self.out.troubles.append(Hopeless(tuple(self.out.contract)))
         elif (only := next((r for r in kept if r not in reasons and self._forced(r)), None)) is not None:
-            sides = [(r, reason) for r, reason in reasons.items() if r.op == ">=" and r.left in (only.left, -only.left)]
-            around = [(r, reason) for r, reason in reasons.items() if r.op != "=" and r.variables & only.variables]
-            self.out.troubles.append(Hopeless(tuple(sides or around), only))
+            told = [(r, reason) for r, reason in reasons.items() if r.op != "=" and only.variables <= r.variables]
+            shorter = ((Relation(cancelled(r.slack), ">=", _ZERO) if r.op == ">=" else r, reason) for r, reason in told)
+            self.out.troubles.append(Hopeless(tuple(shorter), only))
 
     def _forced(self, relation: Relation) -> bool:
         """Whether several facts make sizes equal that the user gave names of their own, and says nowhere that they are."""

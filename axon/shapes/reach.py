@@ -1,0 +1,216 @@
+"""How far expressions over indices reach: their largest or smallest values over the ranges of the indices.
+
+Indices are eliminated one after the other, the innermost first, each in the first way that applies:
+
+    monotone      what never falls as the index grows is largest at the end of its range: i / 2 + i, i - min (i + 1) 3
+    alternatives  the largest value of a maximum is the largest of its parts' largest: max i (n - 1 - i)
+    in digits     over a range of n * m, `i` is n * q + r with independent q < m and r < n: what reads i / n and i % n
+    remainder     (i + k) % n takes every value below n over a range of n or more, and i % n those below min n (range)
+
+All of them give what is reached if no range is empty and no condition stands around; a condition that bounds an index directly
+moves the end of its range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import gcd
+
+from axon.names import Symbol, fresh
+from axon.shapes.dimension import Atom, Dim, Minimum, Monomial, Quotient, atom_key, maximum, minimum, replaced, variables_of
+from axon.shapes.prove import Answer, Facts, prove
+from axon.shapes.relation import Relation
+
+_ZERO, _ONE = Dim.of(0), Dim.of(1)
+_MAX_PARTS = 8  # alternatives that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Bounds of what an expression changes by as an index grows by 1; None is unbounded."""
+
+    least: Dim | None
+    most: Dim | None
+
+    def __add__(self, other: _Step) -> _Step:
+        least = None if self.least is None or other.least is None else self.least + other.least
+        return _Step(least, None if self.most is None or other.most is None else self.most + other.most)
+
+    def times(self, factor: Dim, falls: bool) -> _Step:
+        """The step of factor * expression, of a factor that is at least 0 or (`falls`) at most 0."""
+        least, most = (None if d is None else d * factor for d in (self.least, self.most))
+        return _Step(most, least) if falls else _Step(least, most)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What indices run over (0 <= index < extent, the outermost first), and what is known: facts, and conditions around."""
+
+    facts: Facts
+    ranges: Mapping[Symbol, Dim]
+    guards: tuple[Relation, ...] = ()
+    conditional: bool = False
+
+    def extreme(self, dim: Dim, upper: bool) -> Dim | None:
+        """The largest or smallest value over the indices in it; None if that is not clear."""
+        for symbol, extent in reversed(list(self.ranges.items())):
+            found = self._eliminated(dim, symbol, extent, upper)
+            if found is None:
+                return None
+            dim = found
+        return dim
+
+    def _eliminated(self, dim: Dim, symbol: Symbol, extent: Dim, upper: bool) -> Dim | None:
+        if symbol not in dim.variables:
+            return dim
+        rising = self._rising(dim, symbol)
+        if rising is not None:
+            return dim.substitute({symbol: self._end(symbol, extent, high=rising == upper)})
+        found = self._of_alternatives(dim, symbol, extent, upper)
+        if found is not None or any(symbol in g.variables for g in self.guards):
+            return found
+        found = self._in_digits(dim, symbol, extent, upper)
+        return self._of_remainder(dim, symbol, extent, upper) if found is None else found
+
+    # ── monotone ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _rising(self, dim: Dim, symbol: Symbol) -> bool | None:
+        """Whether a size never falls (True) or never rises (False) as a variable grows; None if neither is seen."""
+        split = dim.linear_in(symbol)
+        if split is not None:
+            return self._sign(split[0])
+        parts, _ = _alternatives(dim, symbol)
+        if parts:
+            found = {self._rising(part, symbol) for part in parts if symbol in part.variables}
+            return found.pop() if len(found) == 1 else None
+        step = _Step(_ZERO, _ZERO)
+        for monomial, c in dim.mapping.items():
+            inside = [a for a in monomial if symbol in variables_of(a)]
+            if inside:
+                step += self._step(c, monomial, inside, symbol)
+        if step.least is not None and self._sign(step.least) is True:
+            return True
+        return False if step.most is not None and self._sign(-step.most) is True else None
+
+    def _step(self, c: int, monomial: Monomial, inside: list[Atom], symbol: Symbol) -> _Step:
+        """By what one term changes, of whose atoms those `inside` mention the index."""
+        rest = list(monomial)
+        for atom in inside:
+            rest.remove(atom)
+        factor = Dim({tuple(rest): c})
+        if inside == [symbol]:
+            return _Step(factor, factor)
+        rises = self._sign(factor)
+        if rises is None:
+            return _Step(None, None)
+        if len(inside) == 1:
+            step = self._step_of(inside[0], symbol)
+        else:  # a product of what is not negative and never falls
+            grows = all(self._at_least(Dim({(a,): 1}), 0) and self._step_of(a, symbol).least == _ZERO for a in inside)
+            step = _Step(_ZERO if grows else None, None)
+        return step.times(factor, not rises)
+
+    def _step_of(self, atom: Atom, symbol: Symbol) -> _Step:
+        match atom:
+            case Symbol():
+                return _Step(_ZERO, _ONE)  # exactly 1, which nobody needs here
+            case Quotient(dividend, divisor):
+                defined = replace(self, facts=self.facts.assume(Relation(divisor, "<>", _ZERO)))
+                if symbol in divisor.variables or not defined._at_least(divisor, 1):
+                    return _Step(None, None)
+                split, k = dividend.linear_in(symbol), divisor.constant
+                if split is not None and (a := split[0].constant) is not None and k is not None:
+                    return _Step(Dim.of(a // k), Dim.of(-(-a // k)))
+                rises = self._rising(dividend, symbol)
+                whole = None if split is None else split[0]  # a / b is at most a, and at least a if that is negative
+                return _Step(_ZERO, whole) if rises else _Step(None, None) if rises is None else _Step(whole, _ZERO)
+            case Minimum(items):
+                found = {self._rising(item, symbol) for item in items if symbol in item.variables}
+                rises = found.pop() if len(found) == 1 else None
+                return _Step(_ZERO if rises is True else None, _ZERO if rises is False else None)
+
+    def _sign(self, c: Dim) -> bool | None:
+        """Whether a coefficient is at least 0 (True) or at most 0 (False), where its divisors are at least 1, as they must be."""
+        facts = self.facts
+        if not self.conditional:
+            facts = facts.assume(*(Relation(q.divisor, ">=", _ONE) for q in c.quotients if q.divisor.constant is None))
+        if prove(facts, Relation(c, ">=", _ZERO)) is Answer.PROVED:
+            return True
+        return False if prove(facts, Relation(c, "<=", _ZERO)) is Answer.PROVED else None
+
+    def _at_least(self, dim: Dim, least: int) -> bool:
+        return prove(self.facts, Relation(dim, ">=", Dim.of(least))) is Answer.PROVED
+
+    def _end(self, symbol: Symbol, extent: Dim, high: bool) -> Dim:
+        """The last or first value of an index, by its range and the guards that bound it directly."""
+        end = extent - 1 if high else _ZERO
+        for guard in self.guards:
+            split = guard.slack.linear_in(symbol) if guard.op not in ("=", "<>") else None
+            if split is not None and split[0].constant in (1, -1):
+                if split[0].constant == -1 and high:
+                    most = split[1]
+                    end = most if prove(self.facts, Relation(most, "<=", end)) is Answer.PROVED else minimum(end, most)
+                elif split[0].constant == 1 and not high:
+                    least = -split[1]
+                    end = least if prove(self.facts, Relation(least, ">=", end)) is Answer.PROVED else maximum(end, least)
+        return end
+
+    # ── what is not monotone ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _of_alternatives(self, dim: Dim, symbol: Symbol, extent: Dim, upper: bool) -> Dim | None:
+        """The largest value of a maximum, or the smallest of a minimum."""
+        parts, largest = _alternatives(dim, symbol)
+        if not parts or largest != upper:
+            return None
+        found = [self._eliminated(part, symbol, extent, upper) for part in parts]
+        out = found[0]
+        for other in found[1:]:
+            if out is None or other is None:
+                return None
+            out = maximum(out, other) if upper else minimum(out, other)
+        return out
+
+    def _in_digits(self, dim: Dim, symbol: Symbol, extent: Dim, upper: bool) -> Dim | None:
+        """Of a range that is a multiple of what the index is divided by."""
+        for atom in sorted(dim.quotients, key=atom_key):
+            if atom.dividend.symbol != symbol or atom.divisor.variables & self.ranges.keys():
+                continue
+            size = extent.exact_quotient(atom.divisor)
+            if size is None or not self._at_least(size, 0):
+                continue
+            q, r = fresh(symbol.name), fresh(symbol.name)
+            new = replaced(dim, atom, Dim.of(q)).substitute({symbol: atom.divisor * Dim.of(q) + Dim.of(r)})
+            return Reach(self.facts, {q: size, r: atom.divisor}, (), self.conditional).extreme(new, upper)
+        return None
+
+    def _of_remainder(self, dim: Dim, symbol: Symbol, extent: Dim, upper: bool) -> Dim | None:
+        """Of c * ((± i + k) % n) + rest, where nothing else mentions the index i."""
+        for atom in sorted(dim.atoms, key=atom_key):
+            if not isinstance(atom, Quotient) or symbol in atom.divisor.variables or (split := dim.split(atom)) is None:
+                continue
+            a, b = atom.dividend, atom.divisor
+            c, inner = (-split[0]).exact_quotient(b), a.linear_in(symbol)
+            if c is None or inner is None or symbol in (rest := split[1] - c * a).variables:
+                continue
+            rises = self._sign(c)
+            n, k = inner[0].constant, b.constant
+            if rises is None or n is None or (n not in (1, -1) and (k is None or gcd(n, k) > 1)):
+                continue
+            if rises != upper and a.symbol == symbol:
+                return rest
+            if prove(self.facts, Relation(extent, ">=", b)) is Answer.PROVED:
+                return rest + c * (b - 1) if rises == upper else rest
+            if a.symbol == symbol:
+                return rest + c * (minimum(extent, b) - 1)
+        return None
+
+
+def _alternatives(dim: Dim, symbol: Symbol) -> tuple[tuple[Dim, ...], bool]:
+    """What a Dim is the largest (True) or the smallest of, by a minimum in it: k - min a b is max (k - a) (k - b)."""
+    for monomial, c in dim.mapping.items():
+        if len(monomial) == 1 and isinstance(atom := monomial[0], Minimum) and symbol in variables_of(atom):
+            split = dim.split(atom)
+            if split is not None and split[0].constant is not None and len(atom.items) <= _MAX_PARTS:
+                return tuple(split[1] + item * c for item in atom.items), c < 0
+    return (), False

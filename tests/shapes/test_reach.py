@@ -1,0 +1,104 @@
+"""How far expressions over indices reach, against enumeration."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+import pytest
+from generate import sets
+
+from axon.names import Symbol, fresh
+from axon.shapes.dimension import Dim, maximum, minimum
+from axon.shapes.facts import Facts
+from axon.shapes.prove import Answer, prove
+from axon.shapes.reach import Reach
+from axon.shapes.relation import Relation
+
+P, Q, N, M = (Dim.of(fresh(name)) for name in "pqnm")
+
+
+def symbol(dim: Dim) -> Symbol:
+    assert dim.symbol is not None
+    return dim.symbol
+
+
+@pytest.mark.parametrize(
+    ("dim", "extent", "low", "high"),
+    [
+        (P % N, N * M, Dim.of(0), N - 1),
+        (P // M, N * M, Dim.of(0), N - 1),
+        (M * (P % N) + P // N, N * M, Dim.of(0), N * M - 1),
+        (N * (P // N) + (P % N), N * M, Dim.of(0), N * M - 1),
+        ((P + M) % N, N, Dim.of(0), N - 1),
+        (3 * ((M - P) % N), N, Dim.of(0), 3 * N - 3),
+        ((3 * P + M) % 5, Dim.of(7), Dim.of(0), Dim.of(4)),
+        ((5 * P + M) % 10, N, None, None),
+        (P % N, M, Dim.of(0), minimum(N, M) - 1),
+        ((P + 1) % N, M, None, None),
+        (maximum(P, Dim.of(3)), N, Dim.of(3), maximum(Dim.of(3), N - 1)),
+        (P - minimum(P + 1, Dim.of(3)), N, Dim.of(-1), maximum(Dim.of(-1), N - 4)),
+        (maximum(P, N - 1 - P), N, None, N - 1),
+        (minimum(P, N - 1 - P), N, Dim.of(0), None),
+        (P - P // 2, N, Dim.of(0), N // 2),
+        (2 * P - (3 * P) // 2, N, Dim.of(0), 2 * N - 2 - (3 * N - 3) // 2),
+        (P - 2 * (P // 2) - P // 3, N, None, None),
+        (P * (P // 2), N, Dim.of(0), (N - 1) * ((N - 1) // 2)),
+    ],
+)
+def test_reaches(dim: Dim, extent: Dim, low: Dim | None, high: Dim | None) -> None:
+    facts = Facts().assume(*(Relation(d, ">=", Dim.of(1)) for d in (N, M)))
+    reach = Reach(facts, {symbol(P): extent})
+    for expected, upper in ((low, False), (high, True)):
+        found = reach.extreme(dim, upper)
+        if expected is None:
+            assert found is None
+        else:
+            assert found is not None
+            assert prove(facts, Relation(found, "=", expected)) is Answer.PROVED, str(found)
+
+
+def test_conditions_move_ends() -> None:
+    guards = (Relation(P, "<=", M), Relation(P, ">=", Dim.of(2)))
+    reach = Reach(Facts(), {symbol(P): N}, guards, True)
+    assert reach.extreme(2 * P, upper=True) == 2 * minimum(N - 1, M)
+    assert reach.extreme(2 * P, upper=False) == Dim.of(4)
+    assert reach.extreme(P % M, upper=True) is None
+
+
+def _generated(rng: random.Random, depth: int, leaves: list[Dim]) -> Dim:
+    if depth == 0 or rng.random() < 0.2:
+        return rng.choice([*leaves, Dim.of(rng.randrange(-2, 4))])
+    a, b = (_generated(rng, depth - 1, leaves) for _ in range(2))
+    divisor = rng.choice([N, M, Dim.of(2), Dim.of(3), N * M])
+    return rng.choice([a + b, a - b, a + b, a * rng.choice([N, Dim.of(2), Dim.of(3), Dim.of(-1)]), minimum(a, b), maximum(a, b),
+                       a // divisor, a % divisor, a % divisor])  # fmt: skip
+
+
+def test_against_enumeration() -> None:
+    """What is given is reached, and nothing is beyond it, for all sizes for which no range is empty."""
+    rng = random.Random(7)
+    facts = Facts().assume(*(Relation(d, ">=", Dim.of(1)) for d in (N, M)))
+    found = 0
+    for _ in range(sets(500)):
+        inner = rng.choice([N, M, N * M, Dim.of(3), N + M, 2 * N, minimum(P + 1, N), N - 1])
+        extents = {symbol(P): rng.choice([N, M, N * M, 2 * N, Dim.of(4)]), symbol(Q): inner}
+        dim = _generated(rng, 3, [P, Q, P, N])
+        for upper in (False, True):
+            end = Reach(facts, extents).extreme(dim, upper)
+            if end is None:
+                continue
+            found += 1
+            assert end.variables <= {symbol(N), symbol(M)}
+            for n, m in product(range(1, 6), repeat=2):
+                sizes = {symbol(N): n, symbol(M): m}
+                values = [
+                    dim.evaluate(sizes | {symbol(P): i, symbol(Q): j})
+                    for i in range(extents[symbol(P)].evaluate(sizes))
+                    for j in range(extents[symbol(Q)].evaluate(sizes | {symbol(P): i}))
+                ]
+                if not values or (inner == N - 1 and n == 1):
+                    continue
+                best = max(values) if upper else min(values)
+                assert end.evaluate(sizes) == best, (str(dim), {s.name: str(e) for s, e in extents.items()}, upper, n, m)
+    assert found > sets(500) / 2
