@@ -19,6 +19,7 @@ LONG = 0.25  # seconds of a check that are part of those
 MAX_KEPT = 2  # suggestions with edits of one diagnostic
 _DECLARATION = re.compile(r"^(fun|val|sig|type|import)\b", re.MULTILINE)
 _ROWS = "name the indices"  # a statistic of rows is rarely applied to them only once
+_GROUP = "group the indices"  # in the order that is nearest to theirs
 _BOUNDS = ("AX0302", "AX0303")  # where a call may well be asked whether a range is empty
 TRIED = ("AX02", "AX03")  # the codes of types and sizes; a misspelt name is corrected in any case
 
@@ -57,7 +58,7 @@ def tried(
                 continue
             if any(s.text == suggestion.text or set(s.edits) < set(suggestion.edits) for s in kept):
                 continue  # the same, or a part of it is enough
-            if suggestion.text.startswith(_ROWS) and any(s.text.startswith(_ROWS) for s in kept):
+            if any(suggestion.text.startswith(way) and any(s.text.startswith(way) for s in kept) for way in (_ROWS, _GROUP)):
                 continue  # by the first indices that fit
             settled = diagnostic.code not in _BOUNDS and (bool(kept) or not suggestion.asks)
             tried_ = _attempt(source, suggestion.edits, recheck, settled)

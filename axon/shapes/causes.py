@@ -53,6 +53,7 @@ def causes(
     blamed: set[object] = set()
     out: list[Cause] = []
     unknown = [t.range for t in troubles if isinstance(t, Unknown) and not t.candidates]
+    open_ = {s for r in unknown for s in r.extent.variables if not r.stated}
     idle = {r.symbol for r in unknown if not _used(r, problem)}
     in_scope = {u.span for u in problem.uses if any(s in idle for s, _ in u.context.indices)} if idle else set()
     flexible = set(problem.flexible)
@@ -69,7 +70,13 @@ def causes(
                     read = [found for side in sides if (found := access(side)) is not None]
                     sources += [*sides, *(value for found in read for value in (found, *behind(found)))]
                     follows = follows or any(_inside(at, value) for at in sliced for value in sources)
-                if at_call or not blamed.isdisjoint(keys) or follows or not in_scope.isdisjoint(sides):
+                if (
+                    at_call
+                    or _speaks_of(trouble, open_)
+                    or not blamed.isdisjoint(keys)
+                    or follows
+                    or not in_scope.isdisjoint(sides)
+                ):
                     continue
                 blamed.update(keys)
                 first = next((n for n, o in enumerate(out) if isinstance(o, Clash) and _again(trouble, o)), len(out))
@@ -93,6 +100,11 @@ def causes(
             case _:
                 out.append(trouble)
     return out
+
+
+def _speaks_of(c: Clash, open_: set[Symbol]) -> bool:
+    """Whether a conflict is about how far an index runs of which nothing says that: it says nothing more."""
+    return bool(open_) and any((e.left.variables | e.right.variables) & open_ for e in c.equals)
 
 
 def _keys(c: Clash, access: Callable[[Span], Span | None]) -> set[object]:

@@ -35,7 +35,7 @@ _MAX_AROUND = 1_000
 
 def clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
     """A conflict, from its place: what each side has, and why."""
-    primary, left, right, stated = _sizes(c, problem)
+    primary, left, right, stated = sizes(c, problem)
     relation = Relation(left, "=", right)
     places, labels, behind = [], [Label(primary.reason.span, primary.reason.text)], list[Place]()
     inner: list[Label] = []
@@ -51,6 +51,12 @@ def clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
             passing = equal.reason.text.startswith(("argument", "the argument", "part of"))  # says nothing of sizes
             if equal is not primary and not passing and not any(label.span == equal.reason.span for label in labels):
                 labels.append(Label(equal.reason.span, equal.reason.text))
+    folds = (
+        [p for side in _sides(primary, c) for p in words.folds(side)]
+        if all(p is None or p.kind != "flatten" for p in places)
+        else []
+    )
+    labels += [Label(p.span, p.why) for p in folds]
     flattened = [n for n, p in enumerate(places, 1) if p is not None and p.kind == "flatten"]
     if len(flattened) == 1 and labels[flattened[0]].span != labels[0].span:
         # This is where the size changed; the others only notice.
@@ -67,7 +73,7 @@ def clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
         )
     notes = numbers(relation, words, shown, stated)
     if c.kind == "named":
-        notes = (UNSTATED.format(shown), *notes)
+        notes = (UNSTATED.format(shown), *(note.removeprefix(f"{shown} must hold; ") for note in notes))
     within = _within_callee(primary, words) or inner
     labels += distinct(within)
     labels += [Label(span, "likewise") for span in c.again[:MAX_LABELS]]
@@ -112,7 +118,7 @@ def _linked(side: Side, raw: Dim, size: Dim, c: Clash, problem: Problem) -> tupl
     return side, raw
 
 
-def _sizes(c: Clash, problem: Problem) -> tuple[Equal, Dim, Dim, list[Relation]]:
+def sizes(c: Clash, problem: Problem) -> tuple[Equal, Dim, Dim, list[Relation]]:
     """The equation to blame, its two sides as the others make them (those of the core, where all say too little), and facts."""
 
     def differ(e: Equal) -> bool:

@@ -44,6 +44,7 @@ class Words:
     origin: Callable[[Side, Dim], Place | None]  # what decides a size that a side has, before it was solved for
     behind: Callable[[Side, Dim, Dim], list[Place]]  # where a size got divisions that nobody has written, before it was solved for
     inside: Callable[[Side, Dim], list[Place]]  # what the functions through which a size has passed make of it, as sentences
+    folds: Callable[[Side], list[Place]]  # the indices that a `for` makes one dimension
     called: Callable[[Equal], Callee | None]  # of an argument's equation: the function called, and the dimension of its parameter
 
 
@@ -142,6 +143,8 @@ def numbers(relation: Relation, words: Words, shown: str, stated: Sequence[Relat
     divisors = frozenset[Symbol]().union(*divided)
     small = dict(zip([v for v in variables if v in divisors], _SMALL, strict=False))
     wish = dict(zip([v for v in variables if v not in small], _TYPICAL, strict=False)) | small
+    if not _sizes(relation, wish):
+        wish = dict(zip(reversed(wish), wish.values(), strict=True))
     fitting = len(wish) == len(variables) and _defined(relation, wish) and not relation.holds(wish)
     fitting = fitting and all(_holds(r, wish) for r in stated if r.variables <= relation.variables)
     values = wish if fitting else counterexample(Facts().assume(*stated), relation, wish) or counterexample(Facts(), relation, wish)
@@ -149,6 +152,8 @@ def numbers(relation: Relation, words: Words, shown: str, stated: Sequence[Relat
         given = ", ".join(f"{words.name(s)} = {values[s]}" for s in variables)
         sides = f"{relation.left.evaluate(values)} {relation.op} {relation.right.evaluate(values)}"
         notes.append(f"for {given} it would be {sides}")
+    if notes and shown not in notes[0]:
+        notes.insert(0, f"{shown} must hold")
     return ("; ".join(notes),) if notes else ()
 
 
@@ -178,6 +183,12 @@ def _multiples(size: int, factor: int) -> str:
     divisors = legal_sizes(factor, lambda n: n > 1 and size % n == 0)
     ways = f", and {size} divides by {' and '.join(map(str, divisors))}" if divisors and factor < size else ""
     return f"{size} is not a multiple of {factor}; the nearest {'are' if below else 'is'} {near}{ways}"
+
+
+def _sizes(relation: Relation, values: dict[Symbol, int]) -> bool:
+    """Whether both sides of a relation are sizes for these values."""
+    defined = relation.variables <= values.keys() and _defined(relation, values)
+    return defined and min(relation.left.evaluate(values), relation.right.evaluate(values)) >= 0
 
 
 def _holds(relation: Relation, values: dict[Symbol, int]) -> bool:

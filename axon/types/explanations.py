@@ -14,6 +14,7 @@ from axon.shapes.causes import Cause, Unbounded, causes, primary
 from axon.shapes.constraint import Callee, Equal, Side
 from axon.shapes.dimension import Dim
 from axon.shapes.explain import explain
+from axon.shapes.explain_equation import sizes
 from axon.shapes.inside import decided
 from axon.shapes.settle import Clash, Outcome, Problem, Refuted
 from axon.shapes.wording import Place, Words
@@ -24,6 +25,7 @@ from axon.types.mend import behind, compared, last_resorts, mends, reindexed
 from axon.types.origin import Trail
 from axon.types.ranges import Origin
 from axon.types.show import Namer, symbols_of
+from axon.types.slips import kept, resized
 from axon.types.type import Function, Inner, InsideOf, Shape, Type, Unreached
 from axon.types.unify import State
 from axon.types.written import blanks
@@ -86,6 +88,9 @@ class Explanations(Expressions):
             made = trail.makers(side.span, raw, bool(side.about))
             return [Place(m.kind, m.span, m.why) for m in made if m.moved and m.parameter is None]
 
+        def folds(side: Side) -> list[Place]:
+            return [Place(o.kind, o.span, o.clause(show).removeprefix("since ")) for o in trail.folds(side.span)]
+
         words = Words(
             namer.dim,
             origins,
@@ -96,6 +101,7 @@ class Explanations(Expressions):
             origin,
             divided,
             inside,
+            folds,
             partial(self._called, trail),
         )
 
@@ -123,7 +129,8 @@ class Explanations(Expressions):
                 others = [e for e in reversed(cause.equals) if e is not blamed]
                 stated = next((n for n, s in enumerate(worded) if s.text.startswith("state it")), len(worded))
                 first, far = mends([blamed.reason], trail, True), self._elsewhere(blamed, trail)
-                first = (*far, *first) if _split(blamed, trail) else (*first, *far)
+                first = (*far, *first) if _reshaped(blamed, trail) else (*first, *far)
+                first = (*first, *self._resized(cause, problem, trail, show))
                 more = mends([e.reason for e in others], trail, False)
                 divided = [s for s in worded if any("/" in e.text and "/" not in e.span.text for e in s.edits)]  # rarely forgotten
                 yield from (*first, *more[:_SOON], *(s for s in worded[:stated] if s not in divided))
@@ -148,12 +155,24 @@ class Explanations(Expressions):
                 yield from without_range(range_, uses, trail, self.state, show)
         yield from worded
 
+    def _resized(self, c: Clash, problem: Problem, trail: Trail, show: Callable[[Dim], str]) -> Iterator[Suggestion]:
+        """Changes of what makes one of the two sizes for it to be the other."""
+        equal, left, right, _ = sizes(c, problem)
+        for side, raw, own, needed in zip(
+            equal.reason.sides, (equal.left, equal.right), (left, right), (right, left), strict=False
+        ):
+            origin = trail.of_place(side.span, raw, bool(side.about))
+            if origin is not None:
+                yield from resized(origin, own, needed, trail, self.state, show)
+
     def _elsewhere(self, blamed: Equal, trail: Trail) -> tuple[Suggestion, ...]:
         """Changes of what the two sizes of an equation come from: accesses here, and in the functions that make or ask for one."""
         found: list[Suggestion] = []
         for side, raw in zip(blamed.reason.sides, (blamed.left, blamed.right), strict=False):
             origin = trail.of_place(side.span, raw, bool(side.about))
             found += behind(origin, trail) if origin is not None else ()
+            for access, position in trail.accesses(side.span, raw, bool(side.about)):
+                found += kept(access, position)
             for maker in trail.makers(side.span, raw, bool(side.about)):
                 found += maker.changes()
         callee = self._called(trail, blamed)
@@ -248,11 +267,11 @@ class Explanations(Expressions):
             t, parameter = t.result, parameter + 1
 
 
-def _split(equal: Equal, trail: Trail) -> bool:
-    """Whether a size is what splitting another one leaves: the mistake is more likely there than where that is noticed."""
+def _reshaped(equal: Equal, trail: Trail) -> bool:
+    """Whether a size is made by a reshape, of a split or of several: the mistake is more likely there than where it is noticed."""
     sides = zip(equal.reason.sides, (equal.left, equal.right), strict=False)
     origins = (trail.of_place(side.span, raw, bool(side.about)) for side, raw in sides)
-    return any(origin is not None and origin.kind == "split" for origin in origins)
+    return any(origin is not None and origin.kind in ("split", "flatten") for origin in origins)
 
 
 def _of_index(cause: Unbounded, found: Diagnostic, trail: Trail) -> dict[str, Any]:

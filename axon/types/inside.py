@@ -56,6 +56,8 @@ def reached_outside(
         for symbol, extent in reversed(rising):
             if (extent - excess).constant not in (0, 1):  # nobody means a range of one index
                 yield from _bounded(symbol, extent - excess, access[0], trail, state, show)
+    elif (turned := exchanged_operands(use.span)) is not None:
+        yield Suggestion(f"exchange the operands: `{_replaced(access[0], use.span, turned)}`", (Edit(use.span, turned),))
     elif use.index.constant is not None:
         text = show(size + use.index)
         edits = (Edit(use.span, text), *_named(size, access[0], trail, state, show))
@@ -70,6 +72,12 @@ def _least(guard: Relation, index: Dim) -> Dim | None:
     """What an index is at least by a guard about it alone."""
     split = guard.slack.linear_in(index.symbol) if index.symbol is not None and guard.op not in ("=", "<>") else None
     return -split[1] if split is not None and split[0] == Dim.of(1) and index.symbol not in split[1].variables else None
+
+
+def exchanged_operands(index: Span) -> str | None:
+    """`b - a` for the index `a - b`."""
+    found = re.fullmatch(r"([A-Za-z_]\w*)(\s*-\s*)([A-Za-z_]\w*)", index.text.strip())
+    return f"{found[3]}{found[2]}{found[1]}" if found is not None else None
 
 
 def together(ways: Sequence[Sequence[Suggestion]]) -> Iterator[Suggestion]:

@@ -20,6 +20,7 @@ from axon.source import Span
 from axon.types.origin import Trail
 from axon.types.ranges import Origin
 from axon.types.show import Namer, show_element
+from axon.types.slips import headers, other_values, regrouped, stages
 from axon.types.type import Row, Tensor
 from axon.types.unify import State
 from axon.types.written import exchanged
@@ -29,6 +30,8 @@ _MAX_RANK = 4
 _TRANSPOSE = "linalg.transpose"
 _MAX_EXCHANGES = 10  # of two arguments of one call
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_SUM = re.compile(r"([A-Za-z_]\w*)(\s*\+\s*)([A-Za-z_]\w*)")
 _SIMPLE = re.compile(r"[A-Za-z_][\w.]*(\[[^\[\]]*\])?|\d[\w.]*|\(.*\)|\[\|.*\|\]")
 
 
@@ -52,6 +55,9 @@ def _of(reason: Reason, trail: Trail, primary: bool) -> Iterator[Suggestion]:
                 yield from _product(expr, left, right, trail)
             case T.Binary(left=left, right=right) if _between(reason.span, left.span, right.span):
                 yield from _rows(expr, left, right, trail)
+            case T.For() if any(s.span == expr.span for s in reason.sides):
+                yield from _result(expr, reason)
+                yield from regrouped(expr, trail)
             case T.Call(arguments=arguments) if primary and any(a.span == reason.span for a in arguments):
                 yield from _arguments(expr, reason.span, trail)
             case T.For() if any(s.span == expr.span or _inside(s.span, expr.span) for s in reason.sides):
@@ -75,6 +81,8 @@ def behind(origin: Origin, trail: Trail) -> tuple[Suggestion, ...]:
         if read is not None and source.read is not None:
             for suggestion in _reindexed([(read[0], source.read)], trail):
                 found.setdefault(suggestion.edits, suggestion)
+        for e in headers(trail, (source.span,)) if source.kind == "flatten" else ():
+            found |= {s.edits: s for s in regrouped(e, trail)}
     return tuple(found.values())
 
 
@@ -280,6 +288,9 @@ def _arguments(call: T.Call, at: Span, trail: Trail) -> Iterator[Suggestion]:
     here = next(n for n, a in enumerate(arguments) if a.span == at)
     yield from exchanged(call.function.span)
     yield from _siblings(arguments, trail)
+    for argument in (arguments[here], *arguments[:here], *arguments[here + 1 :]):
+        yield from other_values(argument, trail)
+    yield from stages(call, at, trail)
     ranks = [_rank(a, trail) for a in arguments]
     apart = frozenset(n for n, rank in enumerate(ranks) if rank not in (None, ranks[here]))  # vectors that belong to a matrix
     yield from swapped(tuple(a.span for a in arguments), here, _short(call.function.span), apart)
@@ -344,9 +355,11 @@ def _with(access: T.Access, changes: dict[Span, str]) -> str:
 
 
 def _reindexed(reads: Iterable[tuple[T.Access, Span]], trail: Trail) -> Iterator[Suggestion]:
-    """Accesses with their indices in another order, though not against that in which they are bound, or another index at a place."""
+    """Accesses with their indices in another order, not against that in which they are bound, or with another index at a place."""
     for access, at in reads:
         yield from _exchanged(access, at, trail, True)
+    for access, at in reads:
+        yield from _terms(access, at)
     for access, at in reads:
         yield from _replaced(access, at, trail)
 
@@ -355,13 +368,27 @@ def _exchanged(access: T.Access, at: Span, trail: Trail, orderly: bool) -> Itera
     """The subscripts of an access in another order: in that in which one `for` binds them (`orderly`), or not."""
     spans = _alone(access)
     for span in spans if at in spans else ():
-        if span != at and _bound_so(access, (at, span), trail) != orderly:
+        if span != at and _settled(access, (at, span), trail) != orderly:
             edits = (Edit(at, span.text), Edit(span, at.text))
             yield Suggestion(f"swap the indices: `{_with(access, {at: span.text, span: at.text})}`", edits)
 
 
-def _bound_so(access: T.Access, pair: tuple[Span, Span], trail: Trail) -> bool:
-    """Whether two subscripts are indices that one `for` binds in the order in which they stand."""
+def _terms(access: T.Access, at: Span) -> Iterator[Suggestion]:
+    """`x[i + z, j + y]` as `x[i + y, j + z]`: a term of an index exchanged with one of another index of the access."""
+    spans = [s.values[0].span for s in access.subscripts if isinstance(s, T.At) and len(s.values) == 1]
+    sums = {s: _SUM.fullmatch(s.text) for s in spans}
+    own = sums.get(at)
+    for span, other in sums.items():
+        if own is not None and other is not None and span != at:
+            texts = {at: f"{own[1]}{own[2]}{other[3]}", span: f"{other[1]}{other[2]}{own[3]}"}
+            edits = tuple(Edit(s, text) for s, text in texts.items())
+            yield Suggestion(f"swap the indices: `{_with(access, texts)}`", edits, asks=True)
+
+
+def _settled(access: T.Access, pair: tuple[Span, Span], trail: Trail) -> bool:
+    """Whether two subscripts hardly change places: one `for` binds them in the order in which they stand, or one is a number."""
+    if any(s.text.isdecimal() for s in pair):
+        return True
     one, other = sorted(pair, key=lambda s: s.start)
     by_name = {symbol.name: trail.binding(symbol) for symbol, _ in access.context.indices}
     first, second = by_name.get(one.text), by_name.get(other.text)
@@ -375,13 +402,13 @@ def _replaced(access: T.Access, at: Span, trail: Trail) -> Iterator[Suggestion]:
     spans = _alone(access)
     if at not in spans:
         return
-    taken = {s.text for s in spans}
+    taken = {name for s in spans for name in _WORD.findall(s.text)}  # twice in one access, it would read a diagonal
     for symbol, _ in reversed(access.context.indices):
         if symbol.name not in taken and symbol.name != at.text and symbol.name != "_":
-            binding = trail.binding(symbol)
-            bounded = binding is not None and binding.range.stated
+            binding = trail.binding(symbol)  # one of a named size may well stay inside another one; of a computed size, hardly
+            asks = binding is not None and binding.range.stated and binding.range.extent.symbol is not None
             text = f"index it by `{symbol.name}`: `{_with(access, {at: symbol.name})}`"
-            yield Suggestion(text, (Edit(at, symbol.name),), asks=bounded)
+            yield Suggestion(text, (Edit(at, symbol.name),), asks=asks)
 
 
 def _plain_indices(e: T.For) -> Span | None:

@@ -15,7 +15,7 @@ from axon.names import Symbol
 from axon.shapes.dimension import Dim
 from axon.source import Span
 from axon.types.blank import dimension_arguments
-from axon.types.places import Parameter, excerpt
+from axon.types.places import Parameter, excerpt, subscripts
 from axon.types.ranges import Made, Origin, Ranges, listed
 from axon.types.type import Function, Inner, RecordType, Row, Shape, Tensor, TupleType, Type, which
 
@@ -55,6 +55,12 @@ class Trail(Ranges):
         self._passed.clear()
         self.of_place(span, raw, index)
         return self._made()
+
+    def accesses(self, span: Span, raw: Dim, index: bool) -> tuple[tuple[T.Access, int], ...]:
+        """The accesses that keep a size at a place, each by which of its subscripts."""
+        self._kept.clear()
+        self.of_place(span, raw, index)
+        return tuple(self._kept)
 
     def _made(self) -> tuple[Inner, ...]:
         found = ((function, self._inner(function, axis, rank, way)) for function, axis, rank, way in reversed(tuple(self._passed)))
@@ -523,14 +529,17 @@ class Trail(Ranges):
     def _access(self, e: T.Access, axis: int) -> tuple[T.Expr, int | None] | Origin | None:
         """The dimensions that an access keeps: those of slices, and those that `..` keeps whole."""
         position = 0
-        for subscript in e.subscripts:
+        for number, subscript in enumerate(e.subscripts):
             count = len(self._state.shape((subscript.row,))) if isinstance(subscript, T.Run | T.Keep) else 1
             kept = count if isinstance(subscript, T.Keep) else int(isinstance(subscript, T.Slice))
             if axis < kept:
                 if isinstance(subscript, T.Keep) or self._whole(subscript):
+                    self._kept.append((e, number))
                     return e.base, position + axis
                 why = f"a slice of {self._which(e.base, position)} of `{excerpt(e.base.span)}`"
-                return Origin("slice", e.span, why, (), e.base, position)
+                plain = isinstance(subscript, T.Slice) and subscript.stop is not None and subscript.step.constant == 1
+                start = (subscript.start,) if isinstance(subscript, T.Slice) and plain else ()
+                return Origin("slice", e.span, why, start, e.base, position, read=next(iter(subscripts(e)[number:]), None))
             axis -= kept
             position += count
         return e.base, position + axis

@@ -16,6 +16,7 @@ from axon.names import Symbol
 from axon.shapes.constraint import Range, Reason
 from axon.shapes.dimension import Dim
 from axon.source import Span
+from axon.types.blank import parts
 from axon.types.nodes import CHILDREN, indices_used, variables
 from axon.types.type import RecordType, ResultOf, Row, Shape, ShapeItem, Tensor, Type
 from axon.types.unify import State
@@ -69,6 +70,7 @@ class Places:
         self._fields = fields
         self._signed = signed
         self._results = results
+        self._kept: list[tuple[T.Access, int]] = []  # the accesses that keep it, and by which subscript
         self._passed: list[tuple[T.Expr, int, int, tuple[int | str, ...]]] = []  # the calls that the last size followed passes
         self._defined: dict[Symbol, Definition | Parameter] = {}
         self._indexed: dict[Span, tuple[T.Access, int]] = {}  # indices, and the dimension that each is of
@@ -107,6 +109,11 @@ class Places:
 
     def in_product(self, index: Symbol) -> bool:
         return index in self._products
+
+    def is_read(self, index: Symbol) -> bool:
+        """Whether an access is by an index, alone or among others, or its value is used."""
+        used = (v for v in self.expressions() if isinstance(v, T.Dimension))
+        return index in self._reads or any(index in v.dim.variables for v in used)
 
     def bounded_locally(self, index: Symbol) -> str:
         """The local function in which an index is used by itself, as when its uses are not seen outside."""
@@ -275,6 +282,15 @@ class Places:
             if isinstance(subscript, T.Run):
                 self._reads.setdefault(subscript.symbol, []).append((access, axis, position))
             axis += len(self._state.shape((subscript.row,))) if isinstance(subscript, T.Run | T.Keep) else 1
+
+
+def subscripts(access: T.Access) -> list[Span]:
+    """The places of an access's subscripts, where each stands for itself."""
+    file, start = access.span.file, access.base.span.end
+    start = file.text.find("[", start) + 1
+    end = access.span.end - 1 if access.default is None else file.text.rfind("|", start, access.default.span.start)
+    found = [p for p in parts(Span(file, start, end)) if p.text] if 0 < start <= end else []
+    return found if len(found) == len(access.subscripts) else []
 
 
 def excerpt(span: Span) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from axon import typed as T
@@ -83,6 +83,27 @@ class Ranges(Places):
                 why = f"since `{symbol.name}` stays inside {self._which(access.base, axis)} of `{excerpt(access.base.span)}`"
                 return Origin("index", binder.span, why, (), access.base, axis, symbol, read)
         return Origin("index", binder.span, f"the range of `{symbol.name}`")
+
+    def folds(self, place: Span) -> Iterator[Origin]:
+        """The indices that become one dimension in the `for` at a place."""
+        e = self.at(place)
+        for binder in e.binders if isinstance(e, T.For) else ():
+            if isinstance(binder, T.Indices) and len(binder.symbols) > 1 and (found := self._indices(binder)) is not None:
+                yield found
+
+    def belong_together(self, symbols: Sequence[Symbol]) -> bool:
+        """Whether an access splits a dimension into indices of these names, or a size is written that is the product of theirs."""
+        names = [s.name for s in symbols]
+        for access, _ in self._indexed.values():
+            for subscript in access.subscripts:
+                values = subscript.values if isinstance(subscript, T.At) and subscript.sizes else ()
+                if names == [v.dim.symbol.name for v in values if isinstance(v, T.Dimension) and v.dim.symbol is not None]:
+                    return True
+        product = Dim.of(1)
+        for symbol in symbols:
+            found = self.range(symbol)
+            product = product * (self._item(found.base, found.axis) if found is not None and found.base is not None else Dim.of(0))
+        return bool(product.mapping) and any(size == product for size, _ in self._written)
 
     def _accesses(self, symbol: Symbol) -> list[tuple[T.Access, int, int]]:
         """Accesses by this index alone; unguarded and unpadded ones of a whole dimension, which decide its range, come first."""

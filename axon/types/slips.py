@@ -1,0 +1,177 @@
+"""Slips of hand behind sizes that cannot agree: a window without padding, a slice that ends too early, a bound of another size,
+stages of a pipeline or parts of a dimension in the wrong order, one value for another.
+
+Each is an edit to try, made from what the code around says: the size that is needed, a name that is not used, a name that differs
+from another in its number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+
+from axon import typed as T
+from axon.diagnostics import Edit, Suggestion
+from axon.element import FLOAT, INT
+from axon.shapes.dimension import Dim
+from axon.source import Span
+from axon.types.inside import bound_edit
+from axon.types.origin import Trail
+from axon.types.places import subscripts
+from axon.types.ranges import Origin
+from axon.types.type import Row, Tensor
+from axon.types.unify import State
+
+Show = Callable[[Dim], str]
+_MAX_NAMES = 5  # of a `for` whose indices are grouped otherwise
+_MAX_VALUES = 3  # tried in the place of one
+
+
+# ── a size that is known ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def resized(origin: Origin, own: Dim, needed: Dim, trail: Trail, state: State, show: Show) -> Iterator[Suggestion]:
+    """Changes of what makes a size for it to be another one, which names show."""
+    if not all(s in state.rigid for s in needed.variables):
+        return
+    match origin.kind:
+        case "slice":
+            yield from _longer(origin, needed, show)
+        case "index" if origin.read is not None:
+            yield from _padded(origin, needed - own, show(needed), trail, state)
+        case "bound":
+            yield from _unused_bound(origin, show(needed), trail)
+
+
+def _longer(origin: Origin, needed: Dim, show: Show) -> Iterator[Suggestion]:
+    """`x[a : b]` with the end at which it has the size that is needed."""
+    if origin.read is None or not origin.sizes:
+        return
+    pieces = origin.read.text.split(":")
+    if len(pieces) == 2 and not set("[({") & set(pieces[0]):
+        text = f"{pieces[0].strip()} : {show(origin.sizes[0] + needed)}".strip()
+        yield Suggestion(f"make the slice `{text}`", (Edit(origin.read, text),))
+
+
+def _padded(origin: Origin, missing: Dim, bound: str, trail: Trail, state: State) -> Iterator[Suggestion]:
+    """`x[i + j]` for windows that stay inside as `x[i + j - 1 | 0.0]` for windows in the middle of which `i` stands."""
+    count = missing.constant
+    read = trail.read(origin.read) if origin.read is not None else None
+    if count is None or count < 1 or read is None or origin.read is None or origin.index is None or read[0].default is not None:
+        return
+    access, t = read[0], state.prune(read[0].base.type)
+    allowed = state.allowed_of(t.element) if isinstance(t, Tensor) else frozenset()
+    zero = "0.0" if allowed and allowed <= FLOAT else "0" if allowed and allowed <= INT else None
+    if zero is None or trail.in_product(origin.index) or origin.read.text == origin.index.name:
+        return
+    index = f"{origin.read.text} - {count // 2}" if count > 1 else origin.read.text
+    end = Span(access.span.file, access.span.end - 1, access.span.end - 1)
+    edits = (bound_edit(origin.span, origin.index.name, bound, False), Edit(origin.read, index), Edit(end, f" | {zero}"))
+    whole, start = access.span.text, access.span.start
+    shown = f"{whole[: origin.read.start - start]}{index}{whole[origin.read.end - start : -1]} | {zero}]"
+    yield Suggestion(f"pad it with zeros: `{' '.join(shown.split())}` for `{origin.index.name} < {bound}`", edits)
+
+
+def _unused_bound(origin: Origin, bound: str, trail: Trail) -> Iterator[Suggestion]:
+    """Another bound of an index that nothing is indexed by, as in `for i < b, j < h => 0.0`."""
+    symbol = origin.index
+    if symbol is not None and not trail.is_read(symbol) and not trail.in_product(symbol):
+        edit = bound_edit(origin.span, symbol.name, bound, True)
+        yield Suggestion(f"make the bound `{symbol.name} < {bound}`", (edit,))
+
+
+# ── order ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def regrouped(e: T.For, trail: Trail) -> Iterator[Suggestion]:
+    """Other indices of a `for` made one dimension, `for i (j, c) => …` for `for (i, j) c => …`: those that an access splits so, or
+    whose product is written as a size.
+    """
+    header = e.span.file.text[e.span.start : e.body.span.start]
+    found = re.fullmatch(r"for\s+((?:\.\.\w+\s+)?)([^<>=]*?)\s*=>\s*\(?", header)
+    groups = re.findall(r"\([^()]*\)|[A-Za-z_]\w*", found[2]) if found is not None else []
+    together = [g for g in groups if g.startswith("(")]
+    names = re.findall(r"[A-Za-z_]\w*", " ".join(groups))
+    if found is None or len(together) != 1 or len(names) > _MAX_NAMES or "(" in together[0][1:]:
+        return
+    span = Span(e.span.file, e.span.start + found.start(2), e.span.start + found.end(2))
+    symbols = {s.name: s for b in e.binders if isinstance(b, T.Indices) for s in b.symbols}
+    ways = (way for way in combinations(names, together[0].count(",") + 1) if trail.belong_together([symbols[n] for n in way]))
+    for chosen in sorted(ways, key=lambda way: names.index(way[-1]) - names.index(way[0])):  # neighbours first
+        rest = [n for n in names if n not in chosen]
+        group = f"({', '.join(chosen)})"
+        before = sum(names.index(n) < names.index(chosen[-1]) for n in rest)
+        for place in dict.fromkeys((before, *range(len(rest), -1, -1))):
+            text = " ".join((*rest[:place], group, *rest[place:]))
+            if group != together[0]:
+                yield Suggestion(f"group the indices: `for {found[1]}{text} => …`", (Edit(span, text),))
+
+
+def kept(access: T.Access, position: int) -> Iterator[Suggestion]:
+    """`x[:, i]` for `x[i, :]`: a dimension that an access keeps whole exchanged with one that it indexes."""
+    places = subscripts(access)
+    if position >= len(places) or places[position].text.strip() != ":":
+        return
+    for n, s in enumerate(access.subscripts):
+        if n < len(places) and isinstance(s, T.At) and len(s.values) == 1:
+            edits = (Edit(places[n], ":"), Edit(places[position], places[n].text))
+            listed = ", ".join({n: ":", position: places[n].text}.get(k, p.text) for k, p in enumerate(places))
+            yield Suggestion(f"swap the indices: `{access.base.span.text}[{listed}]`", edits)
+
+
+def stages(call: T.Call, at: Span, trail: Trail) -> Iterator[Suggestion]:
+    """`x |> g |> f` for `x |> f |> g`: a stage of a pipeline exchanged with the one after it, or before it."""
+    piped = [e for e in trail.expressions() if isinstance(e, T.Call) and _stage(e) is not None]
+    own = _stage(call)
+    for other in piped if own is not None and call.arguments[-1].span == at else ():
+        beside = _stage(other)
+        if (
+            own is not None
+            and beside is not None
+            and (other.arguments[-1].span == call.span or call.arguments[-1].span == other.span)
+        ):
+            first, second = sorted((own, beside), key=lambda s: s.start)
+            text = f"{second.text} |> {first.text}"
+            edits = (Edit(first, second.text), Edit(second, first.text))
+            yield Suggestion(f"exchange the stages: `… |> {' '.join(text.split())}`", edits)
+
+
+def _stage(call: T.Call) -> Span | None:
+    """The function of a call that is written after its argument, `x |> f a`."""
+    file, piped = call.span.file, call.arguments[-1].span
+    between = re.match(r"[\s)]*\|>\s*", file.text[piped.end : call.span.end])
+    return Span(file, piped.end + between.end(), call.span.end) if between is not None and piped.file is file else None
+
+
+# ── values ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def other_values(e: T.Expr, trail: Trail) -> Iterator[Suggestion]:
+    """Another value where a name stands that is used twice and differs from its own in a number: `down3` for `down2`."""
+    shape = trail.shape(e.type)
+    if not isinstance(e, T.Variable) or shape is None or any(isinstance(i, Row) for i in shape):
+        return
+    used = Counter(v.symbol for v in trail.expressions() if isinstance(v, T.Variable))
+    names: dict[str, T.Variable] = {}
+    for v in trail.expressions():
+        if isinstance(v, T.Variable) and v.symbol != e.symbol and _alike(v.symbol.name, e.symbol.name):
+            names.setdefault(v.symbol.name, v)
+    fitting = [v for v in names.values() if len(trail.shape(v.type) or ()) == len(shape) and trail.known_at(v, e.span)]
+    wrong = [v for v in fitting if used[e.symbol] > 1]
+    for v in sorted(wrong, key=lambda v: v.span.start)[:_MAX_VALUES]:
+        yield Suggestion(f"another value: `{v.symbol.name}`", (Edit(e.span, v.symbol.name),))
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether two names differ in their numbers alone."""
+    bare = re.sub(r"\d+", "", one)
+    return bare == re.sub(r"\d+", "", other) and bare not in (one, "")
+
+
+def headers(trail: Trail, within: Sequence[Span]) -> Iterator[T.For]:
+    """The `for`s of which one of some places stands in the list of indices."""
+    for e in trail.expressions():
+        if isinstance(e, T.For) and any(s.file is e.span.file and e.span.start <= s.start < e.body.span.start for s in within):
+            yield e
