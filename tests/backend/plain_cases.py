@@ -60,7 +60,8 @@ def plain(program: Program) -> Executable:
 
 def legal(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> list[Mapping]:
     """Every mapping of a kernel that is right at these sizes, chosen or not; the one that is chosen comes first."""
-    found = [variants.prepare(nest, made.known, tensors, sizes).wanted, plainest(nest)]
+    ready = variants.prepare(nest, made.known, tensors, sizes)
+    found = [ready.wanted, ready.general(), plainest(nest)]
     by_lanes = width_of(nest, made.known, tensors, sizes, True)
     if nest.rows:
         same = frozenset(uniform(nest, by_lanes.vector, sizes)) if by_lanes.vector > 1 else frozenset()

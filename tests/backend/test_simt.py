@@ -206,7 +206,8 @@ def run_changed(name: str, size: tuple[int, int], by: str, chunks: int, change: 
     given = case(executable(SOURCE, name, "f32"), size)
     kernels = []
     for nest in given.todo:
-        ways = [m for m in legal(nest, given.made, given.tensors, given.sizes) if (m.by, m.chunks) == (by, chunks)]
+        every = legal(nest, given.made, given.tensors, given.sizes)
+        ways = [m for m in every if (m.by, m.chunks) == (by, chunks) and not m.general]
         mapping = max(ways, key=lambda m: m.team)
         source, launched = form(given, nest, mapping)
         text = change(source.text)

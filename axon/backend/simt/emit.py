@@ -25,6 +25,7 @@ from axon.backend.plan import Nest
 from axon.backend.render import Names
 from axon.backend.scalar_facts import at_least_0
 from axon.backend.simt.access import accesses, swept
+from axon.backend.simt.general import alone, conditions
 from axon.backend.simt.halves import halves
 from axon.backend.simt.mapping import THREADS, Mapping
 from axon.backend.simt.peaks import peaks
@@ -61,6 +62,8 @@ def emit(
 
 class Emitter:
     def __init__(self, nest: Nest, values: MappingOf[Symbol, Value], mapping: Mapping, units: MappingOf[Symbol, int]) -> None:
+        self.in_turn = mapping.general  # by lanes, a thread goes on until there are no more neighbours to take
+        self.conditions = conditions(nest, mapping, units, values) if mapping.general else []
         self.halves = halves(nest) if mapping.halved else None
         nest = self.halves.nest if self.halves else nest
         self.nest, self.mapping, self.units = nest, mapping, units
@@ -151,7 +154,7 @@ class Emitter:
         for value in self.values.values():
             if value.symbol in self.made:
                 self.names[value.symbol]
-        code = self.code
+        code, mapping = self.code, self.mapping
         code.line("bad = False")
         code.line("flip = 0")
         code.line("shared = as_i64(shared_memory())")
@@ -160,13 +163,10 @@ class Emitter:
         cluster = self.mapping.pieces.blocks if self.mapping.pieces else 1
         if cluster > 1:
             code.line("cluster_of()")
-        if self.mapping.by == "lanes" and self.mapping.turns > 1:
-            self.turns()
-        elif self.mapping.across is not None and self.mapping.across.along:
-            held_squares(self)
+        if self.mapping.general:
+            self.both()
         else:
-            with self.rows():
-                self.steps()
+            self.form()
         body = code.lines
         if self.writer.fails:
             code.line("if bad:")
@@ -189,10 +189,46 @@ class Emitter:
         head += ["shared_memory = ptx.shared_memory()"] if shared else []
         head += [f"cluster_of = ptx.cluster_of({cluster})"] if cluster > 1 else []
         head += [""] if shared else []
-        notes = [f"# {line}".rstrip() for line in (*comments, str(self.mapping))]
+        notes = [f"# {line}".rstrip() for line in (*comments, str(mapping))]
         text = "\n".join([*notes, *head, "", f"def kernel({', '.join(self.parameters.values())}):", *body, ""])
-        threads = self.mapping.team if self.mapping.by in ("block", "cluster") else THREADS
+        threads = mapping.team if mapping.by in ("block", "cluster") else THREADS
         return Emitted(text, parameters, threads, cluster, shared)
+
+    def form(self) -> None:
+        """All that is done, by the mapping."""
+        if self.mapping.by == "lanes" and self.mapping.turns > 1:
+            self.turns()
+        elif self.mapping.across is not None and self.mapping.across.along:
+            held_squares(self)
+        else:
+            with self.rows():
+                self.steps()
+
+    def both(self) -> None:
+        """A kernel for any size: in the form for neighbours that move together, and in the one for what does not lie for that."""
+        groups: dict[int, list[str]] = {}
+        for condition in self.conditions:
+            match condition.of:
+                case Dim() as size:
+                    text = self.size(size)
+                case (symbol, dimension):
+                    text = self.stride(symbol, dimension)
+                case Symbol() as symbol:
+                    text = self.pointer(symbol)
+            groups.setdefault(condition.modulus, []).append(text)
+        fits = "True"
+        for modulus, texts in groups.items():
+            one = self.code.let(f"eq_int(({' | '.join(dict.fromkeys(texts))}) & {modulus - 1}, 0)")
+            fits = one if fits == "True" else self.code.let(f"both({fits}, {one})")
+        with self.writer.branch(f"if {fits}:"):
+            self.form()
+        self.mapping = self.reductions.mapping = alone(self.mapping)
+        self.together = set()
+        for known in (self.variables, self.places, self.registers, self.staged):
+            known.clear()
+        self.writer.lane = None
+        with self.writer.branch("else:"):
+            self.form()
 
     @contextmanager
     def rows(self) -> Iterator[None]:
@@ -257,7 +293,10 @@ class Emitter:
             if team > 1:
                 code.line(f"item = select({active}, item, 0)  # its thread takes part in what all do together")
         with ExitStack() as stack:
-            stack.enter_context(writer.masked(active, False) if active else code.block(f"if item < {items}:"))
+            head = (
+                f"for item in range(item, {items}, {THREADS} * as_i64(cuda.gridDim.x)):" if self.in_turn else f"if item < {items}:"
+            )
+            stack.enter_context(writer.masked(active, False) if active else code.block(head))
             rest = "item"
             if lane is not None:
                 start = self.names[lane.symbol] if turn is None else code.name(f"{lane.symbol.name}_")

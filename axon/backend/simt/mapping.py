@@ -80,6 +80,7 @@ class Mapping:
     halved: bool = False  # by lanes: a thread takes neighbours in both halves of the last row axis
     below: bool = False  # maxima and the sums of exponentials below them are found together
     later: frozenset[int] = frozenset()  # the accesses whose row is asked for by a block before the one that needs it
+    general: bool = False  # neighbours move together where a call allows it, else the kernel takes one element at a time
     pieces: Pieces | None = None  # by clusters: how a row is cut, and what of it comes into shared memory
 
     @property
@@ -107,6 +108,7 @@ class Mapping:
         more += " · maxima with the sums below them" if self.below else ""
         more += " · asks for later rows" if self.later else ""
         more += " · in both halves" if self.halved else ""
+        more += " · where they lie for it" if self.general else ""
         return f"{team} · {wide}{more}"
 
 
@@ -350,7 +352,7 @@ def grid(mapping: Mapping, nest: Nest, sizes: MappingOf[Symbol, int]) -> Grid:
         case "lanes":
             items = prod(extents[:-1]) * -(-extents[-1] // mapping.vector) if extents else 1
             each = THREADS // mapping.team * mapping.turns
-            alone = mapping.team == mapping.turns == 1
+            alone = mapping.team == mapping.turns == 1 and not mapping.general
             return Grid(-(-items // each), min(THREADS, max(WARP, -(-items // WARP) * WARP)) if alone else THREADS)
         case "warp":
             return Grid(-(-rows * mapping.team // THREADS), THREADS)

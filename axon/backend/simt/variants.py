@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from axon.backend.build import BuildError
 from axon.backend.memory import Tensor
@@ -12,12 +13,14 @@ from axon.backend.pipeline import Plain
 from axon.backend.plan import Nest, reads_of
 from axon.backend.simt.access import unit_of
 from axon.backend.simt.emit import emit
+from axon.backend.simt.general import general
 from axon.backend.simt.mapping import Mapping, choose, plainest
 from axon.core import Value
 from axon.names import Symbol
 
 LIMIT = 3
 ASKED = "sizes that were asked for"
+ANY = "any size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,7 @@ class PreparedNest:
     kernel: Nest
     units: tuple[tuple[Symbol, int], ...]
     wanted: Mapping
+    general: Callable[[], Mapping] = field(compare=False)  # for any size
 
     @property
     def key(self) -> tuple[tuple[Symbol, int], ...]:
@@ -39,7 +43,8 @@ def prepare(
 ) -> PreparedNest:
     used = used_by(nest, values)
     units = tuple((v.symbol, unit_of(tensors[v.symbol])) for v in used)
-    return PreparedNest(nest, units, choose(nest, values, tensors, sizes))
+    wanted = choose(nest, values, tensors, sizes)
+    return PreparedNest(nest, units, wanted, partial(general, nest, values, dict(units), sizes))
 
 
 def used_by(nest: Nest, values: MappingOf[Symbol, Value]) -> tuple[Value, ...]:
@@ -74,10 +79,15 @@ class Choices:
             return found
         if exact:
             return self._add(Variant(wanted, ASKED))
-        free = sum(v.why != ASKED for v in self.variants)
-        if free < LIMIT - 1 or wanted == last:
+        free = [v for v in self.variants if v.why != ASKED]
+        if len(free) < LIMIT - 1:
             return self._add(Variant(wanted, "sizes that the others do not serve" if self.variants else "the first sizes"))
-        return next((v for v in self.variants if v.mapping == last), None) or self._add(Variant(last, "any size"))
+        found = next((v for v in self.variants if v.why == ANY), None)
+        if found is not None:
+            return found
+        serving = ready.general()
+        serving = last if serving in self.refused else serving
+        return next((v for v in self.variants if v.mapping == serving), None) or self._add(Variant(serving, ANY))
 
     def refuse(self, variant: Variant) -> None:
         """Its code does not fit the registers: it is not a choice after all."""
