@@ -21,6 +21,7 @@ from axon.backend.plan import Nest
 from axon.backend.simt.access import ACCESS, Access, accesses, width_of
 from axon.backend.simt.halves import halves
 from axon.backend.simt.mapping import THREADS, WARP, Mapping, in_halves, nest_sweeps, uneven, widest
+from axon.backend.simt.peaks import peaks
 from axon.backend.simt.tiles import across
 from axon.core import Value
 from axon.names import Symbol
@@ -68,9 +69,10 @@ def _by_rows(nest: Nest, sizes: MappingOf[Symbol, int]) -> Mapping:
     rows = 1
     for axis in nest.rows:
         rows *= max(0, axis.extent.evaluate(sizes))
+    below = bool(peaks(nest))
     if not uneven(nest) and rows >= MANY and widest(nest, sizes) <= SHORT * WARP * 8:
-        return Mapping("warp", team=WARP)
-    return Mapping("block", team=THREADS)
+        return Mapping("warp", team=WARP, below=below)
+    return Mapping("block", team=THREADS, below=below)
 
 
 def alone(mapping: Mapping) -> Mapping:
