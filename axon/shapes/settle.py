@@ -28,6 +28,7 @@ from axon.names import Symbol
 from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Range, Reason, Side, Stretch, Use
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.divisibility import divisibilities, inequalities, is_divisibility
+from axon.shapes.named import forced
 from axon.shapes.prove import Answer, Facts, prove, reduced, unsatisfiable
 from axon.shapes.reach import Reach
 from axon.shapes.relation import Relation
@@ -385,7 +386,11 @@ class _Settler:
     def _open(self, relation: Relation) -> bool:
         """Whether a contract may say an equation. See Note [Equations in contracts]."""
         equation = Relation(cancelled(relation.slack), "=", _ZERO)
-        return bool(equation.variables & {*self.p.flexible, *self.p.outer}) or is_divisibility(equation)
+        return bool(equation.variables & self._free()) or is_divisibility(equation)
+
+    def _free(self) -> frozenset[Symbol]:
+        """The sizes that nobody named for this declaration."""
+        return self.p.outer.union(self.p.flexible, self.p.data)
 
     def _clash(self, equals: tuple[Equal, ...], relation: Relation, kind: str) -> None:
         self.out.troubles.append(Clash(equals, relation, kind, around=tuple(self.equals)))
@@ -516,15 +521,12 @@ class _Settler:
         self.out.contract = [(r, reasons[r] if r in reasons else self._reason(r, everything)) for r in kept]
         if kept and unsatisfiable(Facts().assume(*kept)):
             self.out.troubles.append(Hopeless(tuple(self.out.contract)))
-        elif (only := next((r for r in kept if r not in reasons and self._forced(r)), None)) is not None:
+        elif (only := forced(kept, reasons.__contains__, self._free(), self.facts)) is not None:
             told = [(r, reason) for r, reason in reasons.items() if r.op != "=" and only.variables <= r.variables]
+            sides = [(r, reason) for r, reason in told if r.left in (only.left, -only.left)]
+            told = sides if len(sides) > 1 else told
             shorter = ((Relation(cancelled(r.slack), ">=", _ZERO) if r.op == ">=" else r, reason) for r, reason in told)
             self.out.troubles.append(Hopeless(tuple(shorter), only))
-
-    def _forced(self, relation: Relation) -> bool:
-        """Whether several facts make sizes equal that the user gave names of their own, and says nowhere that they are."""
-        own = relation.variables.isdisjoint({*self.p.flexible, *self.p.outer, *self.p.data})
-        return relation.op == "=" and own and not is_divisibility(relation) and not self._proved(relation, self.facts)
 
     def _made_equal(self) -> list[Equal]:
         """Sizes that inequalities make equal, n <= m and m <= n, where one is free to be solved for."""

@@ -22,7 +22,7 @@ from axon.types.annotate import Annotations, not_a_dimension
 from axon.types.constraint import Indexed
 from axon.types.elaborator import Env
 from axon.types.places import Binding
-from axon.types.symbolic import exact, facts, only_sizes, symbolic
+from axon.types.symbolic import exact, facts, impossible_divisors, only_sizes, symbolic
 from axon.types.type import (
     BOOL,
     I32,
@@ -154,7 +154,8 @@ class Comprehensions(Annotations):
             return self.state.dim("")
         dim = symbolic(value, whole=True)
         if dim is None and only_sizes(value):
-            self.too_complex(bound.span)
+            if not self._needs_divisors(env, value):
+                self.too_complex(bound.span)
             return self.state.dim("")
         if dim is None:
             likely = self._as_parameter(bound.name, env.scope.value(bound.name)) if isinstance(bound, S.Var) else ()
@@ -175,6 +176,13 @@ class Comprehensions(Annotations):
             )
             return self.state.dim("")
         return dim
+
+    def _needs_divisors(self, env: Env, value: T.Expr) -> bool:
+        """Write down what a division by 0 lacks, if there is one in an integer expression."""
+        found = list(impossible_divisors(value))
+        for divisor, span in found:
+            self.oblige(Relation(divisor, ">=", Dim.of(1)), env.context, Reason(span, "the divisor must be at least 1: {}"))
+        return bool(found)
 
     # ── for ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -440,7 +448,8 @@ class Comprehensions(Annotations):
         dim = symbolic(value, whole=True)
         if dim is None:
             if only_sizes(value):
-                self.too_complex(e.span)
+                if not self._needs_divisors(env, value):
+                    self.too_complex(e.span)
             elif not isinstance(self.state.prune(value.type), Poison):
                 self.report(not_a_dimension(f"`{_excerpt(e.span)}`", e.span))
             return self.state.dim("")
@@ -449,6 +458,7 @@ class Comprehensions(Annotations):
     def _index(self, env: Env, e: S.Expr) -> T.Expr:
         """One index: an i32, or an i64 computed from data."""
         value = self.infer(env, e)
+        self._needs_divisors(env, value)
         t = self.state.prune(value.type)
         match t:
             case Poison():

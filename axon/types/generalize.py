@@ -13,6 +13,7 @@ from axon.names import Symbol
 from axon.shapes.constraint import Reason
 from axon.shapes.contract import Contract, ContractFact, ParameterShape
 from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.shapes.named import never_equal
 from axon.shapes.relation import Relation
 from axon.shapes.settle import Outcome, Problem, settle, simpler
 from axon.source import Span
@@ -108,8 +109,10 @@ class Generalization(Explanations):
         broken = self.consequences > mark.consequences or self._failed(mark)
         outcome, problem = self._settle_sizes(mark, t if keep_functions else None, facts)
         if not broken:
-            self._judge_coercions()
-        self.coercions.clear()
+            known = (*(r for r, _ in problem.assumed), *(r for r, _ in outcome.contract))
+            self._judge_coercions(Relation(problem.resolve(r.left), r.op, problem.resolve(r.right)) for r in known)
+        if state.level == 1:  # until then a declaration around may say more of their sizes
+            self.coercions.clear()
         if not broken:  # sizes that follow from wrong types say nothing new
             self._explain(outcome, problem, where, t, self.trail(params, (body,)))
         state.level -= 1
@@ -154,15 +157,24 @@ class Generalization(Explanations):
     def _failed(self, mark: _Mark) -> bool:
         return any(d.severity == "error" for d in self.diagnostics[mark.errors :])
 
-    def _judge_coercions(self) -> None:
-        """A coercion between sizes that cannot be equal is an error here, not at run time."""
-        for value, t, span in self.coercions:
+    def _judge_coercions(self, stated: Iterable[Relation]) -> None:
+        """A coercion between sizes that are equal for no sizes, or only for some that are 0, is an error here, not at run time."""
+        known = tuple(stated)
+        for coercion in tuple(self.coercions):
+            value, t, span = coercion
             have, want = self.state.zonk(value), self.state.zonk(t)
-            if isinstance(have, Tensor) and isinstance(want, Tensor):
-                for n, (a, b) in enumerate(zip(have.shape, want.shape, strict=False), 1):
-                    if isinstance(a, Dim) and isinstance(b, Dim) and (a - b).constant not in (None, 0):
-                        label = Label(span, f"dimension {n} is {a}, and can never be {b}")
-                        self.report(Diagnostic("AX0305", "this coercion cannot succeed", (label,)))
+            if not isinstance(have, Tensor) or not isinstance(want, Tensor):
+                continue
+            for n, (a, b) in enumerate(zip(have.shape, want.shape, strict=False), 1):
+                why = never_equal(a, b, known) if isinstance(a, Dim) and isinstance(b, Dim) else None
+                if why is not None:
+                    namer = Namer(self.state)
+                    shown, other = (d.render(namer.dim) for d in (a, b))  # type: ignore[union-attr]
+                    words = f"can never be {other}" if why == "never" else f"is {other} only if some size is 0"
+                    label = Label(span, f"dimension {n} is {shown}, and {words}")
+                    self.report(Diagnostic("AX0305", "this coercion cannot succeed", (label,)))
+                    self.coercions.remove(coercion)
+                    break
 
     def _default_elements(self, mark: _Mark, t: Type, keep: bool) -> None:
         """Element types that no parameter mentions get their defaults: f32 for floats, i32 for other numbers."""

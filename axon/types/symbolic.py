@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from axon import typed as T
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
+from axon.source import Span
 
 _RELATIONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
@@ -75,6 +78,16 @@ def only_sizes(e: T.Expr) -> bool:
         case T.Binary(op="add" | "sub" | "mul" | "div" | "mod" | "max" | "min", left=left, right=right):
             return only_sizes(left) and only_sizes(right)
     return symbolic(e) is not None
+
+
+def impossible_divisors(e: T.Expr) -> Iterator[tuple[Dim, Span]]:
+    """The numbers below 1 by which an integer expression divides."""
+    if isinstance(e, T.Binary):
+        divisor = symbolic(e.right, True) if e.op in ("div", "mod") else None
+        if divisor is not None and divisor.constant is not None and divisor.constant < 1:
+            yield divisor, e.right.span
+        yield from impossible_divisors(e.left)
+        yield from impossible_divisors(e.right)
 
 
 def _about_sizes(e: T.Expr) -> bool:

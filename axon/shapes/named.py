@@ -1,0 +1,68 @@
+"""Sizes that the user named apart, and what would make them equal all the same: contracts must not, and coercions cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import combinations
+
+from axon.names import Symbol
+from axon.shapes.dimension import Dim
+from axon.shapes.divisibility import is_divisibility
+from axon.shapes.prove import Answer, Facts, prove, unsatisfiable
+from axon.shapes.relation import Relation
+
+_MAX_PAIRS = 6  # of sizes that are compared
+
+
+def forced(kept: Iterable[Relation], given: Callable[[Relation], bool], free: frozenset[Symbol], facts: Facts) -> Relation | None:
+    """An equation that the facts of a contract make together between sizes that are not `free` to be solved for.
+
+    `given`: what one of them says by itself, which is judged elsewhere; what the user states (`facts`) is meant.
+    """
+    for r in kept:
+        own = r.op == "=" and r.variables.isdisjoint(free) and not is_divisibility(r) and not given(r)
+        if own and prove(facts, r) is not Answer.PROVED:
+            return r
+    return _nearly(tuple(kept), free, facts)
+
+
+def _nearly(kept: tuple[Relation, ...], free: frozenset[Symbol], facts: Facts) -> Relation | None:
+    """Two sizes that inequalities make equal but for rounding: 2 * (h / 2) <= w and 2 * (w / 2) <= h.
+
+    No size is then twice the other, where both are as large as what else these inequalities speak of.
+    """
+    bounds = [r for r in kept if r.op == ">=" and len(r.variables - free) > 1]
+    shared = (_by_age(r.variables & o.variables - free) for r, o in combinations(bounds, 2))
+    pairs = dict.fromkeys(pair for variables in shared for pair in combinations(variables, 2))
+    known = Facts().assume(*kept)
+    for v, w in list(pairs)[:_MAX_PAIRS]:
+        about = [r for r in bounds if {v, w} <= r.variables and prove(facts, r) is not Answer.PROVED]
+        others = frozenset[Symbol]().union(*(r.variables for r in about)) - {v, w}
+        if len(about) > 1 and all(unsatisfiable(known.assume(*_apart(*two, others)), two) for two in ((v, w), (w, v))):
+            return Relation(Dim.of(v), "=", Dim.of(w))
+    return None
+
+
+def _apart(small: Symbol, large: Symbol, others: Iterable[Symbol]) -> list[Relation]:
+    least = Dim.of(small)
+    return [
+        Relation(least, ">=", Dim.of(4)),
+        Relation(Dim.of(large), ">=", 2 * least),
+        *(Relation(least, ">=", Dim.of(u)) for u in _by_age(others)),
+    ]
+
+
+def never_equal(left: Dim, right: Dim, stated: Iterable[Relation]) -> str | None:
+    """Why sizes cannot be taken for equal: they "never" are, or only where some size is 0 ("empty")."""
+    equal = Relation(left, "=", right)
+    facts = Facts().assume(*stated)
+    if left == right:
+        return None
+    if prove(facts, equal) is Answer.REFUTED:
+        return "never"
+    some = facts.assume(*(Relation(Dim.of(v), ">=", Dim.of(1)) for v in _by_age(equal.variables)))
+    return "empty" if prove(some, equal) is Answer.REFUTED else None
+
+
+def _by_age(symbols: Iterable[Symbol]) -> list[Symbol]:
+    return sorted(symbols, key=lambda v: v.id)
