@@ -99,7 +99,7 @@ def _make(missing: dict[str, Forms], target: Target, step: Callable[[], None]) -
         worker = workers.get()
         done = False
         try:
-            worker.send({"text": source.text, "kinds": _kinds(source), "threads": source.threads})
+            worker.send({"text": source.text, "kinds": _kinds(source), "bounds": source.bounds})
             try:
                 meanwhile()
             except BaseException:
@@ -151,12 +151,12 @@ _ALONE = Lock()  # llvmlite is not for two threads at once
 def _here(source: Emitted, target: Target, meanwhile: Callable[[], None]) -> tuple[bytes, str]:
     meanwhile()
     with _ALONE:
-        return link(source.text, _kinds(source), source.threads, target)
+        return link(source.text, _kinds(source), source.bounds, target)
 
 
 def compile_source(emitted: Emitted, target: Target) -> Kernel:
     """Compile and link, without proof and without the cache."""
-    made = _given(_checked(*link(emitted.text, _kinds(emitted), emitted.threads, target)))
+    made = _given(_checked(*link(emitted.text, _kinds(emitted), emitted.bounds, target)))
     if isinstance(made, RegistersExhausted):
         raise made
     return made
@@ -166,11 +166,11 @@ def _kinds(source: Emitted) -> tuple[str, ...]:
     return tuple(type(p).__name__ for p in source.parameters)
 
 
-def link(text: str, kinds: Sequence[str], threads: int, target: Target) -> tuple[bytes, str]:
+def link(text: str, kinds: Sequence[str], bounds: tuple[int, int], target: Target) -> tuple[bytes, str]:
     """The cubin of a kernel's source whose parameters are of these kinds, and the linker's log."""
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
-    code = bytes(_library(text, kinds, threads, target, lto=True).get_ltoir(cc=target.compute_capability))
+    code = bytes(_library(text, kinds, bounds, target, lto=True).get_ltoir(cc=target.compute_capability))
     # Without the linker's own cache: what it finds there comes without the log that `_checked` reads.
     options = LinkerOptions(arch=target.name, link_time_optimization=True, ptxas_options=["-v"], no_cache=True)
     linker = Linker(ObjectCode.from_ltoir(code), options=options)
@@ -207,7 +207,7 @@ def ptx(emitted: Emitted, target: Target) -> str:
     """A kernel's PTX, to be read: libNVVM's text for the same module whose LTO-IR becomes the machine code. Parameters have the
     names that they have in the source."""
     toolchain()
-    library = _library(emitted.text, _kinds(emitted), emitted.threads, target, lto=False)
+    library = _library(emitted.text, _kinds(emitted), emitted.bounds, target, lto=False)
     text = str(library.get_asm_str(cc=target.compute_capability)).replace(library._entry_name, "kernel")
     names = inspect.signature(function(emitted.text)).parameters
     for number, name in reversed(list(enumerate(names))):
@@ -215,7 +215,7 @@ def ptx(emitted: Emitted, target: Target) -> str:
     return f"{text}\n"
 
 
-def _library(text: str, parameters: Sequence[str], threads: int, target: Target, *, lto: bool) -> Any:
+def _library(text: str, parameters: Sequence[str], bounds: tuple[int, int], target: Target, *, lto: bool) -> Any:
     """A kernel's source as numba-cuda's code library, its module ready for libNVVM."""
     # numba-cuda's public `compile` cannot pass a struct by value. TMA descriptors must be: so the kernel's own module is edited,
     # its pointers to descriptors made `byval`, before it goes to libNVVM.
@@ -234,7 +234,7 @@ def _library(text: str, parameters: Sequence[str], threads: int, target: Target,
         abi="numba",
         cc=target.compute_capability,
         lto=lto,
-        launch_bounds=(threads, 1),
+        launch_bounds=bounds,
         opt=True,
     )
     kernel = library.get_function(library._entry_name)
@@ -263,7 +263,7 @@ def _key(emitted: Emitted, target: Target, spills: bool = False) -> str:
     Of the source up to names and comments: the layers of a network differ in nothing else, and share one machine code.
     """
     text = canonical(emitted.text)
-    facts = [str(cache.FORMAT), target.name, "spills" * spills, str(emitted.threads)]
+    facts = [str(cache.FORMAT), target.name, "spills" * spills, *map(str, emitted.bounds)]
     parts = [*facts, *_kinds(emitted), *_tools(), _intrinsics(), text]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 

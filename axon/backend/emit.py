@@ -81,6 +81,12 @@ class Emitted:
     threads: int
     cluster: int
     shared: int
+    resident: int = 1  # blocks for which a multiprocessor must have registers
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Its launch bounds: threads of a block, and blocks of a multiprocessor."""
+        return self.threads, self.resident
 
 
 _RESERVED = frozenset({  # the emitter's own names, and Python's

@@ -141,6 +141,11 @@ INSTRUCTIONS: dict[str, Instruction] = {
     "narrow_exp": Instruction(
         "{ .reg .f32 t; mul.f32 t, $1, 0f3FB8AA3B; ex2.approx.ftz.f32 $0, t; }", "f", "f", memory=False),
     "narrow_div": Instruction("div.full.f32 $0, $1, $2;", "ff", "f", memory=False),
+    # One divisor for many: x / y is x * narrow_inverse (y, s) * s with s = narrow_scale y, of which no part overflows.
+    "narrow_scale": Instruction(
+        "{ .reg .pred low, high; .reg .f32 a, s; abs.f32 a, $1; setp.lt.f32 low, a, 0f00800000; setp.gt.f32 high, a, 0f7E800000; "
+        "selp.f32 s, 0f33800000, 0f3F800000, high; selp.f32 $0, 0f4B800000, s, low; }", "f", "f", memory=False),
+    "narrow_inverse": Instruction("{ .reg .f32 t; mul.f32 t, $1, $2; rcp.approx.f32 $0, t; }", "ff", "f", memory=False),
     "narrow_rsqrt": Instruction("rsqrt.approx.f32 $0, $1;", "f", "f", memory=False),
     "narrow_erf": Instruction(_ERF, "f", "f", memory=False),
     "narrow_tanh": Instruction(_TANH, "f", "f", memory=False),

@@ -632,11 +632,12 @@ _UNARY: dict[str, Emit] = {
 for _name, _emit in _UNARY.items():
     elementwise(_name, 1, _same, _emit)
 # The same within 2^-20, where results have 16 bits or fewer.
-for _name in ("narrow_exp", "narrow_erf", "narrow_tanh", "narrow_rsqrt"):
+for _name in ("narrow_exp", "narrow_erf", "narrow_tanh", "narrow_rsqrt", "narrow_scale"):
     _text = INSTRUCTIONS[_name].text
     elementwise(_name, 1, _same, lambda b, x, text=_text: _asm(b, F32, text, "=f,f", [x]))
-_text = INSTRUCTIONS["narrow_div"].text
-elementwise("narrow_div", 2, _same, lambda b, x, y, text=_text: _asm(b, F32, text, "=f,f,f", [x, y]))
+for _name in ("narrow_div", "narrow_inverse"):
+    _text = INSTRUCTIONS[_name].text
+    elementwise(_name, 2, _same, lambda b, x, y, text=_text: _asm(b, F32, text, "=f,f,f", [x, y]))
 elementwise("power", 2, _same, _libdevice("pow"))
 
 # The names of types as functions.

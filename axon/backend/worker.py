@@ -56,7 +56,7 @@ def main() -> None:
     for line in sys.stdin:
         job = json.loads(line)
         try:
-            cubin, log = link(job["text"], tuple(job["kinds"]), job["threads"], HOPPER)
+            cubin, log = link(job["text"], tuple(job["kinds"]), tuple(job["bounds"]), HOPPER)
             answer = {"cubin": base64.b64encode(cubin).decode(), "log": log}
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}

@@ -356,7 +356,8 @@ PURE: dict[str, Callable[..., Any]] = {
         "rsqrt": lambda x: type(x)(1) / np.sqrt(x), "absolute": abs, "floor": np.floor, "ceil": np.ceil, "nearest": np.rint,
         "sign": np.sign,
         "narrow_exp": np.exp, "narrow_erf": math.erf, "narrow_tanh": np.tanh, "narrow_rsqrt": lambda x: type(x)(1) / np.sqrt(x),
-        "narrow_div": lambda x, y: x / y,
+        "narrow_div": lambda x, y: x / y, "narrow_inverse": lambda y, s: type(y)(1) / (y * s),
+        "narrow_scale": lambda y: type(y)(2.0**24 if abs(y) < 2.0**-126 else 2.0**-24 if abs(y) > 2.0**126 else 1.0),
     }.items()},
     **{name: integers(op) for name, op in {
         "floor_divide": _floor, "remainder": _modulo, "max_int": max, "min_int": min, "integer_absolute": abs,

@@ -51,6 +51,7 @@ fun first (x : T[n, d]) = for j => reduce (fn a b => if a <> 0.0 then a else b, 
 fun until (x : T[n, d]) = for i < n => argmax for j < i + 1 => x[i, j | 0.0]
 fun running (x : T[n, d]) = for i < n => sum for k < i + 1 => max j => x[k, j]
 fun below (x : T[n, d]) = for j < d => sum for i < j + 1 => x[i, j | 0.0]
+fun ratios (x : T[n, d]) = for i j => x[i, j] / x[i, 0]
 fun choose (x : T[n, d]) = for i < n, j => if i > 0 andalso x[i - 1, j] > 0.0 then x[i - 1, j] else 0.0
 """
 INTEGERS = """

@@ -373,3 +373,18 @@ def test_sums_below_a_maximum(name: str) -> None:
     assert want is not None
     assert np.isfinite(want[0][4:]).all()
     assert not np.isfinite(want[0][0]).any()
+
+
+def test_one_divisor_for_many() -> None:
+    """Where a row is divided by one number, in 16 bits, by all kinds of numbers."""
+    given = case(executable(SOURCE, "ratios", "bf16"), (8, 16))
+    x = given.arrays[0]
+    x[0, 0], x[1, 0], x[2, 0], x[3, 0], x[4, 0], x[5, 0] = 0.0, np.inf, np.nan, 3e38, 1e-39, -2e-38
+    x[3, 1:4] = 3e38, 1e30, 1.0
+    x[4, 1:4] = 1e-39, 2e-39, 1.0
+    want = expected(given)
+    assert want is not None
+    for seed, mappings in enumerate(choices(given)):
+        compare(given, mappings, want, seed)
+    lone = np.array([want[0][3, 1], want[0][4, 1], want[0][4, 2]], np.float64)
+    np.testing.assert_allclose(lone, [1.0, 1.0, 2.0], rtol=0.02)

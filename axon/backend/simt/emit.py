@@ -27,7 +27,7 @@ from axon.backend.scalar_facts import at_least_0
 from axon.backend.simt.access import accesses, swept
 from axon.backend.simt.general import alone, conditions
 from axon.backend.simt.halves import halves
-from axon.backend.simt.mapping import THREADS, Mapping
+from axon.backend.simt.mapping import MOST, THREADS, Mapping
 from axon.backend.simt.peaks import peaks
 from axon.backend.simt.pieces import Pieces, ask_ahead, canonical, cut_rows, spread_rows
 from axon.backend.simt.reductions import UNROLL, Reductions
@@ -192,7 +192,8 @@ class Emitter:
         notes = [f"# {line}".rstrip() for line in (*comments, str(mapping))]
         text = "\n".join([*notes, *head, "", f"def kernel({', '.join(self.parameters.values())}):", *body, ""])
         threads = mapping.team if mapping.by in ("block", "cluster") else THREADS
-        return Emitted(text, parameters, threads, cluster, shared)
+        resident = max(1, MOST // threads) if mapping.by == "cluster" and mapping.chunks else 1
+        return Emitted(text, parameters, threads, cluster, shared, resident)
 
     def form(self) -> None:
         """All that is done, by the mapping."""

@@ -224,16 +224,15 @@ def _held(
 def _in_cluster(nest: Nest, width: Width, vectors: int, sizes: MappingOf[Symbol, int], cut: Pieces) -> Mapping:
     """Rows across a cluster: in registers, or in shared memory, which holds 16-bit elements as they are.
 
-    Rows in registers are asked for ahead where those under way and those to come have room in the L2 cache.
+    Two blocks share a multiprocessor, so that one computes while the other waits. Which rows gain by being asked for was measured.
     """
-    narrow, sweeps = cut.bytes < 4 * width.vector, _reductions(nest)
-    team = MOST // 2 if narrow else 2 * MOST if sweeps == 1 else MOST
-    chunks = (CLUSTERED // 2 if team > MOST else CLUSTERED) // width.vector
+    narrow, sweeps, below = cut.bytes < 4 * width.vector, _reductions(nest), bool(peaks(nest))
+    team, each = (2 * MOST, CLUSTERED // 2) if sweeps == 1 and not narrow else (MOST // 2, CLUSTERED)
+    chunks = each // width.vector
     blocks = _power(-(-vectors // (team * chunks)))
     if blocks <= BLOCKS[-1] and (sweeps <= 2 or not narrow):
         made = _held(nest, width, "cluster", team, chunks, vectors, sizes, blocks)
-        later = cut.reads if narrow or sweeps == 1 else frozenset()
-        return replace(made, below=narrow and bool(peaks(nest)), later=later)
+        return replace(made, below=below and narrow, later=cut.reads if narrow or not below else frozenset())
     whole = TEAM * cut.chunks * cut.blocks * width.vector == longest(nest, sizes)
     return Mapping("cluster", width.vector, width.beside, whole=whole, team=TEAM, pieces=cut)
 

@@ -13,7 +13,7 @@ from functools import reduce
 
 from axon.backend.simt.access import steady
 from axon.backend.writer import Code, Held, Writer, is_narrow, literal
-from axon.core import Binary, Const, Read, Scalar
+from axon.core import Binary, Const, Read, Scalar, element_of
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, minimum, variables_of
@@ -111,6 +111,20 @@ class LaneWriter(Writer):
         if self.narrow and op in NARROW and element.accumulator is Element.F32:
             return self.let(f"narrow_{op}({operand})")
         return super().unary(op, operand, element)
+
+    def _binary(self, op: str, left: Scalar, right: Scalar) -> str:
+        if (
+            op == "div"
+            and self.narrow
+            and element_of(left).accumulator is Element.F32
+            and self.along(left)
+            and not self.along(right)
+        ):
+            divisor = self.value(right)
+            scale = self.let(f"narrow_scale({divisor})")
+            inverse = self.let(f"narrow_inverse({divisor}, {scale})")
+            return self.let(f"mul({self.let(f'mul({self.value(left)}, {inverse})')}, {scale})")
+        return super()._binary(op, left, right)
 
     def binary(self, op: str, x: str, y: str, element: Element, *, never: bool = False) -> str:
         if self.narrow and op == "div" and element.accumulator is Element.F32:
