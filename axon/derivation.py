@@ -16,7 +16,8 @@ from axon import typed as T
 from axon.checker import CheckedModule
 from axon.shapes.dimension import Dim
 from axon.source import Span
-from axon.types.origin import Origin, Trail
+from axon.types.origin import Trail
+from axon.types.ranges import Origin
 from axon.types.show import Namer, dimension_names, show_relation, show_shape, show_type
 from axon.types.type import RecordType, Row, Scheme, Tensor, TupleType, Type
 
@@ -33,7 +34,12 @@ def derivation(checked: CheckedModule, name: str) -> str:
     namer = Namer(checked.state)
     namer.names = dimension_names(checked.state, scheme)
     namer.taken = set(namer.names.values())
-    lines = [*_Writer(checked, namer, checked.trail(decl)).lines(decl, scheme)]
+    trail = checked.trail(decl)
+    for size, called in trail.opened():  # sizes that only the data decide, by the names that annotations give them
+        if called not in namer.taken:
+            namer.names.setdefault(size, called)
+            namer.taken.add(called)
+    lines = [*_Writer(checked, namer, trail).lines(decl, scheme)]
     width = min(max((len(text) for text, place in lines if place), default=0), _WIDTH)
     body = [f"{text:<{width}}  {place}" if place else text for text, place in lines]
     return "\n".join([f"{name} : {checked.signatures[name]}", *body])
@@ -106,7 +112,7 @@ class _Writer:
         while found is not None and len(clauses) < _MAX_CHAIN:
             clauses.append(self._clause(found))
             place = place or found.span
-            if found.base is None or found.kind == "parameter":
+            if found.base is None or found.kind in ("parameter", "argument"):
                 break
             found = self._trail.of(found.base, found.axis)
         return "; ".join(dict.fromkeys(clauses)) or "as the expression says", place

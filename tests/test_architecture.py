@@ -89,7 +89,10 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.broken", VOCABULARY | {"shapes.contract", "shapes.dimension", "shapes.legal", "shapes.relation"}),
     ("axon.headless", VOCABULARY | {"syntax", "builtins", "grammar.*"}),
     ("axon.suggestions", VOCABULARY),  # it is given what checks a file
-    ("axon.derivation", VOCABULARY | {"typed", "checker", "shapes.dimension", "types.origin", "types.show", "types.type"}),
+    (
+        "axon.derivation",
+        VOCABULARY | {"typed", "checker", "shapes.dimension", "types.origin", "types.ranges", "types.show", "types.type"},
+    ),
     ("axon.show_value", VOCABULARY),
     ("axon.arguments", VOCABULARY),
     # What faces share and nothing below them knows.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from axon.names import Symbol
 from axon.nearest import nearest_sizes
 from axon.shapes.constraint import Equal, Obligation, Side
 from axon.shapes.dimension import Dim, DimensionTooLarge
@@ -29,9 +30,16 @@ class Broken:
     sizes: tuple[Dim, ...]
     relation: Relation  # of those sizes
 
-    @property
-    def given(self) -> list[tuple[str, Dim]]:
-        return [(name, size) for (name, _), size in zip(self.obligation.subject, self.sizes, strict=True)]
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What a call gives that decides a variable of a fact: the side of an equation that has it, and the size there as the function
+    takes it, `2 * i` of the variable `i`.
+    """
+
+    side: Side
+    raw: Dim
+    taken: Dim
 
 
 def refuted(r: Refuted, problem: Problem) -> Broken:
@@ -59,13 +67,27 @@ def by_fact(c: Clash, problem: Problem) -> Broken | None:
     return None if relation.trivial is True else Broken(obligation, sizes, relation)
 
 
-def arguments(broken: Broken, equals: Iterable[Equal]) -> Iterator[tuple[Side, Dim, Dim]]:
-    """The sides of equations that give the fact's variables their sizes: each with the size as it stands there and as it is."""
-    for (_, raw), size in zip(broken.obligation.subject, broken.sizes, strict=True):
-        for e in equals:
-            if raw.symbol is not None and raw in (e.left, e.right) and len(e.reason.sides) == 2 and e.asked is None:
-                yield (e.reason.sides[0], e.left, size) if e.right == raw else (e.reason.sides[1], e.right, size)
-                break
+def measure(variable: Dim, equals: Iterable[Equal]) -> Measure | None:
+    """What decides a variable at a call: something of its very size, else of one that only it and numbers make."""
+    computed: Measure | None = None
+    for e in equals:
+        for n, (own, other) in enumerate(((e.left, e.right), (e.right, e.left))):
+            if variable.symbol is None or len(e.reason.sides) != 2 or e.asked is not None:
+                continue
+            if other == variable:
+                return Measure(e.reason.sides[n], own, variable)
+            split = other.linear_in(variable.symbol) if other.variables == {variable.symbol} else None
+            if computed is None and split is not None and split[0].constant is not None and split[1].constant is not None:
+                computed = Measure(e.reason.sides[n], own, other)
+    return computed
+
+
+def as_taken(name: str, variable: Dim, size: Dim, equals: Iterable[Equal]) -> tuple[str, Dim]:
+    """A variable as the call gives it: `2 * i` and 100 for i and 50, of a parameter that takes 2 * i."""
+    found = measure(variable, equals)
+    if found is None or variable.symbol is None:
+        return name, size
+    return found.taken.render(lambda _: name), found.taken.substitute({variable.symbol: size})
 
 
 def nearest(broken: Broken, problem: Problem) -> Iterator[str]:
@@ -73,7 +95,8 @@ def nearest(broken: Broken, problem: Problem) -> Iterator[str]:
     asked, numbers = broken.obligation.asked, [size.constant for size in broken.sizes]
     if asked is None or None in numbers:
         return
-    names = {symbol: name for symbol, (name, _) in zip(asked[1], broken.given, strict=True)}
+    names = {symbol: name for symbol, (name, _) in zip(asked[1], broken.obligation.subject, strict=True)}
+    raw = dict(zip(asked[1], (variable for _, variable in broken.obligation.subject), strict=True))
     values = {symbol: number or 0 for symbol, number in zip(asked[1], numbers, strict=True)}
     facts = [asked[0]]  # and all else that the call needs
     for other in (*problem.obligations, *(o for e in problem.equals if (o := e.asked) is not None)):
@@ -83,17 +106,26 @@ def nearest(broken: Broken, problem: Problem) -> Iterator[str]:
         for symbol, (name, size) in zip(other.asked[1], other.subject, strict=True):
             number = problem.resolve(size).constant
             if symbol not in values and number is not None:
-                values[symbol], names[symbol] = number, name
+                values[symbol], names[symbol], raw[symbol] = number, name, size
     facts = [fact for fact in dict.fromkeys(facts) if fact.variables <= values.keys()]
     found = False
+
+    def told(symbol: Symbol, number: int) -> tuple[str, int]:
+        name, size = as_taken(names[symbol], raw[symbol], Dim.of(number), problem.equals)
+        return name, size.constant or 0
+
+    def equal(symbol: Symbol, number: int) -> str:
+        return "{} = {}".format(*told(symbol, number))
+
     for symbol in asked[1]:
-        beside = " and ".join(f"{names[s]} = {values[s]}" for s in asked[1] if s != symbol)
-        if note := nearest_sizes(names[symbol], alone(symbol, values, facts)):
+        beside = " and ".join(equal(s, values[s]) for s in asked[1] if s != symbol)
+        fitting = [told(symbol, n) for n in alone(symbol, values, facts)]
+        if note := nearest_sizes(fitting[0][0] if fitting else "", [size for _, size in fitting]):
             found = True
             yield f"with {beside}, {note}" if beside else note
     pair = None if found else together(values, facts)
     if pair is not None:
-        changed = [f"{names[s]} = {n}" for s, n in pair.items() if n != values[s]]
+        changed = [equal(s, n) for s, n in pair.items() if n != values[s]]
         yield f"the nearest that fit together are {', '.join(changed[:-1])} and {changed[-1]}"
 
 

@@ -15,6 +15,7 @@ from axon.shapes.constraint import Range
 from axon.shapes.dimension import MAX_DEGREE, MAX_TERMS
 from axon.shapes.explain_equation import clash
 from axon.shapes.explain_obligation import contract_broken, not_met, unprovable
+from axon.shapes.prove import Answer, Facts, prove
 from axon.shapes.settle import Clash, Hopeless, Problem, Refuted, TooLarge, Unknown, Unprovable
 from axon.shapes.wording import MAX_LABELS, UNSTATED, Words, distinct
 
@@ -81,7 +82,12 @@ def _unbounded(ranges: tuple[Range, ...], unused: bool) -> Diagnostic:
 def _hopeless(h: Hopeless, words: Words) -> Diagnostic:
     if h.only is not None:
         shown = h.only.render(words.name)
-        labels = distinct(Label(reason.span, f"this needs {r.render(words.name)}") for r, reason in h.facts)[:MAX_LABELS]
+        facts = list(h.facts)
+        for fact in h.facts:  # what the rest says without it
+            rest = [f for f in facts if f is not fact]
+            if prove(Facts().assume(*(r for r, _ in rest)), h.only) is Answer.PROVED:
+                facts = rest
+        labels = distinct(Label(reason.span, f"this needs {r.render(words.name)}") for r, reason in facts)[:MAX_LABELS]
         stated = () if words.where is None else (Suggestion(f"state it, if it is meant: `where {shown}`", (words.where(shown),)),)
         return Diagnostic("AX0301", "these sizes cannot agree", tuple(labels), (UNSTATED.format(shown),), stated)
     never = [reason for r, reason in h.facts if r.trivial is False]

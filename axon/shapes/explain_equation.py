@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.shapes.causes import primary as blamed
@@ -29,6 +29,7 @@ from axon.shapes.wording import (
     rewritten,
     short,
 )
+from axon.source import Span
 
 _MAX_AROUND = 1_000
 
@@ -71,7 +72,10 @@ def clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
             (f"{relation.render(words.name)} is known only when the program runs",),
             (Suggestion("compare them at run time with `as`, by the type that is needed"),),
         )
-    notes = numbers(relation, words, shown, stated)
+    needed = [
+        Relation(problem.resolve(o.relation.left), o.relation.op, problem.resolve(o.relation.right)) for o in problem.obligations
+    ]
+    notes = numbers(relation, words, shown, stated, needed)
     if c.kind == "named":
         notes = (UNSTATED.format(shown), *(note.removeprefix(f"{shown} must hold; ") for note in notes))
     within = _within_callee(primary, words) or inner
@@ -158,6 +162,24 @@ def _without(primary: Equal, c: Clash, problem: Problem) -> Solution | None:
         return solve(rest, problem.flexible, Facts().assume(*(r for r, _ in problem.assumed)))
     except DimensionTooLarge:
         return None
+
+
+def annotated(c: Clash, others: Sequence[Clash], problem: Problem, words: Words) -> Iterable[Suggestion]:
+    """The annotation in which several sizes are wrong, as several conflicts at one place tell, with all of them changed."""
+    ways: list[dict[Span, tuple[Edit, ...]]] = []
+    for conflict in (c, *others):
+        primary, left, right, _ = sizes(conflict, problem)
+        found: dict[Span, tuple[Edit, ...]] = {}
+        for side, raw, new in zip(primary.reason.sides, (primary.left, primary.right), (right, left), strict=False):
+            place = words.origin(side, raw)
+            around = pattern_around(place.span, words) if place is not None and place.kind == "annotation" else None
+            if place is not None and around is not None and all(words.stated(s) for s in new.variables):
+                found[around] = (Edit(place.span, new.render(words.name)),)
+        ways.append(found)
+    for around in ways[0]:
+        edits = tuple(dict.fromkeys(e for way in ways for e in way.get(around, ())))
+        if len(edits) > 1 and len({e.span for e in edits}) == len(edits):
+            yield Suggestion(f"make it `{annotation(edits, words)}`", edits)
 
 
 def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c: Clash, words: Words) -> Iterable[Suggestion]:

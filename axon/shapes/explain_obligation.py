@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
-from axon.shapes.broken import Broken, arguments, nearest, refuted
+from axon.shapes.broken import Broken, as_taken, measure, nearest, refuted
 from axon.shapes.constraint import Reason, Side
 from axon.shapes.dimension import Dim, Minimum
 from axon.shapes.relation import Relation
@@ -32,10 +32,15 @@ def unprovable(u: Unprovable, problem: Problem, words: Words) -> Diagnostic:
         message = "a size that depends on one that only the data decide cannot be proved to be a size"
         return Diagnostic("AX0307", message, (label,), (note,), (help_,))
     message = "a contract on a size that only the data decide cannot be proved"
-    label = Label(obligation.reason.span, obligation.reason.text)
+    labels = [Label(obligation.reason.span, obligation.reason.text)]
+    for _, variable in obligation.subject:  # what of the call has a size that only the data decide
+        found = measure(variable, problem.equals)
+        size = problem.resolve(found.raw) if found is not None else variable
+        if found is not None and size.variables & problem.data:
+            labels.append(origin_label(found.side, size, words.origin(found.side, found.raw), words))
     shown = plainly(relation, words)
     help_ = Suggestion(f"make it a fact where it is needed: `if {shown} then … else …`")
-    return Diagnostic("AX0307", message, (label,), (f"{shown} is known only when the program runs",), (help_,))
+    return Diagnostic("AX0307", message, tuple(merged(labels)), (f"{shown} is known only when the program runs",), (help_,))
 
 
 def _fill(reason: Reason, shown: str) -> str:
@@ -76,11 +81,16 @@ def not_met(r: Refuted, problem: Problem, words: Words) -> Diagnostic:
 def contract_broken(b: Broken, problem: Problem, words: Words) -> Diagnostic:
     """A call that breaks a contract: the fact and the sizes, where each comes from, and the nearest that would do."""
     reason = b.obligation.reason
-    given = " and ".join(f"{n} is {d.render(words.name)}" for n, d in b.given if d.render(words.name) != n)
+    subject = ((name, raw, size) for (name, raw), size in zip(b.obligation.subject, b.sizes, strict=True))
+    sizes = [as_taken(*variable, problem.equals) for variable in subject]
+    given = " and ".join(f"{n} is {d.render(words.name)}" for n, d in sizes if d.render(words.name) != n)
     labels = [Label(reason.span, reason.text + (f", and {given} here" if given else ""))]
     told: dict[Span, list[str]] = {}
-    for side, raw, size in arguments(b, problem.equals):
-        label = origin_label(side, size, words.origin(side, raw), words)
+    for _, variable in b.obligation.subject:
+        found = measure(variable, problem.equals)
+        if found is None:
+            continue
+        label = origin_label(found.side, problem.resolve(found.raw), words.origin(found.side, found.raw), words)
         told.setdefault(label.span, []).append(label.text)
     labels += [Label(span, " and ".join(dict.fromkeys(texts))) for span, texts in told.items()]
     name = reason.text.split("`")[1]  # without what the call gives it in braces

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from axon.diagnostics import Edit, Label, Suggestion
 from axon.names import Symbol
-from axon.nearest import legal_sizes
+from axon.nearest import MAX_DISTANCE, legal_sizes
 from axon.shapes.constraint import Callee, Equal, Side
 from axon.shapes.counterexample import counterexample
 from axon.shapes.dimension import Dim
@@ -116,8 +116,12 @@ def plainly(relation: Relation, words: Words) -> str:
     return f"{relation.left} {relation.op} {relation.right}"
 
 
-def numbers(relation: Relation, words: Words, shown: str, stated: Sequence[Relation]) -> tuple[str, ...]:
-    """When the relation holds, if that is simple to say, and sizes for which it does not though all that is stated does."""
+def numbers(
+    relation: Relation, words: Words, shown: str, stated: Sequence[Relation], needed: Sequence[Relation] = ()
+) -> tuple[str, ...]:
+    """When the relation holds, if that is simple to say, and sizes for which it does not though all that is stated does; `needed`
+    are relations that must hold besides.
+    """
     slack = relation.left - relation.right
     if slack.constant is not None:
         if relation.left.constant is None or relation.right.constant is None:
@@ -127,7 +131,7 @@ def numbers(relation: Relation, words: Words, shown: str, stated: Sequence[Relat
     if len(variables) == 1 and (split := slack.linear_in(variables[0])) is not None and not words.stated(variables[0]):
         factor, rest = split  # factor * v = -rest, for a v that the user does not know
         if factor.constant is not None and rest.constant is not None:
-            return (_multiples(-rest.constant if factor.constant > 0 else rest.constant, abs(factor.constant)),)
+            return (_among(relation, variables[0], needed, words),)
     notes = []
     plain = relation.left.symbol is not None and relation.right.constant is not None
     if len(variables) == 1 and not plain:
@@ -177,10 +181,28 @@ def _only_when(slack: Dim, words: Words) -> str:
     return " or ".join([*ways, *(f"{words.name(v)} = 0" for v in sorted(shared, key=lambda v: v.id))])
 
 
+def _among(relation: Relation, variable: Symbol, needed: Sequence[Relation], words: Words) -> str:
+    """That a number is none of the sizes of a form, `16 * i + 12`, and the nearest that are and of which all `needed` holds."""
+    form, other = (relation.left, relation.right) if relation.left.variables else (relation.right, relation.left)
+    split, size = form.linear_in(variable), other.constant
+    factor, offset = (split[0].constant, split[1].constant) if split is not None else (None, None)
+    about = [r for r in needed if r.variables == {variable}]
+    if size is None or not factor or offset is None or factor < 0 or not (offset or about):
+        whole = relation.slack.linear_in(variable)
+        factor, offset = (whole[0].constant or 1, whole[1].constant or 0) if whole is not None else (1, 0)
+        return _multiples(abs(offset), abs(factor))
+    first = (size - offset) // factor
+    below, above = range(first, max(first - MAX_DISTANCE, -1), -1), range(max(first + 1, 0), first + MAX_DISTANCE)
+    fitting = (next((n for n in way if all(_holds(r, {variable: n}) for r in about)), None) for way in (below, above))
+    near = [str(n * factor + offset) for n in fitting if n is not None and n * factor + offset > 0]
+    told = f"; the nearest {'are' if near[1:] else 'is'} {' and '.join(near)}" if near else ""
+    return f"{size} is not {form.render(words.name)}{told}"
+
+
 def _multiples(size: int, factor: int) -> str:
     below = size // factor * factor
     near = f"{below} and {below + factor}" if below else str(factor)
-    divisors = legal_sizes(factor, lambda n: n > 1 and size % n == 0)
+    divisors = legal_sizes(factor, lambda n: 1 < n < size and size % n == 0)
     ways = f", and {size} divides by {' and '.join(map(str, divisors))}" if divisors and factor < size else ""
     return f"{size} is not a multiple of {factor}; the nearest {'are' if below else 'is'} {near}{ways}"
 

@@ -17,6 +17,7 @@ from axon.types.show import Namer, show_element, show_shape, show_type, symbols_
 from axon.types.type import ElementVar, Exists, Function, RecordType, Row, Shape, Tensor, TupleType, Type, TypeVar
 from axon.types.unify import Mismatch, State
 
+_DECLARATION = re.compile(r"^(fun|val|sig|type|import)\b", re.MULTILINE)
 _ATOM = re.compile(r"[A-Za-z_][\w.]*(\[[^\[\]]*\])?|\d+(\.\d+)?")  # what needs no parentheses as an argument
 _CLASSES = (
     (FLOAT, "a float"),
@@ -75,6 +76,11 @@ def mismatch(state: State, m: Mismatch, left: Type, right: Type, reason: Reason)
             first, second = _rank(state, namer, a), _rank(state, namer, b)
             shown = [f"[{text}]" if (text := show_shape(namer, s)) else "a scalar" for s in (a, b)]
             labels = _labels(reason, *shown) if isinstance(left, Tensor) else (label, *sides)
+            pair = next(((x, y) for x, y in zip(_rigid_rows(state, a), _rigid_rows(state, b), strict=False) if x != y), None)
+            if pair is not None:
+                names = [f"..{namer.dim(symbol)}" for symbol in pair]
+                message = f"nothing says that `{names[0]}` and `{names[1]}` stand for the same dimensions"
+                return Diagnostic("AX0203", message, labels, whole, tuple(_one_shape_variable(names, reason.span)))
             return Diagnostic("AX0203", f"the ranks differ: {first}, {second}", labels, whole)
         case "record", RecordType(f1), RecordType(f2):
             return _records({n for n, _ in f1}, {n for n, _ in f2}, label, sides, whole)
@@ -90,6 +96,23 @@ def mismatch(state: State, m: Mismatch, left: Type, right: Type, reason: Reason)
             "AX0211", f"`'{rigid.symbol.name}` stands for any type, but here it would have to be one", (label, *sides), whole
         )
     return Diagnostic("AX0204", f"{first} cannot be used as {second}", (label, *sides), whole)
+
+
+def _rigid_rows(state: State, shape: Shape) -> list[Symbol]:
+    """The shape variables of a shape to which annotations give names."""
+    return [i.symbol for i in state.shape(shape) if isinstance(i, Row) and i.symbol in state.rigid]
+
+
+def _one_shape_variable(names: list[str], at: Span) -> Iterator[Suggestion]:
+    """The second of two shape variables written as the first, wherever the declaration has it."""
+    text = at.file.text
+    start = max((m.start() for m in _DECLARATION.finditer(text) if m.start() <= at.start), default=0)
+    end = min((m.start() for m in _DECLARATION.finditer(text) if m.start() > at.start), default=len(text))
+    kept, gone = names
+    found = re.finditer(rf"{re.escape(gone)}(?!\w)", text[start:end])
+    edits = tuple(Edit(Span(at.file, start + m.start(), start + m.end()), kept) for m in found)
+    if edits:
+        yield Suggestion(f"if they are to be the same, write `{kept}` for `{gone}`", edits)
 
 
 def _substituted(state: State, shape: Shape, image: dict[Symbol, Dim]) -> Shape:

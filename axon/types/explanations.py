@@ -14,7 +14,7 @@ from axon.shapes.causes import Cause, Unbounded, causes, primary
 from axon.shapes.constraint import Callee, Equal, Side
 from axon.shapes.dimension import Dim
 from axon.shapes.explain import explain
-from axon.shapes.explain_equation import sizes
+from axon.shapes.explain_equation import annotated, sizes
 from axon.shapes.inside import decided
 from axon.shapes.settle import Clash, Outcome, Problem, Refuted
 from axon.shapes.wording import Place, Words
@@ -30,6 +30,7 @@ from axon.types.type import Function, Inner, InsideOf, Shape, Type, Unreached
 from axon.types.unify import State
 from axon.types.written import blanks
 
+_MAX_BESIDE = 3  # conflicts at one place that are mended with another
 _MAX_CALLS = 8  # of functions within functions, that a size is followed into
 _BOUND = "this bound decides the size"
 _MAKING = ("index", "bound", "flatten", "split", "slice", "call")  # origins in a body that say something to whoever calls
@@ -117,6 +118,11 @@ class Explanations(Expressions):
             found = replace(found, labels=(*kept, *labels), suggestions=(*(u.bound for u in branches), *found.suggestions))
             if isinstance(cause, Unbounded):
                 found = replace(found, **_of_index(cause, found, trail))
+            if isinstance(cause, Clash):
+                at = primary(cause).reason.span
+                beside = [t for t in outcome.troubles if isinstance(t, Clash) and t is not cause and primary(t).reason.span == at]
+                both = annotated(cause, beside[:_MAX_BESIDE], problem, words) if beside else ()
+                found = replace(found, suggestions=(*both, *found.suggestions))
             self.report(replace(found, suggestions=tuple(self._changes(cause, found.suggestions, problem, trail, show))))
 
     def _changes(

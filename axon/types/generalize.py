@@ -20,6 +20,7 @@ from axon.source import Span
 from axon.types import errors
 from axon.types.explanations import Explanations
 from axon.types.inside import parameter_edit, parts_bounded
+from axon.types.places import Binding
 from axon.types.show import Namer, dimension_names, show_type, symbols_of
 from axon.types.type import (
     POISON,
@@ -365,13 +366,35 @@ class Generalization(Explanations):
             return True
         namer = Namer(self.state)
         shown = show_type(namer, scheme.type)
-        label = Label(span, "a call could not tell")
+        trail = self.trail(params, (body,))
+        open_ = self._running_so_far(set(missing), span)
+        labels = (Label(span, "a call could not tell"), *self._untold(set(missing), open_, span))
         used = {s for part in self._walk(scheme.type) for s in symbols_of(self.state, part)}
         idle = [s.name for s in scheme.explicit if s not in used]
-        parts = tuple(parts_bounded(span, idle, self.trail(params, (body,))))
-        found = _not_found([namer.dim(s) for s in missing], (label,), f"the inferred type is {shown}", span)
-        self.report(replace(found, suggestions=(*parts, *found.suggestions)))
+        parts = tuple(parts_bounded(span, idle, trail))
+        found = _not_found([namer.dim(s) for s in missing], labels, f"the inferred type is {shown}", span)
+        helps = [*parts, *found.suggestions]
+        if not parts and any(trail.in_product(symbol) for symbol, _ in open_):
+            text = "the indices of a flattening take no bound: build the tensor with a bound for each part, and flatten that"
+            helps.append(Suggestion(text))
+        self.report(replace(found, suggestions=tuple(helps)))
         return False
+
+    def _running_so_far(self, sizes: set[Symbol], function: Span) -> list[tuple[Symbol, Binding]]:
+        """The indices of a function, without a bound, that run as far as one of some sizes."""
+        here = ((s, b) for s, b in self.binders.items() if b.span.file is function.file and b.span.start > function.start)
+        return [(s, b) for s, b in here if not b.range.stated and self.state.dimension(b.range.extent).symbol in sizes]
+
+    def _untold(self, missing: set[Symbol], open_: list[tuple[Symbol, Binding]], function: Span) -> Iterator[Label]:
+        """Where sizes that no argument tells are written, and the indices that run so far."""
+        for symbol, binding in open_[:_MAX_UNTOLD]:
+            yield Label(binding.span, f"nothing says how far `{symbol.name}` runs")
+        for dim, place in self.origins:
+            size = self.state.dimension(dim)
+            if size.symbol is None and size.variables & missing and place.file is function.file and place.start > function.start:
+                names = " and ".join(f"`{s.name}`" for s in sorted(size.variables & missing, key=lambda s: s.id))
+                yield Label(place, f"an argument of this size does not tell {names}")
+                return
 
     def _split(self, scheme: Scheme, params: tuple[T.Pattern, ...], span: Span) -> bool:
         """See that arguments tell how many dimensions each shape variable stands for."""
@@ -457,6 +480,7 @@ def _why(reason: Reason) -> str:
     return f"{reason.text}: here {{}}" if " needs " in reason.text else f"{reason.text}: it needs {{}}"
 
 
+_MAX_UNTOLD = 3  # indices that are labelled
 _PREFERENCE = [Element.F32, *Element]
 
 

@@ -233,7 +233,9 @@ def _parenthesized(whole: Span, left: Span, right: Span) -> Span:
     for _ in range(between.count(")")):
         start = text.rfind("(", 0, start) if text[:start].rstrip().endswith("(") else start
     for _ in range(between.count("(")):
-        end = text.find(")", end) + 1 if text[end:].lstrip().startswith(")") else end
+        inside = text[start:end]
+        open_ = inside.count("(") > inside.count(")")
+        end = text.find(")", end) + 1 if open_ and text[end:].lstrip().startswith(")") else end
     return Span(whole.file, start, end)
 
 

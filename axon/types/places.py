@@ -163,6 +163,12 @@ class Places:
         for found in self._spans.values():
             yield from found
 
+    def opened(self) -> Iterator[tuple[Symbol, str]]:
+        """The sizes that only the data decide and to which an annotation gives a name, `val (kept : f32[q]) = …`."""
+        for size, span in self._written:
+            if size.symbol is not None and size.symbol in self._state.data_sizes and span.text.isidentifier():
+                yield size.symbol, span.text
+
     def passed(self, reason: Reason) -> tuple[T.Variable, int] | None:
         """The function to which an expression is an argument, where a reason speaks of the two, and which argument it is."""
         if len(reason.sides) != 2:

@@ -58,6 +58,10 @@ def _dimensions(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
     yield from exchanged(function)
     for span in sorted(given, key=lambda s: s != origin.span):
         yield Suggestion(f"make it `{_within(function, span)}`", (Edit(span, "{}"),), asks=True, blank=True)
+    others = [s for e in trail.expressions() if isinstance(e, T.Variable) for s in dimension_arguments(e.span)]
+    for span in given:  # what other calls here are given
+        for text in dict.fromkeys(o.text for o in others if o.text != span.text and not o.text.isdecimal()):
+            yield Suggestion(f"make it `{_within(function, span).replace('{}', text)}`", (Edit(span, text),))
 
 
 def exchanged(function: Span) -> Iterator[Suggestion]:

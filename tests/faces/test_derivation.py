@@ -76,3 +76,15 @@ def test_an_unknown_name(program: str, capsys: pytest.CaptureFixture[str]) -> No
 def test_of_models(declaration: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(Path(__file__).parents[2] / "examples" / "models" / declaration), "--shapes"]) == 0
     assert line in capsys.readouterr().out
+
+
+def test_size_of_data_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What an annotation calls a size that only the data decide, it is called here too."""
+    path = tmp_path / "kept.axon"
+    path.write_text(
+        "fun net (x : f32[n, 2]) = let val (kept : f32[q]) = filter (for i => x[i, 0] > 0.0) x[:, 1] in sum i => kept[i] end\n"
+    )
+    assert main(["explain", "--shapes", f"{path}:net"]) == 0
+    out = capsys.readouterr().out
+    assert "kept : f32[q]" in out
+    assert "k  written" not in out
