@@ -8,6 +8,8 @@ The engine is arithmetic and proof, with no syntax, no types and no wording:
       refute      contradictions between claims          linear          … over the integers
       groebner    … between products                   solve           equations
                                                          simplify      … and other relations, without what follows
+      form        the form of one relation               single      … of all that one variable alone has
+      clauses     minima and maxima taken apart          cycles      sizes that inequalities make equal
     contract    what a call must satisfy
       determine   how it finds its dimensions            guard       … compiled to one function, and what is wrong if it fails
       multiples   what divides a size                    legal       sizes near some that break facts, which satisfy them all

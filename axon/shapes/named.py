@@ -10,6 +10,7 @@ from axon.shapes.dimension import Dim
 from axon.shapes.divisibility import is_divisibility
 from axon.shapes.prove import Answer, Facts, prove, unsatisfiable
 from axon.shapes.relation import Relation
+from axon.shapes.simplify import independent, normal
 
 _MAX_PAIRS = 6  # of sizes that are compared
 
@@ -19,10 +20,13 @@ def forced(kept: Iterable[Relation], given: Callable[[Relation], bool], free: fr
 
     `given`: what one of them says by itself, which is judged elsewhere; what the user states (`facts`) is meant.
     """
-    for r in kept:
-        own = r.op == "=" and r.variables.isdisjoint(free) and not is_divisibility(r) and not given(r)
-        if own and prove(facts, r) is not Answer.PROVED:
-            return r
+    own = [r for r in kept if r.op == "=" and r.variables.isdisjoint(free) and not is_divisibility(r) and not given(r)]
+    if own:
+        stated = dict.fromkeys(independent(dict.fromkeys(n for r in facts.relations for n in normal(r)), Facts()))
+        known = facts.assume(*stated)
+        open_ = [r for r in own if r not in stated]
+        if (found := next((r for r in open_ if prove(known, r) is not Answer.PROVED), None)) is not None:
+            return found
     return _nearly(tuple(kept), free, facts)
 
 

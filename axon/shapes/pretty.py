@@ -32,8 +32,8 @@ def pieces(dim: Dim, name: Name) -> list[Piece]:
     # Remainders first, the outermost before those that they are made of: `m % (k / 2)` is made of k / 2, too.
     remainders = [a for a in compound if isinstance(a, Quotient) and _as_remainder(a, rest) is not None]
     for quotient in sorted(remainders, key=lambda a: -Dim({(a,): 1}).depth):
-        if (found := _as_remainder(quotient, rest)) is not None:
-            scale, rest = found
+        if (remainder := _as_remainder(quotient, rest)) is not None:
+            scale, rest = remainder
             text = _division(_balanced(quotient.dividend, quotient.divisor), "%", quotient.divisor, name)
             special += [(c, m, quotient, text) for c, m in scale.terms]
     for atom in compound:

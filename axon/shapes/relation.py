@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 
@@ -128,6 +128,23 @@ class Relation:
 
     def __str__(self) -> str:
         return self.render(lambda symbol: symbol.name)
+
+
+def said(relations: Sequence[Relation]) -> list[Relation]:
+    """The relations without those that only say of a divisor in another that it is at least 1, which every divisor is."""
+    below = [(r, {tight(q.divisor - 1) for q in r.left.quotients | r.right.quotients}) for r in relations]
+    divisors = frozenset[Dim]().union(*(found for _, found in below))
+    return [r for r in relations if r.op in ("=", "<>") or r.slack not in divisors or not _of_another(r, below)]
+
+
+def _of_another(relation: Relation, below: Sequence[tuple[Relation, set[Dim]]]) -> bool:
+    return any(relation.slack in divisors for r, divisors in below if r != relation)
+
+
+def tight(slack: Dim) -> Dim:
+    """Of slack >= 0, the same without the number that its coefficients share."""
+    step = gcd(*(c for m, c in slack.mapping.items() if m))
+    return Dim({m: c // step for m, c in slack.mapping.items() if c // step}) if step > 1 else slack
 
 
 def _without_root(slack: Dim) -> bool:

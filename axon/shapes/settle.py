@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 
 from axon.names import Symbol
 from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Range, Reason, Side, Stretch, Use
+from axon.shapes.cycles import made_equal
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.divisibility import divisibilities, inequalities, is_divisibility
 from axon.shapes.named import forced
@@ -141,7 +142,7 @@ class _Settler:
             for u in problem.uses
         ]
         assumed = [Relation(problem.resolve(r.left), r.op, problem.resolve(r.right)) for r, _ in problem.assumed]
-        self.facts = Facts().assume(*in_order(assumed))
+        self.facts = Facts().assume(*in_order(assumed), *(equation for equation, _ in made_equal(assumed)))
         self.solution = Solution({}, (), (), ())
         self.solved = 0  # how many equations the solution is of
         self.stretches = list(problem.stretches)
@@ -517,8 +518,9 @@ class _Settler:
         for relation, reason in everything:
             for found in normal(relation):
                 reasons.setdefault(found, reason)
-        kept = independent(reasons, Facts())
-        self.out.contract = [(r, reasons[r] if r in reasons else self._reason(r, everything)) for r in kept]
+        made: dict[Relation, Relation] = {}
+        kept = independent(reasons, Facts(), made)
+        self.out.contract = [(r, self._reason(r, reasons, made)) for r in kept]
         if kept and unsatisfiable(Facts().assume(*kept)):
             self.out.troubles.append(Hopeless(tuple(self.out.contract)))
         elif (only := forced(kept, reasons.__contains__, self._free(), self.facts)) is not None:
@@ -540,10 +542,14 @@ class _Settler:
         return [e for e in found if (e.left, e.right) not in asked]
 
     @staticmethod
-    def _reason(relation: Relation, everything: list[tuple[Relation, Reason]]) -> Reason:
-        """Why a relation must hold that several made together: because of the first that speaks of all its sizes."""
-        speaking = (reason for r, reason in everything if relation.variables <= r.variables)
-        return next(speaking, everything[0][1])
+    def _reason(relation: Relation, reasons: dict[Relation, Reason], made: dict[Relation, Relation]) -> Reason:
+        """Why a relation must hold, also of one that was made of others: because of one of those."""
+        seen: set[Relation] = set()
+        while relation not in reasons and relation in made and relation not in seen:
+            seen.add(relation)
+            relation = made[relation]
+        speaking = (reason for r, reason in reasons.items() if relation.variables <= r.variables)
+        return reasons[relation] if relation in reasons else next(speaking, next(iter(reasons.values())))
 
 
 def _guarded(use: Use, r: Range) -> bool:

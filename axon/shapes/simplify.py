@@ -1,21 +1,36 @@
-"""Simplifying relations: what a contract says, without what is trivial or follows from the rest."""
+"""Simplifying relations: what a contract says, without what is trivial or follows from the rest.
+
+Two kinds of steps alternate until nothing changes, so that what comes out is simplified to itself:
+
+    by form      each relation apart (`form`); those of one variable together (`single`); sizes that cycles of inequalities make
+                 equal (`cycles`); sizes that are numbers, or another, put in elsewhere
+    by proof     cases that cannot be, shorter forms by equations beside, inequalities that are equations, what the others prove
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import gcd
 
 from axon.names import Symbol
-from axon.shapes.dimension import Dim, Minimum, Monomial, Quotient, atom_key, divided, without
+from axon.shapes.clauses import clauses
+from axon.shapes.cycles import made_equal
+from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, Quotient
 from axon.shapes.divisibility import divides, divisibility
-from axon.shapes.prove import Answer, Facts, nonnegative, positive, prove, unsatisfiable
-from axon.shapes.relation import Relation, integer_root
+from axon.shapes.form import at_least_one, canonical, complexity, divisors, in_order, normal
+from axon.shapes.prove import Answer, Facts, positive, prove, unsatisfiable
+from axon.shapes.relation import Relation
+from axon.shapes.single import of_one_variable
 from axon.shapes.solve import without_repetition
+
+__all__ = ["in_order", "independent", "normal", "simplify"]
 
 _ZERO = Dim.of(0)
 _MAX_SIMPLIFIED = 300  # relations from which each is compared with all others
 _MAX_EQUATIONS = 20  # that an inequality is compared with
 _MAX_AGAIN = 12  # relations that are compared a second time
+_MAX_ROUNDS = 6
+
+Origins = dict[Relation, Relation]  # of relations that were made of others, one of those
 
 
 def simplify(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, ...]:
@@ -23,31 +38,188 @@ def simplify(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, ...
 
     A quotient's divisor is known not to be 0 where it occurs, so `d % h = 0` makes `h >= 1` superfluous.
     """
-    return independent({_canonical(r, facts): None for given in relations for r in _unfolded(given)}, facts)
+    return independent({canonical(r, facts): None for given in relations for r in normal(given)}, facts)
 
 
-def independent(relations: Iterable[Relation], facts: Facts) -> tuple[Relation, ...]:
-    """As `simplify`, of relations as `normal` gives them, each once."""
-    kept = list(relations)
+def independent(relations: Iterable[Relation], facts: Facts, origins: Origins | None = None) -> tuple[Relation, ...]:
+    """As `simplify`, of relations as `normal` gives them, each once. Writes down what new ones were made of."""
+    made: Origins = {} if origins is None else origins
+    kept = _by_form(list(relations), made)
     if len(kept) > _MAX_SIMPLIFIED:  # nobody writes so many; they must not cost too much
-        return tuple(sorted(without_repetition(kept), key=_complexity))
-    kept = sorted((r for r in _joined(kept) if not _superfluous(r, facts)), key=_complexity)
+        return tuple(sorted(without_repetition(kept), key=complexity))
+    for _ in range(_MAX_ROUNDS):
+        before = sorted(kept, key=complexity)
+        kept = _by_form(_by_proof(before, facts, made), made)
+        if set(kept) == set(before):
+            break
+    return tuple(sorted(kept, key=complexity))
+
+
+# ── by form ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _by_form(relations: list[Relation], made: Origins) -> list[Relation]:
+    """What is seen without a proof."""
+    kept = _new(relations, [], made)
+    for _ in range(2 * _MAX_ROUNDS):
+        before = kept
+        kept = _put_in(_cyclic(_single(_joined(kept), made), made), made)
+        if kept == before or set(kept) == set(before):
+            return kept
+    return kept
+
+
+def _new(found: Iterable[Relation], origin: Sequence[Relation], made: Origins) -> list[Relation]:
+    """Relations in canonical form, each once, and none that is trivial; one of `origin` is what new ones were made of."""
+    out: dict[Relation, None] = {}
+    old = set(origin)
+    about: dict[Symbol, Relation] = {}
+    for r in reversed(origin):
+        about |= dict.fromkeys(r.variables, r)
+    for r in found:
+        for part in normal(r) if origin else (r,):
+            if part.trivial is True and not divisors(part):
+                continue
+            out[part] = None
+            if origin and part not in old and part not in made:
+                youngest = max(part.variables, key=lambda v: v.id, default=None)
+                made[part] = about.get(youngest, origin[0]) if youngest is not None else origin[0]
+    return list(out)
+
+
+def _single(relations: list[Relation], made: Origins) -> list[Relation]:
+    """Relations of one variable in their normal form."""
+    by_variable: dict[Symbol, list[Relation]] = {}
+    for r in relations:
+        if len(r.left.variables) == 1 and not r.right.mapping:
+            (v,) = r.left.variables
+            by_variable.setdefault(v, []).append(r)
+    images: dict[Relation, list[Relation]] = {}
+    for v, group in by_variable.items():
+        if len(group) == 1 and group[0].op == ">=" and group[0].left - group[0].left.offset == Dim.of(v):
+            continue  # v >= c
+        found = _new(of_one_variable(v, group, sorted(group, key=complexity)), group, made)
+        if set(found) != set(group):
+            images |= {r: [] for r in group}
+            images[group[0]] = found
+    return _replaced(relations, images)
+
+
+def _replaced(relations: list[Relation], images: dict[Relation, list[Relation]]) -> list[Relation]:
+    if not images:
+        return relations
+    return list(dict.fromkeys(new for r in relations for new in images.get(r, [r])))
+
+
+def _cyclic(relations: list[Relation], made: Origins) -> list[Relation]:
+    """Equations in place of the inequalities whose cycles make them."""
+    images: dict[Relation, list[Relation]] = {}
+    for equation, inside in made_equal(relations):
+        images |= {r: images.get(r, []) for r in inside}
+        images[inside[0]] += _new([equation], inside, made)
+    return _replaced(relations, images)
+
+
+def _put_in(relations: list[Relation], made: Origins) -> list[Relation]:
+    """Sizes that are numbers, n = 3, or another size, n = m, put in wherever else they occur."""
+    says = {r: found for r in relations if r.op == "=" and (found := _is(r)) is not None}
+    if not says:
+        return relations
+    root: dict[Symbol, Symbol | int] = {}
+
+    def value(v: Symbol | int) -> Symbol | int:
+        while isinstance(v, Symbol) and v in root:
+            v = root[v]
+        return v
+
+    for v, other in says.values():
+        a, b = value(v), value(other)
+        if isinstance(a, int) and isinstance(b, int):
+            if a != b:
+                return relations  # nothing satisfies them
+        elif a != b:
+            old, new = (a, b) if isinstance(b, int) or (isinstance(a, Symbol) and b.id < a.id) else (b, a)
+            assert isinstance(old, Symbol)
+            root[old] = new
+    images = {v: Dim.of(value(v)) for v in root}
+    equations = [Relation(Dim.of(v), "=", image) for v, image in images.items()]
+    changed: dict[Relation, list[Relation]] = {}
+    for r in relations:
+        if r in says:
+            changed[r] = []
+        elif not r.variables.isdisjoint(images):
+            changed[r] = _with(r, images, made)
+    stated = _new(equations, list(says), made)
+    return list(dict.fromkeys((*stated, *_replaced(relations, changed))))
+
+
+def _is(equation: Relation) -> tuple[Symbol, Symbol | int] | None:
+    """(v, c) of v = c, (v, w) of v = w."""
+    slack = equation.slack
+    if not 1 <= len(slack.mapping) <= 2 or slack.degree != 1:
+        return None
+    (c, m), *rest = slack.terms
+    v = m[0]
+    if not isinstance(v, Symbol):
+        return None
+    if not rest or not rest[0][1]:
+        offset = rest[0][0] if rest else 0
+        return (v, -offset // c) if offset % c == 0 else None
+    w = rest[0][1][0]
+    return (v, w) if c == -rest[0][0] and isinstance(w, Symbol) else None
+
+
+def _with(relation: Relation, images: dict[Symbol, Dim], made: Origins) -> list[Relation]:
+    try:
+        new = relation.substitute(images)
+        below = {d.substitute(images) for d in divisors(relation)}
+    except DimensionTooLarge:
+        return [relation]
+    if any(d.constant is not None and d.constant < 1 for d in below):
+        return [relation]  # which nothing satisfies
+    lost = sorted((d for d in below - divisors(new) if d.constant is None), key=lambda d: d.sort_key)
+    return _new([new, *(Relation(d, "<>", _ZERO) for d in lost)], [relation], made)
+
+
+# ── by proof ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _by_proof(relations: Sequence[Relation], facts: Facts, made: Origins) -> list[Relation]:
+    kept = [r for r in relations if not _superfluous(r, facts)]
     for relation in kept[::-1]:
         if _by_way(relation, kept):
             kept.remove(relation)
-    for i, relation in enumerate(kept):  # b * a = b * c is a = c beside b >= 1
-        if relation.left.variables and any(all(v in m for m in relation.left.mapping) for v in relation.left.variables):
-            kept[i] = _canonical(relation, facts.assume(*kept[:i], *kept[i + 1 :]))
+    for i, relation in enumerate(kept):  # b * a = b * c is a = c beside b >= 1, n <> m is n < m beside n <= m
+        slack = relation.left
+        if relation.op == "<>" or (slack.variables and any(all(v in m for m in slack.mapping) for v in slack.variables)):
+            kept[i] = canonical(relation, facts.assume(*kept[:i], *kept[i + 1 :]))
     written: list[Relation] = []
     for i, relation in enumerate(kept):  # one after the other, by what then stands beside it: else two would vouch for each other
         others = [*written, *kept[i + 1 :]]
-        written += _as_signs(_shorter(relation, others, facts), others, facts)
-    kept = sorted(_equal_all_round(dict.fromkeys(written), facts), key=_complexity)
-    while True:
-        left = _needed(kept, facts)
-        if list(left) == kept or len(left) > _MAX_AGAIN:
-            return left
-        kept = list(left)  # with fewer facts about, the prover may see more
+        found = _as_signs(_shorter(_fewer_cases(relation, others, facts), others, facts), others, facts)
+        written += _new(found, [relation], made)
+    return list(_needed(sorted(_equal_all_round(dict.fromkeys(written), facts), key=complexity), facts))
+
+
+def _fewer_cases(relation: Relation, others: Sequence[Relation], facts: Facts) -> Relation:
+    """A relation with minima without those of their items that are no case: min n m < k is n < k beside n <= m."""
+    if not any(isinstance(a, Minimum) for a in relation.left.atoms):
+        return relation
+    rest = facts.assume(*others)
+    cases = clauses(relation.slack) if relation.op == ">=" else None
+    if cases is None or len(cases) != 1 or len(cases[0]) < 2:
+        return relation
+    parts = list(cases[0])
+    for part in sorted(parts, key=lambda p: (p.depth, p.degree, len(p.mapping), p.sort_key), reverse=True):
+        left = [p for p in parts if p != part]
+        if not left:
+            break
+        if (
+            prove(rest, Relation(part, "<", _ZERO)) is Answer.PROVED
+            or prove(rest.assume(Relation(part, ">=", _ZERO)), at_least_one(left)) is Answer.PROVED
+        ):
+            parts = left
+    return canonical(at_least_one(parts), facts) if len(parts) < len(cases[0]) else relation
 
 
 def _needed(kept: Sequence[Relation], facts: Facts) -> tuple[Relation, ...]:
@@ -70,7 +242,7 @@ def _needed(kept: Sequence[Relation], facts: Facts) -> tuple[Relation, ...]:
                 if prove(assumed, divisor) is not Answer.PROVED:
                     assumed = assumed.assume(divisor)
                     left[divisor] = None
-    return tuple(sorted(left, key=_complexity))
+    return tuple(sorted(left, key=complexity))
 
 
 def _by_way(relation: Relation, others: Iterable[Relation]) -> bool:
@@ -79,7 +251,7 @@ def _by_way(relation: Relation, others: Iterable[Relation]) -> bool:
     if wanted is None:
         return False
     beside = [other for other in others if other != relation]
-    if not _divisors(relation) <= frozenset[Dim]().union(*map(_divisors, beside)):
+    if not divisors(relation) <= frozenset[Dim]().union(*map(divisors, beside)):
         return False
     known = [(other, divisibility(other)) for other in beside if other.op == "="]
     return divides(*wanted, [found for _, found in known if found], [other.slack for other, found in known if not found])
@@ -104,7 +276,7 @@ def _shorter(relation: Relation, others: Sequence[Relation], facts: Facts) -> Re
     rest = facts.assume(*others)  # not by what is replaced: that its divisors are not 0 would be lost
     if isinstance(atom, Quotient) and positive(rest, atom.divisor):
         slack = atom.dividend - atom.divisor
-    return _canonical(Relation(slack, ">=", _ZERO), facts)
+    return canonical(Relation(slack, ">=", _ZERO), facts)
 
 
 def _fewer_terms(relation: Relation, others: Sequence[Relation], facts: Facts) -> Relation:
@@ -120,10 +292,10 @@ def _fewer_terms(relation: Relation, others: Sequence[Relation], facts: Facts) -
                 continue
             multiple = beside[0]
         for rest in (dividend - multiple, dividend + multiple):
-            shorter = divisibility(_canonical(Relation(rest % divisor, "=", _ZERO), facts))
+            shorter = divisibility(canonical(Relation(rest % divisor, "=", _ZERO), facts))
             if shorter is not None and shorter[1] == divisor and (0, 0) < _size(shorter[0]) < _size(dividend):
                 dividend = shorter[0]
-    return relation if dividend == found[0] else _canonical(Relation(dividend % divisor, "=", _ZERO), facts)
+    return relation if dividend == found[0] else canonical(Relation(dividend % divisor, "=", _ZERO), facts)
 
 
 def _size(dim: Dim) -> tuple[int, int]:
@@ -141,129 +313,27 @@ def _as_signs(relation: Relation, others: Sequence[Relation], facts: Facts) -> l
     return signs if same else [relation]
 
 
-def normal(relation: Relation) -> tuple[Relation, ...]:
-    """What a relation says, in the form in which `simplify` gives it if nothing else is known."""
-    return tuple(_canonical(r, Facts()) for r in _unfolded(relation))
-
-
-def _unfolded(relation: Relation) -> list[Relation]:
-    """`n = min n m` as n <= m, `n >= max a b` as n >= a and n >= b, `n * m >= 1` and `n * m <> 0` as n >= 1 and m >= 1,
-    `n * n <= m * m` as n <= m; and divisors that cancel out of the slack are not 0.
-    """
-    slack = relation.slack
-    lost = (relation.left.quotients | relation.right.quotients) - slack.quotients
-    found = [Relation(q.divisor, "<>", _ZERO) for q in sorted(lost, key=atom_key) if q.divisor.constant is None]
-    if relation.op == "<>" and len(slack.mapping) == 1 and all(isinstance(a, Symbol) for a in slack.atoms):
-        return [*found, *(Relation(Dim.of(v), ">=", Dim.of(1)) for v in sorted(slack.variables, key=lambda v: v.id))]
-    if (base := _base(slack)) is not None:
-        op = relation.op if relation.op in ("=", "<>") else ">="
-        return [*found, *_unfolded(Relation(base, op, _ZERO))]
-    if relation.op == "=":
-        for atom in slack.atoms:
-            if isinstance(atom, Minimum):
-                least = [item for item in atom.items if slack in (p := item - Dim({(atom,): 1}), -p)]
-                if least:
-                    return found + [Relation(least[0], "<=", item) for item in atom.items if item != least[0]]
-    elif relation.op != "<>":
-        for atom in slack.atoms:  # min a b >= c is a >= c and b >= c
-            if isinstance(atom, Minimum) and (split := slack.split(atom)) is not None and (split[0].constant or 0) > 0:
-                parts = (split[0] * item + split[1] for item in atom.items)
-                return found + [r for part in parts for r in _unfolded(Relation(part, ">=", _ZERO))]
-        product = slack + 1
-        for v in sorted(product.variables, key=lambda v: v.id):
-            split = product.split(v)
-            if split is not None and not split[1].mapping and split[0].constant is None:
-                factors = [Relation(factor, ">=", Dim.of(1)) for factor in (Dim.of(v), split[0])]
-                return found + [r for factor in factors for r in _unfolded(factor)]
-    return [*found, relation]
-
-
-def _base(slack: Dim) -> Dim | None:
-    """a - b of a ** p - b ** p, whose sign is the same for sizes, which are not negative."""
-    if len(slack.mapping) != 2:
-        return None
-    powers = [m.count(a) for m in slack.mapping for a in m]
-    if any(not isinstance(a, Symbol) for m in slack.mapping for a in m) or (p := gcd(*powers)) < 2:
-        return None
-    terms: dict[Monomial, int] = {}
-    for m, c in slack.mapping.items():
-        root = integer_root(abs(c), p)
-        if root**p != abs(c):
-            return None
-        base = tuple(a for a in dict.fromkeys(m) for _ in range(m.count(a) // p))
-        terms[base] = root if c > 0 else -root
-    return Dim(terms) if min(terms.values()) < 0 < max(terms.values()) else None
-
-
 def _superfluous(relation: Relation, others: Facts) -> bool:
     """Whether the others prove it, and also that no divisor in it is 0."""
     return all(prove(others, r) is Answer.PROVED for r in (relation, *_defined(relation)))
 
 
-def _divisors(relation: Relation) -> frozenset[Dim]:
-    return frozenset(q.divisor for q in relation.left.quotients if q.divisor.constant is None)
-
-
 def _defined(relation: Relation) -> list[Relation]:
     """That no divisor in a relation is 0."""
-    return [_canonical(Relation(d, "<>", _ZERO), Facts()) for d in sorted(_divisors(relation), key=lambda d: d.sort_key)]
-
-
-def _canonical(relation: Relation, facts: Facts) -> Relation:
-    """slack op 0, without factors known to be positive and, of an equality, with a positive leading coefficient."""
-    slack, op = relation.slack, relation.op if relation.op in ("=", "<>") else ">="
-    varying = [c for m, c in slack.mapping.items() if m]
-    if not varying:
-        return Relation(slack, op, _ZERO)
-    for v in sorted(slack.variables, key=lambda v: v.id):
-        one: Monomial = (v,)
-        while all(v in m for m in slack.mapping) and positive(facts, Dim.of(v)):
-            slack = Dim({left: c for m, c in slack.mapping.items() if (left := without(m, one)) is not None})
-    step = gcd(*varying)
-    if op == ">=":
-        slack = Dim({m: c // step for m, c in slack.mapping.items() if c // step})
-    elif slack.offset % step == 0:
-        slack = divided(slack, step)
-        if slack.terms[0][0] < 0:
-            slack = -slack
-    if op != ">=":
-        slack = _turned(slack)
-    if op == "<>" and (nonnegative(facts, slack) or nonnegative(facts, -slack)):
-        return Relation((slack if nonnegative(facts, slack) else -slack) - 1, ">=", _ZERO)
-    return Relation(slack, op, _ZERO)
-
-
-def _turned(slack: Dim) -> Dim:
-    """Of `a % b = r`, the one among the ways to say it: (n + 1) % 4 = 1 is n % 4 = 0, -n % m = 0 is n % m = 0."""
-    for q in sorted(slack.quotients, key=atom_key):
-        remainder, k = q.dividend % q.divisor, q.divisor.constant
-        r = next((r for rest in (remainder - slack, remainder + slack) if (r := rest.constant) is not None), None)
-        if r is None:
-            continue
-        if k is None:
-            return -q.dividend % q.divisor if r == 0 and q.dividend.mapping and q.dividend.terms[0][0] < 0 else slack
-        if k > 0 and 0 <= r < k:
-            ways = [(part % k, (sign * (r - q.dividend.offset)) % k) for sign, part in _signs(q.dividend - q.dividend.offset)]
-            whole, r = min(ways, key=lambda way: (sum(way[0].mapping.values()), way[0].sort_key))
-            return whole - r
-    return slack
-
-
-def _signs(dim: Dim) -> list[tuple[int, Dim]]:
-    return [(1, dim), (-1, -dim)]
+    return [canonical(Relation(d, "<>", _ZERO), Facts()) for d in sorted(divisors(relation), key=lambda d: d.sort_key)]
 
 
 def _equal_all_round(relations: Iterable[Relation], facts: Facts) -> list[Relation]:
-    """Each p = 0 in place of p >= 0 where the others make it at most 0: a <= b, b <= c and c <= a are equations."""
+    """Each p = 0 in place of p >= 0 where the others make it at most 0: n % 2 <= 0 is an equation."""
     kept = list(relations)
-    linear = [r for r in kept if r.op == ">=" and r.left.degree == 1 and not r.left.quotients]
-    if len(linear) < 3 or len(linear) > _MAX_AGAIN:  # two are `_joined`
+    open_ = [r for r in kept if r.op == ">="]
+    if len(open_) > _MAX_AGAIN:
         return kept
     assumed = facts.assume(*kept)
-    equal = {r for r in linear if prove(assumed, Relation(-r.left, ">=", _ZERO)) is Answer.PROVED}
+    equal = {r for r in open_ if prove(assumed, Relation(-r.left, ">=", _ZERO)) is Answer.PROVED}
     if not equal or unsatisfiable(assumed):  # from what cannot be, anything follows
         return kept
-    return list(dict.fromkeys(_canonical(Relation(r.left, "=", _ZERO), facts) if r in equal else r for r in kept))
+    return list(dict.fromkeys(canonical(Relation(r.left, "=", _ZERO), facts) if r in equal else r for r in kept))
 
 
 def _joined(relations: list[Relation]) -> list[Relation]:
@@ -272,13 +342,3 @@ def _joined(relations: list[Relation]) -> list[Relation]:
     equal = {p if p.terms[0][0] > 0 else -p for p in least if -p in least}
     found = [r for r in relations if not (r.op == ">=" and (r.left in equal or -r.left in equal))]
     return found + [Relation(p, "=", _ZERO) for p in equal if Relation(p, "=", _ZERO) not in found]
-
-
-def in_order(relations: Iterable[Relation]) -> list[Relation]:
-    """Relations in an order that does not depend on the one in which they were stated: a search within a budget may."""
-    return sorted(relations, key=lambda r: (r.left.depth + r.right.depth, r.op, r.left.sort_key, r.right.sort_key))
-
-
-def _complexity(relation: Relation) -> tuple[object, ...]:
-    slack = relation.left
-    return (slack.depth, slack.degree, len(slack.mapping), relation.op, slack.sort_key)

@@ -13,7 +13,7 @@ from axon import syntax as S
 from axon.element import FLOAT, INT, NUM, Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
-from axon.shapes.relation import Relation
+from axon.shapes.relation import Relation, said
 from axon.types.type import (
     ElementType,
     Exists,
@@ -245,5 +245,5 @@ def signature(state: State, scheme: Scheme, mentioned: Iterable[str] = ()) -> st
     text = show_type(namer, scheme.type)
     if scheme.explicit:
         text = "{" + ", ".join(s.name for s in scheme.explicit) + "} -> " + text
-    where = ", ".join(show_relation(namer, f.relation) for f in scheme.facts)
+    where = ", ".join(show_relation(namer, r) for r in said([f.relation for f in scheme.facts]))
     return f"{text} where {where}" if where else text

@@ -51,3 +51,60 @@ def test_what_is_left_keeps_every_access_inside() -> None:
             else:
                 with pytest.raises(axon.AxonError, match="AX0501"):
                     f[h](x, target="interpret")
+
+
+THREE = "fun f (x : f32[n]) (y : f32[m]) (z : f32[k])"
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ("n - n / 2 >= 3", "n >= 5"),
+        ("n <= n / 2", "n = 0"),
+        ("n <= n * 0", "n = 0"),
+        ("n <= n % 2", "n <= 1"),
+        ("n % 2 <= 0", "n % 2 = 0"),
+        ("k * k <= k, k >= 1, k * k <= m", "k = 1, m >= 1"),
+        ("m / 2 = 0, m >= 1", "m = 1"),
+        ("m / 3 = 2, m % 3 = 1", "m = 7"),
+        ("m <> n, m <= n", "m < n"),
+        ("min m k <= 0", "min m k = 0"),
+        ("n = 1, max (n - m) 0 = 1", "m = 0, n = 1"),
+        ("m = 2, m < k", "m = 2, k >= 3"),
+        ("max n m = k", "max n m = k"),
+        ("max n m >= k, n <= k, m <= k", "max n m = k"),
+        ("n = m, m % 16 = 0, n % 16 = 0", "n = m, n % 16 = 0"),
+        ("n + m <= 0", "n = 0, m = 0"),
+        ("min n (min m k) <= 2, n >= 3, k >= 5", "n >= 3, m <= 2, k >= 5"),
+        ("n % (m - k) = 0", "n % (m - k) = 0"),  # each divisor is at least 1
+        # as they are written
+        ("m % (k / 2) = 0", "m % (k / 2) = 0"),
+        ("(min n m + (m - n)) % n = 0", "(m + min n m) % n = 0"),
+        ("(m % 2 + max n k) % (k / n) = 0", "(m % 2 + max n k) % (k / n) = 0"),
+    ],
+)
+def test_is_simplified_in_any_order(facts: str, expected: str) -> None:
+    for order in permutations(facts.split(", ")):
+        signature = axon.compile(f"{THREE} where {', '.join(order)} = 0")["f"].signature
+        assert signature.partition(" where ")[2] == expected
+        assert axon.compile(f"sig {signature.removeprefix('sig ')}\n{THREE} = 0")["f"].signature == signature, "printed again"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("fun f (x : f32[n]) (y : f32[m]) = x[min m n]", "m < n"),
+        ("fun f (x : f32[n]) = x[min n 2]", "n >= 3"),
+        ("fun f (x : f32[n]) (y : f32[m]) (z : f32[k]) = x[min m k]", "min m k < n"),
+    ],
+)
+def test_an_index_that_is_a_minimum(source: str, expected: str) -> None:
+    assert axon.compile(source)["f"].signature.partition(" where ")[2] == expected
+
+
+@pytest.mark.parametrize("count", [3, 5, 20, 60, 400])
+def test_sizes_that_a_cycle_makes_equal(count: int) -> None:
+    parameters = " ".join(f"(x{i} : f32[n{i}])" for i in range(count))
+    facts = [f"n{i} <= n{(i + 1) % count}" for i in range(count)]
+    signature = axon.compile(f"fun f {parameters} where {', '.join(facts)} = x0 + x{count - 1}")["f"].signature
+    assert signature.partition(" where ")[2] == ", ".join(f"n0 = n{i}" for i in range(1, count))

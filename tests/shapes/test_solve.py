@@ -219,9 +219,9 @@ def test_against_brute_force() -> None:
             [],
             "c % d = 0; d % e = 0; a % b = 0; b % c = 0",
         ),
-        ("a + b / b > b; a <= 4; b = a", [], "a = b; a <= 4; b >= 1"),
+        ("a + b / b > b; a <= 4; b = a", [], "a = b; a <= 4; a >= 1"),
         ("m <= k; m <= n; n * m <= k; n % m = 0; (n - m) % k = 0", [], "m <= n; n * m <= k; n % m = 0; (n - m) % k = 0"),
-        ("k <= m; n = m * k; n <> m; (n - m) % k = 0", [], "n <> m; m * k = n; m % k = 0"),
+        ("k <= m; n = m * k; n <> m; (n - m) % k = 0", [], "m < n; m * k = n; m % k = 0"),
         # divisibilities
         ("(n + 1) % 4 = 1", [], "n % 4 = 0"),
         ("(m - n) % 4 = 0", [], "(n - m) % 4 = 0"),
@@ -281,4 +281,4 @@ def test_chains_of_facts_longer_than_the_prover_looks() -> None:
     assert not solve([Equation(sizes[0], sizes[-1], 0)], (), Facts().assume(*facts)).residual
     assert solve([Equation(sizes[0], sizes[-1], 0)], (), Facts().assume(*facts[:-1])).residual
     loop = [*facts, Relation(sizes[-1], "=", sizes[0]), Relation(sizes[3], "<=", sizes[4] + 1)]
-    assert len(simplify(loop, Facts())) == len(facts) + 1
+    assert len(simplify(loop, Facts())) == len(facts)  # the inequality is one of a size with itself

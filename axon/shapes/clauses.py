@@ -1,0 +1,81 @@
+"""Inequalities of minima and maxima as inequalities without, each or one of which must hold; and back.
+
+    p + min a b >= 0     p + a >= 0 and p + b >= 0          n <= min m k      is  n <= m and n <= k
+    p - min a b >= 0     p - a >= 0 or p - b >= 0           min n m < k       is  n < k or m < k
+
+Nested ones give a conjunction of clauses, and each clause is one relation again: the greatest of its parts is at least 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from axon.names import Symbol
+from axon.shapes.dimension import Dim, Minimum, atom_key, maximum
+
+_MAX_CLAUSES = 4  # of more than one part
+_MAX_PARTS = 6
+
+
+def clauses(slack: Dim) -> list[tuple[Dim, ...]] | None:
+    """What slack >= 0 says: of each, one part must be at least 0. None where a minimum stays, or it would be too much."""
+    found = _clauses(slack)
+    if found is None or sum(len(c) > 1 for c in found) > _MAX_CLAUSES:
+        return None
+    return found
+
+
+def _clauses(slack: Dim) -> list[tuple[Dim, ...]] | None:
+    split = _split(slack)
+    if split is None:
+        return [(slack,)] if not any(isinstance(a, Minimum) for a in slack.atoms) else None
+    sign, parts = split
+    each = [_clauses(part) for part in parts]
+    if any(c is None for c in each):
+        return None
+    whole = [c for c in each if c is not None]
+    if sign > 0:
+        return _shortest(c for conjunction in whole for c in conjunction)
+    joined: list[tuple[Dim, ...]] = [()]
+    for conjunction in whole:
+        joined = _shortest(tuple(dict.fromkeys((*a, *b))) for a in joined for b in conjunction)
+        if len(joined) > 2 * _MAX_CLAUSES or any(len(c) > _MAX_PARTS for c in joined):
+            return None
+    return joined
+
+
+def _split(slack: Dim) -> tuple[int, list[Dim]] | None:
+    """The sign of what a minimum in it is multiplied with, and the slack with each of its items in its place."""
+    for atom in sorted((a for a in slack.atoms if isinstance(a, Minimum)), key=atom_key):
+        split = slack.split(atom)
+        if split is None or not split[0].mapping or any(not isinstance(a, Symbol) for a in split[0].atoms):
+            continue
+        signs = {c > 0 for c in split[0].mapping.values()}
+        if len(signs) == 1:
+            return 1 if signs.pop() else -1, [split[0] * item + split[1] for item in atom.items]
+    return None
+
+
+def _shortest(found: Iterable[tuple[Dim, ...]]) -> list[tuple[Dim, ...]]:
+    """Clauses without what is plain, each once: parts that cannot be, clauses that hold, and those that say less than another."""
+    kept: list[frozenset[Dim]] = []
+    for clause in found:
+        parts = [p for p in clause if p.constant is None or p.constant >= 0]
+        if any(p.constant is not None or _plain(p) for p in parts):
+            continue
+        kept.append(frozenset(parts or clause[:1]))
+    least = [c for i, c in enumerate(kept) if not any(d < c or (d == c and j < i) for j, d in enumerate(kept))]
+    return [tuple(sorted(c, key=lambda p: p.sort_key)) for c in least]
+
+
+def _plain(part: Dim) -> bool:
+    """Whether it is a sum of sizes."""
+    return all(c > 0 for c in part.mapping.values()) and all(isinstance(a, Symbol) for a in part.atoms)
+
+
+def joined(parts: Sequence[Dim]) -> Dim:
+    """The Dim that is at least 0 where one of the parts is."""
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = maximum(whole, part)
+    return whole
