@@ -71,9 +71,6 @@ def legal(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> list[
         if through is not None:
             tiles = replace(wide, by="tiles", across=through)
             found += [tiles, replace(tiles, across=replace(through, vector=1)), Mapping("tiles", across=through)]
-            if through.vector == wide.vector > 1:
-                shapes = ((2, 1), (4, 2), (8, 16), (16, 3))
-                found += [replace(tiles, across=replace(through, along=along, strip=strip)) for along, strip in shapes]
         elif not nest_sweeps(nest):
             found += [replace(wide, turns=3), Mapping("lanes", turns=2)]
             if lies_flat(nest, tensors):

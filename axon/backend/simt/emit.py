@@ -31,7 +31,7 @@ from axon.backend.simt.mapping import MOST, THREADS, Mapping
 from axon.backend.simt.peaks import peaks
 from axon.backend.simt.pieces import Pieces, ask_ahead, canonical, cut_rows, spread_rows
 from axon.backend.simt.reductions import UNROLL, Reductions
-from axon.backend.simt.tiles import held_squares, tiled_rows
+from axon.backend.simt.tiles import tiled_rows
 from axon.backend.simt.writer import Lane, LaneWriter, Mask
 from axon.backend.writer import Code, Held, is_narrow
 from axon.core import LOGIC, Axis, Binary, Bind, Compute, Convert, Read, Scan, Select, Value, element_of
@@ -77,8 +77,6 @@ class Emitter:
         self.variables: dict[Symbol, str] = {}  # scalars of the row
         self.places: dict[Symbol, str] = {}  # variables of axes that have several
         self.staged: dict[tuple[Symbol, object], tuple[str, int, int]] = {}  # where a square lies, bytes of its rows and elements
-        self.fetched: dict[tuple[Symbol, object], list[str]] = {}  # the rows of a thread's own square
-        self.turned: dict[tuple[Symbol, object], str] = {}  # and its column of which the elements are wanted
         self.brought: dict[tuple[Symbol, object], tuple[int, int]] = {}  # where a row's piece lies, and bytes of its elements
         self.asking: Callable[[], None] | None = None  # writes what asks for a later row
         self.spot = ""  # where the neighbours of a thread are within a piece
@@ -129,9 +127,6 @@ class Emitter:
 
     def register(self, read: Read) -> str | None:
         lane = self.writer.lane
-        column = self.turned.get((read.tensor, read.subscripts))
-        if column is not None:
-            return self.writer.let(column)
         square = self.staged.get((read.tensor, read.subscripts))
         if square is not None:
             base, pitch, size = square
@@ -199,8 +194,6 @@ class Emitter:
         """All that is done, by the mapping."""
         if self.mapping.by == "lanes" and self.mapping.turns > 1:
             self.turns()
-        elif self.mapping.across is not None and self.mapping.across.along:
-            held_squares(self)
         else:
             with self.rows():
                 self.steps()

@@ -31,7 +31,8 @@ from axon.backend.simt.access import Width, accesses, held_in_registers, is_orde
 from axon.backend.simt.halves import Halves, halved, halves
 from axon.backend.simt.peaks import peaks
 from axon.backend.simt.pieces import BLOCKS, MULTIPROCESSORS, SHARED, TEAM, Pieces, pieces
-from axon.backend.simt.tiles import Across, across, held, squares
+from axon.backend.simt.tiles import SIDE, Across, across
+from axon.backend.simt.tiles import THREADS as SQUARED
 from axon.core import Scalar, Scan, Value
 from axon.names import Symbol
 from axon.shapes.dimension import Dim, Minimum
@@ -92,8 +93,6 @@ class Mapping:
         team = _TEAMS[self.by]
         if self.by == "lanes" and self.team > 1:
             team = f"{self.team} threads for each column"
-        elif self.across is not None and self.across.along:
-            team = "a square for each thread"
         elif self.pieces is not None and self.pieces.blocks == 1:
             team = "a block for each row"
         elif self.pieces is not None:
@@ -155,7 +154,7 @@ def _map(
     width = width_of(nest, values, tensors, sizes, True)
     through = across(nest, tensors, sizes)
     if through:
-        return replace(_lanes(nest, width, sizes), by="tiles", across=held(nest, through, width.vector))
+        return replace(_lanes(nest, width, sizes), by="tiles", across=through)
     cut = halves(nest)
     if cut is not None:
         found = in_halves(cut, values, tensors, sizes)
@@ -346,7 +345,9 @@ def grid(mapping: Mapping, nest: Nest, sizes: MappingOf[Symbol, int]) -> Grid:
     extents = [max(0, axis.extent.evaluate(sizes)) for axis in axes]
     rows = prod(extents)
     if mapping.across is not None:
-        return Grid(*squares(nest, mapping.across, mapping.vector, sizes))
+        cut = (nest.rows[-1].symbol, mapping.across.axis)
+        squares = [-(-n // (SIDE if axis.symbol in cut else 1)) for axis, n in zip(nest.rows, extents, strict=True)]
+        return Grid(prod(squares), SQUARED)
     match mapping.by:
         case "lanes":
             items = prod(extents[:-1]) * -(-extents[-1] // mapping.vector) if extents else 1

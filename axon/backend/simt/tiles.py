@@ -1,12 +1,8 @@
-"""Maps that read across: what lies the other way is turned in registers, or on its way through shared memory.
+"""Maps that read across: a block takes a square of the result, and brings what lies the other way through shared memory.
 
-`y[j, i] = x[i, j]` stores along i and reads along j. Where both sides move 16 bytes at a time, a thread fetches as many neighbours
-along j of as many rows, which makes a square; its columns are neighbours along i. Nothing is exchanged, and so nobody waits. The
-lanes of a warp lie such that each quarter of it, which memory serves at once, touches whole sectors on both sides, and all of it
-whole lines. Warps go through the result in strips of some lines, so that those at work at one time have long runs on both sides.
-
-Else the threads of a block fetch a square of `x` along j, keep it in shared memory, and then each takes neighbours along i from
-there. A row of the square has four bytes more than its elements, so that a column of it lies in different banks.
+`y[j, i] = x[i, j]` stores along i and reads along j. The threads of a block fetch a square of `x` along j, keep it in shared
+memory, and then each takes neighbours along i from there: both sides of memory see whole lines. A row of the square has four bytes
+more than its elements, so that a column of it lies in different banks.
 """
 
 from __future__ import annotations
@@ -14,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from math import prod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from axon.backend.lanes import inner, reduced
 from axon.backend.memory import Tensor
 from axon.backend.plan import Nest
-from axon.backend.scalar_facts import weight
 from axon.backend.simt.access import ACCESS, Access, accesses, aligned, divides, is_beside, is_steady, steady, unit_of
 from axon.backend.simt.writer import Lane
 from axon.core import Axis, Read, Scan
@@ -35,28 +29,15 @@ if TYPE_CHECKING:
 SIDE = 64  # elements of a square
 THREADS = 256
 MOST = 160 * 1024  # bytes of shared memory for the squares
-WARP = 32
-WARPS = 4  # of a block whose threads have squares of their own
-ALONG = 8  # lanes of a warp along the axis that is read across: 128 bytes
-STRIP = 16  # squares of a warp beside each other in a strip
-LEAST = 4  # elements of a side of a thread's square: fewer are too little work for what it takes to find them
-SQUARES = 128  # elements that a thread holds of what it reads across, at most
-LIGHT = 16  # what is computed for an element, where it is written anew for each that a thread has
 
 
 @dataclass(frozen=True, slots=True)
 class Across:
-    """The axis that lies side by side in what is read across, the numbers of those reads, and how many are fetched together.
-
-    `along` says how many lanes of a warp lie along that axis if each thread has squares of its own, in registers; 0 if a block has
-    them in shared memory. `strip` is how many squares of a warp lie beside each other in a strip.
-    """
+    """The axis that lies side by side in what is read across, the numbers of those reads, and how many are fetched together."""
 
     axis: Symbol
     reads: frozenset[int]
     vector: int
-    along: int = 0
-    strip: int = STRIP
 
 
 def across(nest: Nest, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Across | None:
@@ -88,28 +69,6 @@ def across(nest: Nest, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symb
         aligned(Access(a.tensor, a.subscripts, Axis(chosen, extents[chosen])), tensors[a.tensor], sizes, vector) for a in made
     )
     return Across(chosen, frozenset(reads), vector if straight else 1)
-
-
-def held(nest: Nest, through: Across, vector: int) -> Across:
-    """The same with squares in registers, if both sides of memory move so many neighbours, and that is not too much code."""
-    found = {(a.tensor, a.subscripts) for n, a in enumerate(accesses(nest, True)) if n in through.reads}
-    axes = frozenset(a.symbol for a in nest.rows)
-    work = sum(weight(body, axes) for step in nest.steps for body in scalars(step))
-    fits = through.vector == vector >= LEAST and len(found) * vector**2 <= SQUARES and work <= LIGHT
-    return replace(through, along=ALONG) if fits else through
-
-
-def squares(nest: Nest, through: Across, vector: int, sizes: MappingOf[Symbol, int]) -> tuple[int, int]:
-    """The blocks of a launch, and their threads."""
-    extents = {a.symbol: max(0, a.extent.evaluate(sizes)) for a in nest.rows}
-    lane = nest.rows[-1].symbol
-    rest = prod(n for symbol, n in extents.items() if symbol not in (lane, through.axis))
-    if not through.along:
-        return rest * -(-extents[lane] // SIDE) * -(-extents[through.axis] // SIDE), THREADS
-    wide = -(-extents[lane] // (WARP // through.along * vector))
-    tall = -(-extents[through.axis] // (through.along * vector))
-    strip = max(1, min(wide, through.strip))
-    return -(-rest * -(-wide // strip) * strip * tall // WARPS), WARPS * WARP
 
 
 def _reads(nest: Nest) -> Iterator[Read]:
@@ -184,72 +143,3 @@ def tiled_rows(emitter: Emitter) -> Iterator[None]:
         with writer.masked(there, False):
             yield
         writer.lane = None
-
-
-def held_squares(emitter: Emitter) -> None:
-    """The kernel of a map whose threads have squares of their own: each fetches what is read across, and takes its rows in turn."""
-    code, writer, nest, through, vector = emitter.code, emitter.writer, emitter.nest, emitter.mapping.across, emitter.mapping.vector
-    assert through is not None
-    lane = nest.rows[-1]
-    (other,) = (a for a in nest.rows if a.symbol == through.axis)
-    rest_axes = tuple(a for a in nest.rows if a not in (lane, other))
-    limit, high = emitter.extent(lane), emitter.extent(other)
-    along, beside = through.along, WARP // through.along
-    code.line(f"item = block * {WARPS} + (thread >> 5)")
-    code.line(f"wide = unsigned_divide({limit} + {beside * vector - 1}, {beside * vector})")
-    code.line(f"tall = unsigned_divide({high} + {along * vector - 1}, {along * vector})")
-    code.line(f"each = min_int(wide, {through.strip})  # squares beside each other in a strip")
-    code.line("outer = unsigned_divide(item, tall * each)")
-    code.line("place = item - outer * tall * each")
-    code.line("down = unsigned_divide(place, each)")
-    code.line("over = place - down * each")
-    there = []
-    if rest_axes:
-        code.line("strips = unsigned_divide(wide + each - 1, each)")
-        code.line("above = unsigned_divide(outer, strips)")
-        code.line("over = over + (outer - above * strips) * each")
-        extents = [emitter.extent(a) for a in rest_axes]
-        there.append(f"lt_int(above, {' * '.join(extents)})")
-        emitter.indices(rest_axes, extents, "above")
-    else:
-        code.line("over = over + outer * each")
-    i, j = emitter.names[other.symbol], emitter.names[lane.symbol]
-    bits = beside.bit_length() - 1
-    code.line(f"{i} = (down * {along} + ((thread & 1) | (thread >> {bits} & {along - 2}))) * {vector}")
-    code.line(f"{j} = (over * {beside} + (thread >> 1 & {beside - 1})) * {vector}")
-    for axis in (lane, other):
-        writer.extents[axis.symbol] = axis.extent
-    for condition in (f"lt_int({i}, {high})", f"lt_int({j}, {limit})"):
-        there.append(condition)
-    condition = there[0]
-    for more in there[1:]:
-        condition = f"both({condition}, {more})"
-    with code.block(f"if {condition}:"):
-        _fetched(emitter, through, other, lane)
-        for turn in range(vector):
-            emitter.places = {other.symbol: code.let(f"{i} + {turn}", f"{other.symbol.name}_") if turn else i}
-            for key, rows in emitter.fetched.items():
-                emitter.turned[key] = f"({', '.join(f'{row}[{turn}]' for row in rows)})"
-            writer.lane = Lane(lane.symbol, j, vector)
-            emitter.variables.clear()
-            emitter.steps()
-
-
-def _fetched(emitter: Emitter, through: Across, other: Axis, lane: Axis) -> None:
-    """Fetch the rows of a thread's squares."""
-    writer, vector = emitter.writer, through.vector
-    for number, access in enumerate(accesses(emitter.nest, True)):
-        key = access.tensor, access.subscripts
-        if number not in through.reads or key in emitter.fetched:
-            continue
-        rows = []
-        for n in range(vector):
-            name = emitter.names[lane.symbol]
-            emitter.places[lane.symbol] = writer.let(f"{name} + {n}") if n else name
-            writer.lane = Lane(other.symbol, emitter.names[other.symbol], vector)
-            at = writer.first_offset(access.tensor, access.subscripts)
-            writer.lane = None
-            kind = emitter.values[access.tensor].element.value
-            rows.append(writer.let(f"fetch_{kind}_{vector}({emitter.pointer(access.tensor)}, {at}, True)"))
-        emitter.fetched[key] = rows
-        del emitter.places[lane.symbol]
