@@ -93,8 +93,9 @@ def _filled(
 
 def _meant(written: str, size: str, asks: bool) -> bool:
     """Whether someone who wrote one size may have meant another: not where that is another name, a number for a name, or a
-    quotient for what is none, unless a size may be asked of a call (`asks`)."""
-    if size == written or ("/" in size and "/" not in written and not asks) or (size.isdecimal() and not written.isdecimal()):
+    quotient for what is none, unless that is a plain one and a size may be asked of a call (`asks`)."""
+    quotient = "/" in size and "/" not in written and not (asks and re.fullmatch(r"\w+ / \w+", size))
+    if size == written or quotient or (size.isdecimal() and not written.isdecimal()):
         return False
     plain = re.fullmatch(r"\w+", size) is not None and re.fullmatch(r"[A-Za-z_]\w*", written) is not None
     return not plain

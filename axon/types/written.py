@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import combinations, islice
+from itertools import combinations, islice, zip_longest
 
 from axon import typed as T
 from axon.diagnostics import Edit, Suggestion
@@ -24,13 +24,18 @@ _MAX_EQUATIONS = 12  # … and of those that it follows from
 def blanks(equals: Iterable[Equal], trail: Trail) -> Iterator[Suggestion]:
     """The sizes that are written where those of some equations come from, the nearest first, each as a blank."""
     found: set[tuple[Edit, ...]] = set()
+    functions: dict[Span, None] = {}
     for equal in islice(equals, _MAX_EQUATIONS):
-        for side, size in zip(equal.reason.sides, (equal.left, equal.right), strict=False):
-            for origin in trail.sources(trail.of_place(side.span, size, bool(side.about))):
-                for suggestion in (*_of(origin, trail), *_dimensions(origin, trail)):
-                    if suggestion.edits not in found and len(found) < _MAX_BLANKS:
-                        found.add(suggestion.edits)
-                        yield suggestion
+        sides = zip(equal.reason.sides, (equal.left, equal.right), strict=False)
+        ways = [trail.sources(trail.of_place(side.span, size, bool(side.about))) for side, size in sides]
+        for origin in (o for step in zip_longest(*ways) for o in step if o is not None):
+            functions[_function(origin, trail)] = None
+            for suggestion in (*_of(origin, trail), *_dimensions(origin, trail)):
+                if suggestion.edits not in found and len(found) < _MAX_BLANKS:
+                    found.add(suggestion.edits)
+                    yield suggestion
+    for function in functions:
+        yield from _given_elsewhere(function, trail)
 
 
 def _of(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
@@ -52,14 +57,23 @@ def _of(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
 
 def _dimensions(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
     """The dimension arguments of the call that a size comes from."""
-    call = trail.at(origin.span) if origin.kind in ("call", "flatten") else None
-    function = call.function.span if isinstance(call, T.Call) else origin.base.span if origin.base is not None else origin.span
+    function = _function(origin, trail)
     given = dimension_arguments(function)
     yield from exchanged(function)
     for span in sorted(given, key=lambda s: s != origin.span):
         yield Suggestion(f"make it `{_within(function, span)}`", (Edit(span, "{}"),), asks=True, blank=True)
+
+
+def _function(origin: Origin, trail: Trail) -> Span:
+    """The function of the call that a size comes from, with what it is given in braces."""
+    call = trail.at(origin.span) if origin.kind in ("call", "flatten") else None
+    return call.function.span if isinstance(call, T.Call) else origin.base.span if origin.base is not None else origin.span
+
+
+def _given_elsewhere(function: Span, trail: Trail) -> Iterator[Suggestion]:
+    """For the dimension arguments of a call those of other calls in the declaration."""
     others = [s for e in trail.expressions() if isinstance(e, T.Variable) for s in dimension_arguments(e.span)]
-    for span in given:  # what other calls here are given
+    for span in dimension_arguments(function):
         for text in dict.fromkeys(o.text for o in others if o.text != span.text and not o.text.isdecimal()):
             yield Suggestion(f"make it `{_within(function, span).replace('{}', text)}`", (Edit(span, text),))
 
