@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import gcd
 
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.shapes.causes import primary as blamed
 from axon.shapes.constraint import Equal, Side
-from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.shapes.dimension import Dim, DimensionTooLarge, divided
 from axon.shapes.inside import decided
 from axon.shapes.prove import Facts
 from axon.shapes.relation import Relation
@@ -49,7 +50,7 @@ def clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
     labels += [Label(p.span, p.why.removeprefix("since ")) for p in behind if not any(p.span == label.span for label in labels)]
     if not all(p is not None and p.kind != "parameter" for p in places):  # else these say where both come from
         for equal in c.equals:
-            passing = equal.reason.text.startswith(("argument", "the argument", "part of"))  # says nothing of sizes
+            passing = equal.reason.text.startswith(("argument", "the argument", "part of", "the product"))  # says nothing of sizes
             if equal is not primary and not passing and not any(label.span == equal.reason.span for label in labels):
                 labels.append(Label(equal.reason.span, equal.reason.text))
     folds = (
@@ -77,7 +78,10 @@ def clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
     ]
     notes = numbers(relation, words, shown, stated, needed)
     if c.kind == "named":
-        notes = (UNSTATED.format(shown), *(note.removeprefix(f"{shown} must hold; ") for note in notes))
+        notes = (
+            UNSTATED.format(" = ".join(d.render(words.name) for d in _without_factor(left, right))),
+            *(note.removeprefix(f"{shown} must hold; ") for note in notes),
+        )
     within = _within_callee(primary, words) or inner
     labels += distinct(within)
     labels += [Label(span, "likewise") for span in c.again[:MAX_LABELS]]
@@ -182,6 +186,12 @@ def annotated(c: Clash, others: Sequence[Clash], problem: Problem, words: Words)
             yield Suggestion(f"make it `{annotation(edits, words)}`", edits)
 
 
+def _without_factor(left: Dim, right: Dim) -> tuple[Dim, Dim]:
+    """Both sides of an equation without the number that divides them: d = e of 2 * d = 2 * e."""
+    factor = gcd(left.content, right.content) or 1
+    return divided(left, factor), divided(right, factor)
+
+
 def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c: Clash, words: Words) -> Iterable[Suggestion]:
     """Changes that may make the sizes agree: a stated bound, an annotation, a stated fact; what is least likely comes last."""
     sides = primary.reason.sides
@@ -211,6 +221,6 @@ def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c:
         else:
             yield found
     if c.kind == "named" and words.where is not None:
-        fact = f"{left.render(words.name)} = {right.render(words.name)}"
+        fact = " = ".join(d.render(words.name) for d in _without_factor(left, right))
         yield Suggestion(f"state it, if it is meant: `where {fact}`", (words.where(fact),))
     yield from (*doubled, *grown)

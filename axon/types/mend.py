@@ -129,9 +129,9 @@ def _product(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterat
     """`a @ b`: either side transposed, another field for one, the sides swapped, both."""
     a, b = _transposed(left, trail), _transposed(right, trail)
     if b is not None:
-        yield _importing(f"{_verb(right)} `{_short(right.span)}`: `{_beside(left)} @ {b[0]}`", b[1])
+        yield _importing(f"{_verb(right)}: `{_beside(left)} @ {b[0]}`", b[1])
     if a is not None:
-        yield _importing(f"{_verb(left)} `{_short(left.span)}`: `{a[0]} @ {_beside(right)}`", a[1])
+        yield _importing(f"{_verb(left)}: `{a[0]} @ {_beside(right)}`", a[1])
     yield from _siblings((right, left), trail)
     yield from _exchanged_names((right, left), trail)
     swap = (Edit(left.span, operand(right.span)), Edit(right.span, operand(left.span)))
@@ -190,7 +190,11 @@ def _importing(text: str, edits: tuple[Edit, ...]) -> Suggestion:
 
 
 def _verb(e: T.Expr) -> str:
-    return "do not transpose" if e.span.text.startswith(_TRANSPOSE) else "transpose"
+    """What to do about a matrix: to transpose it, or not to."""
+    once = isinstance(e, T.Call) and e.function.span.text == _TRANSPOSE and len(e.arguments) == 1
+    return (
+        f"do not transpose `{_short(e.arguments[0].span)}`" if isinstance(e, T.Call) and once else f"transpose `{_short(e.span)}`"
+    )
 
 
 def _rows(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[Suggestion]:
