@@ -15,45 +15,41 @@ from axon.shapes.simplify import independent, normal
 _MAX_PAIRS = 6  # of sizes that are compared
 
 
-def forced(kept: Iterable[Relation], given: Callable[[Relation], bool], free: frozenset[Symbol], facts: Facts) -> Relation | None:
+def forced(
+    kept: Iterable[Relation], given: Callable[[Relation], bool], free: frozenset[Symbol], others: frozenset[Symbol], facts: Facts
+) -> Relation | None:
     """An equation that the facts of a contract make together between sizes that are not `free` to be solved for.
 
-    `given`: what one of them says by itself, which is judged elsewhere; what the user states (`facts`) is meant.
+    `given`: what one of them says by itself, which is judged elsewhere; what the user states (`facts`) is meant. Of sizes that are
+    almost equal also those are found that nobody named, as long as they belong to this declaration and not to `others`.
     """
+    kept = tuple(kept)
     own = [r for r in kept if r.op == "=" and r.variables.isdisjoint(free) and not is_divisibility(r) and not given(r)]
-    if own:
-        stated = dict.fromkeys(independent(dict.fromkeys(n for r in facts.relations for n in normal(r)), Facts()))
-        known = facts.assume(*stated)
-        open_ = [r for r in own if r not in stated]
-        if (found := next((r for r in open_ if prove(known, r) is not Answer.PROVED), None)) is not None:
-            return found
-    return _nearly(tuple(kept), free, facts)
+    bounds = [r for r in kept if r.op == ">=" and len(r.variables - others) > 1]
+    if not own and len(bounds) < 2:
+        return None
+    known = facts.assume(*independent(dict.fromkeys(n for r in facts.relations for n in normal(r)), Facts()))  # as kept has it
+    equal = next((r for r in own if prove(known, r) is not Answer.PROVED), None)
+    return _nearly(kept, [r for r in bounds if prove(known, r) is not Answer.PROVED], others) if equal is None else equal
 
 
-def _nearly(kept: tuple[Relation, ...], free: frozenset[Symbol], facts: Facts) -> Relation | None:
+def _nearly(kept: Iterable[Relation], bounds: list[Relation], others: frozenset[Symbol]) -> Relation | None:
     """Two sizes that inequalities make equal but for rounding: 2 * (h / 2) <= w and 2 * (w / 2) <= h.
 
-    No size is then twice the other, where both are as large as what else these inequalities speak of.
+    No size is then twice the other, where both are larger than the numbers, and as large as what else these inequalities speak of.
     """
-    bounds = [r for r in kept if r.op == ">=" and len(r.variables - free) > 1]
-    shared = (_by_age(r.variables & o.variables - free) for r, o in combinations(bounds, 2))
+    shared = (_by_age(r.variables & o.variables - others) for r, o in combinations(bounds, 2))
     pairs = dict.fromkeys(pair for variables in shared for pair in combinations(variables, 2))
     known = Facts().assume(*kept)
     for v, w in list(pairs)[:_MAX_PAIRS]:
-        about = [r for r in bounds if {v, w} <= r.variables and prove(facts, r) is not Answer.PROVED]
-        others = frozenset[Symbol]().union(*(r.variables for r in about)) - {v, w}
-        if len(about) > 1 and all(unsatisfiable(known.assume(*_apart(*two, others)), two) for two in ((v, w), (w, v))):
+        about = [r for r in bounds if {v, w} <= r.variables]
+        beside = frozenset[Symbol]().union(*(r.variables for r in about)) - {v, w}
+        least = [Dim.of(4 + 2 * max(abs(r.left.offset) for r in about)), *(Dim.of(u) for u in _by_age(beside))]
+        large = known.assume(*(Relation(Dim.of(x), ">=", d) for x in (v, w) for d in least))
+        far = [Relation(Dim.of(a), ">=", 2 * Dim.of(b)) for a, b in ((v, w), (w, v))]
+        if not unsatisfiable(large, (v, w)) and all(unsatisfiable(large.assume(r), (v, w)) for r in far):
             return Relation(Dim.of(v), "=", Dim.of(w))
     return None
-
-
-def _apart(small: Symbol, large: Symbol, others: Iterable[Symbol]) -> list[Relation]:
-    least = Dim.of(small)
-    return [
-        Relation(least, ">=", Dim.of(4)),
-        Relation(Dim.of(large), ">=", 2 * least),
-        *(Relation(least, ">=", Dim.of(u)) for u in _by_age(others)),
-    ]
 
 
 def never_equal(left: Dim, right: Dim, stated: Iterable[Relation]) -> str | None:

@@ -523,9 +523,9 @@ class _Settler:
         self.out.contract = [(r, self._reason(r, reasons, made)) for r in kept]
         if kept and unsatisfiable(Facts().assume(*kept)):
             self.out.troubles.append(Hopeless(tuple(self.out.contract)))
-        elif (only := forced(kept, reasons.__contains__, self._free(), self.facts)) is not None:
+        elif (only := forced(kept, reasons.__contains__, self._free(), self.p.outer | self.p.data, self.facts)) is not None:
             told = [(r, reason) for r, reason in reasons.items() if r.op != "=" and only.variables <= r.variables]
-            sides = [(r, reason) for r, reason in told if r.left in (only.left, -only.left)]
+            sides = [(r, reason) for r, reason in told if r in kept or r.left in (only.left, -only.left)]
             told = sides if len(sides) > 1 else told
             shorter = ((Relation(cancelled(r.slack), ">=", _ZERO) if r.op == ">=" else r, reason) for r, reason in told)
             self.out.troubles.append(Hopeless(tuple(shorter), only))
