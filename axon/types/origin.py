@@ -288,6 +288,9 @@ class Trail(Ranges):
                 return self._call(e, axis, size)
             case T.Access(base=base) if axis is None:  # of a record of tensors
                 return base, None
+            case T.Tuple(items=items) if axis is None and size is not None:
+                sizes = ((item, [self._size(i) for i in self.shape(item.type) or ()]) for item in items)
+                return next(((item, own.index(size)) for item, own in sizes if size in own), None)
         if axis is None:
             return None
         match e:

@@ -79,6 +79,13 @@ def _unused_bound(origin: Origin, bound: str, trail: Trail) -> Iterator[Suggesti
     symbol = origin.index
     if symbol is not None and not trail.is_read(symbol) and not trail.in_product(symbol):
         edit = bound_edit(origin.span, symbol.name, bound, True)
+        own = re.fullmatch(rf"{symbol.name}\s*<\s*(.*\S)\s*", origin.span.text, re.DOTALL)
+        for e in headers(trail, (origin.span,)) if own is not None else ():
+            for other in (s for b in e.binders if isinstance(b, T.Indices) for s in b.symbols if s != symbol):
+                beside = trail.binding(other)
+                if own is not None and beside is not None and re.fullmatch(rf"\w+\s*<\s*{re.escape(bound)}\s*", beside.span.text):
+                    swap = (edit, bound_edit(beside.span, other.name, own[1], True))
+                    yield Suggestion(f"exchange the bounds: `{edit.text}`, `{swap[1].text}`", swap)
         yield Suggestion(f"make the bound `{symbol.name} < {bound}`", (edit,))
 
 
