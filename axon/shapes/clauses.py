@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from axon.names import Symbol
-from axon.shapes.dimension import Dim, Minimum, atom_key, maximum
+from axon.shapes.dimension import Dim, Minimum, atom_key, maximum, parts
 
 _MAX_CLAUSES = 4  # of more than one part
 _MAX_PARTS = 6
@@ -29,8 +29,8 @@ def _clauses(slack: Dim) -> list[tuple[Dim, ...]] | None:
     split = _split(slack)
     if split is None:
         return [(slack,)] if not any(isinstance(a, Minimum) for a in slack.atoms) else None
-    sign, parts = split
-    each = [_clauses(part) for part in parts]
+    sign, cases = split
+    each = [_clauses(case) for case in cases]
     if any(c is None for c in each):
         return None
     whole = [c for c in each if c is not None]
@@ -39,31 +39,34 @@ def _clauses(slack: Dim) -> list[tuple[Dim, ...]] | None:
     joined: list[tuple[Dim, ...]] = [()]
     for conjunction in whole:
         joined = _shortest(tuple(dict.fromkeys((*a, *b))) for a in joined for b in conjunction)
-        if len(joined) > 2 * _MAX_CLAUSES or any(len(c) > _MAX_PARTS for c in joined):
+        if len(joined) > 4 * _MAX_CLAUSES or any(len(c) > _MAX_PARTS for c in joined):
             return None
     return joined
 
 
 def _split(slack: Dim) -> tuple[int, list[Dim]] | None:
     """The sign of what a minimum in it is multiplied with, and the slack with each of its items in its place."""
+    if any(isinstance(a, Minimum) for q in slack.quotients for part in parts(q) for a in part.atoms):
+        return None  # (n + min m k) % n is a remainder, and not two cases
+    found = None
     for atom in sorted((a for a in slack.atoms if isinstance(a, Minimum)), key=atom_key):
         split = slack.split(atom)
         if split is None or not split[0].mapping or any(not isinstance(a, Symbol) for a in split[0].atoms):
             continue
         signs = {c > 0 for c in split[0].mapping.values()}
-        if len(signs) == 1:
-            return 1 if signs.pop() else -1, [split[0] * item + split[1] for item in atom.items]
-    return None
+        if len(signs) == 1 and (found is None or found[0] < 0):  # all that must hold is soon apart
+            found = 1 if signs.pop() else -1, [split[0] * item + split[1] for item in atom.items]
+    return found
 
 
 def _shortest(found: Iterable[tuple[Dim, ...]]) -> list[tuple[Dim, ...]]:
     """Clauses without what is plain, each once: parts that cannot be, clauses that hold, and those that say less than another."""
     kept: list[frozenset[Dim]] = []
     for clause in found:
-        parts = [p for p in clause if p.constant is None or p.constant >= 0]
-        if any(p.constant is not None or _plain(p) for p in parts):
+        possible = [p for p in clause if p.constant is None or p.constant >= 0]
+        if any(p.constant is not None or _plain(p) for p in possible):
             continue
-        kept.append(frozenset(parts or clause[:1]))
+        kept.append(frozenset(possible or clause[:1]))
     least = [c for i, c in enumerate(kept) if not any(d < c or (d == c and j < i) for j, d in enumerate(kept))]
     return [tuple(sorted(c, key=lambda p: p.sort_key)) for c in least]
 
@@ -73,9 +76,9 @@ def _plain(part: Dim) -> bool:
     return all(c > 0 for c in part.mapping.values()) and all(isinstance(a, Symbol) for a in part.atoms)
 
 
-def joined(parts: Sequence[Dim]) -> Dim:
+def joined(clause: Sequence[Dim]) -> Dim:
     """The Dim that is at least 0 where one of the parts is."""
-    whole = parts[0]
-    for part in parts[1:]:
+    whole = clause[0]
+    for part in clause[1:]:
         whole = maximum(whole, part)
     return whole

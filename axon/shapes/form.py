@@ -70,7 +70,9 @@ def _without_minima(relation: Relation, slack: Dim, op: str) -> list[Relation]:
     """A relation with minima as some without, or with as few as there are cases."""
     sides = [slack, -slack] if op == "=" else [slack]
     found = [clauses(side) for side in sides]
-    if any(c is None for c in found) or (op == "=" and any(len(clause) > 1 for c in found for clause in c or ())):
+    cases = [clause for c in found for clause in c or () if len(clause) > 1]
+    curved = any(part.degree > 1 for clause in cases for part in clause)
+    if any(c is None for c in found) or (op == "=" and cases and (len(cases) > 1 or curved)):
         return [relation]
     each = [at_least_one(clause) for c in found for clause in c or ()]
     return [r for part in each for r in (unfolded(part) if part.slack not in (slack, -slack) else [part])]

@@ -197,6 +197,8 @@ def _by_proof(relations: Sequence[Relation], facts: Facts, made: Origins) -> lis
     for i, relation in enumerate(kept):  # one after the other, by what then stands beside it: else two would vouch for each other
         others = [*written, *kept[i + 1 :]]
         found = _as_signs(_shorter(_fewer_cases(relation, others, facts), others, facts), others, facts)
+        lost = divisors(relation) - frozenset[Dim]().union(*map(divisors, found))
+        found += [Relation(d, "<>", _ZERO) for d in sorted(lost, key=lambda d: d.sort_key)]
         written += _new(found, [relation], made)
     return list(_needed(sorted(_equal_all_round(dict.fromkeys(written), facts), key=complexity), facts))
 

@@ -1,0 +1,125 @@
+"""A contract is the same in whatever order its facts and parameters stand and whatever sizes are called; printed, it says itself
+again; and none of its facts follows from the others.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from itertools import product
+
+import pytest
+from generate import RELATIONS, Tree, parse, sets, tree
+
+from axon import compiler
+from axon.names import fresh
+from axon.shapes.dimension import Dim
+from axon.shapes.form import normal
+from axon.shapes.legal import satisfied
+from axon.shapes.prove import Facts
+from axon.shapes.relation import Relation
+from axon.shapes.simplify import independent
+
+NAMES = ("n", "m", "k")
+OTHERS = {"n": "zz", "m": "a1", "k": "mm"}
+SYMBOLS = {name: fresh(name) for name in NAMES}
+DIMS = {name: Dim.of(s) for name, s in SYMBOLS.items()}
+OPS = ("+ -", "+ - min max", "+ - / %", "+ - *", "min max", "+ - / % min max", "+ + - * / % min max")
+BINARY = "+ - * / %"
+
+
+def text(t: Tree) -> str:
+    """In the surface syntax, with all parentheses."""
+    if t.op == "var":
+        return NAMES[t.value]
+    if t.op == "int":
+        return str(t.value) if t.value >= 0 else f"(0 - {-t.value})"
+    assert t.left is not None
+    assert t.right is not None
+    left, right = text(t.left), text(t.right)
+    return f"({left} {t.op} {right})" if t.op in BINARY else f"({t.op} {left} {right})"
+
+
+def facts(rng: random.Random) -> list[str]:
+    """One to four facts between sizes; about each third is as in common contracts: n <= m, n % 4 = 0, k = 2 * n + 1."""
+    found = []
+    for _ in range(rng.randrange(1, 5)):
+        if rng.random() < 0.35:
+            a, b, c = rng.choice(NAMES), rng.choice(NAMES), rng.randrange(1, 7)
+            found.append(
+                rng.choice((f"{a} <= {b}", f"{a} % {c} = 0", f"{a} >= {c}", f"{a} % {b} = 0", f"{a} <> {b}", f"{a} <= {c}"))
+            )
+        else:
+            ops = rng.choice(OPS)
+            sides = [text(tree(rng, 3, depth, ops)) for depth in (2, rng.randrange(2))]
+            found.append(f"{sides[0]} {rng.choice(RELATIONS)} {sides[1]}")
+    return found
+
+
+def contract(where: list[str], order: tuple[str, ...] = NAMES, names: dict[str, str] | None = None, sig: str = "") -> str:
+    """The printed contract, or the code of the error."""
+    program = f"fun f {' '.join(f'(x{n} : f32[{n}])' for n in order)}{' where ' if where else ''}{', '.join(where)} = 0"
+    for old, new in (names or {}).items():
+        program = re.sub(rf"\b{old}\b", new, program)
+    checked = compiler.check_text(sig + program)
+    wrong = [d.code for d in checked.diagnostics if d.severity == "error"]
+    return wrong[0] if wrong else checked.signatures["f"]
+
+
+def relations(signature: str) -> list[Relation]:
+    """The facts of a signature over the sizes of this module."""
+    where = signature.partition(" where ")[2]
+    sides = [re.split(r" (=|<>|<=|>=|<|>) ", fact) for fact in where.split(", ") if fact]
+    return [Relation(parse(left, DIMS), op, parse(right, DIMS)) for left, op, right in sides]
+
+
+def said(signature: str) -> set[Relation]:
+    """What it says of the sizes of this module: which of two equal ones stands for both depends on their order."""
+    return set(independent(dict.fromkeys(n for r in relations(signature) for n in normal(r)), Facts()))
+
+
+def unfold(seed: int) -> tuple[random.Random, list[str], str, str]:
+    rng = random.Random(seed)
+    where = facts(rng)
+    return rng, where, contract(where), f"seed {seed}: {', '.join(where)}"
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_same_contract(part: int) -> None:
+    accepted = implied = count = otherwise = 0
+    for seed in range(part, sets(100), 4):
+        rng, where, first, message = unfold(seed)
+        assert first != "AX0001", message
+        shuffled = rng.sample(where, len(where))
+        assert contract(shuffled) == first, f"{message}; {', '.join(shuffled)}"
+        renamed = contract(where, names=OTHERS)
+        for old, new in OTHERS.items():
+            renamed = re.sub(rf"\b{new}\b", old, renamed)
+        assert renamed == first, f"{message}, renamed"
+        turned = contract(where, tuple(rng.sample(NAMES, 3)))
+        if first.startswith("AX"):
+            assert turned == first, f"{message}, with parameters in another order"
+            continue
+        accepted += 1
+        other = relations(turned)
+        if said(turned) != said(first):  # of n = m + 1, one or the other size has the bounds
+            otherwise += 1
+            assert len(other) == len(relations(first)), f"{message} is {first}, with parameters in another order {turned}"
+        assert contract([], sig=f"sig f : {first}\n") == first, f"{message} is {first}, which is not what its signature says"
+        found, size = relations(first), 9
+        every = [dict(zip(SYMBOLS.values(), v, strict=True)) for v in product(range(size), repeat=3)]
+        given = []
+        for text_ in where:
+            left, op, right = re.split(r" (=|<>|<=|>=|<|>) ", text_)
+            given.append(Relation(parse(left, DIMS), op, parse(right, DIMS)))
+        meant = [all(satisfied(r, v) for r in given) for v in every]
+        for said_so in (found, other):
+            assert meant == [all(satisfied(r, v) for r in said_so) for v in every], f"{message} is not {first}, or {turned}"
+        if any(meant):
+            count += len(found)
+            for r in found:
+                others = [o for o in found if o != r]
+                implied += not any(all(satisfied(o, v) for o in others) and not satisfied(r, v) for v in every)
+    assert accepted > sets(100) // 10
+    assert implied <= 3 + count // 20, (implied, count)  # in what is enumerated, not for all sizes
+    assert otherwise <= 1 + accepted // 50
