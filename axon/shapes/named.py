@@ -13,6 +13,7 @@ from axon.shapes.relation import Relation
 from axon.shapes.simplify import independent, normal
 
 _MAX_PAIRS = 6  # of sizes that are compared
+_MAX_BOUNDS = 40  # inequalities among which they are looked for
 
 
 def forced(
@@ -25,12 +26,13 @@ def forced(
     """
     kept = tuple(kept)
     own = [r for r in kept if r.op == "=" and r.variables.isdisjoint(free) and not is_divisibility(r) and not given(r)]
-    bounds = [r for r in kept if r.op == ">=" and len(r.variables - others) > 1]
+    bounds = [r for r in kept if r.op == ">=" and len(r.variables - others) > 1][:_MAX_BOUNDS]
     if not own and len(bounds) < 2:
         return None
-    known = facts.assume(*independent(dict.fromkeys(n for r in facts.relations for n in normal(r)), Facts()))  # as kept has it
-    equal = next((r for r in own if prove(known, r) is not Answer.PROVED), None)
-    return _nearly(kept, [r for r in bounds if prove(known, r) is not Answer.PROVED], others) if equal is None else equal
+    stated = dict.fromkeys(independent(dict.fromkeys(n for r in facts.relations for n in normal(r)), Facts()))  # as `kept` has it
+    known = facts.assume(*stated)
+    own, bounds = ([r for r in some if r not in stated and prove(known, r) is not Answer.PROVED] for some in (own, bounds))
+    return own[0] if own else _nearly(kept, bounds, others)
 
 
 def _nearly(kept: Iterable[Relation], bounds: list[Relation], others: frozenset[Symbol]) -> Relation | None:
