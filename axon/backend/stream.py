@@ -229,6 +229,8 @@ class _Inliner:
 
     def pointwise(self, read: Read, body: Scalar) -> Scalar | None:
         """A pointwise value by its body; none for an operand that its body does not merely read from another tensor."""
+        if any(isinstance(f, Binary) and any(mentions(f, axis) for axis in self.multiplied) for f in factors(body)):
+            return None  # whatever it is made of: a chain of residual sums is long
         before = set(self.used)
         self.used.add(read.tensor)
         inlined = self.inline(body)
