@@ -9,7 +9,20 @@ from math import gcd
 from typing import Protocol
 
 from axon.names import Symbol, fresh
-from axon.shapes.dimension import Atom, Dim, Minimum, Monomial, Quotient, atom_key, parts, rebuilt, replaced, variables_of, without
+from axon.shapes.dimension import (
+    Atom,
+    Dim,
+    Minimum,
+    Monomial,
+    Quotient,
+    atom_key,
+    monomial_key,
+    parts,
+    rebuilt,
+    replaced,
+    variables_of,
+    without,
+)
 from axon.shapes.facts import Claim
 from axon.shapes.linear import Budget, Row, infeasible
 
@@ -205,7 +218,7 @@ class Refutation:
         found: dict[Claim, None] = {}
         monomials = {m for _, p in claims for m in p.mapping}
         for _ in range(2):
-            wanted = sorted((m for m in monomials if len(m) > 1), key=len)
+            wanted = sorted((m for m in monomials if len(m) > 1), key=lambda m: (len(m), monomial_key(m)))
             if not wanted:
                 break
             candidates: list[tuple[int, int, Claim]] = []
@@ -265,7 +278,7 @@ class Refutation:
                 ways = [self._stripped((">=", p - 1)), self._stripped((">=", -p - 1))]
                 return self._all_contradictory(rest, ways, cases)
         minima = {a for _, p in claims for m in p.mapping for a in m if isinstance(a, Minimum)}
-        for atom in sorted(minima, key=lambda a: len(a.items)):
+        for atom in sorted(minima, key=lambda a: (len(a.items), atom_key(a))):
             itself = Dim({(atom,): 1})
             if not any(kind == "=" and p in (item - itself for item in atom.items) for kind, p in claims):
                 ways = [[("=", item - itself), *((kind, replaced(p, atom, item)) for kind, p in claims)] for item in atom.items]
