@@ -10,7 +10,7 @@ from axon.shapes.linear import Budget, OutOfBudget
 from axon.shapes.relation import Relation
 
 _SECONDS = 0.3
-_MAX_FACTS = 200
+MAX_FACTS = 200  # of those connected with a relation, the closest: beyond, an assignment may break one
 _SIZES = (2, 3, 4, 5, 6, 7, 8, 1, 0, 9, 10, 12, 16, 24, 32, 64)
 _MAX_NODES = 6_000
 
@@ -24,7 +24,7 @@ def counterexample(
     values.
     """
     goal = relation.negated
-    claims = [*claims_of(goal), *facts.relevant(goal.variables, _MAX_FACTS)]
+    claims = [*claims_of(goal), *facts.relevant(goal.variables, MAX_FACTS)]
     variables = sorted(goal.variables.union(*(p.variables for _, p in claims)), key=lambda v: v.id)
     return _satisfy(claims, variables, dict(wish))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from itertools import combinations
 
 from axon.names import Symbol
+from axon.shapes.counterexample import MAX_FACTS, counterexample
 from axon.shapes.dimension import Dim
 from axon.shapes.divisibility import is_divisibility
 from axon.shapes.prove import Answer, Facts, prove, unsatisfiable
@@ -32,7 +33,14 @@ def forced(
     stated = dict.fromkeys(independent(dict.fromkeys(n for r in facts.relations for n in normal(r)), Facts()))  # as `kept` has it
     known = facts.assume(*stated)
     own, bounds = ([r for r in some if r not in stated and prove(known, r) is not Answer.PROVED] for some in (own, bounds))
-    return own[0] if own else _nearly(kept, bounds, others)
+    return next((r for r in own if _is_more(known, r)), None) or _nearly(kept, bounds, others)
+
+
+def _is_more(known: Facts, relation: Relation) -> bool:
+    """Whether a relation certainly says more than is known: what is only not proved, for want of time, is nobody's mistake."""
+    variables = relation.variables
+    small = len(known.relevant(variables, MAX_FACTS)) < MAX_FACTS  # else a counterexample would leave facts out
+    return small and counterexample(known, relation) is not None
 
 
 def _nearly(kept: Iterable[Relation], bounds: list[Relation], others: frozenset[Symbol]) -> Relation | None:

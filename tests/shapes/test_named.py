@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 import re
+from itertools import pairwise
 
 import pytest
 from generate import assignments, holds, parse, relation, sets
 
 from axon.names import fresh
+from axon.shapes import named
 from axon.shapes.dimension import Dim
 from axon.shapes.facts import Facts
 from axon.shapes.named import forced, never_equal
+from axon.shapes.prove import Answer
 from axon.shapes.relation import Relation
 from axon.shapes.simplify import independent, normal
 
@@ -79,3 +82,16 @@ def test_coercions_against_brute_force() -> None:
                 if all(holds(r, values) for r in stated) and (why == "never" or min(values.values()) > 0):
                     assert holds(goal, values) is not True, (seed, str(goal), why)
     assert found > sets(300) / 10
+
+
+def test_what_is_only_not_proved_is_nobodys_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the prover runs out of time: neither what follows, nor what so many facts say that no assignment can be tried."""
+    monkeypatch.setattr(named, "prove", lambda facts, relation: Answer.UNKNOWN)
+    chain = [Dim.of(fresh("n")) for _ in range(300)]
+    stated = Facts().assume(*(Relation(a, "=", b + 1) for a, b in pairwise(chain)))
+    for end in (chain[2], chain[-1]):
+        steps = chain.index(end)
+        implied = Relation(chain[0], "=", end + steps)
+        assert forced([implied], lambda r: False, frozenset(), frozenset(), stated) is None
+    more = Relation(chain[0], "=", chain[2] + 1)
+    assert forced([more], lambda r: False, frozenset(), frozenset(), Facts()) == more
