@@ -58,7 +58,20 @@ class Reach:
             found = self._eliminated(dim, symbol, extent, upper)
             if found is None:
                 return None
-            dim = found
+            dim = self._rounded(found)
+        return dim
+
+    def _rounded(self, dim: Dim) -> Dim:
+        """With (m - 1) / b as m / b - 1, of a multiple m of b: ends of ranges are one below such."""
+        for atom in sorted(dim.quotients, key=atom_key):
+            below, divisor = -atom.dividend.offset, atom.divisor
+            whole = atom.dividend + below
+            if below < 1 or (below > 1 and not self._at_least(divisor, below)):
+                continue
+            defined = self.facts.assume(Relation(divisor, ">=", _ONE))
+            if whole == _ZERO or prove(defined, Relation(whole % divisor, "=", _ZERO)) is Answer.PROVED:
+                exact = whole.exact_quotient(divisor)
+                dim = replaced(dim, atom, (whole // divisor if exact is None else exact) - 1)
         return dim
 
     def _eliminated(self, dim: Dim, symbol: Symbol, extent: Dim, upper: bool) -> Dim | None:

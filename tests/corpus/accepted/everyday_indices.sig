@@ -34,3 +34,7 @@ sig tail : {k} -> f32[n] -> f32[k] where k <= n
 sig ring : {k} -> f32[n] -> f32[n, k] where k >= 1
 sig gather : f32[n, m] -> i32[n, k] -> f32[n, k]
 sig diff2 : f32[n] -> f32[n - 2] where n >= 2
+sig upsampled : {s, w} -> f32[w * h] -> f32[s * h, s * w] where w >= 1
+sig unpatched : {r} -> f32[r * q, p * p] -> f32[q * p, r * p] where r >= 1
+sig unwindowed : {w, h, k} -> f32[h / w * (k / w), w * w, c] -> f32[h, k, c] where h % w = 0, k % w = 0
+sig gridded : {p} -> f32[h, w] -> f32[h / p * (w / p), p * p] where h % p = 0, w % p = 0
