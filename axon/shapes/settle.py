@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from axon.names import Symbol
 from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Range, Reason, Side, Stretch, Use
 from axon.shapes.cycles import made_equal
-from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.shapes.dimension import Dim, DimensionTooLarge, variables_of
 from axon.shapes.divisibility import divisibilities, inequalities, is_divisibility
 from axon.shapes.named import forced
 from axon.shapes.prove import Answer, Facts, prove, reduced, unsatisfiable
@@ -473,6 +473,8 @@ class _Settler:
         if context.doubtful:
             return
         if self._impossible(worst, base):
+            if any(variables_of(q) & relation.variables & ranges.keys() for g in reach.guards for q in g.slack.quotients):
+                return  # `if i % w < w - 1` may keep away from the end that is reached without it
             self.out.troubles.append(self._refuted(obligation, worst, reach))
             return
         if worst.variables <= self.p.outer and self.p.outer:

@@ -38,3 +38,5 @@ sig upsampled : {s, w} -> f32[w * h] -> f32[s * h, s * w] where w >= 1
 sig unpatched : {r} -> f32[r * q, p * p] -> f32[q * p, r * p] where r >= 1
 sig unwindowed : {w, h, k} -> f32[h / w * (k / w), w * w, c] -> f32[h, k, c] where h % w = 0, k % w = 0
 sig gridded : {p} -> f32[h, w] -> f32[h / p * (w / p), p * p] where h % p = 0, w % p = 0
+sig neighbours : f32[h * w] -> f32[h] -> f32[h * w] where h >= 1
+sig butterfly : {h} -> f32[2 * h * m] -> f32[2 * h * m] where h >= 1
