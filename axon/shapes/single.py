@@ -257,20 +257,27 @@ def _of_atom(atom: Symbol | Quotient | Minimum, variable: Symbol) -> _Eventually
             return least
 
 
-def _joined(a: _Eventually, b: _Eventually, join: _Join) -> _Eventually | None:
+def _aligned(a: _Eventually, b: _Eventually) -> tuple[int, list[tuple[_Poly, _Poly]]] | None:
+    """A period of both, and the polynomials of both in each place of it."""
     period = lcm(a.period, b.period)
-    if period > _MAX_PERIOD:
+    return None if period > _MAX_PERIOD else (period, list(zip(a.refined(period), b.refined(period), strict=True)))
+
+
+def _joined(a: _Eventually, b: _Eventually, join: _Join) -> _Eventually | None:
+    both = _aligned(a, b)
+    if both is None:
         return None
-    polys = tuple(join(x, y) for x, y in zip(a.refined(period), b.refined(period), strict=True))
+    polys = tuple(join(x, y) for x, y in both[1])
     return _Eventually(max(a.start, b.start), polys) if max(map(len, polys)) <= 2 * _MAX_DEGREE else None
 
 
 def _least(a: _Eventually, b: _Eventually) -> _Eventually | None:
-    period = lcm(a.period, b.period)
-    if period > _MAX_PERIOD:
+    both = _aligned(a, b)
+    if both is None:
         return None
     start, polys = max(a.start, b.start), []
-    for x, y in zip(a.refined(period), b.refined(period), strict=True):
+    period, pairs = both
+    for x, y in pairs:
         sign, begin = _sign(_plus(x, tuple(-c for c in y)))
         polys.append(x if sign <= 0 else y)
         start = max(start, period * (begin + 1))
@@ -286,11 +293,12 @@ def _divided(a: _Eventually, k: int) -> _Eventually | None:
 
 def _of_larger(a: _Eventually, b: _Eventually) -> _Eventually | None:
     """Floor division by what grows faster: 0 or -1."""
-    period = lcm(a.period, b.period)
-    if period > _MAX_PERIOD:
+    both = _aligned(a, b)
+    if both is None:
         return None
     start, polys = max(a.start, b.start), []
-    for x, y in zip(a.refined(period), b.refined(period), strict=True):
+    period, pairs = both
+    for x, y in pairs:
         if len(x) >= len(y):
             return None
         (over, first), (under, second) = _sign(x), _sign(y)

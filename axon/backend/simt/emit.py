@@ -43,7 +43,7 @@ from axon.shapes.dimension import Dim
 _RESERVED = frozenset({
     "kernel", "thread", "block", "member", "team", "row", "rows", "active", "bad", "status", "shared", "warp", "lane", "item",
     "items", "wide", "tall", "above", "left", "outer", "top", "turn", "place", "down", "over", "there", "stretch", "reached",
-    "step", "warps", "flip", "each", "strips", "rank", "piece", "begin", "stop", "sharer", "half", "group", "groups", "slot",
+    "step", "warps", "flip", "rank", "piece", "begin", "stop", "sharer", "half", "group", "groups", "slot",
     "phase", "held", "own", "cuda", "range", "True", "False", "None", "and", "or", "not", "if", "else", "for", "while", "in", "is",
     "def", "return",
 })  # fmt: skip

@@ -23,7 +23,7 @@ def peaks(nest: Nest) -> dict[Symbol, Compute]:
     """The maxima, each with the sum of exponentials below it that comes next."""
     found = {}
     for peak, total in zip(nest.steps, nest.steps[1:], strict=False):
-        if isinstance(peak, Compute) and isinstance(total, Compute) and _is_peak(nest, peak) and _is_below(nest, total, peak):
+        if isinstance(peak, Compute) and isinstance(total, Compute) and _is_below(nest, total, peak):
             found[peak.outs[0].symbol] = total
     return found
 
@@ -36,13 +36,9 @@ def _is_plain(nest: Nest, step: Compute, kind: str) -> bool:
     return len(reduction.axes) == 1 and element_of(step.body[0]).accumulator is Element.F32
 
 
-def _is_peak(nest: Nest, step: Compute) -> bool:
-    return _is_plain(nest, step, "max")
-
-
 def _is_below(nest: Nest, total: Compute, peak: Compute) -> bool:
     """Whether a step is the sum of `exp (t - m)` over all that `m`, the maximum, is of."""
-    if not _is_plain(nest, total, "sum") or reduced(total)[0].extent != reduced(peak)[0].extent:
+    if not _is_plain(nest, peak, "max") or not _is_plain(nest, total, "sum") or reduced(total)[0].extent != reduced(peak)[0].extent:
         return False
     match total.body[0]:
         case Unary("exp", Binary("sub", item, Read() as read)):

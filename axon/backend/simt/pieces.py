@@ -168,8 +168,8 @@ def ask_ahead(emitter: Emitter, rows: tuple[Axis, ...], extents: list[str]) -> N
     end = emitter.writer._let_dim(lane.extent)
     each = mapping.chunks * mapping.team * mapping.vector
     code.line(f"rows = {' * '.join(extents) or '1'}")
-    begin = "begin" if cut is not None else "0"
-    code.line(f"stop = min_int({begin} + {each}, {end})")
+    begin, last = ("begin", f"begin + {each}") if cut is not None else ("0", f"{each}")
+    code.line(f"stop = min_int({last}, {end})")
     distance = max(1, resident(mapping.chunks * mapping.vector) // (mapping.team * (cut.blocks if cut is not None else 1)))
     count = f"stop - {begin}" if cut is not None else "stop"
     emitter.asking = partial(ask, emitter, rows, extents, f"row + {distance}", begin, count)
