@@ -9,8 +9,9 @@ data, which `explain` words. The priority of what decides a range is the languag
 
 Note [Worst case]
     An obligation that cannot be proved as it stands is put into the contract without its indices: each is replaced by the end of
-    its range that is worst for the relation. Where an index cannot be eliminated so, or data guard the access, nothing is claimed
-    here: lowering proves what it can again, and compares the others with their sizes at run time.
+    its range that is worst for the relation. Of what that comes to, nothing is asked that the conditions around it say, or that no
+    range around it is empty: `x[i / (p + q)]` over i < q divides by 0 nowhere. Where an index cannot be eliminated so, or data guard
+    the access, nothing is claimed here: lowering proves what it can again, and compares the others with their sizes at run time.
 
 Note [Equations in contracts]
     An equation that is left is part of the contract in two cases: it says that something divides something, `h * (d / h) = d` or
@@ -148,6 +149,7 @@ class _Settler:
         self.stretches = list(problem.stretches)
         self.known: set[Symbol] = set()  # indices whose range is decided
         self.order = list(problem.flexible)  # what is solved for: the last first
+        self.asked: list[tuple[Relation, Reason]] = []  # by obligations, for the contract
 
     def run(self) -> Outcome:
         try:
@@ -480,7 +482,7 @@ class _Settler:
         if worst.variables <= self.p.outer and self.p.outer:
             self.out.owed.append(Obligation(worst, NOWHERE, obligation.reason))
         else:
-            self.out.contract.append((worst, obligation.reason))
+            self.asked += [(r, why) for r, why in _parts(worst, obligation.reason) if obligation.sized or not self._proved(r, facts)]
 
     def _refuted(self, obligation: Obligation, worst: Relation, reach: Reach) -> Refuted:
         use = obligation.use
@@ -515,11 +517,10 @@ class _Settler:
         """Simplify the facts, with the user's own in front, and see that sizes exist that satisfy them."""
         stated = [(self._relation(r), reason) for r, reason in self.p.assumed if not r.variables & self.p.data]
         stated = [x for r, reason in stated for x in divisibilities(r, reason)]
-        everything = [*stated, *(x for r, reason in self.out.contract for x in inequalities(r, reason))]
+        left = (part for r, reason in self.out.contract for part in _parts(r, reason))
         reasons: dict[Relation, Reason] = {}
-        for relation, reason in everything:
-            for found in normal(relation):
-                reasons.setdefault(found, reason)
+        for found, reason in [*((n, why) for r, why in stated for n in normal(r)), *left, *self.asked]:
+            reasons.setdefault(found, reason)
         made: dict[Relation, Relation] = {}
         kept = independent(reasons, Facts(), made)
         self.out.contract = [(r, self._reason(r, reasons, made)) for r in kept]
@@ -552,6 +553,11 @@ class _Settler:
             relation = made[relation]
         speaking = (reason for r, reason in reasons.items() if relation.variables <= r.variables)
         return reasons[relation] if relation in reasons else next(speaking, next(iter(reasons.values())))
+
+
+def _parts(relation: Relation, reason: Reason) -> list[tuple[Relation, Reason]]:
+    """A relation as a contract says it."""
+    return [(part, why) for r, why in inequalities(relation, reason) for part in normal(r)]
 
 
 def _guarded(use: Use, r: Range) -> bool:
