@@ -10,8 +10,9 @@ data, which `explain` words. The priority of what decides a range is the languag
 Note [Worst case]
     An obligation that cannot be proved as it stands is put into the contract without its indices: each is replaced by the end of
     its range that is worst for the relation. Of what that comes to, nothing is asked that the conditions around it say, or that no
-    range around it is empty: `x[i / (p + q)]` over i < q divides by 0 nowhere. Where an index cannot be eliminated so, or data guard
-    the access, nothing is claimed here: lowering proves what it can again, and compares the others with their sizes at run time.
+    range around it is empty: `x[i / (p + q)]` over i < q divides by 0 nowhere. Where an index cannot be eliminated so, or data
+    guard the access, nothing is claimed here: lowering proves what it can again, and compares the others with their sizes at run
+    time.
 
 Note [Equations in contracts]
     An equation that is left is part of the contract in two cases: it says that something divides something, `h * (d / h) = d` or
@@ -482,7 +483,8 @@ class _Settler:
         if worst.variables <= self.p.outer and self.p.outer:
             self.out.owed.append(Obligation(worst, NOWHERE, obligation.reason))
         else:
-            self.asked += [(r, why) for r, why in _parts(worst, obligation.reason) if obligation.sized or not self._proved(r, facts)]
+            parts = _parts(worst, obligation.reason)
+            self.asked += [part for part in parts if obligation.sized or not self._proved(part[0], facts)]
 
     def _refuted(self, obligation: Obligation, worst: Relation, reach: Reach) -> Refuted:
         use = obligation.use
