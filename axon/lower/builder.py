@@ -47,8 +47,9 @@ from axon.lower.extents import Extents, divides
 from axon.lower.scalars import comparison, conjunction, facts, mentioned, simplified, substitute, zero
 from axon.lower.value import Subscripts, TensorValue
 from axon.names import Symbol, fresh
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.prove import Answer, Facts, prove
+from axon.shapes.reach import Reach
 from axon.shapes.relation import Relation
 from axon.shapes.width import exact
 from axon.source import Span
@@ -138,13 +139,26 @@ class Builder:
                 if relation.trivial is True:
                     continue
                 plain = self.facts(context, guards=False, about=subscripts) if plain is None else plain
-                if prove(plain, relation) is Answer.PROVED:
+                if self._holds(relation, plain, context.axes):
                     continue
                 guarded = self.facts(context) if guarded is None else guarded
-                if prove(guarded, relation) is not Answer.PROVED:
+                if not self._holds(relation, guarded, context.axes, context.guards):
                     return Answer.UNKNOWN
                 answer = Answer.REFUTED
         return answer
+
+    def _holds(self, relation: Relation, known: Facts, axes: Sequence[Axis], guards: Sequence[Scalar] = ()) -> bool:
+        """Whether a relation is proved, as it stands or at the end of the axes that is worst for it."""
+        if prove(known, relation) is Answer.PROVED:
+            return True
+        if not relation.slack.quotients or divides(relation.slack, known):
+            return False
+        reach = Reach(self.known, {a.symbol: a.extent for a in axes}, tuple(r for g in guards for r in facts(g)))
+        try:
+            worst = reach.extreme(relation.slack, upper=False)
+        except DimensionTooLarge:
+            return False
+        return worst is not None and prove(known, Relation(worst, ">=", Dim.of(0))) is Answer.PROVED
 
     def _checked(self, base: TensorValue, element: Scalar, subscripts: Subscripts, context: Context, span: Span) -> Scalar:
         if isinstance(element, Read) and element.padding is None and self._is_whole(element, base, subscripts, context):

@@ -5,7 +5,10 @@ Indices are eliminated one after the other, the innermost first, each in the fir
     monotone      what never falls as the index grows is largest at the end of its range: i / 2 + i, i - min (i + 1) 3
     alternatives  the largest value of a maximum is the largest of its parts' largest: max i (n - 1 - i)
     in digits     over a range of n * m, `i` is n * q + r with independent q < m and r < n: what reads i / n and i % n
-    remainder     (i + k) % n takes every value below n over a range of n or more, and i % n those below min n (range)
+    in blocks     over any other range, what grows from one i / n to the next is largest in the last, which may be cut short, and
+                  what falls in the first
+    remainder     (i + k) % n takes every value below n over a range of n or more, and up to min (range - 1 + k) (n - 1) over a
+                  shorter one, where k < n
 
 All of them give what is reached if no range is empty and no condition stands around; a condition that bounds an index directly
 moves the end of its range.
@@ -18,7 +21,19 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from axon.names import Symbol, fresh
-from axon.shapes.dimension import Atom, Dim, Minimum, Monomial, Quotient, atom_key, maximum, minimum, replaced, variables_of
+from axon.shapes.dimension import (
+    Atom,
+    Dim,
+    DimLike,
+    Minimum,
+    Monomial,
+    Quotient,
+    atom_key,
+    maximum,
+    minimum,
+    replaced,
+    variables_of,
+)
 from axon.shapes.prove import Answer, Facts, prove
 from axon.shapes.relation import Relation
 
@@ -83,8 +98,10 @@ class Reach:
         found = self._of_alternatives(dim, symbol, extent, upper)
         if found is not None or any(symbol in g.variables for g in self.guards):
             return found
-        found = self._in_digits(dim, symbol, extent, upper)
-        return self._of_remainder(dim, symbol, extent, upper) if found is None else found
+        for way in (self._in_digits, self._in_blocks, self._of_remainder):
+            if (found := way(dim, symbol, extent, upper)) is not None:
+                break
+        return found
 
     # ── monotone ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -152,7 +169,7 @@ class Reach:
             return True
         return False if prove(facts, Relation(c, "<=", _ZERO)) is Answer.PROVED else None
 
-    def _at_least(self, dim: Dim, least: int) -> bool:
+    def _at_least(self, dim: Dim, least: DimLike) -> bool:
         return prove(self.facts, Relation(dim, ">=", Dim.of(least))) is Answer.PROVED
 
     def _end(self, symbol: Symbol, extent: Dim, high: bool) -> Dim:
@@ -186,16 +203,40 @@ class Reach:
 
     def _in_digits(self, dim: Dim, symbol: Symbol, extent: Dim, upper: bool) -> Dim | None:
         """Of a range that is a multiple of what the index is divided by."""
-        for atom in sorted(dim.quotients, key=atom_key):
-            if atom.dividend.symbol != symbol or atom.divisor.variables & self.ranges.keys():
-                continue
-            size = extent.exact_quotient(atom.divisor)
-            if size is None or not self._at_least(size, 0):
-                continue
-            q, r = fresh(symbol.name), fresh(symbol.name)
-            new = replaced(dim, atom, Dim.of(q)).substitute({symbol: atom.divisor * Dim.of(q) + Dim.of(r)})
-            return Reach(self.facts, {q: size, r: atom.divisor}, (), self.conditional).extreme(new, upper)
+        for divisor in self._divisors(dim, symbol):
+            size = extent.exact_quotient(divisor)
+            if size is not None and self._at_least(size, 0):
+                q, r, new = _taken_apart(dim, symbol, divisor)
+                return Reach(self.facts, {q: size, r: divisor}, (), self.conditional).extreme(new, upper)
         return None
+
+    def _in_blocks(self, dim: Dim, symbol: Symbol, extent: Dim, upper: bool) -> Dim | None:
+        """Of c * (i / n) + what i % n decides: its end is in the first block, or in the last if the others cannot make up for c."""
+        for divisor in self._divisors(dim, symbol):
+            q, r, new = _taken_apart(dim, symbol, divisor)
+            split = new.linear_in(q)
+            if split is None or r in split[0].variables or (rises := self._sign(split[0])) is None:
+                continue
+            c, inside = split
+            if c == _ZERO or rises != upper:
+                return self._over(r, minimum(divisor, extent)).extreme(inside, upper)
+            block = self._over(r, divisor)
+            high, low = block.extreme(inside, upper=True), block.extreme(inside, upper=False)
+            if high is None or low is None or self._sign((c if rises else -c) + low - high) is not True:
+                continue
+            last = (extent - 1) // divisor
+            end = self._over(r, extent - divisor * last).extreme(inside, upper)
+            if end is not None:
+                return c * last + end
+        return None
+
+    def _divisors(self, dim: Dim, symbol: Symbol) -> list[Dim]:
+        """What an index itself is divided by."""
+        found = (q.divisor for q in sorted(dim.quotients, key=atom_key) if q.dividend.symbol == symbol)
+        return [divisor for divisor in found if not divisor.variables & self.ranges.keys()]
+
+    def _over(self, symbol: Symbol, extent: Dim) -> Reach:
+        return Reach(self.facts, {symbol: extent}, (), self.conditional)
 
     def _of_remainder(self, dim: Dim, symbol: Symbol, extent: Dim, upper: bool) -> Dim | None:
         """Of c * ((± i + k) % n) + rest, where nothing else mentions the index i."""
@@ -214,9 +255,23 @@ class Reach:
                 return rest
             if prove(self.facts, Relation(extent, ">=", b)) is Answer.PROVED:
                 return rest + c * (b - 1) if rises == upper else rest
-            if a.symbol == symbol:
-                return rest + c * (minimum(extent, b) - 1)
+            first = inner[1]  # what i = 0 gives, if it is below the divisor
+            rising = rises == upper and n == 1
+            least = _ONE if rising and first == _ONE else first + 1  # min (range) (n - 1) is right also for n = 1
+            if not self._at_least(first, 0) or not (least == _ONE or self._at_least(b, least)):
+                continue
+            if rising:
+                return rest + c * minimum(extent - 1 + first, b - 1)
+            if rises != upper and n in (-1, k and k - 1):
+                return rest + c * maximum(first + 1 - extent, _ZERO)
         return None
+
+
+def _taken_apart(dim: Dim, symbol: Symbol, divisor: Dim) -> tuple[Symbol, Symbol, Dim]:
+    """An index as divisor * q + r, and the Dim of those."""
+    q, r = fresh(symbol.name), fresh(symbol.name)
+    new = replaced(dim, Quotient(Dim.of(symbol), divisor), Dim.of(q))
+    return q, r, new.substitute({symbol: divisor * Dim.of(q) + Dim.of(r)})
 
 
 def _alternatives(dim: Dim, symbol: Symbol) -> tuple[tuple[Dim, ...], bool]:

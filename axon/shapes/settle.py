@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from axon.names import Symbol
 from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Range, Reason, Side, Stretch, Use
 from axon.shapes.cycles import made_equal
-from axon.shapes.dimension import Dim, DimensionTooLarge, variables_of
+from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, variables_of
 from axon.shapes.divisibility import divisibilities, inequalities, is_divisibility
 from axon.shapes.named import forced
 from axon.shapes.prove import Answer, Facts, prove, reduced, unsatisfiable
@@ -558,8 +558,9 @@ class _Settler:
 
 
 def _parts(relation: Relation, reason: Reason) -> list[tuple[Relation, Reason]]:
-    """A relation as a contract says it."""
-    return [(part, why) for r, why in inequalities(relation, reason) for part in normal(r)]
+    """A relation as a contract says it: what a minimum has together is taken apart before its divisions are."""
+    whole = normal(relation) if any(isinstance(a, Minimum) for a in relation.slack.atoms) else (relation,)
+    return [(part, why) for each in whole for r, why in inequalities(each, reason) for part in normal(r)]
 
 
 def _guarded(use: Use, r: Range) -> bool:

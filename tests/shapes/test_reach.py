@@ -35,7 +35,16 @@ def symbol(dim: Dim) -> Symbol:
         ((3 * P + M) % 5, Dim.of(7), Dim.of(0), Dim.of(4)),
         ((5 * P + M) % 10, N, None, None),
         (P % N, M, Dim.of(0), minimum(N, M) - 1),
-        ((P + 1) % N, M, None, None),
+        ((P + 1) % N, M, None, minimum(M, N - 1)),
+        ((P + 2) % N, M, None, None),  # n may be 2, or less
+        ((P + 2) % 5, M, None, minimum(M + 1, Dim.of(4))),
+        ((4 - P) % 5, M, maximum(5 - M, Dim.of(0)), None),
+        (N * (P // N) + N - 1 - P % N, M, N - minimum(N, M), N * ((M - 1) // N) + N - 1),
+        (N * (P // N) + (P % N + 1) % N, M, None, minimum(M, N * ((M - 1) // N) + N - 1)),
+        (3 * (P // 3) + 2 - P % 3, M, 3 - minimum(M, Dim.of(3)), 3 * ((M - 1) // 3) + 2),
+        ((P % N + 1) % N, M, None, minimum(M, N - 1)),
+        (P // N - P % N, M, 1 - minimum(M, N), None),  # the last block, if it is short, or the one before
+        (P % N - P // N, M, None, minimum(M, N) - 1),
         (maximum(P, Dim.of(3)), N, Dim.of(3), maximum(Dim.of(3), N - 1)),
         (P - minimum(P + 1, Dim.of(3)), N, Dim.of(-1), maximum(Dim.of(-1), N - 4)),
         (maximum(P, N - 1 - P), N, None, N - 1),
@@ -75,15 +84,25 @@ def _generated(rng: random.Random, depth: int, leaves: list[Dim]) -> Dim:
                        a // divisor, a % divisor, a % divisor])  # fmt: skip
 
 
-def test_against_enumeration() -> None:
+def _of_digits(rng: random.Random) -> Dim:
+    """What people make of i / d and i % d: blocks read backwards, or turned by one."""
+    divisor = rng.choice([N, M, Dim.of(2), Dim.of(3), Dim.of(4), N * M])
+    digit, low = P // divisor, P % divisor
+    turned = (rng.choice([low, P, -low, -P]) + rng.randrange(-1, 4)) % divisor
+    factors = [divisor, divisor, -divisor, Dim.of(rng.randrange(-2, 3)), M]
+    return rng.choice(factors) * digit + rng.randrange(-2, 3) * low + rng.randrange(-1, 3) * turned + rng.randrange(-1, 2) * divisor
+
+
+@pytest.mark.parametrize("digits", [False, True])
+def test_against_enumeration(digits: bool) -> None:
     """What is given is reached, and nothing is beyond it, for all sizes for which no range is empty."""
     rng = random.Random(7)
     facts = Facts().assume(*(Relation(d, ">=", Dim.of(1)) for d in (N, M)))
     found = 0
-    for _ in range(sets(500)):
+    for _ in range(sets(400)):
         inner = rng.choice([N, M, N * M, Dim.of(3), N + M, 2 * N, minimum(P + 1, N), N - 1])
         extents = {symbol(P): rng.choice([N, M, N * M, 2 * N, Dim.of(4)]), symbol(Q): inner}
-        dim = _generated(rng, 3, [P, Q, P, N])
+        dim = _of_digits(rng) if digits else _generated(rng, 3, [P, Q, P, N])
         for upper in (False, True):
             end = Reach(facts, extents).extreme(dim, upper)
             if end is None:
@@ -101,4 +120,4 @@ def test_against_enumeration() -> None:
                     continue
                 best = max(values) if upper else min(values)
                 assert end.evaluate(sizes) == best, (str(dim), {s.name: str(e) for s, e in extents.items()}, upper, n, m)
-    assert found > sets(500) / 2
+    assert found > sets(400) / 2

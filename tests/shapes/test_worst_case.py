@@ -37,6 +37,14 @@ QUIET = Reason(SourceFile("", "").span(), "")
         ("fun f (q : f32[h]) (k : f32[g]) = for i => q[i] * k[i / (h / g)]", "g <= h, h % g = 0"),
         ("fun f {a} (x : f32[n]) = for i < a => x[i * (n / a)]", "a >= 1, n >= 1"),
         ("fun f {a} (x : f32[n]) = for i < a => x[i * (n / a + 1)]", "a * (n / a) + a <= n + n / a"),
+        # blocks, the last of which must be whole
+        ("fun f {k} (x : f32[n]) = for i < n => x[i / k * k + (k - 1 - i % k)]", "n % k = 0"),
+        ("fun f {k} (x : f32[n]) = for i => x[i] + x[i / k * k + (i % k + 1) % k]", "n % k = 0"),
+        ("fun f (x : f32[n]) = for i < n => x[i / 3 * 3 + (2 - i % 3)]", "n % 3 = 0"),
+        ("fun f {k} (x : f32[n, k]) (y : f32[m]) = for i < m, j < k => x[i / k, (i + j) % k] + y[i]", "m <= k * n"),
+        ("fun f {k} (x : f32[n]) = for i < n => x[(i + 1) % k]", "k <= n, k >= 1"),
+        ("fun f {k} (x : f32[n]) = for i < n => if k <= n then x[(i + 1) % k] else 0.0", "k >= 1"),
+        ("fun f {k} (x : f32[n]) = for i < n => x[(i % k + 1) % k]", "k <= n, k >= 1"),
         # where no index is, nothing is divided
         ("fun f {p, q} (x : f32[n]) = for i < q => x[i / (p + q)]", "q <= p * n + q * n"),
         ("fun f {p, q} (x : f32[n]) = for i < q * p => x[i / (p + q)]", "p * q <= p * n + q * n"),

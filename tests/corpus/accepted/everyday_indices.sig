@@ -40,3 +40,8 @@ sig unwindowed : {w, h, k} -> f32[h / w * (k / w), w * w, c] -> f32[h, k, c] whe
 sig gridded : {p} -> f32[h, w] -> f32[h / p * (w / p), p * p] where h % p = 0, w % p = 0
 sig neighbours : f32[h * w] -> f32[h] -> f32[h * w] where h >= 1
 sig butterfly : {h} -> f32[2 * h * m] -> f32[2 * h * m] where h >= 1
+sig backwards : {k} -> f32[n] -> f32[n] where n % k = 0
+sig turned : {k} -> f32[n] -> f32[n] where n % k = 0
+sig exchanged : f32[2 * n] -> f32[2 * n]
+sig triples : f32[n] -> f32[n] where n % 3 = 0
+sig ringed : {k} -> f32[n] -> f32[n] where k <= n, k >= 1
