@@ -20,6 +20,7 @@ from axon.shapes.counterexample import counterexample
 from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Minimum, Quotient, atom_key, rebuilt
 from axon.shapes.divisibility import divides, divisibility
 from axon.shapes.facts import Answer, Claim, Facts, claim_holds
+from axon.shapes.grid import seen
 from axon.shapes.groebner import Basis
 from axon.shapes.linear import Budget, OutOfBudget
 from axon.shapes.refute import Refutation, lowest_terms
@@ -283,4 +284,5 @@ def _sampled(claims: list[Claim], goal: Claim) -> tuple[bool, bool]:
             can_hold, can_fail = can_hold or holds, can_fail or not holds
             if can_hold and can_fail:
                 return True, True
-    return can_hold, can_fail
+    holds, fails = seen(claims, goal, tuple(variables))
+    return can_hold or holds, can_fail or fails

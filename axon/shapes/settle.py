@@ -519,16 +519,18 @@ class _Settler:
         """Simplify the facts, with the user's own in front, and see that sizes exist that satisfy them."""
         stated = [(self._relation(r), reason) for r, reason in self.p.assumed if not r.variables & self.p.data]
         stated = [x for r, reason in stated for x in divisibilities(r, reason)]
-        left = (part for r, reason in self.out.contract for part in _parts(r, reason))
+        found = [*(part for r, reason in self.out.contract for part in _parts(r, reason)), *self.asked]
         reasons: dict[Relation, Reason] = {}
-        for found, reason in [*((n, why) for r, why in stated for n in normal(r)), *left, *self.asked]:
-            reasons.setdefault(found, reason)
+        for relation, reason in [*((part, why) for r, why in stated for part in normal(r)), *found]:
+            reasons.setdefault(relation, reason)
         made: dict[Relation, Relation] = {}
         kept = independent(reasons, Facts(), made)
         self.out.contract = [(r, self._reason(r, reasons, made)) for r in kept]
         if kept and unsatisfiable(Facts().assume(*kept)):
             self.out.troubles.append(Hopeless(tuple(self.out.contract)))
-        elif (only := forced(kept, reasons.__contains__, self._free(), self.p.outer | self.p.data, self.facts)) is not None:
+            return
+        only = forced(kept, reasons.__contains__, self._free(), self.p.outer | self.p.data, self.facts) if found else None
+        if only is not None:  # what is stated alone is meant
             told = [(r, reason) for r, reason in reasons.items() if r.op != "=" and only.variables <= r.variables]
             sides = [(r, reason) for r, reason in told if r in kept or r.left in (only.left, -only.left)]
             told = sides if len(sides) > 1 else told
