@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -57,3 +58,14 @@ class Span:
     def __str__(self) -> str:
         line, column = self.file.position(self.start)
         return f"{self.file.path}:{line}:{column}"
+
+
+def type_around(size: Span) -> Span:
+    """The type in whose brackets a size is written; the size itself where it stands in none."""
+    text, start, depth = size.file.text, size.start, 0
+    while start and (depth or text[start - 1] != "["):
+        depth += (text[start - 1] in ")]}") - (text[start - 1] in "([{")
+        start -= 1
+    named = re.search(r"['\w.]*\[$", text[:start])
+    end = text.find("]", size.end)
+    return Span(size.file, named.start(), end + 1) if named is not None and end >= 0 and "\n" not in text[start:end] else size

@@ -20,6 +20,13 @@ MAX_KEPT = 2  # suggestions with edits of one diagnostic
 _DECLARATION = re.compile(r"^(fun|val|sig|type|import)\b", re.MULTILINE)
 _ROWS = "name the indices"  # a statistic of rows is rarely applied to them only once
 _GROUP = "group the indices"  # in the order that is nearest to theirs
+_ONE_INDEX = "index it by"
+_MOVED = "move an index"
+_INDICES = ("swap the indices", _MOVED, _ONE_INDEX)
+_ZEROS = "read zeros outside"
+_BOUND = "state the bound"
+_FACT = "state it, if it is meant"
+_EXACT = ("indices count from", "count from", "exchange the operands", "make the guard")  # what was meant, hardly anything else
 _BOUNDS = ("AX0302", "AX0303")  # where a call may well be asked whether a range is empty
 TRIED = ("AX02", "AX03")  # the codes of types and sizes; a misspelt name is corrected in any case
 
@@ -45,21 +52,22 @@ def tried(
     """
     out: list[Diagnostic] = []
     cost = cost if cost > LONG else 0.0
-    deadline = thread_time() + SECONDS - 1.5 * cost
+    deadline = thread_time() + SECONDS - cost
+    cost /= 2  # a file that passes takes less: which of its equations are to blame is not looked for
+    last = max((n for n, d in enumerate(diagnostics) if d.code.startswith(TRIED)), default=0)
     errors = sum(d.severity == "error" for d in diagnostics)
-    for diagnostic in diagnostics:
+    for n, diagnostic in enumerate(diagnostics):
         if not diagnostic.code.startswith(TRIED):
             out.append(diagnostic)
             continue
+        until = deadline if n == last else (thread_time() + deadline) / 2  # a first mistake leaves the others half the time
         kept: list[Suggestion] = []
-        for suggestion in _filled(diagnostic.suggestions, solve, lambda: len(kept) < MAX_KEPT and thread_time() + cost < deadline):  # noqa: B023
+        for suggestion in _filled(diagnostic.suggestions, solve, lambda: len(kept) < MAX_KEPT and thread_time() + cost < until):  # noqa: B023
             began = thread_time()
-            if not suggestion.edits or len(kept) == MAX_KEPT or began + cost > deadline:
+            if not suggestion.edits or len(kept) == MAX_KEPT or began + cost > until:
                 continue
-            if any(s.text == suggestion.text or set(s.edits) < set(suggestion.edits) for s in kept):
-                continue  # the same, or a part of it is enough
-            if any(suggestion.text.startswith(way) and any(s.text.startswith(way) for s in kept) for way in (_ROWS, _GROUP)):
-                continue  # by the first indices that fit
+            if any(_needless(suggestion, s) for s in kept):
+                continue
             settled = diagnostic.code not in _BOUNDS and (bool(kept) or not suggestion.asks)
             tried_ = _attempt(source, suggestion.edits, recheck, settled)
             cost = max(cost, thread_time() - began)
@@ -75,6 +83,40 @@ def tried(
         general = () if kept else tuple(s for s in diagnostic.suggestions if not s.edits)
         out.append(replace(diagnostic, suggestions=(*kept, *general)))
     return tuple(out)
+
+
+def _needless(more: Suggestion, kept: Suggestion) -> bool:
+    """Whether nobody who sees one suggestion wants another: it is the same or does more than is enough, or it is a way out where
+    the other says what was meant.
+    """
+
+    def both(*ways: str) -> bool:
+        return more.text.startswith(ways) and kept.text.startswith(ways)
+
+    if more.text == kept.text or set(kept.edits) <= set(more.edits):
+        return True
+    if both(_ROWS) or both(_GROUP):  # by the first indices that fit
+        return True
+    if both(*_INDICES) and (more.text.startswith(_ONE_INDEX) or kept.text.startswith(_ONE_INDEX)):
+        return True  # what is indexed otherwise has its index elsewhere no longer
+    if more.text.startswith(_MOVED):
+        return True  # the largest of these changes
+    if more.text.startswith(_FACT) and not kept.text.startswith("make it"):
+        return True  # a slip was found: the sizes were named apart for a reason
+    given = more.text.startswith("make it") and "{" in more.text
+    if (more.text.startswith(_BOUND) or given) and kept.text.startswith(_INDICES):
+        return True
+    if more.text.startswith("make it") and any(_listed(more.text).count(e.text) > 1 for e in more.edits):
+        return True  # a square that nobody asked for
+    idle = given and any(e.text == "1" for e in more.edits)  # a stride or a window of 1: the call does nothing then
+    divided = more.text.startswith("make it") and any("/" in e.text and "/" not in e.span.text for e in more.edits)
+    return idle or divided or (more.text.startswith((_ZEROS, _BOUND)) and kept.text.startswith(_EXACT))
+
+
+def _listed(text: str) -> list[str]:
+    """What stands between commas in the brackets of a text."""
+    found = re.search(r"\[(.*)\]", text)
+    return [size.strip() for size in found[1].split(",")] if found is not None else []
 
 
 def _filled(
@@ -128,7 +170,8 @@ def _again(
     for again in new.suggestions if suggestion.text.startswith(_ROWS) else ():
         if again.text.startswith(_ROWS):
             found = _attempt(changed, again.edits, recheck, True)
-            return found is not None and found[0].errors < errors
+            if found is not None and found[0].errors < errors:
+                return True
     return False
 
 

@@ -99,5 +99,3 @@ class _Walk:
         while inner := dim.variables - self.known:
             dim = dim.substitute({symbol: majorant(self.above.get(symbol, Dim.of(MOST))) for symbol in inner})
         return dim
-
-

@@ -57,7 +57,7 @@ def by_fact(c: Clash, problem: Problem) -> Broken | None:
     asked = obligation.asked
     rest = [Equation(e.left, e.right, e) for e in c.around if e not in asking]
     try:
-        known = solve(rest, problem.flexible, Facts().assume(*(r for r, _ in problem.assumed))).substitution
+        known = solve(rest, problem.flexible, Facts().assume(*(r for r, _ in problem.assumed)), blame=False).substitution
         sizes = tuple(problem.resolve(size.substitute(known)) for _, size in obligation.subject)
         values = dict(zip(asked[1], sizes, strict=True))
         left, right = (d.substitute(values) for d in _sides(asked[0].slack))

@@ -17,7 +17,7 @@ from axon.shapes.explain_equation import clash
 from axon.shapes.explain_obligation import contract_broken, not_met, unprovable
 from axon.shapes.prove import Answer, Facts, prove
 from axon.shapes.settle import Clash, Hopeless, Problem, Refuted, TooLarge, Unknown, Unprovable
-from axon.shapes.wording import MAX_LABELS, UNSTATED, Words, distinct
+from axon.shapes.wording import MAX_LABELS, Words, distinct, unstated
 
 _LETTERS = "nmpqrs"  # of bounds to state
 
@@ -87,9 +87,14 @@ def _hopeless(h: Hopeless, words: Words) -> Diagnostic:
             rest = [f for f in facts if f is not fact]
             if prove(Facts().assume(*(r for r, _ in rest)), h.only) is Answer.PROVED:
                 facts = rest
-        labels = distinct(Label(reason.span, f"this needs {r.render(words.name)}") for r, reason in facts)[:MAX_LABELS]
+        labels = [Label(reason.span, f"this needs {r.render(words.name)}") for r, reason in facts]
+        for _, reason in facts:  # of a call: where the function needs it
+            name = reason.text.split("`")[1] if reason.text.startswith("`") else ""
+            here = [side for side in reason.sides if name and side.span.file is reason.span.file]
+            labels += [Label(side.span, f"`{name}` needs it here: {side.text}") for side in here]
+        labels = distinct(labels)[:MAX_LABELS]
         stated = () if words.where is None else (Suggestion(f"state it, if it is meant: `where {shown}`", (words.where(shown),)),)
-        return Diagnostic("AX0301", "these sizes cannot agree", tuple(labels), (UNSTATED.format(shown),), stated)
+        return Diagnostic("AX0301", "these sizes cannot agree", tuple(labels), (unstated(h.only, words),), stated)
     never = [reason for r, reason in h.facts if r.trivial is False]
     if never:
         labels = distinct(Label(reason.span, "this can never hold") for reason in never)

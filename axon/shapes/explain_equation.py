@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import gcd
 
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.shapes.causes import primary as blamed
 from axon.shapes.constraint import Equal, Side
-from axon.shapes.dimension import Dim, DimensionTooLarge, divided
+from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.inside import decided
 from axon.shapes.prove import Facts
 from axon.shapes.relation import Relation
@@ -16,7 +15,6 @@ from axon.shapes.settle import Clash, Problem, simpler
 from axon.shapes.solve import Equation, Solution, solve
 from axon.shapes.wording import (
     MAX_LABELS,
-    UNSTATED,
     Place,
     Words,
     adjacent,
@@ -27,8 +25,10 @@ from axon.shapes.wording import (
     numbers,
     origin_label,
     pattern_around,
+    plainest,
     rewritten,
     short,
+    unstated,
 )
 from axon.source import Span
 
@@ -79,7 +79,7 @@ def clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
     notes = numbers(relation, words, shown, stated, needed)
     if c.kind == "named":
         notes = (
-            UNSTATED.format(" = ".join(d.render(words.name) for d in _without_factor(left, right))),
+            unstated(relation, words),
             *(note.removeprefix(f"{shown} must hold; ") for note in notes),
         )
     within = _within_callee(primary, words) or inner
@@ -145,7 +145,7 @@ def sizes(c: Clash, problem: Problem) -> tuple[Equal, Dim, Dim, list[Relation]]:
     for primary in (first, *others):
         rest = [Equation(problem.resolve(e.left), problem.resolve(e.right), e) for e in c.equals if e is not primary]
         try:
-            known = solve(rest, problem.flexible, Facts()).substitution
+            known = solve(rest, problem.flexible, Facts(), blame=False).substitution
             left, right = (problem.resolve(d).substitute(known) for d in (primary.left, primary.right))
         except DimensionTooLarge:
             break
@@ -163,7 +163,7 @@ def _without(primary: Equal, c: Clash, problem: Problem) -> Solution | None:
         return None
     rest = [Equation(e.left, e.right, e) for e in c.around if e is not primary]
     try:
-        return solve(rest, problem.flexible, Facts().assume(*(r for r, _ in problem.assumed)))
+        return solve(rest, problem.flexible, Facts().assume(*(r for r, _ in problem.assumed)), blame=False)
     except DimensionTooLarge:
         return None
 
@@ -186,12 +186,6 @@ def annotated(c: Clash, others: Sequence[Clash], problem: Problem, words: Words)
             yield Suggestion(f"make it `{annotation(edits, words)}`", edits)
 
 
-def _without_factor(left: Dim, right: Dim) -> tuple[Dim, Dim]:
-    """Both sides of an equation without the number that divides them: d = e of 2 * d = 2 * e."""
-    factor = gcd(left.content, right.content) or 1
-    return divided(left, factor), divided(right, factor)
-
-
 def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c: Clash, words: Words) -> Iterable[Suggestion]:
     """Changes that may make the sizes agree: a stated bound, an annotation, a stated fact; what is least likely comes last."""
     sides = primary.reason.sides
@@ -199,17 +193,24 @@ def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c:
     if len(sides) == 2 and sides[0].text.endswith("must run to {}") and left.render(words.name) != name:
         yield Suggestion(f"if it should not run over the whole dimension, state its bound: `{name} < {left.render(words.name)}`")
     pairs = [(p, old, new) for p, old, new in ((places[1], right, left), (places[0], left, right)) if p is not None]
+    folded = set[Span]()
     for place, old, new in pairs:
         near = neighbours(place.span, words) if place.kind == "annotation" else []
         for span in [s for d, s in near if d == new and adjacent(s, place.span)]:
             edits = (Edit(place.span, new.render(words.name)), Edit(span, old.render(words.name)))
             yield Suggestion(f"make it `{annotation(edits, words)}`", edits)
+        for other, span in near if all(words.stated(s) for s in new.variables) else ():  # `f32[b, s]` for what is flattened
+            if adjacent(span, place.span) and other * old == new and new.constant is None:
+                first, last = sorted((span, place.span), key=lambda s: s.start)
+                whole = (Edit(Span(first.file, first.start, last.end), new.render(words.name)),)
+                folded.add(place.span)
+                yield Suggestion(f"make it `{annotation(whole, words)}`", whole)
     doubled: list[Suggestion] = []
     grown: list[Suggestion] = []
     for place, old, new in pairs:
         grows = old.symbol is not None and old.symbol in new.variables  # `n` made `n + 1`: rarely meant
         fresh = any(not words.stated(s) for s in new.variables)  # a letter that the user has not chosen
-        if fresh or (found := rewritten(place, old, new, words)) is None:
+        if fresh or place.span in folded or (found := rewritten(place, old, new, words)) is None:
             continue
         if grows:  # what is written nowhere else is what a name stands for
             elsewhere = any(old.symbol in d.variables and s != place.span for d, s in words.origins)
@@ -221,6 +222,6 @@ def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c:
         else:
             yield found
     if c.kind == "named" and words.where is not None:
-        fact = " = ".join(d.render(words.name) for d in _without_factor(left, right))
+        fact = plainest(Relation(left, "=", right)).render(words.name)
         yield Suggestion(f"state it, if it is meant: `where {fact}`", (words.where(fact),))
     yield from (*doubled, *grown)

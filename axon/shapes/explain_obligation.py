@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.names import Symbol
 from axon.shapes.broken import Broken, as_taken, measure, nearest, refuted
 from axon.shapes.constraint import Reason, Side
 from axon.shapes.dimension import Dim, Minimum
@@ -68,7 +69,7 @@ def not_met(r: Refuted, problem: Problem, words: Words) -> Diagnostic:
         return Diagnostic("AX0303", "this access leaves its tensor", tuple(merged(distinct(found))), notes, tuple(mends))
     labels = (Label(reason.span, _fill(reason, wanted)), *(Label(s.span, s.text) for s in reason.sides))
     if "index" not in reason.text and "slice" not in reason.text:
-        ends = tuple(f"at the end of the range of `{s.name}` that is {shown}" for s in indices[-1:] if shown != wanted)
+        ends = tuple(_where_broken(r.obligation.relation, s, shown) for s in indices[-1:] if shown != wanted)
         return Diagnostic("AX0305", "this cannot hold for the sizes here", labels, ends)
     notes = () if shown == wanted else (f"at the end of the ranges that is {shown}, which cannot be",)
     helps: tuple[Suggestion, ...] = ()
@@ -76,6 +77,14 @@ def not_met(r: Refuted, problem: Problem, words: Words) -> Diagnostic:
         text = f"state a smaller bound, `{indices[-1].name} < …`, guard it with `if`, or read zeros outside with `x[… | 0.0]`"
         helps = (Suggestion(text),)
     return Diagnostic("AX0303", "this access leaves its tensor", labels, notes, helps)
+
+
+def _where_broken(relation: Relation, index: Symbol, shown: str) -> str:
+    """For which index a need is not met: for the first, if numbers show it, else for the last."""
+    first = relation.substitute({index: Dim.of(0)})
+    if first.trivial is False and not first.variables:
+        return f"for `{index.name}` = 0 that is {first.left} {first.op} {first.right}"
+    return f"at the end of the range of `{index.name}` that is {shown}"
 
 
 def contract_broken(b: Broken, problem: Problem, words: Words) -> Diagnostic:
@@ -183,8 +192,13 @@ def _reached(r: Refuted, words: Words, several: bool, sized: bool) -> tuple[Labe
         text = f"can pass the end of {what}{whose}"
     else:
         text = f"reaches index {end} of {what}{whose}"
-    same = {words.name(v) for _, e in r.ends for v in e.variables}  # an index that is called like a size
-    notes = [f"{'the index ' * (s.name in same)}`{s.name}` runs from 0 to {(e - 1).render(words.name)}" for s, e in r.ends]
+    indices = {s for s, _ in use.context.indices}
+
+    def name(s: Symbol) -> str:  # the bound of an index may speak of those around it
+        return s.name if s in indices else words.name(s)
+
+    same = {words.name(v) for _, e in r.ends for v in e.variables - indices}  # an index that is called like a size
+    notes = [f"{'the index ' * (s.name in same)}`{s.name}` runs from 0 to {(e - 1).render(name)}" for s, e in r.ends]
     if use.index.constant is not None and not low and r.size.constant is not None and r.size.constant > 0:
         notes.append(f"the last index{f' of {what}' if several else ''} is {r.size.constant - 1}")
     return Label(use.span, text), notes

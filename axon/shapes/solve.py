@@ -63,11 +63,16 @@ class Solution:
 
 
 def solve(
-    equations: Iterable[Equation], flexible: Sequence[Symbol], facts: Facts, kept: frozenset[Symbol] = frozenset()
+    equations: Iterable[Equation],
+    flexible: Sequence[Symbol],
+    facts: Facts,
+    kept: frozenset[Symbol] = frozenset(),
+    blame: bool = True,
 ) -> Solution:
     """Eliminates flexible variables (later ones first) from equations that hold under facts. May raise DimensionTooLarge.
 
-    Those to be `kept` are eliminated only where they equal another variable, as long as there is a choice.
+    Those to be `kept` are eliminated only where they equal another variable, as long as there is a choice. Without `blame` the
+    equations of conflicts are not looked for, which costs much more than the solution.
     """
     system = tuple(equations)
     solver = _Solver(system, flexible, facts)
@@ -76,7 +81,7 @@ def solve(
     conflicts: list[Conflict] = []
     blamed: set[int] = set()
     deadline = thread_time() + _MINIMISE_SECONDS
-    for used, relation in solver.conflicts:
+    for used, relation in solver.conflicts if blame else ():
         core, what = _minimal(system, used, relation, flexible, facts, deadline)
         if blamed.isdisjoint(core):  # else another conflict of the same mistake
             blamed.update(core)

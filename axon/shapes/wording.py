@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from axon.diagnostics import Edit, Label, Suggestion
 from axon.names import Symbol
 from axon.nearest import MAX_DISTANCE, legal_sizes
 from axon.shapes.constraint import Callee, Equal, Side
 from axon.shapes.counterexample import counterexample
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, divided
 from axon.shapes.prove import Facts
 from axon.shapes.relation import Relation
-from axon.source import Span
+from axon.source import Span, type_around
 
-UNSTATED = "{} does not follow from what is stated; your names say that any sizes will do"
+_UNSTATED = "does not follow from what is stated"
 MAX_LABELS = 4
 _SMALL = (8, 4, 2, 16)  # of those by which others are divided
 _TYPICAL = (64, 32, 48, 16, 24, 12, 8, 10, 6, 5, 7, 9)  # sizes to show with; distinct, so that different names get different ones
@@ -48,6 +49,54 @@ class Words:
     called: Callable[[Equal], Callee | None]  # of an argument's equation: the function called, and the dimension of its parameter
 
 
+# ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def plainest(equal: Relation) -> Relation:
+    """What an equation of sizes says, as short as it can be: r = s for h - r + 1 = h - s + 1, d = e for 2 * d = 2 * e, and
+    n % 2 = 0 for (n + 1) / 2 = n / 2.
+    """
+    if (divides := _rounded(equal.slack)) is not None:
+        return divides
+    left, right = equal.left, equal.right
+    shared = {m: c for m, c in left.mapping.items() if right.mapping.get(m) == c and m}
+    rest = [Dim({m: c for m, c in side.mapping.items() if m not in shared}) for side in (left, right)]
+    offset = rest[0].mapping.get((), 0)
+    if shared and offset == rest[1].mapping.get((), 0):
+        rest = [side - offset for side in rest]
+    if shared and all(c < 0 for side in rest for c in side.mapping.values()):
+        rest = [-side for side in rest]
+    if all(c > 0 for side in rest for c in side.mapping.values()) and all(side.mapping for side in rest):
+        left, right = rest
+    factor = gcd(left.content, right.content) or 1
+    return Relation(divided(left, factor), "=", divided(right, factor))
+
+
+def _rounded(slack: Dim) -> Relation | None:
+    """What `slack` = 0 says where it is the difference between a quotient that is rounded up and the same that is rounded down."""
+    quotients = sorted(slack.quotients, key=lambda q: q.dividend.weight)
+    if len(quotients) != 2 or quotients[0].divisor != quotients[1].divisor:
+        return None
+    for down, up in (quotients, reversed(quotients)):
+        for sign in (1, -1):
+            offset = (slack * sign - up.dividend // up.divisor + down.dividend // down.divisor).constant
+            if offset is not None and up.dividend + offset * up.divisor - down.dividend == up.divisor - 1:
+                return Relation(down.dividend % down.divisor, "=", Dim.of(0))
+    return None
+
+
+def unstated(equal: Relation, words: Words) -> str:
+    """That nothing says that an equation holds, and what it comes down to."""
+    shown = f"{equal.left.render(words.name)} = {equal.right.render(words.name)}"
+    fact = plainest(equal)
+    if equal.right.constant == 0:
+        shown = equal.render(words.name)
+    text = fact.render(words.name)
+    needs = shown if text in (shown, equal.render(words.name)) else f"{shown} needs {text}, which"
+    named = all(words.stated(s) for s in fact.variables)
+    return f"{needs} {_UNSTATED}{'; your names say that any sizes will do' * named}"
+
+
 # ── labels ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -55,7 +104,8 @@ def origin_label(side: Side, size: Dim, place: Place | None, words: Words) -> La
     """What decides a size, as a label on that place; on the expression that has it where nothing else does."""
     text = side.text.replace("{}", size.render(words.name))
     if place is None or place.kind == "parameter" or (place.kind == "call" and place.span == side.span):
-        return Label(side.span, text)
+        formula = place is not None and place.kind == "call" and "`: " in place.why  # by which a function makes it of others
+        return Label(side.span, f"{text}, {place.why}" if place is not None and formula else text)
     if place.span != side.span:
         text = f"`{short(side.span)}` {_verb(text)}" if _verb(text) else text
     if place.kind == "annotation" and not place.why and _in_other_words(place.span, size, words):
@@ -271,9 +321,7 @@ def pattern_around(span: Span, words: Words) -> Span | None:
 
 def annotation(edits: tuple[Edit, ...], words: Words) -> str:
     """The annotated pattern around some sizes, with the edits made."""
-    a = pattern_around(edits[0].span, words)
-    if a is None:
-        return edits[0].text
+    a = pattern_around(edits[0].span, words) or type_around(edits[0].span)
     whole = a.text
     for edit in sorted(edits, key=lambda e: -e.span.start):
         whole = whole[: edit.span.start - a.start] + edit.text + whole[edit.span.end - a.start :]

@@ -13,7 +13,7 @@ from axon import typed as T
 from axon.diagnostics import Diagnostic
 from axon.element import Element
 from axon.names import Symbol
-from axon.resolve import OF_NAMES, Scope, with_use
+from axon.resolve import OF_NAMES, Module, Scope, with_use
 from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Reason, Side
 from axon.shapes.dimension import MAX_DEGREE, MAX_TERMS, Dim, DimensionTooLarge
 from axon.shapes.divisibility import is_divisibility
@@ -61,6 +61,7 @@ class Elaborator(ABC):
         self.guards: dict[Deferred, Context] = {}  # where those are needed, if not everywhere
         self.inside: dict[Symbol, InsideOf] = {}  # of functions that are used, as in their schemes
         self.results: dict[Symbol, ResultOf] = {}  # likewise
+        self.modules: dict[str, Module] = {}  # of which members are used, by the names that they have here
         self.unreached: dict[Symbol, Callable[[], tuple[Unreached, ...]]] = {}  # likewise
         self.parameters: dict[Symbol, tuple[T.Pattern, ...]] = {}  # of the functions declared so far
         self.defining: list[str] = []  # the declarations around

@@ -13,6 +13,7 @@ from axon.names import Symbol
 from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim
 from axon.source import Span
+from axon.types.blank import parts
 from axon.types.show import Namer, show_element, show_shape, show_type, symbols_of
 from axon.types.type import ElementVar, Exists, Function, RecordType, Row, Shape, Tensor, TupleType, Type, TypeVar
 from axon.types.unify import Mismatch, State
@@ -425,8 +426,22 @@ def splits(state: State, left: Shape, right: Shape, reason: Reason) -> Diagnosti
         "this shape can be split in more than one way",
         (Label(reason.span, reason.text or "here"),),
         tuple(notes),
-        (Suggestion(f"annotate {_named_at(reason.span)} with its rank"),),
+        (*_runs_moved(reason.span), Suggestion(f"annotate {_named_at(reason.span)} with its rank")),
     )
+
+
+def _runs_moved(access: Span) -> Iterator[Suggestion]:
+    """`x[i, ..b, j]` for `x[..b, i, j]`: the run of indices somewhere else."""
+    brackets = re.search(r"\[([^\[\]|]*)\]$", access.text)
+    inside = Span(access.file, access.start + brackets.start(1), access.start + brackets.end(1)) if brackets is not None else access
+    listed = [" ".join(p.text.split()) for p in parts(inside)] if brackets is not None else []
+    runs = [n for n, text in enumerate(listed) if text.startswith("..")]
+    base = access.text[: inside.start - access.start]
+    for place in range(len(listed)) if len(runs) == 1 else ():
+        rest = [text for n, text in enumerate(listed) if n not in runs]
+        text = ", ".join((*rest[:place], listed[runs[0]], *rest[place:]))
+        if place != runs[0]:
+            yield Suggestion(f"move an index: `{base}{text}]`", (Edit(inside, text),))
 
 
 def rests(access: Span, places: list[Span]) -> Diagnostic:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,25 +11,28 @@ from typing import Any
 from axon import typed as T
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.names import Symbol
+from axon.shapes.broken import measure
 from axon.shapes.causes import Cause, Unbounded, causes, primary
-from axon.shapes.constraint import Callee, Equal, Side
+from axon.shapes.constraint import Callee, Equal, Reason, Side
 from axon.shapes.dimension import Dim
 from axon.shapes.explain import explain
 from axon.shapes.explain_equation import annotated, sizes
 from axon.shapes.inside import decided
-from axon.shapes.settle import Clash, Outcome, Problem, Refuted
+from axon.shapes.settle import Clash, Hopeless, Outcome, Problem, Refuted
 from axon.shapes.wording import Place, Words
 from axon.source import Span
+from axon.types.blank import dimension_arguments
 from axon.types.generate import Expressions
 from axon.types.inside import indexed_by, reached_outside, together, unreached, without_range
-from axon.types.mend import behind, compared, last_resorts, mends, reindexed
+from axon.types.members import half_of_a_window, merged_again, variants
+from axon.types.mend import asked, behind, compared, last_resorts, mends, reindexed
 from axon.types.origin import Trail
 from axon.types.ranges import Origin
-from axon.types.show import Namer, symbols_of
-from axon.types.slips import kept, resized
-from axon.types.type import Function, Inner, InsideOf, Shape, Type, Unreached
+from axon.types.show import Namer, show_dim, symbols_of
+from axon.types.slips import fitting_values, kept, one_range, resized
+from axon.types.type import Function, Inner, InsideOf, Row, Shape, Type, Unreached
 from axon.types.unify import State
-from axon.types.written import blanks
+from axon.types.written import blanks, unused_given
 
 _MAX_BESIDE = 3  # conflicts at one place that are mended with another
 _MAX_CALLS = 8  # of functions within functions, that a size is followed into
@@ -112,7 +116,7 @@ class Explanations(Expressions):
 
         for cause in causes(outcome.troubles, problem, access, trail.values_behind):
             found = explain(cause, problem, words)
-            branches = self._unreached_by(trail) if isinstance(cause, Clash) else ()
+            branches = (*unreached("", trail, self.state), *self._unreached_by(trail)) if isinstance(cause, Clash) else ()
             labels = tuple(Label(u.condition, u.why) for u in branches[:1])  # which says more of a bound than that it is one
             kept = (label for label in found.labels if not labels or not label.text.endswith(_BOUND))
             found = replace(found, labels=(*kept, *labels), suggestions=(*(u.bound for u in branches), *found.suggestions))
@@ -135,13 +139,23 @@ class Explanations(Expressions):
                 others = [e for e in reversed(cause.equals) if e is not blamed]
                 stated = next((n for n, s in enumerate(worded) if s.text.startswith("state it")), len(worded))
                 first, far = mends([blamed.reason], trail, True), self._elsewhere(blamed, trail)
-                first = (*far, *first) if _reshaped(blamed, trail) else (*first, *far)
-                first = (*first, *self._resized(cause, problem, trail, show))
+                late = tuple(s for s in first if s.text.startswith("exchange `"))  # more to change than one index far away
+                first = tuple(s for s in first if s not in late)
+                first = (*far, *first, *late) if _reshaped(blamed, trail) else (*first, *far, *late)
+                first = (
+                    *self._fitting(cause, problem, trail, True),
+                    *first,
+                    *self._resized(cause, problem, trail, show),
+                    *self._from_modules(blamed, trail, show),
+                )
                 more = mends([e.reason for e in others], trail, False)
                 divided = [s for s in worded if any("/" in e.text and "/" not in e.span.text for e in s.edits)]  # rarely forgotten
-                yield from (*first, *more[:_SOON], *(s for s in worded[:stated] if s not in divided))
+                turned = [s for s in far if s.text.startswith("transpose")]  # in a function: whoever calls it is more often wrong
+                yield from (s for s in (*first, *more[:_SOON]) if s not in turned)
+                yield from (s for s in worded[:stated] if s not in divided)
                 yield from blanks([blamed, *others], trail)
-                yield from divided
+                yield from turned
+                yield from (s for s in divided if not any("*" in e.text for e in s.edits))  # nobody means `h * (d / (3 * h))`
                 yield from (*more[_SOON:], *worded[stated:])
                 if first or more:
                     yield from last_resorts(blamed.reason, trail)
@@ -159,17 +173,31 @@ class Explanations(Expressions):
                 uses = [u for u in problem.uses if range_.symbol in u.index.variables]
                 yield from indexed_by(range_, trail) if not uses else ()
                 yield from without_range(range_, uses, trail, self.state, show)
+            case Hopeless(facts=facts):
+                for _, reason in facts:
+                    yield from reindexed(trail, Reason(reason.span, "", (Side(reason.span, "", "an access"),)))
+                    yield from self._asked_of(reason, problem, trail)
         yield from worded
 
     def _resized(self, c: Clash, problem: Problem, trail: Trail, show: Callable[[Dim], str]) -> Iterator[Suggestion]:
         """Changes of what makes one of the two sizes for it to be the other."""
         equal, left, right, _ = sizes(c, problem)
+        yield from one_range(equal.reason, (left, right), trail, self.state, show)
         for side, raw, own, needed in zip(
             equal.reason.sides, (equal.left, equal.right), (left, right), (right, left), strict=False
         ):
             origin = trail.of_place(side.span, raw, bool(side.about))
             if origin is not None:
                 yield from resized(origin, own, needed, trail, self.state, show)
+        yield from self._fitting(c, problem, trail, False)
+
+    def _fitting(self, c: Clash, problem: Problem, trail: Trail, idle: bool) -> Iterator[Suggestion]:
+        """Other values of the sizes that are needed, those that nothing uses (`idle`) or others."""
+        equal, left, right, _ = sizes(c, problem)
+        if len(equal.reason.sides) == 2:
+            one, other = equal.reason.sides
+            yield from fitting_values(other, one, right, left, trail, idle)
+            yield from fitting_values(one, other, left, right, trail, idle)
 
     def _elsewhere(self, blamed: Equal, trail: Trail) -> tuple[Suggestion, ...]:
         """Changes of what the two sizes of an equation come from: accesses here, and in the functions that make or ask for one."""
@@ -182,8 +210,26 @@ class Explanations(Expressions):
             for maker in trail.makers(side.span, raw, bool(side.about)):
                 found += maker.changes()
         callee = self._called(trail, blamed)
-        asked = decided(callee) if callee is not None else None
-        return (*found, *(asked[0].changes(asked[1]) if asked is not None else ()))
+        within = decided(callee) if callee is not None else None
+        return (*found, *(within[0].changes(within[1]) if within is not None else ()))
+
+    def _from_modules(self, blamed: Equal, trail: Trail, show: Callable[[Dim], str]) -> Iterator[Suggestion]:
+        """Other functions of the modules that are used: a variant of one that a size has passed, and what merges parts again."""
+        for side, raw in zip(blamed.reason.sides, (blamed.left, blamed.right), strict=False):
+            for function in trail.through(side.span, raw, bool(side.about)):
+                yield from variants(function.span, self.modules)
+                yield from half_of_a_window(function, self.modules, self.state, show)
+        for side in blamed.reason.sides:
+            at = trail.at(side.span)
+            yield from merged_again(at, self.modules, self.state) if at is not None else ()
+
+    def _asked_of(self, reason: Reason, problem: Problem, trail: Trail) -> Iterator[Suggestion]:
+        """Changes in the functions that make what a call is given whose contract is to hold at a place."""
+        for obligation in problem.obligations:
+            for _, variable in obligation.subject if obligation.reason.span == reason.span else ():
+                found = measure(variable, problem.equals)
+                for maker in trail.makers(found.side.span, found.raw, bool(found.side.about)) if found is not None else ():
+                    yield from maker.changes()
 
     def _kept_in(self, r: Refuted, trail: Trail, show: Callable[[Dim], str]) -> Iterable[Suggestion]:
         use = r.obligation.use
@@ -198,16 +244,17 @@ class Explanations(Expressions):
     ) -> InsideOf:
         """Of a function: what its body's equations say of a dimension of a parameter, the first of some that are equal."""
 
-        def of(name: str, places: Sequence[tuple[int, int]]) -> Callee | None:
+        def of(name: str, places: Sequence[tuple[int, int, int]]) -> Callee | None:
             trail = self.trail(params, (body,))
-            shapes = [(_parameter_shape(trail, self.state, t, parameter) or (), axis) for parameter, axis in places]
+            own = [(_parameter_shape(trail, self.state, t, parameter) or (), axis, rank) for parameter, axis, rank in places]
+            shapes = [(shape, _before_call(shape, axis, rank)) for shape, axis, rank in own]
             sizes = [shape[axis] if axis < len(shape) else None for shape, axis in shapes]
             size = sizes[0]
             if not isinstance(size, Dim):
                 return None
             apart = tuple(s for s in sizes[1:] if isinstance(s, Dim))
             others = partial(self._passed_on, trail, size, shapes[0][1], len(shapes[0][0]))
-            changes = partial(reindexed, trail)
+            changes = partial(asked, trail)
             return Callee(name, size, apart, equals, flexible, partial(self._called, trail), others, changes)
 
         return of
@@ -228,8 +275,20 @@ class Explanations(Expressions):
             if parameter is not None or (found is not None and found.kind in _MAKING):
                 found = found or Origin("parameter", body.span)
                 own = Inner(found.span, found.kind, _in_body(found, name), moved, parameter, partial(behind, found, trail))
-            self.made[key] = deeper[0] if deeper and (own is None or own.kind == "call") and parameter is None else own
+            made = deeper[0] if deeper and (own is None or own.kind == "call") and parameter is None else own
+            given = self._given_inside(trail, body, explicit)
+            if given:
+                made = made or Inner(body.span, "call", "", False, None, tuple)
+                made = replace(made, changes=partial(_both, made.changes, given))
+            self.made[key] = made
         return self.made.get(key)
+
+    def _given_inside(self, trail: Trail, body: T.Expr, explicit: tuple[Symbol, ...]) -> tuple[Suggestion, ...]:
+        """Other dimension arguments for the calls in a body: dimension parameters that it does not use, halves of windows."""
+        idle = [s.name for s in explicit if re.search(rf"\b{s.name}\b", body.span.text) is None]
+        show = partial(show_dim, Namer(self.state))
+        calls = (e for e in trail.expressions() if isinstance(e, T.Variable) and dimension_arguments(e.span))
+        return tuple(s for e in calls for s in (*unused_given(e.span, idle), *half_of_a_window(e, self.modules, self.state, show)))
 
     def _unreached(self, params: tuple[T.Pattern, ...], body: T.Expr, name: str) -> tuple[Unreached, ...]:
         """The branches in a function that nothing takes, and those in the functions that it uses."""
@@ -247,7 +306,8 @@ class Explanations(Expressions):
             inside = self.inside.get(function.symbol)
             if inside is None or shape is None or len(shape) != rank or shape[axis] != size:
                 continue
-            callee = inside(function.symbol.name, ((n, axis), *self._alike(trail, function.type, size, (n, axis))))
+            place = n, axis, rank
+            callee = inside(function.symbol.name, (place, *self._alike(trail, function.type, size, place)))
             if callee is not None:
                 yield callee
 
@@ -260,17 +320,22 @@ class Explanations(Expressions):
         shape = _parameter_shape(trail, self.state, function.type, n)
         if shape is None or equal.right not in shape:
             return None
-        place = n, shape.index(equal.right)
+        place = n, shape.index(equal.right), len(shape)
         alike = self._alike(trail, function.type, equal.right, place)
         return self.inside[function.symbol](function.symbol.name, (place, *alike))
 
-    def _alike(self, trail: Trail, t: Type, size: Dim, but: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    def _alike(self, trail: Trail, t: Type, size: Dim, but: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
         """The other dimensions of a function's parameters that its type makes equal to one."""
         parameter = 0
         while isinstance(t := self.state.prune(t), Function):
             shape = trail.shape(t.param) or ()
-            yield from ((parameter, axis) for axis, item in enumerate(shape) if item == size and (parameter, axis) != but)
+            places = ((parameter, axis, len(shape)) for axis, item in enumerate(shape) if item == size)
+            yield from (place for place in places if place != but)
             t, parameter = t.result, parameter + 1
+
+
+def _both(first: Callable[[], tuple[Suggestion, ...]], more: tuple[Suggestion, ...]) -> tuple[Suggestion, ...]:
+    return (*first(), *more)
 
 
 def _reshaped(equal: Equal, trail: Trail) -> bool:
@@ -303,6 +368,12 @@ def _in_body(origin: Origin, name: str) -> str:
         case "slice" | "call":
             return f"in `{name}`, this is {why}"
     return f"in `{name}`, {why}"
+
+
+def _before_call(shape: Shape, axis: int, rank: int) -> int:
+    """Which dimension it is in the body of a function, where a call with this rank says what its shape variable stands for."""
+    rows = [n for n, item in enumerate(shape) if isinstance(item, Row)]
+    return axis - (rank - len(shape)) if rows and axis > rows[0] else axis
 
 
 def _parameter_shape(trail: Trail, state: State, t: Type, parameter: int) -> Shape | None:

@@ -133,11 +133,12 @@ class Generalization(Explanations):
             scheme = replace(scheme, facts=(*scheme.facts, *found))
         if scheme.facts:
             scheme = replace(scheme, names=dimension_names(state, scheme))
+        if ok and (params or explicit):
+            scheme = replace(scheme, inside=self._inside(t, outcome.equals, problem.flexible, params, body))
         if ok and (params or explicit) and state.level == 0:
             name = self.defining[-1] if self.defining else ""
             result = partial(self._result, params, body, name, explicit)
-            scheme = replace(scheme, unreached=partial(self._unreached, params, body, name))
-            scheme = replace(scheme, inside=self._inside(t, outcome.equals, problem.flexible, params, body), result=result)
+            scheme = replace(scheme, unreached=partial(self._unreached, params, body, name), result=result)
         return replace(scheme, opens=keep_functions and self.opened > mark.opened), ok
 
     def _kept_inside(self, mark: _Mark, t: Type, span: Span) -> bool:

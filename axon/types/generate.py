@@ -378,6 +378,7 @@ class Expressions(Applications):
         if entity is None:
             self.report(unknown_member(module, name))
             return self._broken(span)
+        self.modules.setdefault(span.text.partition(".")[0].strip(), module)
         return self._entity(env, entity, f"{module.name}.{name.text}", name.span, dims, span)
 
     def _part(self, t: Type, member: str | int, span: Span) -> Type:

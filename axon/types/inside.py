@@ -27,45 +27,114 @@ def reached_outside(
     use: Use, reach: Dim, size: Dim, ends: Sequence[tuple[Symbol, Dim]], low: bool, trail: Trail, state: State, show: Show
 ) -> Iterator[Suggestion]:
     """An access by `use` reaches index `reach`, which a dimension of this size does not have; `low`: it is below 0."""
-    access = trail.read(use.span)
-    if access is None:
+    found = trail.read(use.span)
+    if found is None:
         return
-    base = " ".join(access[0].base.span.text.split())
-    excess = reach - size + 1
-    if not low:
-        shift = excess.constant
-        rising = [(s, e) for s, e in ends if use.index.linear_in(s) == (Dim.of(1), use.index - Dim.of(s))]
-        yield from _stricter(access[0], [s for s, _ in ends], trail)
-        if shift is not None and len(rising) < max(len(ends), 1):  # `x[n]`, `x[n - i]`
-            indices = {s for s, _ in ends}
-            names = {s: s.name if s in indices else show(Dim.of(s)) for s in use.index.variables}
-            text = (use.index - shift).render(names.__getitem__)
-            yield Suggestion(f"indices count from 0: `{_replaced(access[0], use.span, text)}`", (Edit(use.span, text),))
-        names = {s: s.name if s in dict(ends) else show(Dim.of(s)) for s in use.index.variables}
-        for guard in use.context.guards:  # `else y[i - n]` beside `if i < n then x[i]`
-            least = _least(guard, use.index)
-            if least is not None and least.constant is None:
-                names |= {s: show(Dim.of(s)) for s in least.variables}
-                text = (use.index - least).render(names.__getitem__)
-                yield Suggestion(f"count from {show(least)}: `{_replaced(access[0], use.span, text)}`", (Edit(use.span, text),))
-        for symbol, extent in ends:  # a stride steps over the end by less than itself
-            binding = trail.binding(symbol)
-            split = use.index.linear_in(symbol)
-            if split is not None and split[0] != Dim.of(1) and binding is not None and binding.range.stated:
-                yield from _bounded(symbol, extent - 1, access[0], trail, state, show)
-        for symbol, extent in reversed(rising):
-            if (extent - excess).constant not in (0, 1):  # nobody means a range of one index
-                yield from _bounded(symbol, extent - excess, access[0], trail, state, show)
-    elif (turned := exchanged_operands(use.span)) is not None:
-        yield Suggestion(f"exchange the operands: `{_replaced(access[0], use.span, turned)}`", (Edit(use.span, turned),))
+    access = found[0]
+    yield from (
+        _before(access, use, size, trail, state, show) if low else _beyond(access, use, reach, size, ends, trail, state, show)
+    )
+    bounds = [] if low else _smaller(access, use, reach, size, ends, trail)
+    whole = [len(ends) > 1 and _runs_elsewhere(s, access, trail) for s, _ in bounds]
+    yield from (
+        s for (i, e), last in zip(bounds, whole, strict=True) if not last for s in _bounded(i, e, access, trail, state, show)
+    )
+    zero = _zero(access, state)
+    if zero is not None and access.default is None and ends:
+        alike = [a for a in _alike(access, use.index, trail) if a.default is None]
+        for several in ([access], alike)[: 1 + (len(alike) > 1)]:
+            edits = tuple(Edit(Span(a.span.file, a.span.end - 1, a.span.end - 1), f" | {zero}") for a in several)
+            yield Suggestion(f"read zeros outside: {' and '.join(f'`{a.span.text[:-1]} | {zero}]`' for a in several)}", edits)
+    yield from (s for (i, e), last in zip(bounds, whole, strict=True) if last for s in _bounded(i, e, access, trail, state, show))
+
+
+def _before(access: T.Access, use: Use, size: Dim, trail: Trail, state: State, show: Show) -> Iterator[Suggestion]:
+    """Changes of an index that is below 0."""
+    yield from _guarded(access, use.index, trail)
+    if (turned := exchanged_operands(use.span)) is not None:
+        yield Suggestion(f"exchange the operands: `{_replaced(access, use.span, turned)}`", (Edit(use.span, turned),))
     elif use.index.constant is not None:
         text = show(size + use.index)
-        edits = (Edit(use.span, text), *_named(size, access[0], trail, state, show))
+        edits = (Edit(use.span, text), *_named(size, access, trail, state, show))
+        base = " ".join(access.base.span.text.split())
         yield Suggestion(f"counted from the end, that is `{base}[{text}]`", edits)
-    zero = _zero(access[0], state)
-    if zero is not None and access[0].default is None and ends:
-        at = Span(access[0].span.file, access[0].span.end - 1, access[0].span.end - 1)
-        yield Suggestion(f"read zeros outside: `{access[0].span.text[:-1]} | {zero}]`", (Edit(at, f" | {zero}"),))
+
+
+def _beyond(
+    access: T.Access, use: Use, reach: Dim, size: Dim, ends: Sequence[tuple[Symbol, Dim]], trail: Trail, state: State, show: Show
+) -> Iterator[Suggestion]:
+    """Changes of an index that passes the end of a dimension, other than that its parts run less far."""
+    shift = (reach - size + 1).constant
+    yield from _stricter(access, [s for s, _ in ends], trail)
+    names = {s: s.name if s in dict(ends) else show(Dim.of(s)) for s in use.index.variables}
+    if shift is not None and len(_rising(use, ends)) < max(len(ends), 1):  # `x[n]`, `x[n - i]`
+        text = (use.index - shift).render(names.__getitem__)
+        shifted = _replaced(access, use.span, text)
+        others = [" ".join(a.span.text.split()) for a in _alike(access, use.index, trail) if a is not access]
+        if shifted not in others:  # else it would be read twice
+            yield Suggestion(f"indices count from 0: `{shifted}`", (Edit(use.span, text),))
+    for guard in use.context.guards:  # `else y[i - n]` beside `if i < n then x[i]`
+        least = _least(guard, use.index)
+        if least is not None and least.constant != 0:
+            names |= {s: show(Dim.of(s)) for s in least.variables}
+            text = (use.index - least).render(names.__getitem__)
+            yield Suggestion(f"count from {show(least)}: `{_replaced(access, use.span, text)}`", (Edit(use.span, text),))
+    for symbol, extent in ends:  # a stride steps over the end by less than itself
+        binding = trail.binding(symbol)
+        split = use.index.linear_in(symbol)
+        if split is not None and split[0] != Dim.of(1) and binding is not None and binding.range.stated:
+            yield from _bounded(symbol, extent - 1, access, trail, state, show)
+
+
+def _rising(use: Use, ends: Sequence[tuple[Symbol, Dim]]) -> list[tuple[Symbol, Dim]]:
+    """The indices with each step of which an index takes one, too."""
+    return [(s, e) for s, e in ends if use.index.linear_in(s) == (Dim.of(1), use.index - Dim.of(s))]
+
+
+def _smaller(
+    access: T.Access, use: Use, reach: Dim, size: Dim, ends: Sequence[tuple[Symbol, Dim]], trail: Trail
+) -> list[tuple[Symbol, Dim]]:
+    """Bounds for the indices of an access with which it stays inside: for those whose bounds are computed, if any are."""
+    excess = reach - size + 1
+    bounds = [(s, extent - excess) for s, extent in reversed(_rising(use, ends))]
+    bounds = [(s, e) for s, e in bounds if e.constant not in (0, 1)]  # nobody means a range of one index
+    computed = [s for s, _ in ends if _computed_bound(s, trail)]
+    return [(s, e) for s, e in bounds if s in computed or not computed]
+
+
+def _computed_bound(symbol: Symbol, trail: Trail) -> bool:
+    binding = trail.binding(symbol)
+    return binding is not None and binding.range.stated and re.fullmatch(r"\w+\s*<\s*\w+", binding.span.text.strip()) is None
+
+
+def _runs_elsewhere(symbol: Symbol, access: T.Access, trail: Trail) -> bool:
+    """Whether another tensor's dimension is what an index runs over, a kernel's: a smaller bound would leave some of it out."""
+    binding = trail.binding(symbol)
+    found = trail.range(symbol) if binding is not None and not binding.range.stated else None
+    return found is not None and found.base is not None and found.base.span.text != access.base.span.text
+
+
+def _alike(access: T.Access, index: Dim, trail: Trail) -> list[T.Access]:
+    """The accesses of the same tensor by an index which differs in its number alone, as far as it is not by a name alone."""
+    found: dict[Span, T.Access] = {}
+    for other, _, own in trail.indices(Span(access.span.file, 0, len(access.span.file.text))):
+        if other.base.span.text == access.base.span.text and (own - index).constant is not None and own.symbol is None:
+            found[other.span] = other
+    return [found[span] for span in sorted(found, key=lambda s: s.start)]
+
+
+def _guarded(access: T.Access, index: Dim, trail: Trail) -> Iterator[Suggestion]:
+    """`if i >= 1 then x[i - 1]` where some other comparison of `i` stands."""
+    least = -index.mapping.get((), 0)
+    symbols = [v for v in index.variables if index == Dim.of(v) - least]
+    for branch in trail.expressions() if symbols and least > 0 else ():
+        test = branch.condition if isinstance(branch, T.If) else None
+        if not isinstance(branch, T.If) or not isinstance(test, T.Binary) or test.op not in ("lt", "le", "gt", "ge"):
+            continue
+        about = isinstance(test.left, T.Dimension) and test.left.dim.symbol in symbols
+        if about and branch.then.span.start <= access.span.start and access.span.end <= branch.then.span.end:
+            text = f"{symbols[0].name} >= {least}"
+            yield Suggestion(f"make the guard `{text}`", (Edit(test.span, text),))
 
 
 def _least(guard: Relation, index: Dim) -> Dim | None:
@@ -105,7 +174,9 @@ def _stricter(access: T.Access, indices: list[Symbol], trail: Trail) -> Iterator
 
 
 def unreached(function: str, trail: Trail, state: State) -> Iterator[Unreached]:
-    """Branches of `if i < n then … else y[i - n]` under an index that runs to n: nothing takes them, unless it runs further."""
+    """Branches of `if i < n then … else y[i - n]` under an index that runs to n: nothing takes them, unless it runs further. The
+    `function` is that in which they stand, or none, where that goes without saying.
+    """
     for branch in trail.expressions():
         test = branch.condition if isinstance(branch, T.If) else None
         if not isinstance(branch, T.If) or not isinstance(test, T.Binary) or test.op != "lt":
@@ -123,9 +194,10 @@ def unreached(function: str, trail: Trail, state: State) -> Iterator[Unreached]:
                 bound = state.dimension(size) - split[1]
                 if bound.variables <= state.rigid:
                     text = f"{symbol.name} < {bound}"
-                    why = f"in `{function}`, this holds for every `{symbol.name}`, so the other branch is never taken"
+                    where = f"in `{function}`, " if function else ""
+                    why = f"{where}this holds for every `{symbol.name}`, so the other branch is never taken"
                     edit = bound_edit(binding.span, symbol.name, str(bound), True)
-                    yield Unreached(test.span, why, Suggestion(f"in `{function}`, make the bound `{text}`", (edit,)))
+                    yield Unreached(test.span, why, Suggestion(f"{where}make the bound `{text}`", (edit,)))
 
 
 def without_range(range_: Range, uses: Sequence[Use], trail: Trail, state: State, show: Show) -> Iterator[Suggestion]:

@@ -18,9 +18,10 @@ from axon.shapes.constraint import Equal, Reason
 from axon.shapes.dimension import Dim
 from axon.source import Span
 from axon.types.origin import Trail
+from axon.types.places import subscripts
 from axon.types.ranges import Origin
 from axon.types.show import Namer, show_element
-from axon.types.slips import headers, other_values, regrouped, stages
+from axon.types.slips import headers, other_values, regrouped, rounded_up, stages
 from axon.types.type import Row, Tensor
 from axon.types.unify import State
 from axon.types.written import exchanged
@@ -32,6 +33,7 @@ _MAX_EXCHANGES = 10  # of two arguments of one call
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _SUM = re.compile(r"([A-Za-z_]\w*)(\s*\+\s*)([A-Za-z_]\w*)")
+_PART = re.compile(r"([A-Za-z_]\w*\s*[/%]\s*)([A-Za-z_]\w*)")
 _SIMPLE = re.compile(r"[A-Za-z_][\w.]*(\[[^\[\]]*\])?|\d[\w.]*|\(.*\)|\[\|.*\|\]")
 
 
@@ -69,6 +71,11 @@ def reindexed(trail: Trail, reason: Reason) -> tuple[Suggestion, ...]:
     return tuple(_reindexed(_reads(reason, trail), trail))
 
 
+def asked(trail: Trail, reason: Reason) -> tuple[Suggestion, ...]:
+    """Changes of what asks for a size in the body of a function: of accesses, products and calls."""
+    return reindexed(trail, reason) or mends([reason], trail, True)
+
+
 def _reads(reason: Reason, trail: Trail) -> list[tuple[T.Access, Span]]:
     return [(read[0], side.span) for side in reason.sides if side.about and (read := trail.read(side.span)) is not None]
 
@@ -83,6 +90,7 @@ def behind(origin: Origin, trail: Trail) -> tuple[Suggestion, ...]:
                 found.setdefault(suggestion.edits, suggestion)
         for e in headers(trail, (source.span,)) if source.kind == "flatten" else ():
             found |= {s.edits: s for s in regrouped(e, trail)}
+        found |= {s.edits: s for s in rounded_up(source)}
     return tuple(found.values())
 
 
@@ -136,6 +144,11 @@ def _product(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterat
     yield from _exchanged_names((right, left), trail)
     swap = (Edit(left.span, operand(right.span)), Edit(right.span, operand(left.span)))
     yield Suggestion(f"swap the operands: `{_beside(right)} @ {_beside(left)}`", swap)
+    for part in (left, right):  # of a product that is an operand
+        if isinstance(part, T.MatMul):
+            pair = operand(part.right.span), operand(part.left.span)
+            edits = (Edit(part.left.span, pair[0]), Edit(part.right.span, pair[1]))
+            yield Suggestion(f"swap the operands: `{pair[0]} @ {pair[1]}`", edits)
 
 
 def _exchanged_names(operands: tuple[T.Expr, ...], trail: Trail) -> Iterator[Suggestion]:
@@ -179,8 +192,8 @@ def _transposed(e: T.Expr, trail: Trail) -> tuple[str, tuple[Edit, ...], str] | 
     edits: tuple[Edit, ...] = (Edit(e.span, text if _applied_alone(e.span) else f"({text})"),)
     if not re.search(r"^import linalg\b", source.text, re.MULTILINE):
         edits = (Edit(Span(source, 0, 0), "import linalg\n"), *edits)
-    shown = f"{_TRANSPOSE} {_argument(e.span)}"
-    return shown, edits, text
+    applied = f"{_TRANSPOSE} {shown(e.span)}"
+    return applied, edits, text
 
 
 def _importing(text: str, edits: tuple[Edit, ...]) -> Suggestion:
@@ -304,6 +317,7 @@ def _arguments(call: T.Call, at: Span, trail: Trail) -> Iterator[Suggestion]:
     if found is not None and _rank(arguments[here], trail) == 2:
         edits = tuple(replace(e, text=f"({e.text})") if e.span == at and not e.text.startswith("(") else e for e in found[1])
         yield _importing(f"transpose argument {here + 1}: `({found[0]})`", edits)
+    yield from _exchanged_fields(arguments, trail)
 
 
 def _siblings(arguments: tuple[T.Expr, ...], trail: Trail) -> Iterator[Suggestion]:
@@ -318,6 +332,18 @@ def _siblings(arguments: tuple[T.Expr, ...], trail: Trail) -> Iterator[Suggestio
                     yield Suggestion(f"another field: `{text}`", (Edit(argument.span, text),))
 
 
+def _exchanged_fields(arguments: tuple[T.Expr, ...], trail: Trail) -> Iterator[Suggestion]:
+    """`p.up` where `p.down` stands and the other way round, where each is used once."""
+    fields = [e for e in trail.expressions() if isinstance(e, T.Field)]
+    used = Counter(" ".join(e.span.text.split()) for e in fields)
+    for argument in arguments:
+        for other in fields if isinstance(argument, T.Field) else ():
+            own, text = argument.span.text, other.span.text
+            same = isinstance(argument, T.Field) and other.record.span.text == argument.record.span.text
+            if same and own != text and used[own] == used[text] == 1:
+                yield Suggestion(f"exchange `{own}` and `{text}`", (Edit(argument.span, text), Edit(other.span, own)))
+
+
 def swapped(spans: tuple[Span, ...], here: int, name: str, apart: frozenset[int] = frozenset()) -> Iterator[Suggestion]:
     """An argument of a call exchanged with each of the others, or two exchanged that are `apart` from it; of three, turned."""
     count = len(spans)
@@ -328,8 +354,8 @@ def swapped(spans: tuple[Span, ...], here: int, name: str, apart: frozenset[int]
         if not all(named[n] for n in moved) or not (here in moved or apart.issuperset(moved)):
             continue
         edits = tuple(Edit(spans[n], operand(spans[o])) for n, o in enumerate(order) if n != o)
-        shown = " ".join(operand(spans[o]) for o in order)
-        yield Suggestion(f"swap the arguments: `{name} {shown}`" if len(edits) == 2 else f"reorder: `{name} {shown}`", edits)
+        listed = " ".join(operand(spans[o]) for o in order)
+        yield Suggestion(f"swap the arguments: `{name} {listed}`" if len(edits) == 2 else f"reorder: `{name} {listed}`", edits)
 
 
 def _exchanges(count: int, here: int) -> Iterator[tuple[int, ...]]:
@@ -357,17 +383,34 @@ def _with(access: T.Access, changes: dict[Span, str]) -> str:
         text = text[: at.start - start] + new + text[at.end - start :]
     opening = access.base.span.end - start
     listed = " ".join(text[opening:].split()).lstrip(")")
-    return f"{_argument(access.base.span)}{listed}"
+    return f"{shown(access.base.span)}{listed}"
 
 
 def _reindexed(reads: Iterable[tuple[T.Access, Span]], trail: Trail) -> Iterator[Suggestion]:
     """Accesses with their indices in another order, not against that in which they are bound, or with another index at a place."""
+    found: list[tuple[int, Suggestion]] = []
     for access, at in reads:
-        yield from _exchanged(access, at, trail, True)
+        found += [(_agreeing(access, s, trail), s) for s in _exchanged(access, at, trail, True)]
     for access, at in reads:
-        yield from _terms(access, at)
+        found += [(1, s) for s in _divided(access, trail)] + [(0, s) for s in _terms(access, at)]
     for access, at in reads:
-        yield from _replaced(access, at, trail)
+        found += [(_agreeing(access, s, trail), s) for s in _replaced(access, at, trail)]
+    yield from (s for _, s in sorted(found, key=lambda f: -f[0]))
+    for access, at in reads:
+        yield from _moved(access, at)
+
+
+def _agreeing(access: T.Access, change: Suggestion, trail: Trail) -> int:
+    """How many more indices of an access have the name of the dimension that they are of, after a change: `mask[b, s]` of an
+    f32[b, s]. Fewer have it, where the access was right.
+    """
+    gained = 0
+    for edit in change.edits:
+        read = trail.read(edit.span)
+        size = trail.size(access.base, read[1]) if read is not None else None
+        if size is not None and size.symbol is not None:
+            gained += (edit.text == size.symbol.name) - (edit.span.text == size.symbol.name)
+    return gained
 
 
 def _exchanged(access: T.Access, at: Span, trail: Trail, orderly: bool) -> Iterator[Suggestion]:
@@ -376,7 +419,22 @@ def _exchanged(access: T.Access, at: Span, trail: Trail, orderly: bool) -> Itera
     for span in spans if at in spans else ():
         if span != at and _settled(access, (at, span), trail) != orderly:
             edits = (Edit(at, span.text), Edit(span, at.text))
-            yield Suggestion(f"swap the indices: `{_with(access, {at: span.text, span: at.text})}`", edits)
+            asks = not all(_WORD.fullmatch(s.text) for s in (at, span))  # a window asks for its size wherever it moves
+            yield Suggestion(f"swap the indices: `{_with(access, {at: span.text, span: at.text})}`", edits, asks=asks)
+
+
+def _moved(access: T.Access, at: Span) -> Iterator[Suggestion]:
+    """`x[b, c, i, j]` for `x[b, i, j, c]`: a subscript somewhere else, past two others or more."""
+    places = subscripts(access)
+    here = next((n for n, p in enumerate(places) if p.start <= at.start and at.end <= p.end), None)
+    for start in range(len(places)) if len(places) <= _MAX_RANK else ():
+        for end in range(len(places)):
+            order = [n for n in range(len(places)) if n != start]
+            order.insert(end, start)
+            if abs(start - end) > 1 and here is not None and order[here] != here:  # another one stands at the place then
+                listed = ", ".join(" ".join(places[n].text.split()) for n in order)
+                span = Span(at.file, places[0].start, places[-1].end)
+                yield Suggestion(f"move an index: `{shown(access.base.span)}[{listed}]`", (Edit(span, listed),), asks=True)
 
 
 def _terms(access: T.Access, at: Span) -> Iterator[Suggestion]:
@@ -389,6 +447,19 @@ def _terms(access: T.Access, at: Span) -> Iterator[Suggestion]:
             texts = {at: f"{own[1]}{own[2]}{other[3]}", span: f"{other[1]}{other[2]}{own[3]}"}
             edits = tuple(Edit(s, text) for s, text in texts.items())
             yield Suggestion(f"swap the indices: `{_with(access, texts)}`", edits, asks=True)
+
+
+def _divided(access: T.Access, trail: Trail) -> Iterator[Suggestion]:
+    """`x[i / m, i % m]` for `x[i / n, i % n]`: another size of what is accessed as the divisor of all."""
+    spans = [s.values[0].span for s in access.subscripts if isinstance(s, T.At) and len(s.values) == 1]
+    parts = {s: found for s in spans if (found := _PART.fullmatch(s.text)) is not None}
+    divisors = {found[2] for found in parts.values()}
+    sizes = [size for n in range(len(spans)) if (size := trail.size(access.base, n)) is not None and size.symbol is not None]
+    for name in dict.fromkeys(str(size) for size in reversed(sizes)) if len(parts) > 1 and len(divisors) == 1 else ():
+        if name not in divisors:
+            texts = {s: f"{found[1]}{name}" for s, found in parts.items()}
+            text = f"divide by {name}: `{_with(access, texts)}`"
+            yield Suggestion(text, tuple(Edit(s, text) for s, text in texts.items()))
 
 
 def _settled(access: T.Access, pair: tuple[Span, Span], trail: Trail) -> bool:
@@ -474,10 +545,10 @@ def _whole(span: Span, text: str) -> str:
 def _beside(e: T.Expr) -> str:
     """An expression as it is shown beside an operator."""
     applied = isinstance(e, T.Call) and e.function.span.start == e.span.start and operand(e.function.span) == e.function.span.text
-    return _short(e.span) if applied else _argument(e.span)
+    return _short(e.span) if applied else shown(e.span)
 
 
-def _argument(span: Span) -> str:
+def shown(span: Span) -> str:
     """The text of an expression as it is shown as an argument or before `[`."""
     return _short(span) if operand(span) == span.text else f"({_short(span)})"
 

@@ -56,6 +56,12 @@ class Trail(Ranges):
         self.of_place(span, raw, index)
         return self._made()
 
+    def through(self, span: Span, raw: Dim, index: bool) -> tuple[T.Expr, ...]:
+        """The functions through whose calls a size at a place has passed, each with what it is given in braces."""
+        self._passed.clear()
+        self.of_place(span, raw, index)
+        return tuple(function for function, *_ in self._passed)
+
     def accesses(self, span: Span, raw: Dim, index: bool) -> tuple[tuple[T.Access, int], ...]:
         """The accesses that keep a size at a place, each by which of its subscripts."""
         self._kept.clear()
@@ -449,6 +455,8 @@ class Trail(Ranges):
                 if found is not None:
                     return found
         name = excerpt(function.span)
+        formula = f"{item}" if "." in name and isinstance(item, Dim) else ""  # of what stands in another file
+        formula = f": {formula}" if "/" in formula or "-" in formula else ""
         made_of = tuple(self._made_of(item, params, arguments)) if isinstance(item, Dim) else ()
         there, given = self._inner(function, axis, len(shape), way), dimension_arguments(function.span)
         if there is not None and there.parameter is not None and there.parameter < len(given):
@@ -458,7 +466,7 @@ class Trail(Ranges):
         taken = [d for p in params for s in self._shapes(p) for i in s if (d := self._size(i)) is not None]
         folded = size is not None and len(size.mapping) == 1 and size not in taken  # a product of dimensions that it takes
         folded = folded and sum(bool(d.variables) and d.variables <= size.variables for d in taken) > 1  # type: ignore[union-attr]
-        return Origin("flatten" if folded else "call", e.span, f"a result of `{name}`", made_of=made_of)
+        return Origin("flatten" if folded else "call", e.span, f"a result of `{name}`{formula}", made_of=made_of)
 
     def _inner(self, function: T.Expr, axis: int, rank: int, way: tuple[int | str, ...]) -> Inner | None:
         """What a function makes of a dimension of its result."""

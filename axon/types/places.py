@@ -70,6 +70,7 @@ class Places:
         self._fields = fields
         self._signed = signed
         self._results = results
+        self._params = params
         self._kept: list[tuple[T.Access, int]] = []  # the accesses that keep it, and by which subscript
         self._passed: list[tuple[T.Expr, int, int, tuple[int | str, ...]]] = []  # the calls that the last size followed passes
         self._defined: dict[Symbol, Definition | Parameter] = {}
@@ -95,6 +96,12 @@ class Places:
     def read(self, span: Span) -> tuple[T.Access, int] | None:
         """The access that an index at this place belongs to, and its dimension, counted from 0."""
         return self._indexed.get(span)
+
+    def index_at(self, span: Span) -> Symbol | None:
+        """The index that stands by itself at a place of an access."""
+        found = self.read(span)
+        values = (v for s in found[0].subscripts if isinstance(s, T.At) for v in s.values) if found is not None else ()
+        return next((v.dim.symbol for v in values if v.span == span and isinstance(v, T.Dimension)), None)
 
     def indices(self, within: Span) -> Iterator[tuple[T.Access, int, Dim]]:
         """The symbolic indices of accesses within a place, each with the dimension that it is of."""
@@ -123,6 +130,20 @@ class Places:
         """Where a parameter without a type is bound."""
         found = self._defined.get(symbol)
         return found.span if isinstance(found, Parameter) and re.fullmatch(r"[A-Za-z_]\w*", found.span.text) else None
+
+    def known_before(self, symbol: Symbol, place: Span) -> bool:
+        """Whether a name stands for something at a place: a parameter, or what is defined before."""
+        found = self._defined.get(symbol)
+        return isinstance(found, Parameter) or (isinstance(found, tuple) and found[0].span.end <= place.start)
+
+    def named_parameters(self) -> tuple[T.PatternName, ...]:
+        """The parameters that are one name each."""
+        return tuple(p for p in self._params if isinstance(p, T.PatternName))
+
+    def sizes(self, t: Type) -> list[Dim]:
+        """The sizes of a tensor's dimensions; none of what is none, or has shape variables."""
+        shape = self.shape(t) or ()
+        return [self._state.dimension(i) for i in shape if isinstance(i, Dim)] if all(isinstance(i, Dim) for i in shape) else []
 
     def known_at(self, e: T.Expr, place: Span) -> bool:
         """Whether what a name stands for is defined before a place."""
@@ -183,6 +204,12 @@ class Places:
                 for n, argument in enumerate(call.arguments):
                     yield call.function, n, argument
 
+    def given_with(self, argument: Span) -> Iterator[T.Expr]:
+        """The other arguments of the calls that one at a place is given to."""
+        for call in self._calls.values():
+            if any(a.span == argument for a in call.arguments):
+                yield from (a for a in call.arguments if a.span != argument)
+
     def values_behind(self, span: Span) -> tuple[Span, ...]:
         """The values that the expression at a place is computed from by their names, and those behind them."""
         found: dict[Span, None] = {}
@@ -204,6 +231,11 @@ class Places:
     def shape(self, t: Type) -> Shape | None:
         t = self._state.prune(t)
         return self._state.shape(t.shape) if isinstance(t, Tensor) else None
+
+    def size(self, e: T.Expr, axis: int) -> Dim | None:
+        """The size of a dimension of a tensor, as far as it is known."""
+        shape = self.shape(e.type)
+        return self._size(shape[axis]) if shape is not None and axis < len(shape) else None
 
     def _size(self, item: ShapeItem) -> Dim | None:
         return None if isinstance(item, Row) else self._state.dimension(item)

@@ -15,13 +15,15 @@ from itertools import combinations
 from axon import typed as T
 from axon.diagnostics import Edit, Suggestion
 from axon.element import FLOAT, INT
+from axon.names import Symbol
+from axon.shapes.constraint import Reason, Side
 from axon.shapes.dimension import Dim
 from axon.source import Span
 from axon.types.inside import bound_edit
 from axon.types.origin import Trail
 from axon.types.places import subscripts
 from axon.types.ranges import Origin
-from axon.types.type import Row, Tensor
+from axon.types.type import Row, Tensor, Type
 from axon.types.unify import State
 
 Show = Callable[[Dim], str]
@@ -38,11 +40,42 @@ def resized(origin: Origin, own: Dim, needed: Dim, trail: Trail, state: State, s
         return
     match origin.kind:
         case "slice":
+            yield from _next_slice(origin, needed, trail, show)
             yield from _longer(origin, needed, show)
         case "index" if origin.read is not None:
             yield from _padded(origin, needed - own, show(needed), trail, state)
         case "bound":
             yield from _unused_bound(origin, show(needed), trail)
+
+
+def one_range(reason: Reason, sizes: tuple[Dim, Dim], trail: Trail, state: State, show: Show) -> Iterator[Suggestion]:
+    """A bound for an index that is to run over two dimensions of different sizes: the larger one where conditions say which part of
+    it belongs to which, else the one that is the shorter by a number, or what is read of a table in a record.
+    """
+    reads = [trail.read(s.span) if s.about else None for s in reason.sides]
+    symbols = {trail.index_at(s.span) for s in reason.sides}
+    (symbol,) = symbols if len(symbols) == 1 else (None,)
+    binding = trail.binding(symbol) if symbol is not None else None
+    named = all(v in state.rigid for size in sizes for v in size.variables)
+    if symbol is None or binding is None or binding.range.stated or trail.in_product(symbol) or not named or len(reads) != 2:
+        return
+    left, right = sizes
+    less = left - right
+    bound: Dim | None = None
+    if less.constant is not None:
+        bound = right if less.constant > 0 else left
+    elif trail.is_guarded(symbol):
+        bound = left if _positive(less) else right if _positive(-less) else None
+    else:
+        tables = [read is not None and isinstance(read[0].base, T.Field) for read in reads]
+        bound = (left if tables[1] else right) if tables[0] != tables[1] else None
+    if bound is not None:
+        edit = bound_edit(binding.span, symbol.name, show(bound), False)
+        yield Suggestion(f"state the bound: `{symbol.name} < {show(bound)}`", (edit,))
+
+
+def _positive(size: Dim) -> bool:
+    return all(number > 0 for number in size.mapping.values())
 
 
 def _longer(origin: Origin, needed: Dim, show: Show) -> Iterator[Suggestion]:
@@ -53,6 +86,23 @@ def _longer(origin: Origin, needed: Dim, show: Show) -> Iterator[Suggestion]:
     if len(pieces) == 2 and not set("[({") & set(pieces[0]):
         text = f"{pieces[0].strip()} : {show(origin.sizes[0] + needed)}".strip()
         yield Suggestion(f"make the slice `{text}`", (Edit(origin.read, text),))
+
+
+def _next_slice(origin: Origin, needed: Dim, trail: Trail, show: Show) -> Iterator[Suggestion]:
+    """`x[a + b : a + 2 * b]` after `x[0 : a]` and `x[a : a + b]`: a slice of the size that is needed where the others end."""
+    base = origin.base.span.text if origin.base is not None else ""
+    own, begun, ended = origin.read, set[str](), dict[str, Dim]()
+    for e in trail.expressions():
+        places = subscripts(e) if isinstance(e, T.Access) and e.base.span.text == base else []
+        for s, place in zip(e.subscripts if isinstance(e, T.Access) else (), places, strict=False):
+            pieces = place.text.split(":")
+            if isinstance(s, T.Slice) and s.stop is not None and len(pieces) == 2 and place != own:
+                begun.add(pieces[0].strip())
+                ended[pieces[1].strip()] = s.stop
+    for text, end in ended.items():
+        if own is not None and text not in begun and own.text.partition(":")[0].strip() != text:
+            text = f"{text} : {show(end + needed)}"
+            yield Suggestion(f"make the slice `{text}`", (Edit(own, text),))
 
 
 def _padded(origin: Origin, missing: Dim, bound: str, trail: Trail, state: State) -> Iterator[Suggestion]:
@@ -87,6 +137,14 @@ def _unused_bound(origin: Origin, bound: str, trail: Trail) -> Iterator[Suggesti
                     swap = (edit, bound_edit(beside.span, other.name, own[1], True))
                     yield Suggestion(f"exchange the bounds: `{edit.text}`, `{swap[1].text}`", swap)
         yield Suggestion(f"make the bound `{symbol.name} < {bound}`", (edit,))
+
+
+def rounded_up(origin: Origin) -> Iterator[Suggestion]:
+    """A bound `i < n / s` or `i < n / s + 1` as `i < (n - 1) / s + 1`: as many as there are steps of s among n."""
+    found = re.fullmatch(r"(\w+\s*<\s*)(\w+) / (\w+)( \+ 1)?", origin.span.text.strip()) if origin.kind == "bound" else None
+    if found is not None:
+        text = f"{found[1]}({found[2]} - 1) / {found[3]} + 1"
+        yield Suggestion(f"make the bound `{text}`", (Edit(origin.span, text),), asks=True)  # that s is at least 1, as before
 
 
 # ── order ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -169,6 +227,28 @@ def other_values(e: T.Expr, trail: Trail) -> Iterator[Suggestion]:
     wrong = [v for v in fitting if used[e.symbol] > 1]
     for v in sorted(wrong, key=lambda v: v.span.start)[:_MAX_VALUES]:
         yield Suggestion(f"another value: `{v.symbol.name}`", (Edit(e.span, v.symbol.name),))
+
+
+def fitting_values(side: Side, other: Side, own: Dim, needed: Dim, trail: Trail, idle: bool) -> Iterator[Suggestion]:
+    """Where a name stands that is used twice, another one of the size that is needed: a parameter that nothing uses (`idle`), or in
+    an operand or an argument what differs in this size alone.
+    """
+    read = trail.read(side.span) if side.about else None
+    whole = read[0].base if read is not None else trail.at(side.span)
+    beside = {e.symbol for e in (trail.at(other.span), *trail.given_with(side.span)) if isinstance(e, T.Variable)}
+    variables = [v for v in trail.expressions() if isinstance(v, T.Variable)]
+    used = Counter(v.symbol for v in variables)
+    known: dict[Symbol, Type] = {p.symbol: p.type for p in trail.named_parameters()} | {v.symbol: v.type for v in variables}
+    inside = [v for v in variables if whole is not None and whole.span.start <= v.span.start and v.span.end <= whole.span.end]
+    for v in inside:
+        sizes = trail.sizes(v.type)
+        for symbol, t in known.items() if own in sizes and used[v.symbol] > 1 else ():
+            others = trail.sizes(t)
+            apart = [n for n, (a, b) in enumerate(zip(sizes, others, strict=False)) if a != b]
+            fits = len(sizes) == len(others) and any(sizes[n] == own and others[n] == needed for n in apart)
+            meant = not used[symbol] if idle else used[symbol] and not side.about and len(apart) == 1
+            if fits and meant and symbol not in beside and trail.known_before(symbol, v.span):
+                yield Suggestion(f"another value: `{symbol.name}`", (Edit(v.span, symbol.name),))
 
 
 def _alike(one: str, other: str) -> bool:

@@ -151,7 +151,8 @@ class Inner:
     changes: Callable[[], tuple[Suggestion, ...]]
 
 
-InsideOf: TypeAlias = "Callable[[str, Sequence[tuple[int, int]]], Callee | None]"  # a parameter's dimension, as the body sees it
+# A parameter's dimension, as the body sees it: parameter, dimension and rank at a call.
+InsideOf: TypeAlias = "Callable[[str, Sequence[tuple[int, int, int]]], Callee | None]"
 ResultOf: TypeAlias = "Callable[[int, int, tuple[int | str, ...]], Inner | None]"  # dimension, rank, way to the part of a result
 
 

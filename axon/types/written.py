@@ -12,7 +12,7 @@ from itertools import combinations, islice, zip_longest
 from axon import typed as T
 from axon.diagnostics import Edit, Suggestion
 from axon.shapes.constraint import Equal
-from axon.source import Span
+from axon.source import Span, type_around
 from axon.types.blank import dimension_arguments, parts
 from axon.types.origin import Trail
 from axon.types.ranges import Origin
@@ -25,17 +25,22 @@ def blanks(equals: Iterable[Equal], trail: Trail) -> Iterator[Suggestion]:
     """The sizes that are written where those of some equations come from, the nearest first, each as a blank."""
     found: set[tuple[Edit, ...]] = set()
     functions: dict[Span, None] = {}
+    numbers: list[Suggestion] = []
     for equal in islice(equals, _MAX_EQUATIONS):
-        sides = zip(equal.reason.sides, (equal.left, equal.right), strict=False)
+        sides = list(zip(equal.reason.sides, (equal.left, equal.right), strict=False))
         ways = [trail.sources(trail.of_place(side.span, size, bool(side.about))) for side, size in sides]
+        for side, size in sides:  # and the calls that it has passed, as it is where a stride is 1
+            functions |= dict.fromkeys(f.span for f in trail.through(side.span, size, bool(side.about)))
         for origin in (o for step in zip_longest(*ways) for o in step if o is not None):
             functions[_function(origin, trail)] = None
             for suggestion in (*_of(origin, trail), *_dimensions(origin, trail)):
                 if suggestion.edits not in found and len(found) < _MAX_BLANKS:
                     found.add(suggestion.edits)
                     yield suggestion
-    for function in functions:
-        yield from _given_elsewhere(function, trail)
+            numbers += _other_numbers(origin, trail)
+    yield from numbers[:_MAX_BLANKS]
+    elsewhere = (s for function in functions for s in _given_elsewhere(function, trail))
+    yield from sorted(elsewhere, key=lambda s: s.edits[0].text == "1")  # a stride of 1 says little
 
 
 def _of(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
@@ -45,7 +50,7 @@ def _of(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
                 around = trail.around(span)
                 plain = re.fullmatch(r"\w+", span.text) is not None
                 if not plain or around == span or trail.is_field(around):  # else `explain_equation` proposes what there is
-                    whole = _result(span) if around == span else around
+                    whole = type_around(span) if around == span else around
                     yield Suggestion(f"make it `{_within(whole, span)}`", (Edit(span, "{}"),), blank=True)
         case "bound" if origin.index is not None and not trail.is_guarded(origin.index):
             bound = re.fullmatch(r"(\w+\s*<\s*)(.*\S)\s*", origin.span.text, re.DOTALL)
@@ -53,6 +58,17 @@ def _of(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
                 start = origin.span.start
                 span = Span(origin.span.file, start + bound.start(2), start + bound.end(2))
                 yield Suggestion(f"make the bound `{bound[1]}{{}}`", (Edit(span, "{}"),), blank=True)
+
+
+def _other_numbers(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
+    """Of a number in an annotation those beside it: `f32[3, 224, 224]` for `f32[3, 224, 208]`."""
+    around = type_around(origin.span) if origin.kind == "annotation" and origin.span.text.isdecimal() else None
+    beside = re.findall(r"\d+", around.text[around.text.find("[") :]) if around is not None else []
+    for text in dict.fromkeys(reversed(beside)):
+        if text != origin.span.text:
+            yield Suggestion(
+                f"make it `{_within(trail.around(origin.span), origin.span).replace('{}', text)}`", (Edit(origin.span, text),)
+            )
 
 
 def _dimensions(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
@@ -72,10 +88,21 @@ def _function(origin: Origin, trail: Trail) -> Span:
 
 def _given_elsewhere(function: Span, trail: Trail) -> Iterator[Suggestion]:
     """For the dimension arguments of a call those of other calls in the declaration."""
-    others = [s for e in trail.expressions() if isinstance(e, T.Variable) for s in dimension_arguments(e.span)]
+    calls = [(e.span.text.partition("{")[0], dimension_arguments(e.span)) for e in trail.expressions() if isinstance(e, T.Variable)]
+    name = function.text.partition("{")[0]
+    for n, span in enumerate(dimension_arguments(function)):
+        alike = [given[n].text for other, given in calls if other == name and n < len(given)]  # where a number means the same
+        others = [s.text for _, given in calls for s in given if not s.text.isdecimal()]
+        for text in dict.fromkeys((*alike, *others)):
+            if text != span.text:
+                yield Suggestion(f"make it `{_within(function, span).replace('{}', text)}`", (Edit(span, text),))
+
+
+def unused_given(function: Span, names: Iterable[str]) -> Iterator[Suggestion]:
+    """A dimension parameter that nothing uses, given to a call."""
     for span in dimension_arguments(function):
-        for text in dict.fromkeys(o.text for o in others if o.text != span.text and not o.text.isdecimal()):
-            yield Suggestion(f"make it `{_within(function, span).replace('{}', text)}`", (Edit(span, text),))
+        for name in names:
+            yield Suggestion(f"nothing uses `{name}`: make it `{_within(function, span).replace('{}', name)}`", (Edit(span, name),))
 
 
 def exchanged(function: Span) -> Iterator[Suggestion]:
@@ -87,17 +114,6 @@ def exchanged(function: Span) -> Iterator[Suggestion]:
             name = function.text[: function.text.index("{")]
             edits = (Edit(one, other.text), Edit(other, one.text))
             yield Suggestion(f"exchange the dimension arguments: `{name}{{{listed}}}`", edits)
-
-
-def _result(size: Span) -> Span:
-    """The type in whose brackets a size is written."""
-    text, start, depth = size.file.text, size.start, 0
-    while start and (depth or text[start - 1] != "["):
-        depth += (text[start - 1] in ")]}") - (text[start - 1] in "([{")
-        start -= 1
-    named = re.search(r"['\w.]*\[$", text[:start])
-    end = text.find("]", size.end)
-    return Span(size.file, named.start(), end + 1) if named is not None and end >= 0 and "\n" not in text[start:end] else size
 
 
 def _within(around: Span, blank: Span) -> str:
