@@ -25,6 +25,8 @@ from axon.shapes.groebner import Basis
 from axon.shapes.linear import Budget, OutOfBudget
 from axon.shapes.refute import Refutation, lowest_terms
 from axon.shapes.relation import Relation
+from axon.shapes.roots import without_remainder
+from axon.shapes.single import never
 
 __all__ = ["Answer", "Facts", "counterexample", "nonnegative", "positive", "prove", "reduced", "unsatisfiable"]
 
@@ -57,7 +59,7 @@ def positive(facts: Facts, dim: Dim) -> bool:
 
 def unsatisfiable(facts: Facts, near: Iterable[Symbol] | None = None) -> bool:
     """Whether it is shown that no assignment satisfies the facts (or those connected with the variables `near`)."""
-    if any(True for _ in facts.false()):
+    if any(True for _ in facts.false()) or _plainly_unsatisfiable(facts.relations):
         return True
     prover = _Prover(facts, 4)
     left = set(facts.variables if near is None else near)
@@ -71,6 +73,15 @@ def unsatisfiable(facts: Facts, near: Iterable[Symbol] | None = None) -> bool:
     except (OutOfBudget, DimensionTooLarge):
         return False
     return False
+
+
+def _plainly_unsatisfiable(relations: Iterable[Relation]) -> bool:
+    """Whether what is not linear cannot be: equations, or relations of one variable."""
+    curved = [r for r in relations if r.slack.degree > 1 or r.slack.depth]
+    if any(without_remainder(r.slack) for r in curved if r.op == "="):
+        return True
+    alone = {v for r in curved if len(r.variables) == 1 for v in r.variables}
+    return any(never(v, [r for r in relations if r.variables == {v}]) for v in alone)
 
 
 def reduced(facts: Facts, dim: Dim) -> Dim:

@@ -22,6 +22,7 @@ from typing import TypeAlias
 from axon.names import Symbol
 from axon.shapes.dimension import Dim, Minimum, Quotient
 from axon.shapes.relation import Relation
+from axon.shapes.roots import roots_of
 
 _MAX_PERIOD = 240
 _MAX_START = 600
@@ -38,32 +39,11 @@ def of_one_variable(variable: Symbol, relations: Sequence[Relation], order: Sequ
 
     `order` are the same in the order in which they rather stay.
     """
-    itself = Dim.of(variable)
-    low, high = 0, None
-    curved: list[_Fact] = []
-    opaque: list[Relation] = []
-    for r in order:
-        slack = r.slack
-        if r.op != "<>" and slack.mapping.keys() <= {(variable,), ()}:
-            c, d = slack.mapping.get((variable,), 0), slack.offset
-            if not c or (r.op == "=" and d % c):
-                return list(relations)
-            if r.op == "=" or c > 0:
-                low = max(low, -(d // c))
-            if r.op == "=" or c < 0:
-                high = d // -c if high is None else min(high, d // -c)
-        elif (sizes := _sizes(r, variable)) is not None:
-            curved.append((r, sizes))
-        else:
-            opaque.append(r)
-    start = max((s.start for _, s in curved), default=0)
-    period = lcm(*(s.period for _, s in curved))
-    if period > _MAX_PERIOD:
+    known = _known(variable, order)
+    if known is None or (first := known[0].first()) is None:
         return list(relations)
-    whole = _Whole(low, high, tuple(s for _, s in curved), start, period)
-    first = whole.first()
-    if first is None:
-        return list(relations)
+    whole, curved, opaque = known
+    itself, start, period = Dim.of(variable), whole.start, whole.period
     last = whole.last()
     if first == last:
         return [Relation(itself - first, "=", Dim.of(0)), *opaque]
@@ -73,11 +53,44 @@ def of_one_variable(variable: Symbol, relations: Sequence[Relation], order: Sequ
     sizes_said = [s for r in said if (s := _sizes(r, variable)) is not None]
     start, period = max([start, *(s.start for s in sizes_said)]), lcm(period, *(s.period for s in sizes_said))
     rest = _Whole(0, None, tuple(sizes_said), start, period)
-    least, most = _ends(rest, (low, first), (high, last))
+    least, most = _ends(rest, (whole.low, first), (whole.high, last))
     found = [Relation(itself - least, ">=", Dim.of(0))] if least else []
     if most is not None:
         found.append(Relation(Dim.of(most) - itself, ">=", Dim.of(0)))
     return [*found, *said, *opaque]
+
+
+def never(variable: Symbol, relations: Sequence[Relation]) -> bool:
+    """Whether it is known that no size satisfies relations of one variable."""
+    known = _known(variable, relations)
+    return known is not None and known[0].first() is None
+
+
+def _known(variable: Symbol, relations: Sequence[Relation]) -> tuple[_Whole, list[_Fact], list[Relation]] | None:
+    """Which sizes satisfy relations, those of them that are more than a bound, and those of which it is not known."""
+    low, high = 0, None
+    curved: list[_Fact] = []
+    opaque: list[Relation] = []
+    for r in relations:
+        slack = r.slack
+        if r.op != "<>" and slack.mapping.keys() <= {(variable,), ()}:
+            c, d = slack.mapping.get((variable,), 0), slack.offset
+            if not c or (r.op == "=" and d % c):
+                return None
+            if r.op == "=" or c > 0:
+                low = max(low, -(d // c))
+            if r.op == "=" or c < 0:
+                high = d // -c if high is None else min(high, d // -c)
+        elif r.op == "=" and (roots := roots_of(slack)) is not None and len(roots) < 2:
+            root = roots[0] if roots else -1
+            low, high = max(low, root), root if high is None else min(high, root)
+        elif (sizes := _sizes(r, variable)) is not None:
+            curved.append((r, sizes))
+        else:
+            opaque.append(r)
+    start = max((s.start for _, s in curved), default=0)
+    period = lcm(*(s.period for _, s in curved))
+    return None if period > _MAX_PERIOD else (_Whole(low, high, tuple(s for _, s in curved), start, period), curved, opaque)
 
 
 def _ends(rest: _Whole, low: tuple[int, int], high: tuple[int | None, int | None]) -> tuple[int, int | None]:
