@@ -17,7 +17,8 @@ from axon.shapes.constraint import Reason, Side
 from axon.shapes.dimension import Dim
 from axon.source import Span
 from axon.types import errors, mend
-from axon.types.comprehension import Comprehensions, _excerpt
+from axon.types.access import _excerpt
+from axon.types.comprehension import Comprehensions
 from axon.types.constraint import Lift
 from axon.types.elaborator import Env
 from axon.types.scheme import instantiate_type
