@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -19,7 +20,7 @@ from axon.shapes.settle import Outcome, Problem, settle, simpler
 from axon.source import Span
 from axon.types import errors
 from axon.types.explanations import Explanations
-from axon.types.inside import parameter_edit, parts_bounded
+from axon.types.inside import flattened_later, parameter_edit, parts_bounded
 from axon.types.places import Binding
 from axon.types.show import Namer, dimension_names, show_type, symbols_of
 from axon.types.type import (
@@ -372,14 +373,29 @@ class Generalization(Explanations):
         labels = (Label(span, "a call could not tell"), *self._untold(set(missing), open_, span))
         used = {s for part in self._walk(scheme.type) for s in symbols_of(self.state, part)}
         idle = [s.name for s in scheme.explicit if s not in used]
-        parts = tuple(parts_bounded(span, idle, trail))
+        parts = (
+            *parts_bounded(span, idle, trail),
+            *flattened_later(span, idle or [s.name for s in scheme.explicit], trail),
+            *self._in_halves(set(missing), span),
+        )
         found = _not_found([namer.dim(s) for s in missing], labels, f"the inferred type is {shown}", span)
         helps = [*parts, *found.suggestions]
-        if not parts and any(trail.in_product(symbol) for symbol, _ in open_):
+        if any(trail.in_product(symbol) for symbol, _ in open_):
             text = "the indices of a flattening take no bound: build the tensor with a bound for each part, and flatten that"
             helps.append(Suggestion(text))
         self.report(replace(found, suggestions=tuple(helps)))
         return False
+
+    def _in_halves(self, missing: set[Symbol], function: Span) -> Iterator[Suggestion]:
+        """`n - n / 2` for `(n + 1) / 2`, which is the same: with n / 2 beside it, it tells n."""
+        for dim, place in self.origins:
+            for v in self.state.dimension(dim).variables & missing if place.file is function.file else ():
+                if self.state.dimension(dim) == (Dim.of(v) + 1) // 2:
+                    name = re.search(r"[A-Za-z_]\w*", place.text)
+                    text = f"{name[0]} - {name[0]} / 2" if name is not None else ""
+                    yield Suggestion(
+                        f"write `{place.text}` as `{text}`: with the other sizes, that tells `{v.name}`", (Edit(place, text),)
+                    )
 
     def _running_so_far(self, sizes: set[Symbol], function: Span) -> list[tuple[Symbol, Binding]]:
         """The indices of a function, without a bound, that run as far as one of some sizes."""
@@ -481,7 +497,7 @@ def _why(reason: Reason) -> str:
     return f"{reason.text}: here {{}}" if " needs " in reason.text else f"{reason.text}: it needs {{}}"
 
 
-_MAX_UNTOLD = 3  # indices that are labelled
+_MAX_UNTOLD = 4  # indices that are labelled
 _PREFERENCE = [Element.F32, *Element]
 
 

@@ -261,6 +261,44 @@ def parts_bounded(function: Span, idle: Sequence[str], trail: Trail) -> Iterator
                     )
 
 
+def flattened_later(function: Span, idle: Sequence[str], trail: Trail) -> Iterator[Suggestion]:
+    """`for (i, j) (y, z) => x[(i, y), (j, z)]` in two steps: with bounds for the parts of what is split, then flat."""
+    taken = set(re.findall(r"\w+", function.file.text))
+    bound = idle[0] if idle else next((c for c in "rpkhmnqst" if c not in taken), None)
+    name = next((n for n in ("parts", "pieces", "whole") if n not in taken), None)
+    last = {v.name for v in _last_parts(trail)}
+    for e in trail.expressions() if bound is not None and name is not None else ():
+        groups = [[s.name for s in b.symbols] for b in e.binders if isinstance(b, T.Indices)] if isinstance(e, T.For) else []
+        names = [n for group in groups for n in group]
+        whole = isinstance(e, T.For) and len(groups) == len(e.binders) and not any("<" in s.text for s in (_header(e),))
+        if not isinstance(e, T.For) or not whole or not last & set(names) or max(map(len, groups)) < 2:
+            continue
+        plain = " ".join(n for n in names if n not in last)
+        bounds = ", ".join(f"{n} < {bound}" for n in names if n in last)
+        flat = " ".join(group[0] if len(group) == 1 else f"({', '.join(group)})" for group in groups)
+        order = ", ".join(n for n in (*(n for n in names if n not in last), *(n for n in names if n in last)))
+        made = f"let val {name} = for {plain}, {bounds} => {e.body.span.text} in for {flat} => {name}[{order}] end"
+        more = () if idle else (parameter_edit(function, str(bound)),)
+        given = "" if idle else f" make it a dimension parameter `{{{bound}}}`, and"
+        shown = f"`for {plain}, {bounds} => …`, then `for {flat} => {name}[{order}]`"
+        yield Suggestion(f"say how far the parts run:{given} build {shown}", (Edit(e.span, made), *more), asks=True)
+
+
+def _header(e: T.For) -> Span:
+    return Span(e.span.file, e.span.start, e.body.span.start)
+
+
+def _last_parts(trail: Trail) -> Iterator[Symbol]:
+    """Of every dimension that an access splits, the index of its last part, where that has no bound."""
+    for access in trail.expressions():
+        for subscript in access.subscripts if isinstance(access, T.Access) else ():
+            value = subscript.values[-1] if isinstance(subscript, T.At) and subscript.sizes else None
+            symbol = value.dim.symbol if isinstance(value, T.Dimension) else None
+            binding = trail.binding(symbol) if symbol is not None else None
+            if symbol is not None and binding is not None and not binding.range.stated:
+                yield symbol
+
+
 def _bounded(symbol: Symbol, bound: Dim, access: T.Access, trail: Trail, state: State, show: Show) -> Iterator[Suggestion]:
     binding = trail.binding(symbol)
     text = show(bound)

@@ -389,7 +389,8 @@ def _with(access: T.Access, changes: dict[Span, str]) -> str:
 def _reindexed(reads: Iterable[tuple[T.Access, Span]], trail: Trail) -> Iterator[Suggestion]:
     """Accesses with their indices in another order, not against that in which they are bound, or with another index at a place."""
     found: list[tuple[int, Suggestion]] = []
-    for access, at in reads:
+    reads = list(reads)
+    for access, at in sorted(reads, key=lambda r: -r[0].span.start):  # what comes first is what the others are written for
         found += [(_agreeing(access, s, trail), s) for s in _exchanged(access, at, trail, True)]
     for access, at in reads:
         found += [(1, s) for s in _divided(access, trail)] + [(0, s) for s in _terms(access, at)]
