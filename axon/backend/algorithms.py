@@ -153,7 +153,7 @@ class Algorithms:
         self, cuda: Driver, device: int, step: _Step, kernel: Kernel, places: Mapping[Symbol, tuple[int, int]], source: Tensor
     ) -> Launch:
         if (device, kernel) not in self._loaded:
-            self._loaded[device, kernel] = cuda.load(kernel.cubin, kernel.entry, 0, device)
+            self._loaded[device, kernel] = cuda.load(kernel.cubin, kernel.entry, 0, 1, device)
         values: list[bytes] = []
         slots: list[Slot] = []
         for number, parameter in enumerate(step.kernel.source.parameters):

@@ -17,6 +17,8 @@ from axon.backend.target import HOPPER
 from axon.diagnostics import AxonError, Diagnostic, Suggestion
 from axon.element import Element
 
+PORTABLE = 8  # blocks of a cluster that every GPU takes; more must be allowed, and every Hopper GPU has room for 16
+
 
 class DeviceError(AxonError):
     """The driver refused a call, or a kernel failed."""
@@ -188,12 +190,17 @@ class Driver:
         finally:
             self.ask("cuCtxPopCurrent")
 
-    def load(self, cubin: bytes, entry: str, shared: int, device: int) -> tuple[int, Any]:
-        """A kernel's function in the current context, which may use so much shared memory, and what keeps it loaded."""
+    def load(self, cubin: bytes, entry: str, shared: int, cluster: int, device: int) -> tuple[int, Any]:
+        """A kernel's function in the current context, which may use so much shared memory and so large clusters, and what keeps it
+        loaded."""
         library = self.ask("cuLibraryLoadData", cubin, None, None, 0, None, None, 0)
         kernel = self.ask("cuLibraryGetKernel", library, entry.encode())
-        attribute = self.bindings.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        self.ask("cuKernelSetAttribute", attribute, shared, kernel, self.ask("cuDeviceGet", device))
+        attributes = self.bindings.CUfunction_attribute
+        asked = {attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: shared}
+        if cluster > PORTABLE:
+            asked[attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED] = 1
+        for attribute, value in asked.items():
+            self.ask("cuKernelSetAttribute", attribute, value, kernel, self.ask("cuDeviceGet", device))
         return int(self.ask("cuKernelGetFunction", kernel)), library
 
     def clusters(self, function: int, blocks: int, threads: int, shared: int, cluster: int) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from axon.backend.writer import Writer, is_narrow, literal
-from axon.core import Binary, Bind, Monoid, Scalar, element_of, identity
+from axon.core import Binary, Bind, Convert, Index, Local, Monoid, Scalar, Unary, element_of, identity
 from axon.element import Element
+from axon.names import Symbol
 
 State = tuple[str, ...]
 
@@ -107,17 +109,26 @@ class _Named:
         return True
 
     def values(self, writer: Writer) -> State:
-        """Of a sum of products, the product's two parts: they are multiplied when they are added."""
+        """Of a sum of products, the product's two parts: they are multiplied when they are added.
+
+        Of a mean that is written `x * s * s`, so that it does not overflow, `s * s` is one: it is the same for all elements.
+        """
         if self.kind != "sum" or not self.element.is_float:
             return (writer.value(self.body),)
-        inner = self.body
+        inner, known = self.body, dict[Symbol, Scalar]()
         while isinstance(inner, Bind):
             for symbol, bound in inner.bindings:
                 writer.locals[symbol] = writer.value(bound)
+                known[symbol] = bound
             inner = inner.body
         if not (isinstance(inner, Binary) and inner.op == "mul"):
             return (writer.value(inner),)
-        return self._factor(writer, inner.left), self._factor(writer, inner.right)
+        left, right = inner.left, inner.right
+        if isinstance(left, Binary) and left.op == "mul" and all(_inverse_root(x, known) for x in (left.right, right)):
+            return self._factor(writer, left.left), writer.let(
+                writer.arithmetic("mul", writer.value(left.right), writer.value(right))
+            )
+        return self._factor(writer, left), self._factor(writer, right)
 
     def _factor(self, writer: Writer, scalar: Scalar) -> str:
         """A factor of a sum's product, itself multiplied without rounding."""
@@ -152,6 +163,19 @@ class _Named:
             _require(writer, state[1], asked)
         held = state[0]
         return (writer.let(f"round_{self.element.value}({held})") if is_narrow(self.element) else held,)
+
+
+def _inverse_root(scalar: Scalar, known: Mapping[Symbol, Scalar]) -> bool:
+    """Whether it is the inverse root of a size: between 0 and 1, and its square no subnormal number."""
+    if isinstance(scalar, Local):
+        return scalar.symbol in known and _inverse_root(known[scalar.symbol], known)
+    return isinstance(scalar, Unary) and scalar.op == "rsqrt" and isinstance(scalar.operand, Convert) and _is_size(scalar.operand)
+
+
+def _is_size(scalar: Scalar) -> bool:
+    while isinstance(scalar, Convert):
+        scalar = scalar.operand
+    return isinstance(scalar, Index)
 
 
 class _Best:

@@ -319,7 +319,7 @@ class Executable:
             number, offset = places[view.source]
             offset += tensors[view.value.symbol].pointer - tensors[view.source].pointer
             places[view.value.symbol] = number, offset
-        function = self._load(cuda, device, plan.built, source.shared)
+        function = self._load(cuda, device, plan.built, source.shared, source.cluster)
         values: list[bytes] = []
         slots: list[Slot] = []
         sized: list[tuple[int, Dim]] = []
@@ -351,10 +351,10 @@ class Executable:
             count = min(count, cuda.clusters(function, count, plan.threads, source.shared, source.cluster) * source.cluster)
         return Launch(function, count, plan.threads, source.shared, tuple(values), tuple(slots), tuple(sized))
 
-    def _load(self, cuda: Driver, device: int, kernel: Kernel, shared: int) -> int:
+    def _load(self, cuda: Driver, device: int, kernel: Kernel, shared: int, cluster: int) -> int:
         with self._lock:
             if (device, kernel) not in self._loaded:
-                self._loaded[device, kernel] = cuda.load(kernel.cubin, kernel.entry, shared, device)
+                self._loaded[device, kernel] = cuda.load(kernel.cubin, kernel.entry, shared, cluster, device)
             return self._loaded[device, kernel][0]
 
     # ── without a library ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -20,6 +20,7 @@ from axon.backend.simt.access import held_in_registers, lies_flat, uniform, widt
 from axon.backend.simt.halves import halves
 from axon.backend.simt.mapping import (
     CHUNKS,
+    CLUSTERS,
     MOST,
     WARP,
     By,
@@ -35,7 +36,7 @@ from axon.backend.simt.mapping import (
     widest,
 )
 from axon.backend.simt.peaks import peaks
-from axon.backend.simt.pieces import pieces
+from axon.backend.simt.pieces import keeping, pieces
 from axon.backend.simt.tiles import across
 from axon.core import Program
 from axon.element import Element
@@ -111,7 +112,7 @@ def _by_rows(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> It
     cut = pieces(nest, made.known, tensors, sizes, wide) if held else None
     if cut is not None:
         vectors = -(-widest(nest, sizes) // wide.vector)
-        for blocks in (1, 2, 4, 8):
+        for blocks in CLUSTERS:
             for team in (WARP, 2 * WARP):
                 least = -(-vectors // (blocks * team))
                 for chunks in (least, least + 1):
@@ -121,8 +122,15 @@ def _by_rows(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> It
                     yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=smaller, later=cut.reads)
                     if chunks < 8:
                         held = replace(smaller, reads=frozenset())
-                        yield Mapping("cluster", wide.vector, wide.beside, chunks, whole, team=team, pieces=held)
-                        yield Mapping("cluster", wide.vector, wide.beside, chunks, whole, team=team, pieces=held, later=cut.reads)
+                        found = [smaller, held] if blocks > 1 else [smaller]
+                        kept = keeping(nest, made.known, tensors, wide, smaller, chunks * team)
+                        if kept is not None:
+                            yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=kept)
+                            found += [kept, replace(kept, reads=frozenset(), bytes=0)]
+                        for one in found:
+                            in_registers = Mapping("cluster", wide.vector, wide.beside, chunks, whole, team=team, pieces=one)
+                            yield in_registers
+                            yield replace(in_registers, later=cut.reads)
 
 
 # ── running them ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -20,16 +20,16 @@ from axon.backend.emit import (
     StatusParameter,
     StrideParameter,
 )
-from axon.backend.lanes import inner, reduced
+from axon.backend.lanes import inner
 from axon.backend.plan import Nest
 from axon.backend.render import Names
 from axon.backend.scalar_facts import at_least_0
 from axon.backend.simt.access import accesses, swept
 from axon.backend.simt.general import alone, conditions
 from axon.backend.simt.halves import halves
-from axon.backend.simt.mapping import MOST, THREADS, Mapping
+from axon.backend.simt.mapping import THREADS, Mapping
 from axon.backend.simt.peaks import peaks
-from axon.backend.simt.pieces import Pieces, ask_ahead, canonical, cut_rows, spread_rows
+from axon.backend.simt.pieces import Pieces, ask_ahead, canonical, cut_rows, resident, spread_rows, wholly
 from axon.backend.simt.reductions import UNROLL, Reductions
 from axon.backend.simt.tiles import tiled_rows
 from axon.backend.simt.writer import Lane, LaneWriter, Mask
@@ -77,7 +77,8 @@ class Emitter:
         self.variables: dict[Symbol, str] = {}  # scalars of the row
         self.places: dict[Symbol, str] = {}  # variables of axes that have several
         self.staged: dict[tuple[Symbol, object], tuple[str, int, int]] = {}  # where a square lies, bytes of its rows and elements
-        self.brought: dict[tuple[Symbol, object], tuple[int, int]] = {}  # where a row's piece lies, and bytes of its elements
+        self.brought: dict[tuple[Symbol, object], tuple[str, int]] = {}  # where a row's piece lies, and bytes of its elements
+        self.taken: Callable[[], None] | None = None  # writes what follows when a row has come into registers
         self.asking: Callable[[], None] | None = None  # writes what asks for a later row
         self.spot = ""  # where the neighbours of a thread are within a piece
         self.bytes = 0  # of shared memory for squares and pieces
@@ -133,12 +134,16 @@ class Emitter:
             name = f"staged_{read.element.value}" + (f"_{self.width}" if self.width > 1 else "")
             return self.writer.let(f"{name}({base} + over * {pitch} + down * {size}, {pitch})")
         if self.brought and lane is not None:
-            piece = self.brought.get((read.tensor, canonical(read.subscripts, lane.axis)))
-            if piece is not None and (read.tensor, read.subscripts, lane.axis) in self.together:
-                at, size = piece
+            at, size = self.piece_of(read, lane.axis)
+            if at:
                 name = f"taken_{self.values[read.tensor].element.value}" + (f"_{lane.vector}" if lane.vector > 1 else "")
-                return self.writer.let(f"{name}(held + {at} + ({self.spot}) * {size}, {self.writer.mask(steady_only=True)})")
+                return self.writer.let(f"{name}({at} + ({self.spot}) * {size}, {self.writer.mask(steady_only=True)})")
         return self.registers.get((read.tensor, lane.start)) if lane else None
+
+    def piece_of(self, read: Read, lane: Symbol) -> tuple[str, int]:
+        """Where in shared memory what is read along a lane lies, if it does, and the bytes of its elements."""
+        piece = self.brought.get((read.tensor, canonical(read.subscripts, lane)))
+        return piece if piece is not None and (read.tensor, read.subscripts, lane) in self.together else ("", 0)
 
     def moves_together(self, read: Read, lane: Lane) -> bool:
         return (read.tensor, read.subscripts, lane.axis) in self.together
@@ -187,8 +192,8 @@ class Emitter:
         notes = [f"# {line}".rstrip() for line in (*comments, str(mapping))]
         text = "\n".join([*notes, *head, "", f"def kernel({', '.join(self.parameters.values())}):", *body, ""])
         threads = mapping.team if mapping.by in ("block", "cluster") else THREADS
-        resident = max(1, MOST // threads) if mapping.by == "cluster" and mapping.chunks else 1
-        return Emitted(text, parameters, threads, cluster, shared, resident)
+        together = resident(mapping) if mapping.by == "cluster" and mapping.chunks else 1
+        return Emitted(text, parameters, threads, cluster, shared, together)
 
     def form(self) -> None:
         """All that is done, by the mapping."""
@@ -238,7 +243,7 @@ class Emitter:
             return
         extents = [self.extent(a) for a in rows]
         self.team = str(self.mapping.team)
-        if self.mapping.by == "cluster" and self.mapping.chunks:
+        if self.mapping.by == "cluster" and not self.mapping.persistent:
             spread_rows(self, rows, extents)
             yield
             return
@@ -346,7 +351,7 @@ class Emitter:
             self.ahead()
         if self.halves:
             self.ahead_of(self.nest.steps)
-        if self.mapping.chunks and self.mapping.pieces is not None and self.mapping.pieces.blocks > 1:
+        if not self.mapping.persistent and self.mapping.pieces is not None and self.mapping.pieces.blocks > 1:
             self.code.line("cluster_wait()")
         below = peaks(self.nest) if self.mapping.below else {}
         for step in self.nest.steps:
@@ -367,12 +372,25 @@ class Emitter:
 
     def first(self) -> None:
         """Ask for the whole row, of which all vectors come into registers, before anything else."""
+        whole = set(wholly(self.nest, self.values))
+        streamed = self.mapping.pieces is not None and bool(self.mapping.pieces.reads)
         for step in self.nest.steps:
-            axes = inner(step, len(self.nest.rows)) or reduced(step)
-            if axes and self.made.isdisjoint(tensors_of(step)):
-                for _ in self.sweep(axes[-1]):
+            lane = swept(step, len(self.nest.rows))
+            if lane is None or not (streamed or self.made.isdisjoint(tensors_of(step))):
+                continue
+            reads = [r for s in scalars(step) for r in nodes(s) if isinstance(r, Read)]
+            mine = [r for r in reads if (r.tensor, r.subscripts, lane.symbol) in whole]
+            if streamed:
+                mine = [r for r in mine if self.piece_of(r, lane.symbol)[0].startswith("held")]
+            for _ in self.sweep(lane):
+                for read in mine:
+                    self.writer.value(read)
+                if not streamed:
                     self.ahead_of([step])
-                return
+            if not streamed:
+                break
+        if self.taken is not None:
+            self.taken()
 
     def ahead(self) -> None:
         """Ask early for what steps that have one value per row will read: it takes its time."""
@@ -435,6 +453,7 @@ class Emitter:
         if self.team and mapping.chunks:
             for chunk in range(mapping.chunks):
                 place = f"member * {vector}" if vector > 1 else "member"
+                self.spot = f"{place} + {chunk * mapping.team * vector}"
                 place = f"begin + {place}" if mapping.pieces is not None else place
                 start = writer.let(f"{place} + {chunk * mapping.team * vector}")
                 there = "True" if mapping.whole else writer.let(f"lt_int({start}, {limit})")

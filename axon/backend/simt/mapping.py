@@ -11,8 +11,9 @@ Note [Teams]
     (`uneven`), a team is a whole warp or a block.
 
     A team of a nest that is *held* has the row close by: what several steps read is then read once. Of a row that fits, all vectors
-    are in registers (at most `chunks` for each thread). Of a longer one, each block of a cluster brings a piece into its shared
-    memory by bulk copies (see `pieces`), and what a step makes at an element lies in memory until its thread reads it again.
+    are in registers (at most `chunks` for each thread), of one block or of the blocks of a cluster. Of a longer one, each block of a
+    cluster brings a piece into its shared memory by bulk copies (see `pieces`), and what a step makes at an element lies in memory
+    until its thread reads it again.
     Otherwise each step goes through the row again, and what passes between steps elsewhere than at the same element goes through
     memory.
 """
@@ -30,7 +31,7 @@ from axon.backend.plan import Nest
 from axon.backend.simt.access import Width, accesses, held_in_registers, is_ordered, lies_flat, uniform, width_of
 from axon.backend.simt.halves import Halves, halved, halves
 from axon.backend.simt.peaks import peaks
-from axon.backend.simt.pieces import BLOCKS, MULTIPROCESSORS, SHARED, TEAM, Pieces, pieces
+from axon.backend.simt.pieces import EXCHANGED, MULTIPROCESSORS, SHARED, TEAM, Pieces, keeping, pieces
 from axon.backend.simt.tiles import SIDE, Across, across
 from axon.backend.simt.tiles import THREADS as SQUARED
 from axon.core import Scalar, Scan, Value
@@ -47,7 +48,9 @@ MOST = 512  # threads of a block that shares a row: more would have too few regi
 EACH = 16  # elements of a short row that a thread holds: fewer do not hide what an exchange costs, more need too many registers
 HELD = 32  # elements that a thread combines in order, at most
 LONGEST = 16_384  # elements of a row in the registers of one block: the next block must fit beside it
-CLUSTERED = 64  # elements that a thread holds of a row in the registers of a cluster
+COMBINED = 64  # elements that a thread holds of a row that is combined once
+CLUSTERS = (1, 2, 4, 8, 16)  # blocks
+SPREAD = 8192  # elements of a block of a cluster, so that four share a multiprocessor
 CHUNKS = (1, 2, 4, 8)  # vectors of a row that a thread holds
 LEAST = 8  # threads side by side of a block that shares columns: 128 bytes, a line of memory
 TURNS = 2  # vectors of a thread of a map, where there are enough
@@ -87,7 +90,7 @@ class Mapping:
     @property
     def persistent(self) -> bool:
         """Whether as many blocks are launched as the chip holds, which take rows in turn."""
-        return self.pieces is not None and not self.chunks
+        return self.pieces is not None and bool(self.pieces.reads or self.pieces.kept)
 
     def __str__(self) -> str:
         team = _TEAMS[self.by]
@@ -136,7 +139,7 @@ def choose(
         cut = pieces(nest, values, tensors, sizes, width)
         found = _in_registers(nest, width, vectors, sizes, cut)
         if found is None and cut is not None and not _at_once(nest):
-            found = _in_cluster(nest, width, vectors, sizes, cut)
+            found = _in_cluster(nest, values, tensors, width, vectors, sizes, cut)
         if found is not None:
             return found
     if _at_once(nest):
@@ -183,7 +186,7 @@ def _lanes(nest: Nest, width: Width, sizes: MappingOf[Symbol, int], *, team: int
 def _in_registers(nest: Nest, width: Width, vectors: int, sizes: MappingOf[Symbol, int], cut: Pieces | None) -> Mapping | None:
     """Rows in registers: by parts of warps if they are short, by as few threads of a block as can hold them if not too long."""
     chunks = min(_power(vectors), max(1, EACH // width.vector))
-    most = min(CHUNKS[-1], (HELD if _reductions(nest) > 1 else CLUSTERED) // width.vector)
+    most = min(CHUNKS[-1], (HELD if _reductions(nest) > 1 else COMBINED) // width.vector)
     if vectors > WARP * chunks and vectors <= WARP * most and not _stores(nest):
         chunks = most
     if vectors <= WARP * chunks:
@@ -216,22 +219,38 @@ def _held(
     nest: Nest, width: Width, by: By, team: int, chunks: int, vectors: int, sizes: MappingOf[Symbol, int], blocks: int = 1
 ) -> Mapping:
     whole = team * chunks * blocks * width.vector == longest(nest, sizes)
-    cut = Pieces(blocks, chunks, frozenset(), 0) if blocks > 1 else None
+    cut = Pieces(blocks, chunks) if blocks > 1 else None
     return Mapping(by, width.vector, width.beside, chunks, whole, team=team, pieces=cut)
 
 
-def _in_cluster(nest: Nest, width: Width, vectors: int, sizes: MappingOf[Symbol, int], cut: Pieces) -> Mapping:
-    """Rows across a cluster: in registers, or in shared memory, which holds 16-bit elements as they are.
+def _in_cluster(
+    nest: Nest,
+    values: MappingOf[Symbol, Value],
+    tensors: MappingOf[Symbol, Tensor],
+    width: Width,
+    vectors: int,
+    sizes: MappingOf[Symbol, int],
+    cut: Pieces,
+) -> Mapping:
+    """Rows across a cluster, in registers if they are not too long for that.
 
-    Two blocks share a multiprocessor, so that one computes while the other waits. Which rows gain by being asked for was measured.
+    What is the same in each row (the scale of a layer norm) would come from the L2 cache for each, which takes as long as the row
+    itself. If it fits into shared memory, blocks keep it there and take rows in turn, the next of which comes meanwhile. Else a
+    cluster has one row, and several share a multiprocessor, so that one computes while others wait for memory. Which of these gain
+    by asking for later rows was measured: those of 16 bits.
     """
-    narrow, sweeps, below = cut.bytes < 4 * width.vector, _reductions(nest), bool(peaks(nest))
-    team, each = (2 * MOST, CLUSTERED // 2) if sweeps == 1 and not narrow else (MOST // 2, CLUSTERED)
-    chunks = each // width.vector
-    blocks = _power(-(-vectors // (team * chunks)))
-    if blocks <= BLOCKS[-1] and (sweeps <= 2 or not narrow):
-        made = _held(nest, width, "cluster", team, chunks, vectors, sizes, blocks)
-        return replace(made, below=below and narrow, later=cut.reads if narrow or not below else frozenset())
+    chunks = CHUNKS[-1]
+    for blocks in CLUSTERS:
+        team = -(-vectors // (blocks * chunks * WARP)) * WARP
+        kept = keeping(nest, values, tensors, width, replace(cut, blocks=blocks, chunks=chunks), team * chunks)
+        if kept is not None and team <= MOST // 2:
+            return replace(_held(nest, width, "cluster", team, chunks, vectors, sizes, blocks), pieces=kept)
+    for team in (SPREAD // (chunks * width.vector), 2 * SPREAD // (chunks * width.vector)):
+        blocks = _power(-(-vectors // (team * chunks)))
+        if blocks <= CLUSTERS[-1]:
+            team = -(-vectors // (blocks * chunks * WARP)) * WARP
+            made = _held(nest, width, "cluster", team, chunks, vectors, sizes, blocks)
+            return replace(made, later=cut.reads if cut.bytes < 4 * width.vector else frozenset())
     whole = TEAM * cut.chunks * cut.blocks * width.vector == longest(nest, sizes)
     return Mapping("cluster", width.vector, width.beside, whole=whole, team=TEAM, pieces=cut)
 
@@ -361,7 +380,7 @@ def grid(mapping: Mapping, nest: Nest, sizes: MappingOf[Symbol, int]) -> Grid:
             assert held is not None
             if not mapping.persistent:
                 return Grid(rows * held.blocks, mapping.team)
-            room = held.stages * held.chunks * mapping.team * held.bytes + 4096
+            room = held.chunks * mapping.team * held.room + EXCHANGED
             resident = max(1, min(SHARED // room, 2048 // mapping.team)) * MULTIPROCESSORS
             return Grid(min(rows, max(1, resident // held.blocks)) * held.blocks, mapping.team)
         case _:
