@@ -2,8 +2,8 @@
 
 A piece comes by a bulk copy, which one thread asks for and no register waits for. A cluster takes rows in turn, and has asked for
 the next ones while it computes: there is room for several *stages*. What several steps of a nest read is brought once for all, into
-registers if the mapping holds rows there; what is the same in each row (the scale of a layer norm) is brought once for all rows if it
-is *kept*. The blocks exchange what they reduced by stores into each other's shared memory that a barrier there counts (see
+registers if the mapping holds rows there; what is the same in each row (the scale of a layer norm) is brought once for all rows if
+it is *kept*. The blocks exchange what they reduced by stores into each other's shared memory that a barrier there counts (see
 `reductions`): a barrier of the whole cluster would wait for all of memory.
 """
 
