@@ -10,10 +10,10 @@ Note [Teams]
     Threads of a warp exchange values all together. Where they do so within loops that are longer in some rows than in others
     (`uneven`), a team is a whole warp or a block.
 
-    A team of a nest that is *held* has the row close by: what several steps read is then read once. Of a row that fits, all vectors
-    are in registers (at most `chunks` for each thread), of one block or of those of a cluster. Of a longer one, each block of a cluster
-    brings a piece into its shared memory by bulk copies (see `pieces`), and what a step makes at an element lies in memory until its
-    thread reads it again.
+    A team of a nest that is *held* has the row close by: what several steps read is then read once. Of a row that fits, all
+    vectors are in registers (at most `chunks` for each thread), of one block or of those of a cluster. Of a longer one, each
+    block of a cluster brings a piece into its shared memory by bulk copies (see `pieces`), and what a step makes at an element
+    lies in memory until its thread reads it again.
     Otherwise each step goes through the row again, and what passes between steps elsewhere than at the same element goes through
     memory.
 """
