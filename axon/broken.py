@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 
@@ -19,6 +20,20 @@ MAX_WAYS = 2  # dimensions of one fact for which legal values are named
 MAX_PLACES = 4  # sizes that are said to fit together
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call that breaks a contract: its dimension parameters and shapes, and how the signature calls its dimensions."""
+
+    broken: ContractBroken
+    contract: Contract
+    explicit: Sequence[int]
+    shapes: Sequence[Sequence[int]]
+    names: Mapping[Symbol, str]
+
+    def name(self, symbol: Symbol) -> str:
+        return self.names.get(symbol, symbol.name)
+
+
 def contract_error(
     function: str,
     broken: ContractBroken,
@@ -33,10 +48,8 @@ def contract_error(
 
     `where` is where each parameter is declared; `names` are those of the signature for dimensions that the source does not name.
     """
-
-    def name(symbol: Symbol) -> str:
-        return names.get(symbol, symbol.name)
-
+    call = _Call(broken, contract, explicit, shapes, names)
+    name = call.name
     place = where.get(broken.path.split(".")[0])
     labels = [Label(place, f"this parameter of `{function}`")] if place else []
     notes: list[str] = []
@@ -46,19 +59,19 @@ def contract_error(
             message = f"`{broken.path}` has rank {broken.actual}, and must have rank {broken.expected}"
         case "extent" if broken.expected is not None:
             message = f"{size} is {broken.actual}, and must be {broken.expected}"
-            notes += _formula(broken, contract, name)
+            notes += _formula(call)
             formula = broken.formula
             if formula is not None and formula.symbol is None:
-                notes += _passing(sorted(formula.variables, key=name), broken, contract, explicit, shapes, name)
+                notes += _passing(sorted(formula.variables, key=name), call)
         case "extent":
             message = f"{size} is {broken.actual}, and no size fits there: `{_shown(broken.formula, name)}` divides by 0"
-            notes += _sources(broken.formula, broken, contract, name)
+            notes += _sources(broken.formula, call)
         case "value":
             message = f"{size} is {broken.actual}, which `{_shown(broken.formula, name)}` cannot be"
-            notes += _sources(broken.formula, broken, contract, name)
-            one = _said(nearest_sizes("", _legal_extents(broken, contract, explicit, shapes)))
-            one = one or _legal_parameters(broken, contract, explicit, shapes, name)
-            notes += one or _legal_together(contract, explicit, shapes, name)
+            notes += _sources(broken.formula, call)
+            one = _said(nearest_sizes("", _legal_extents(call)))
+            one = one or _legal_parameters(call)
+            notes += one or _legal_together(call)
         case "explicit":
             message = f"the dimension parameter `{broken.path}` is {broken.actual}, and must be from 0 to {MAX_SIZE:,}"
         case "large":
@@ -74,9 +87,9 @@ def contract_error(
             elif reason:
                 notes.append(reason)
             variables = sorted(broken.fact.relation.variables, key=name)
-            notes += [_source(symbol, broken, contract, name) for symbol in variables if symbol in broken.bindings]
-            one = _passing(variables, broken, contract, explicit, shapes, name) or _legal_values(variables, broken, contract, name)
-            notes += one or _legal_together(contract, explicit, shapes, name)
+            notes += [_source(symbol, call) for symbol in variables if symbol in broken.bindings]
+            one = _passing(variables, call) or _legal_values(variables, call)
+            notes += one or _legal_together(call)
         case _:
             message = "the sizes break the contract"
     diagnostic = Diagnostic("AX0501", f"{message}, in a call of `{function}`", tuple(labels), (*notes, signature))
@@ -87,34 +100,34 @@ def _shown(dim: Dim | None, name: Callable[[Symbol], str]) -> str:
     return "" if dim is None else dim.render(name)
 
 
-def _formula(broken: ContractBroken, contract: Contract, name: Callable[[Symbol], str]) -> list[str]:
+def _formula(call: _Call) -> list[str]:
     """`it is `4 * d`, with d = 64 (dimension 2 of `x`)`."""
-    formula = broken.formula
+    formula = call.broken.formula
     if formula is None or formula.constant is not None:
         return ["the signature says so"]
     if formula.symbol is not None:
-        return ["both are `" + _shown(formula, name) + "`: " + _source(formula.symbol, broken, contract, name)]
-    return [f"it is `{_shown(formula, name)}` in the signature", *_sources(formula, broken, contract, name)]
+        return ["both are `" + _shown(formula, call.name) + "`: " + _source(formula.symbol, call)]
+    return [f"it is `{_shown(formula, call.name)}` in the signature", *_sources(formula, call)]
 
 
-def _sources(formula: Dim | None, broken: ContractBroken, contract: Contract, name: Callable[[Symbol], str]) -> list[str]:
-    variables = sorted(formula.variables if formula else (), key=name)
-    return [_source(symbol, broken, contract, name) for symbol in variables if symbol in broken.bindings]
+def _sources(formula: Dim | None, call: _Call) -> list[str]:
+    variables = sorted(formula.variables if formula else (), key=call.name)
+    return [_source(symbol, call) for symbol in variables if symbol in call.broken.bindings]
 
 
-def _source(symbol: Symbol, broken: ContractBroken, contract: Contract, name: Callable[[Symbol], str]) -> str:
+def _source(symbol: Symbol, call: _Call) -> str:
     """What a dimension is and which argument says so."""
-    value = f"{name(symbol)} = {broken.bindings[symbol]:,}"
-    if symbol in contract.explicit:
+    value = f"{call.name(symbol)} = {call.broken.bindings[symbol]:,}"
+    if symbol in call.contract.explicit:
         return f"{value} is the dimension parameter"
-    for parameter in contract.shapes:
+    for parameter in call.contract.shapes:
         for d, dim in enumerate(parameter.dims):
             if dim.symbol == symbol:
                 return f"{value} is dimension {d + 1} of `{parameter.path}`"
-    for parameter in contract.shapes:
+    for parameter in call.contract.shapes:
         for d, dim in enumerate(parameter.dims):
             if symbol in dim.variables:
-                return f"{value} comes from dimension {d + 1} of `{parameter.path}`, which is `{_shown(dim, name)}`"
+                return f"{value} comes from dimension {d + 1} of `{parameter.path}`, which is `{_shown(dim, call.name)}`"
     return value
 
 
@@ -122,43 +135,33 @@ def _said(*notes: str) -> list[str]:
     return [note for note in notes if note]
 
 
-def _legal_extents(
-    broken: ContractBroken, contract: Contract, explicit: Sequence[int], shapes: Sequence[Sequence[int]]
-) -> tuple[int, ...]:
+def _legal_extents(call: _Call) -> tuple[int, ...]:
     """Extents near a wrong one for which a call would pass."""
-    index = next(i for i, shape in enumerate(contract.shapes) if shape.path == broken.path)
+    index = next(i for i, shape in enumerate(call.contract.shapes) if shape.path == call.broken.path)
 
     def fits(extent: int) -> bool:
-        changed = [list(shape) for shape in shapes]
-        changed[index][broken.dimension or 0] = extent
-        return contract.admits(explicit, changed)
+        changed = [list(shape) for shape in call.shapes]
+        changed[index][call.broken.dimension or 0] = extent
+        return call.contract.admits(call.explicit, changed)
 
-    return legal_sizes(broken.actual or 0, fits)
+    return legal_sizes(call.broken.actual or 0, fits)
 
 
-def _legal_parameters(
-    broken: ContractBroken,
-    contract: Contract,
-    explicit: Sequence[int],
-    shapes: Sequence[Sequence[int]],
-    name: Callable[[Symbol], str],
-) -> list[str]:
+def _legal_parameters(call: _Call) -> list[str]:
     """Dimension parameters in a formula for which a call would pass."""
     out: list[str] = []
-    for i, symbol in enumerate(contract.explicit):
-        if broken.formula is not None and symbol in broken.formula.variables:
+    for i, symbol in enumerate(call.contract.explicit):
+        if call.broken.formula is not None and symbol in call.broken.formula.variables:
 
             def passes(n: int, i: int = i) -> bool:
-                return n > 0 and contract.admits([*explicit[:i], n, *explicit[i + 1 :]], shapes)
+                return n > 0 and call.contract.admits([*call.explicit[:i], n, *call.explicit[i + 1 :]], call.shapes)
 
-            sizes = legal_sizes(explicit[i], passes)
-            out += _said(nearest_sizes(name(symbol), sizes))
+            sizes = legal_sizes(call.explicit[i], passes)
+            out += _said(nearest_sizes(call.name(symbol), sizes))
     return out[:MAX_WAYS]
 
 
-def _legal_values(
-    variables: Sequence[Symbol], broken: ContractBroken, contract: Contract, name: Callable[[Symbol], str]
-) -> list[str]:
+def _legal_values(variables: Sequence[Symbol], call: _Call) -> list[str]:
     """As `_passing`, where that finds nothing: for each dimension in the broken fact, the values near its own for which the call
     would pass if all extents that it is part of changed with it.
 
@@ -166,17 +169,19 @@ def _legal_values(
     """
     out: list[str] = []
     for symbol in variables:
-        if symbol not in broken.bindings or len(out) == MAX_WAYS:
+        if symbol not in call.broken.bindings or len(out) == MAX_WAYS:
             continue
-        accepted = partial(_accepted, contract, broken.bindings, symbol)
-        sizes = alone(symbol, broken.bindings, _relations(contract), accepted)
-        passed = _passed(symbol, contract)
+        accepted = partial(_accepted, call.contract, call.broken.bindings, symbol)
+        sizes = alone(symbol, call.broken.bindings, _relations(call.contract), accepted)
+        passed = _passed(symbol, call.contract)
         if passed is not None:
             what, dim = passed
-            found = _nearest_of(what, [dim.evaluate({**broken.bindings, symbol: n}) for n in sizes])
+            found = _nearest_of(what, [dim.evaluate({**call.broken.bindings, symbol: n}) for n in sizes])
         else:
-            found = nearest_sizes(name(symbol), sizes)
-        others = " and ".join(f"{name(s)} = {broken.bindings[s]:,}" for s in variables if s != symbol and s in broken.bindings)
+            found = nearest_sizes(call.name(symbol), sizes)
+        others = " and ".join(
+            f"{call.name(s)} = {call.broken.bindings[s]:,}" for s in variables if s != symbol and s in call.broken.bindings
+        )
         out += _said(f"with {others}, {found}" if found and others else found)
     return out
 
@@ -205,57 +210,52 @@ def _call_of(contract: Contract, values: Mapping[Symbol, int]) -> tuple[list[int
         return [], []
 
 
-def _legal_together(
-    contract: Contract, explicit: Sequence[int], shapes: Sequence[Sequence[int]], name: Callable[[Symbol], str]
-) -> list[str]:
+def _legal_together(call: _Call) -> list[str]:
     """The nearest call that would pass, with as few sizes changed as possible: where none alone can be changed so that it does."""
-    given = contract.roughly(explicit, shapes)
-    found = together(given, _relations(contract), partial(_accepted, contract)) if given is not None else None
+    given = call.contract.roughly(call.explicit, call.shapes)
+    found = together(given, _relations(call.contract), partial(_accepted, call.contract)) if given is not None else None
     if found is None:
         return []
-    numbers, extents = _call_of(contract, found)
-    changed = [f"{name(s)} = {n:,}" for s, n, old in zip(contract.explicit, numbers, explicit, strict=True) if n != old]
-    for parameter, new, old in zip(contract.shapes, extents, shapes, strict=True):
+    numbers, extents = _call_of(call.contract, found)
+    changed = [
+        f"{call.name(s)} = {n:,}" for s, n, old in zip(call.contract.explicit, numbers, call.explicit, strict=True) if n != old
+    ]
+    for parameter, new, old in zip(call.contract.shapes, extents, call.shapes, strict=True):
         differ = [(d, n) for d, (n, was) in enumerate(zip(new, old, strict=True)) if n != was]
         changed += [f"{n:,} for dimension {d + 1} of `{parameter.path}`" for d, n in differ]
     if len(changed) > MAX_PLACES and given is not None:
-        changed = [f"{name(s)} = {n:,}" for s, n in sorted(found.items(), key=lambda item: name(item[0])) if given[s] != n]
+        changed = [
+            f"{call.name(s)} = {n:,}" for s, n in sorted(found.items(), key=lambda item: call.name(item[0])) if given[s] != n
+        ]
     if len(changed) < 2 or len(changed) > MAX_PLACES or 0 in (*numbers, *(n for extent in extents for n in extent)):
         return []
     return [f"the nearest that fit together are {', '.join(changed[:-1])} and {changed[-1]}"]
 
 
-def _passing(
-    variables: Sequence[Symbol],
-    broken: ContractBroken,
-    contract: Contract,
-    explicit: Sequence[int],
-    shapes: Sequence[Sequence[int]],
-    name: Callable[[Symbol], str],
-) -> list[str]:
+def _passing(variables: Sequence[Symbol], call: _Call) -> list[str]:
     """Sizes near the given ones with which the whole call would pass, where one alone is changed, in the words of the argument."""
     out: list[str] = []
     for symbol in variables:
-        if symbol not in broken.bindings or len(out) == MAX_WAYS:
+        if symbol not in call.broken.bindings or len(out) == MAX_WAYS:
             continue
-        place = _place(symbol, contract)
-        if place is None and symbol not in contract.explicit:
+        place = _place(symbol, call.contract)
+        if place is None and symbol not in call.contract.explicit:
             continue
 
         def passes(value: int, symbol: Symbol = symbol, place: tuple[int, int] | None = place) -> bool:
-            given, extents = list(explicit), [list(shape) for shape in shapes]
+            given, extents = list(call.explicit), [list(shape) for shape in call.shapes]
             if place is None:
-                given[contract.explicit.index(symbol)] = value
+                given[call.contract.explicit.index(symbol)] = value
             else:
-                extents[place[0]][place[1]] = _extent(place, symbol, value, broken, contract)
-            return contract.admits(given, extents)
+                extents[place[0]][place[1]] = _extent(place, symbol, value, call)
+            return call.contract.admits(given, extents)
 
-        sizes = alone(symbol, broken.bindings, _relations(contract), passes)
+        sizes = alone(symbol, call.broken.bindings, _relations(call.contract), passes)
         if place is None:
-            out += _said(nearest_sizes(name(symbol), sizes))
+            out += _said(nearest_sizes(call.name(symbol), sizes))
         else:
-            what = f"dimension {place[1] + 1} of `{contract.shapes[place[0]].path}`"
-            out += _said(_nearest_of(what, [_extent(place, symbol, n, broken, contract) for n in sizes]))
+            what = f"dimension {place[1] + 1} of `{call.contract.shapes[place[0]].path}`"
+            out += _said(_nearest_of(what, [_extent(place, symbol, n, call) for n in sizes]))
     return out
 
 
@@ -265,9 +265,9 @@ def _nearest_of(what: str, sizes: Sequence[int]) -> str:
     return f"{found} for {what}" if found else ""
 
 
-def _extent(place: tuple[int, int], symbol: Symbol, value: int, broken: ContractBroken, contract: Contract) -> int:
+def _extent(place: tuple[int, int], symbol: Symbol, value: int, call: _Call) -> int:
     """The extent at a place with another value of a dimension that it mentions."""
-    return contract.shapes[place[0]].dims[place[1]].evaluate({**broken.bindings, symbol: value})
+    return call.contract.shapes[place[0]].dims[place[1]].evaluate({**call.broken.bindings, symbol: value})
 
 
 def _place(symbol: Symbol, contract: Contract) -> tuple[int, int] | None:
