@@ -29,7 +29,7 @@ from axon.types.mend import asked, behind, compared, last_resorts, mends, reinde
 from axon.types.origin import Trail
 from axon.types.ranges import Origin
 from axon.types.show import Namer, show_dim, symbols_of
-from axon.types.slips import fitting_values, kept, one_range, resized
+from axon.types.slips import cut, fitting_values, kept, one_range, resized
 from axon.types.type import Function, Inner, InsideOf, Row, Shape, Type, Unreached
 from axon.types.unify import State
 from axon.types.written import blanks, unused_given
@@ -189,6 +189,12 @@ class Explanations(Expressions):
             origin = trail.of_place(side.span, raw, bool(side.about))
             if origin is not None:
                 yield from resized(origin, own, needed, trail, self.state, show)
+        if len(equal.reason.sides) == 2:
+            one, other = equal.reason.sides
+            for side, beside, raw, own, needed in ((one, other, equal.right, left, right), (other, one, equal.left, right, left)):
+                origin = trail.of_place(beside.span, raw, bool(beside.about))
+                if origin is not None and origin.kind == "slice":
+                    yield from cut(side, own, needed, trail, self.state, show)
         yield from self._fitting(c, problem, trail, False)
 
     def _fitting(self, c: Clash, problem: Problem, trail: Trail, idle: bool) -> Iterator[Suggestion]:

@@ -78,6 +78,17 @@ def _positive(size: Dim) -> bool:
     return all(number > 0 for number in size.mapping.values())
 
 
+def cut(side: Side, own: Dim, needed: Dim, trail: Trail, state: State, show: Show) -> Iterator[Suggestion]:
+    """`x[0 : n - 1]` for an operand `x` beside a slice that is shorter by a number."""
+    e = trail.at(side.span) if not side.about else None
+    sizes = trail.sizes(e.type) if isinstance(e, T.Variable) else []
+    less = (own - needed).constant
+    if less is None or less < 1 or sizes.count(own) != 1 or not needed.variables or not needed.variables <= state.rigid:
+        return
+    listed = ", ".join(f"0 : {show(needed)}" if size == own else ":" for size in sizes)
+    yield Suggestion(f"cut it: `{side.span.text}[{listed}]`", (Edit(side.span, f"{side.span.text}[{listed}]"),))
+
+
 def _longer(origin: Origin, needed: Dim, show: Show) -> Iterator[Suggestion]:
     """`x[a : b]` with the end at which it has the size that is needed."""
     if origin.read is None or not origin.sizes:
