@@ -126,7 +126,7 @@ def _by_rows(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> It
                         kept = keeping(nest, made.known, tensors, wide, smaller, chunks * team)
                         if kept is not None:
                             yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=kept)
-                            found += [kept, replace(kept, reads=frozenset(), bytes=0)]
+                            found.append(kept)
                         for one in found:
                             in_registers = Mapping("cluster", wide.vector, wide.beside, chunks, whole, team=team, pieces=one)
                             yield in_registers

@@ -78,6 +78,7 @@ class Emitter:
         self.places: dict[Symbol, str] = {}  # variables of axes that have several
         self.staged: dict[tuple[Symbol, object], tuple[str, int, int]] = {}  # where a square lies, bytes of its rows and elements
         self.brought: dict[tuple[Symbol, object], tuple[str, int]] = {}  # where a row's piece lies, and bytes of its elements
+        self.kept: tuple[set[Symbol], str] | None = None  # what stays in shared memory, and what waits until it is there
         self.taken: Callable[[], None] | None = None  # writes what follows when a row has come into registers
         self.asking: Callable[[], None] | None = None  # writes what asks for a later row
         self.spot = ""  # where the neighbours of a thread are within a piece
@@ -362,6 +363,9 @@ class Emitter:
                 if used & waiting:
                     self.code.line("block_sync()" if self.mapping.by == "block" else "warp_sync()")
                     waiting.clear()
+            if self.kept is not None and self.kept[0] & set(tensors_of(step)):
+                self.code.line(self.kept[1])
+                self.kept = None
             self.code.line(f"# {', '.join(out.symbol.name for out in step.outs)}")
             total = below.get(step.outs[0].symbol)
             if isinstance(step, Compute) and total is not None:

@@ -90,7 +90,7 @@ class Mapping:
     @property
     def persistent(self) -> bool:
         """Whether as many blocks are launched as the chip holds, which take rows in turn."""
-        return self.pieces is not None and bool(self.pieces.reads or self.pieces.kept)
+        return self.pieces is not None and bool(self.pieces.reads)
 
     def __str__(self) -> str:
         team = _TEAMS[self.by]

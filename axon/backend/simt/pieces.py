@@ -277,7 +277,7 @@ def cut_rows(emitter: Emitter, rows: tuple[Axis, ...], extents: list[str], limit
         with code.block(f"for slot in range({barriers(nest, cut) // BARRIER}):"):
             code.line(f"barrier_begin(shared + {BARRIER} * slot)")
         code.line("barriers_ready()")
-        for ahead in range(cut.stages if places else 0):
+        for ahead in range(cut.stages):
             bring(f"group + {ahead} * groups" if ahead else "group", f"{ahead}")
         if kept:
             copies(kept, "", once)
@@ -286,26 +286,21 @@ def cut_rows(emitter: Emitter, rows: tuple[Axis, ...], extents: list[str], limit
         code.line("cluster_wait()")
     else:
         code.line("block_sync()")
-    if kept:
-        code.line(f"barrier_wait({once}, 0)")
     for name in ("slot", "phase", "turn", "half"):
         code.line(f"{name} = 0")
     with writer.branch("for row in range(group, rows, groups):"):
         emitter.indices(rows, extents, "row")
         emitter.ahead()
         if mapping.later:
-            asking = partial(ask, emitter, rows, extents, f"row + {cut.stages if places else 1} * groups", "begin", "stop - begin")
-            if places:
-                emitter.asking = asking
-            else:
-                emitter.taken = asking
-        if places:
-            code.line(f"barrier_wait(shared + {BARRIER} * slot, phase)")
-            code.line(f"held = shared + {stage} * slot")
-        if places and mapping.chunks:
+            emitter.asking = partial(ask, emitter, rows, extents, f"row + {cut.stages} * groups", "begin", "stop - begin")
+        if kept:
+            emitter.kept = {access.tensor for access, _, _ in kept}, f"barrier_wait({once}, 0)"
+        code.line(f"barrier_wait(shared + {BARRIER} * slot, phase)")
+        code.line(f"held = shared + {stage} * slot")
+        if mapping.chunks:
             emitter.taken = following
         yield
-        if places and not mapping.chunks:
+        if not mapping.chunks:
             following()
         if cut.stages > 1:
             code.line("slot = slot + 1")
