@@ -7,7 +7,7 @@ from math import gcd
 
 from axon.names import Symbol
 from axon.shapes.clauses import clauses, joined
-from axon.shapes.dimension import Dim, Minimum, Monomial, atom_key, divided, without
+from axon.shapes.dimension import Dim, Minimum, Monomial, Quotient, atom_key, divided, without
 from axon.shapes.prove import Facts, nonnegative, positive
 from axon.shapes.relation import Relation, integer_root, tight
 
@@ -126,18 +126,40 @@ def canonical(relation: Relation, facts: Facts) -> Relation:
 
 def _turned(slack: Dim) -> Dim:
     """Of `a % b = r`, the one among the ways to say it: (n + 1) % 4 = 1 is n % 4 = 0, -n % m = 0 is n % m = 0."""
+    found = _remainder(slack)
+    if found is None:
+        return slack
+    q, r = found
+    if q.divisor.constant is None:
+        return -q.dividend % q.divisor if r == 0 and q.dividend.mapping and q.dividend.terms[0][0] < 0 else slack
+    whole, r = min(_by_number(q, r), key=lambda way: (sum(way[0].mapping.values()), way[0].sort_key))
+    return whole - r
+
+
+def remainders(slack: Dim) -> list[Dim]:
+    """The ways to say slack = 0 if it is `a % b = r`: by a and by -a, of which `canonical` takes one."""
+    if (found := _remainder(slack)) is None:
+        return [slack]
+    q, r = found
+    if q.divisor.constant is None:
+        return [slack, -q.dividend % q.divisor] if r == 0 else [slack]
+    return [whole - r for whole, r in _by_number(q, r)]
+
+
+def _remainder(slack: Dim) -> tuple[Quotient, int] | None:
+    """(a / b, r) of ± (a % b - r)."""
     for q in sorted(slack.quotients, key=atom_key):
         remainder, k = q.dividend % q.divisor, q.divisor.constant
         r = next((r for rest in (remainder - slack, remainder + slack) if (r := rest.constant) is not None), None)
-        if r is None:
-            continue
-        if k is None:
-            return -q.dividend % q.divisor if r == 0 and q.dividend.mapping and q.dividend.terms[0][0] < 0 else slack
-        if k > 0 and 0 <= r < k:
-            ways = [(part % k, (sign * (r - q.dividend.offset)) % k) for sign, part in _signs(q.dividend - q.dividend.offset)]
-            whole, r = min(ways, key=lambda way: (sum(way[0].mapping.values()), way[0].sort_key))
-            return whole - r
-    return slack
+        if r is not None and (k is None or (k > 0 and 0 <= r < k)):
+            return q, r
+    return None
+
+
+def _by_number(q: Quotient, r: int) -> list[tuple[Dim, int]]:
+    """(a % k, r) and (-a % k, what is r then), without what is added to a."""
+    k, offset = q.divisor, q.dividend.offset
+    return [(part % k, (sign * (r - offset)) % k.offset) for sign, part in _signs(q.dividend - offset)]
 
 
 def _signs(dim: Dim) -> list[tuple[int, Dim]]:

@@ -63,16 +63,22 @@ def unsatisfiable(facts: Facts, near: Iterable[Symbol] | None = None) -> bool:
         return True
     prover = _Prover(facts, 4)
     left = set(facts.variables if near is None else near)
+    connected: list[list[Claim]] = []
+    found = 0
+    while left and found < _STEPS:  # each costs at least a step
+        variable = min(left, key=lambda v: v.id)
+        claims = facts.relevant((variable,), 2 * _MAX_FACTS)
+        left -= {variable}.union(*(p.variables for _, p in claims))
+        connected.append(claims)
+        found += len(claims)
     try:
-        while left:
-            variable = min(left, key=lambda v: v.id)
-            claims = facts.relevant((variable,), 2 * _MAX_FACTS)
-            left -= {variable}.union(*(p.variables for _, p in claims))
-            if Refutation(prover, prover.budget).run(claims):
-                return True
+        return any(Refutation(prover, prover.budget).run(claims) for claims in sorted(connected, key=_weight))
     except (OutOfBudget, DimensionTooLarge):
         return False
-    return False
+
+
+def _weight(claims: list[Claim]) -> int:
+    return sum(p.weight for _, p in claims)
 
 
 def _plainly_unsatisfiable(relations: Iterable[Relation]) -> bool:
@@ -245,7 +251,7 @@ class _Prover:
 
     def _follows_from_one(self, slack: Dim) -> bool:
         """Whether one fact p >= 0, with slack - p plainly nonnegative, suffices."""
-        for i, (kind, p) in enumerate(self.facts.about(slack.variables)):
+        for i, (kind, p) in enumerate(self.facts.about(sorted(slack.variables, key=lambda v: v.id))):
             if i == 24:
                 break
             if len(p.mapping) > len(slack.mapping) + 2:

@@ -124,7 +124,8 @@ class Refutation:
         Of m = k * q also one that no product hides: a bound of m is then one of q.
         """
         product = len(p.mapping) == 2 and p.degree > 1
-        for v in sorted(p.variables if product else p.variables & hidden, key=lambda v: (self._at_least_one(Dim.of(v)), -v.id)):
+        youngest = sorted(p.variables if product else p.variables & hidden, key=lambda v: -v.id)  # what is asked costs steps
+        for v in sorted(youngest, key=lambda v: self._at_least_one(Dim.of(v))):
             split = p.linear_in(v)
             if split is not None and split[0].constant in (1, -1):
                 return v, split[1] * -split[0]

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from axon.names import Symbol
+from axon.shapes.alike import exchanged
 from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Range, Reason, Side, Stretch, Use
 from axon.shapes.cycles import made_equal
 from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, variables_of
@@ -526,7 +527,7 @@ class _Settler:
         made: dict[Relation, Relation] = {}
         kept = independent(reasons, Facts(), made)
         self.out.contract = [(r, self._reason(r, reasons, made)) for r in kept]
-        if kept and unsatisfiable(Facts().assume(*kept)):
+        if kept and unsatisfiable(Facts().assume(*exchanged(kept)[0])):
             self.out.troubles.append(Hopeless(tuple(self.out.contract)))
             return
         only = forced(kept, reasons.__contains__, self._free(), self.p.outer | self.p.data, self.facts) if found else None

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from axon.names import Symbol
+from axon.shapes.alike import exchanged
 from axon.shapes.clauses import clauses
 from axon.shapes.cycles import made_equal
 from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, Quotient
@@ -48,8 +49,8 @@ def independent(relations: Iterable[Relation], facts: Facts, origins: Origins | 
     if len(kept) > _MAX_SIMPLIFIED:  # nobody writes so many; they must not cost too much
         return tuple(sorted(without_repetition(kept), key=complexity))
     for _ in range(_MAX_ROUNDS):
-        before = sorted(kept, key=complexity)
-        kept = _by_form(_by_proof(before, facts, made), made)
+        before = kept
+        kept = _by_form(_by_proof(before, facts, made) if facts.relations else _by_proof_alike(before, made), made)
         if set(kept) == set(before):
             break
     return tuple(sorted(kept, key=complexity))
@@ -184,8 +185,24 @@ def _with(relation: Relation, images: dict[Symbol, Dim], made: Origins) -> list[
 # ── by proof ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _by_proof(relations: Sequence[Relation], facts: Facts, made: Origins) -> list[Relation]:
-    kept = [r for r in relations if not _superfluous(r, facts)]
+def _by_proof_alike(relations: list[Relation], made: Origins) -> list[Relation]:
+    """By proof with sizes exchanged for one another so that no proof depends on which is older: one search finds more."""
+    there, back = exchanged(relations)
+    origins: Origins = {}
+    found = _by_proof(list(there), Facts(), origins)
+    result: list[Relation] = []
+    for r in found:
+        original = there.get(r)
+        parts = normal(r.substitute(back)) if original is None else (original,)
+        result += parts
+        for part in parts:
+            if r in origins and part not in made and (origin := there.get(origins[r])) not in (None, part):
+                made[part] = origin
+    return list(dict.fromkeys(result))
+
+
+def _by_proof(relations: list[Relation], facts: Facts, made: Origins) -> list[Relation]:
+    kept = [r for r in sorted(relations, key=complexity) if not _superfluous(r, facts)]
     for relation in kept[::-1]:
         if _by_way(relation, kept):
             kept.remove(relation)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 import re
-from itertools import product
+from itertools import permutations, product
 
 import pytest
 from generate import RELATIONS, Tree, parse, sets, tree
@@ -84,6 +84,24 @@ def unfold(seed: int) -> tuple[random.Random, list[str], str, str]:
     return rng, where, contract(where), f"seed {seed}: {', '.join(where)}"
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        "n = m + 1, m <= 2",
+        "n + 2 = 2 * m, m >= 2, k <= m",
+        "n + 1 = m, k + 3 <= 2 * m",
+        "n <= 4, max (min 4 k) n = m, k < min n m, k % 4 = 0",
+        "(min (n % 2) (m * k)) >= (min 2 k), k % 4 = 0, (max (k % 2) m) = (5 - k), 5 >= n",  # k % 4 = 0, or k * m = k
+        "m <= 5, (5 + k) * (k % 2) < m, (2 + 3 % k) <> m % 1, max m n * (k * m) = k - n",  # m is 1, if one sees it
+        "min n 5 < 2, 5 <= n, (1 - k) % (m * k) <> 3, 1 / k + k % 3 = m",  # nothing is 1 and 5, whatever m and k are
+        "(m + m) * (2 - n) > k, m <= n, min (max k m) (max k k) >= 1, k <> m",
+    ],
+)
+def test_the_order_of_parameters_does_not_decide_what_is_proved(where: str) -> None:
+    every = [contract([where], order) for order in permutations(NAMES)]
+    assert len({s if s.startswith("AX") else frozenset(said(s)) for s in every}) == 1, every
+
+
 @pytest.mark.parametrize("part", range(4))
 def test_same_contract(part: int) -> None:
     accepted = implied = count = otherwise = 0
@@ -102,7 +120,7 @@ def test_same_contract(part: int) -> None:
             continue
         accepted += 1
         other = relations(turned)
-        if said(turned) != said(first):  # of n = m + 1, one or the other size has the bounds
+        if said(turned) != said(first):  # a few searches end by time, not by their steps
             otherwise += 1
             assert len(other) == len(relations(first)), f"{message} is {first}, with parameters in another order {turned}"
         assert contract([], sig=f"sig f : {first}\n") == first, f"{message} is {first}, which is not what its signature says"
@@ -122,4 +140,4 @@ def test_same_contract(part: int) -> None:
                 implied += not any(all(satisfied(o, v) for o in others) and not satisfied(r, v) for v in every)
     assert accepted > sets(100) // 10
     assert implied <= 3 + count // 20, (implied, count)  # in what is enumerated, not for all sizes
-    assert otherwise <= 1 + accepted // 50
+    assert otherwise <= 1 + accepted // 1_000 
