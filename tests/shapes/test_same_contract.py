@@ -140,4 +140,4 @@ def test_same_contract(part: int) -> None:
                 implied += not any(all(satisfied(o, v) for o in others) and not satisfied(r, v) for v in every)
     assert accepted > sets(100) // 10
     assert implied <= 3 + count // 20, (implied, count)  # in what is enumerated, not for all sizes
-    assert otherwise <= 1 + accepted // 1_000 
+    assert otherwise <= 1 + accepted // 1_000
