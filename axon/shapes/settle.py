@@ -30,7 +30,7 @@ from axon.names import Symbol
 from axon.shapes.alike import exchanged
 from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Range, Reason, Side, Stretch, Use
 from axon.shapes.cycles import made_equal
-from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, variables_of
+from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, atom_key, variables_of
 from axon.shapes.divisibility import divisibilities, inequalities, is_divisibility
 from axon.shapes.named import forced
 from axon.shapes.prove import Answer, Facts, prove, reduced, unsatisfiable
@@ -372,7 +372,7 @@ class _Settler:
                 self._clash(equals, relation, "data")
             elif variables and variables <= self.p.outer:
                 self.out.floating.append(Equal(relation.left, relation.right, equals[-1].reason))
-            elif self._open(relation):
+            elif self._open(relation) or self._says_divisors(relation):
                 self._keep(relation, equals)
             else:
                 self._clash(equals, relation, "named")
@@ -392,6 +392,11 @@ class _Settler:
         """Whether a contract may say an equation. See Note [Equations in contracts]."""
         equation = Relation(cancelled(relation.slack), "=", _ZERO)
         return bool(equation.variables & self._free()) or is_divisibility(equation)
+
+    def _says_divisors(self, relation: Relation) -> bool:
+        """Whether an equation holds wherever nothing in it is divided by 0: n / n = 1."""
+        divisors = sorted((q for q in relation.slack.quotients if q.divisor.constant is None), key=atom_key)
+        return bool(divisors) and self._proved(relation, self.facts.assume(*(Relation(q.divisor, ">=", _ONE) for q in divisors)))
 
     def _free(self) -> frozenset[Symbol]:
         """The sizes that nobody named for this declaration."""

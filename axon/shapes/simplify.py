@@ -193,7 +193,7 @@ def _by_proof_alike(relations: list[Relation], made: Origins) -> list[Relation]:
     result: list[Relation] = []
     for r in found:
         original = there.get(r)
-        parts = normal(r.substitute(back)) if original is None else (original,)
+        parts = (canonical(r.substitute(back), Facts()),) if original is None else (original,)
         result += parts
         for part in parts:
             if r in origins and part not in made and (origin := there.get(origins[r])) not in (None, part):

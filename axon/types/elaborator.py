@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from axon.element import Element
 from axon.names import Symbol
 from axon.resolve import OF_NAMES, Module, Scope, with_use
 from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Reason, Side
-from axon.shapes.dimension import MAX_DEGREE, MAX_TERMS, Dim, DimensionTooLarge
+from axon.shapes.dimension import MAX_DEGREE, MAX_TERMS, Dim, DimensionTooLarge, atom_key
 from axon.shapes.divisibility import is_divisibility
 from axon.shapes.relation import Relation
 from axon.source import Span
@@ -167,7 +167,7 @@ class Elaborator(ABC):
             {s: (state.row(s.name),) for s in scheme.rows},
             {s: state.dim(s.name) for s in scheme.dims} | dict(zip(scheme.explicit, given, strict=False)),
         )
-        for fact in scheme.facts:
+        for fact in (*scheme.facts, *_divisors(scheme.facts)):
             self._require(fact, instance, span, name, context, lambda s: scheme.names.get(s, s.name))
         return instance
 
@@ -200,3 +200,16 @@ class Elaborator(ABC):
         message = "the sizes in this expression are too complicated"
         note = f"a size may have at most {MAX_TERMS} terms and {MAX_DEGREE} factors"
         self.report(Diagnostic("AX0309", message, (Label(span, "grows beyond what can be reasoned about"),), (note,)))
+
+
+def _divisors(facts: Sequence[SchemeFact]) -> list[SchemeFact]:
+    """What facts say by dividing: a divisor is at least 1, also where no division is left for the sizes of a use: n % n = 0."""
+    found: dict[Relation, SchemeFact] = {}
+    for fact in facts:
+        for side in (fact.relation.left, fact.relation.right):
+            for quotient in sorted(side.quotients, key=atom_key):
+                if quotient.divisor.constant is None:
+                    least = Relation(quotient.divisor, ">=", Dim.of(1))
+                    found.setdefault(least, replace(fact, relation=least))
+    stated = {fact.relation for fact in facts}
+    return [fact for least, fact in found.items() if least not in stated]

@@ -108,3 +108,32 @@ def test_sizes_that_a_cycle_makes_equal(count: int) -> None:
     facts = [f"n{i} <= n{(i + 1) % count}" for i in range(count)]
     signature = axon.compile(f"fun f {parameters} where {', '.join(facts)} = x0 + x{count - 1}")["f"].signature
     assert signature.partition(" where ")[2] == ", ".join(f"n0 = n{i}" for i in range(1, count))
+
+
+@pytest.mark.parametrize(
+    ("callee", "caller", "signature"),
+    [
+        (
+            "{a} (x : f32[n]) where n % a = 0 = for i < n / a => 1.0",
+            "(x : f32[2 * n]) = g {n} x",
+            "f32[2 * n] -> f32[2] where n >= 1",
+        ),
+        (
+            "{a} (x : f32[n]) where n % a = 0 = x",
+            "{k, m} (x : f32[k * m]) = g {k} x",
+            "{k, m} -> f32[k * m] -> f32[k * m] where k >= 1",
+        ),
+        ("{a} (x : f32[n]) where n % a = 0 = x", "{k} (x : f32[n]) = g {k} x", "{k} -> f32[n] -> f32[n] where n % k = 0"),
+        ("(y : f32[a]) (x : f32[n]) where n % a = 0 = x", "(x : f32[n]) = g x x", "f32[n] -> f32[n] where n >= 1"),
+        ("{a} (x : f32[n]) where n / a = 1 = x", "(x : f32[n]) = g {n} x", "f32[n] -> f32[n] where n >= 1"),
+        ("{a} (x : f32[n]) where n / a = 2 = x", "(x : f32[2 * n]) = g {n} x", "f32[2 * n] -> f32[2 * n] where n >= 1"),
+    ],
+)
+def test_a_call_keeps_what_a_division_asks(callee: str, caller: str, signature: str) -> None:
+    """A divisor is at least 1, also where the division is gone for the sizes of a call."""
+    assert axon.compile(f"fun g {callee}\nfun f {caller}")["f"].signature == f"sig f : {signature}"
+
+
+def test_a_divisor_of_0_breaks_a_callees_contract() -> None:
+    with pytest.raises(axon.AxonError, match="needs a >= 1, and a is 0 here"):
+        axon.compile("fun g {a} (x : f32[n]) where n % a = 0 = x\nfun f (x : f32[n]) = g {0} x")
