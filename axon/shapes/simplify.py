@@ -192,13 +192,17 @@ def _by_proof_alike(relations: list[Relation], made: Origins) -> list[Relation]:
     found = _by_proof(list(there), Facts(), origins)
     result: list[Relation] = []
     for r in found:
-        original = there.get(r)
-        parts = (canonical(r.substitute(back), Facts()),) if original is None else (original,)
+        parts = [there[r]] if r in there else _normal(r.substitute(back))
         result += parts
         for part in parts:
             if r in origins and part not in made and (origin := there.get(origins[r])) not in (None, part):
                 made[part] = origin
     return list(dict.fromkeys(result))
+
+
+def _normal(relation: Relation) -> list[Relation]:
+    """In normal form, but for an equation that was made of its parts: max n m = k."""
+    return [canonical(relation, Facts())] if relation.op == "=" else list(normal(relation))
 
 
 def _by_proof(relations: list[Relation], facts: Facts, made: Origins) -> list[Relation]:
