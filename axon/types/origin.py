@@ -70,7 +70,7 @@ class Trail(Ranges):
 
     def _made(self) -> tuple[Inner, ...]:
         found = ((function, self._inner(function, axis, rank, way)) for function, axis, rank, way in reversed(tuple(self._passed)))
-        return tuple(inner for function, inner in found if inner is not None and inner.span.file is function.span.file)
+        return tuple(inner for function, inner in found if inner is not None and inner.span.file.path == function.span.file.path)
 
     def result(
         self, body: T.Expr, axis: int, rank: int, way: tuple[int | str, ...]
@@ -461,7 +461,7 @@ class Trail(Ranges):
         there, given = self._inner(function, axis, len(shape), way), dimension_arguments(function.span)
         if there is not None and there.parameter is not None and there.parameter < len(given):
             return Origin("argument", given[there.parameter], f"given to `{name.partition(' {')[0]}`", base=function)
-        if there is not None and there.kind == "flatten" and there.span.file is e.span.file:
+        if there is not None and there.kind == "flatten" and there.span.file.path == e.span.file.path:
             return Origin("flatten", there.span, there.why, made_of=made_of)
         taken = [d for p in params for s in self._shapes(p) for i in s if (d := self._size(i)) is not None]
         folded = size is not None and len(size.mapping) == 1 and size not in taken  # a product of dimensions that it takes

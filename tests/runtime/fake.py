@@ -61,7 +61,7 @@ class FakeDriver:
         self.contexts.append(context)
         return 0
 
-    def load(self, cubin: bytes, entry: str, shared: int, device: int) -> tuple[int, Any]:
+    def load(self, cubin: bytes, entry: str, shared: int, cluster: int, device: int) -> tuple[int, Any]:
         return 5000 + len(self.plans) + 100 * device, cubin
 
     def clusters(self, function: int, blocks: int, threads: int, shared: int, cluster: int) -> int:

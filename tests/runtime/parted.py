@@ -81,7 +81,7 @@ class PlayedDriver(FakeDriver):
         super().__init__()
         self.functions: dict[int, str] = {}
 
-    def load(self, cubin: bytes, entry: str, shared: int, device: int) -> tuple[int, Any]:
+    def load(self, cubin: bytes, entry: str, shared: int, cluster: int, device: int) -> tuple[int, Any]:
         self.functions[8000 + len(self.functions)] = cubin.decode()
         return 7999 + len(self.functions), cubin
 
