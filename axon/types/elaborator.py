@@ -210,6 +210,6 @@ def _divisors(facts: Sequence[SchemeFact]) -> list[SchemeFact]:
             for quotient in sorted(side.quotients, key=atom_key):
                 if quotient.divisor.constant is None:
                     least = Relation(quotient.divisor, ">=", Dim.of(1))
-                    found.setdefault(least, replace(fact, relation=least))
+                    found.setdefault(least, replace(fact, relation=least, why="a divisor: {}"))
     stated = {fact.relation for fact in facts}
     return [fact for least, fact in found.items() if least not in stated]

@@ -377,7 +377,7 @@ class Emitter:
     def first(self) -> None:
         """Ask for the whole row, of which all vectors come into registers, before anything else."""
         whole = set(wholly(self.nest, self.values))
-        streamed = self.mapping.pieces is not None and bool(self.mapping.pieces.reads)
+        streamed = self.mapping.persistent  # the row comes through shared memory
         for step in self.nest.steps:
             lane = swept(step, len(self.nest.rows))
             if lane is None or not (streamed or self.made.isdisjoint(tensors_of(step))):

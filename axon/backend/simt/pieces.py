@@ -195,7 +195,10 @@ def resident(mapping: Mapping) -> int:
 
 
 def ask_ahead(emitter: Emitter, rows: tuple[Axis, ...], extents: list[str]) -> None:
-    """Where few blocks fit a multiprocessor: ask for a row that a later block will have in registers."""
+    """Where few blocks fit a multiprocessor: ask for a row that a later block will have in registers.
+
+    Rows that are asked for too early push others out of the L2 cache, rows that are asked for too late have been fetched.
+    """
     mapping = emitter.mapping
     if not mapping.later:
         return
