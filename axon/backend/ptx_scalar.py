@@ -558,7 +558,8 @@ def _arithmetic(name: str) -> Emit:
     return lambda b, x, y: getattr(b, f"f{name}")(x, y) if _is_float(x) else getattr(b, name)(x, y)
 
 
-_REASSOCIATED = ("reassoc", "nsz")
+# In any order; but not "nsz", with which LLVM takes also the elements apart: the sum of x - c becomes that of x, less n * c.
+_REASSOCIATED = ("reassoc",)
 _BINARY: dict[str, Emit] = {
     "sum_float": lambda b, x, y: b.fadd(x, y, flags=_REASSOCIATED),
     "prod_float": lambda b, x, y: b.fmul(x, y, flags=_REASSOCIATED),
@@ -583,7 +584,7 @@ _BINARY: dict[str, Emit] = {
 for _name, _emit in _BINARY.items():
     elementwise(_name, 2, _same, _emit, alike=True)
 elementwise(
-    "sum_product", 3, _same, lambda b, s, x, y: b.fadd(s, b.fmul(x, y, flags=("contract",)), flags=("contract", "reassoc", "nsz"))
+    "sum_product", 3, _same, lambda b, s, x, y: b.fadd(s, b.fmul(x, y, flags=("contract",)), flags=("contract", *_REASSOCIATED))
 )
 elementwise("select", 3, lambda c, x, y: x, lambda b, c, x, y: b.select(c, x, y))
 elementwise("negation", 1, _same, lambda b, x: b.not_(x))

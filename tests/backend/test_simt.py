@@ -358,6 +358,15 @@ def test_kernels_become_machine_code() -> None:
         assert not kernel.spilled
 
 
+def test_elements_of_a_sum_are_not_taken_apart() -> None:
+    """Each difference is exact, and of differences added up as `x + y + … - n * 16777215.0` nothing would be left."""
+    source = "fun near (x : T[n, d]) = for i => sum j => x[i, j] - 16777215.0\n"
+    given = case(executable(source, "near", "f32"), (64, 4))
+    (nest,) = given.todo
+    text = build.ptx(form(given, nest, choices(given)[0][0])[0], HOPPER)
+    assert set(re.findall(r"0f(?!0{8})[0-9A-F]{8}", text)) == {"0fCB7FFFFF"}, text
+
+
 @pytest.mark.parametrize("name", ["softmax", "surprise"])
 def test_sums_below_a_maximum(name: str) -> None:
     """Rows of nothing but minus infinity, with infinities, and with what is no number, in every mapping."""

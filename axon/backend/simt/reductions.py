@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 UNROLL = 4  # turns of a loop that fetch before any of them computes
 SLOT = 8  # bytes of shared memory for a scalar of one warp
+CHAIN = 16  # elements that a thread takes in one after the other; other warps work while it waits
 
 
 class Reductions:
@@ -137,26 +138,41 @@ class Reductions:
         """Whether a reduction must be taken in the order of its axes. See Note [Order]."""
         return step.reduction is not None and is_ordered(step.reduction.monoid)
 
+    @property
+    def chained(self) -> bool:
+        """Whether a thread has one accumulator: of one or two vectors, joining those of neighbours is half the work."""
+        mapping = self.mapping
+        few = 0 < mapping.chunks <= 2 and mapping.chunks * mapping.vector <= CHAIN
+        return mapping.by == "warp" and mapping.vector > 1 and few
+
     def accumulators(self, reduce: Reducer) -> State:
         """Variables with what there is before anything is reduced."""
         made = []
         for value in reduce.nothing(self.writer):
             name = self.code.name("a")
-            self.code.line(f"{name} = {self.emitter.spread(value)}")
+            self.code.line(f"{name} = {value if self.chained else self.emitter.spread(value)}")
             made.append(name)
         return tuple(made)
 
     def take(self, reduce: Reducer, state: State, where: str) -> None:
         """Take the values at this place in."""
-        writer = self.writer
+        code, writer = self.code, self.writer
         values = reduce.values(writer)
         with writer.forgotten():
-            for name, value in zip(state, reduce.combine(writer, state, values, where), strict=True):
-                self.code.line(f"{name} = {self.emitter.spread(value)}")
+            if not self.chained:
+                for name, value in zip(state, reduce.combine(writer, state, values, where), strict=True):
+                    code.line(f"{name} = {self.emitter.spread(value)}")
+                return
+            lanes = [code.let(self.emitter.spread(value)) for value in (*values, *([where] if where else []))]
+            found = state
+            for n in range(self.emitter.width):
+                own = tuple(code.let(f"{lane}[{n}]") for lane in lanes)
+                found = reduce.combine(writer, found, own[: len(values)], own[-1] if where else "")
+            self.assign(state, found)
 
     def joined(self, reduce: Reducer, state: State) -> State:
         """One state of a thread's: by rows, its neighbours' together."""
-        if not self.team or self.emitter.width == 1:
+        if not self.team or self.emitter.width == 1 or self.chained:
             return tuple(self.code.let(name) for name in state)
         parts = [tuple(self.code.let(f"{name}[{n}]") for name in state) for n in range(self.emitter.width)]
         total = parts[0]
