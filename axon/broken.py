@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -144,7 +145,21 @@ def _legal_extents(call: _Call) -> tuple[int, ...]:
         changed[index][call.broken.dimension or 0] = extent
         return call.contract.admits(call.explicit, changed)
 
-    return legal_sizes(call.broken.actual or 0, fits)
+    actual = call.broken.actual or 0
+    near = sorted({*legal_sizes(actual, fits), *filter(fits, _around(call))})
+    return (*[n for n in near if n < actual][-1:], *[n for n in near if n > actual][:1])
+
+
+def _around(call: _Call) -> list[int]:
+    """What a formula is for the sizes on either side of where it passes what was given: also where its values lie far apart."""
+    formula, given = call.broken.formula, call.contract.roughly(call.explicit, call.shapes)
+    if formula is None or given is None:
+        return []
+    found: list[int] = []
+    for v in formula.variables & given.keys() - call.broken.bindings.keys():
+        with suppress(ZeroDivisionError):
+            found += [formula.evaluate({**given, v: given[v] + step}) for step in (-1, 0) if given[v] + step >= 0]
+    return found
 
 
 def _legal_parameters(call: _Call) -> list[str]:
@@ -154,7 +169,7 @@ def _legal_parameters(call: _Call) -> list[str]:
         if call.broken.formula is not None and symbol in call.broken.formula.variables:
 
             def passes(n: int, i: int = i) -> bool:
-                return n > 0 and call.contract.admits([*call.explicit[:i], n, *call.explicit[i + 1 :]], call.shapes)
+                return call.contract.admits([*call.explicit[:i], n, *call.explicit[i + 1 :]], call.shapes)
 
             sizes = legal_sizes(call.explicit[i], passes)
             out += _said(nearest_sizes(call.name(symbol), sizes))
@@ -227,7 +242,7 @@ def _legal_together(call: _Call) -> list[str]:
         changed = [
             f"{call.name(s)} = {n:,}" for s, n in sorted(found.items(), key=lambda item: call.name(item[0])) if given[s] != n
         ]
-    if len(changed) < 2 or len(changed) > MAX_PLACES or 0 in (*numbers, *(n for extent in extents for n in extent)):
+    if len(changed) < 2 or len(changed) > MAX_PLACES:
         return []
     return [f"the nearest that fit together are {', '.join(changed[:-1])} and {changed[-1]}"]
 

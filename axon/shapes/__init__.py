@@ -12,6 +12,7 @@ The engine is arithmetic and proof, with no syntax, no types and no wording:
       clauses     minima and maxima taken apart          cycles      sizes that inequalities make equal
     contract    what a call must satisfy
       determine   how it finds its dimensions            guard       … compiled to one function, and what is wrong if it fails
+      grows       … from what grows with them
       multiples   what divides a size                    legal       sizes near some that break facts, which satisfy them all
 
 On it stand `constraint`, `settle` (with `divisibility`, `reach` for indices, and `named` for sizes that were named apart) and

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from axon.names import Symbol
 from axon.shapes.dimension import Atom, Dim, Minimum, Monomial, Quotient, rebuilt
-from axon.shapes.form import complexity, normal, remainders
+from axon.shapes.form import complexity, normal, ways
 from axon.shapes.relation import Relation
 
 _MAX_REFINED = 4  # rounds; each tells apart by what is one relation further away
@@ -83,10 +83,7 @@ def _seen_from(v: Symbol, ranks: dict[Symbol, int], relations: Sequence[Relation
 
 
 def _relation(relation: Relation, ranks: Ranks) -> tuple[object, ...]:
-    if relation.op == ">=":
-        return (relation.op, _dim(relation.left, ranks))
-    either = [way for slack in remainders(relation.left) for way in (slack, -slack)]  # which one stands here, age decided
-    return (relation.op, min(_dim(way, ranks) for way in either))
+    return (relation.op, min(_dim(way, ranks) for way in ways(relation)))
 
 
 def _dim(dim: Dim, ranks: Ranks) -> tuple[tuple[tuple[object, ...], int], ...]:

@@ -125,7 +125,7 @@ class Contract:
     def _plan(self) -> Plan:
         if not self._plans:
             equalities = [(i, f.relation) for i, f in enumerate(self.facts) if f.relation.op == "="]
-            self._plans.append(plan(self.explicit, [shape.dims for shape in self.shapes], equalities))
+            self._plans.append(plan(self.explicit, [shape.dims for shape in self.shapes], equalities, self.proven()))
         return self._plans[0]
 
     # ── for later phases ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -175,3 +175,14 @@ def _greatest(holds: Callable[[int], bool]) -> int | None:
         else:
             high = middle
     return low
+
+
+def not_implied(facts: Sequence[Relation], more: Sequence[Relation]) -> list[Relation]:
+    """The facts that still say something beside more of them: n <= k * n does not beside k >= 1."""
+    kept = list(facts)
+    for fact in facts if more else ():
+        others = Facts().assume(*(other for other in kept if other != fact), *more)
+        divisors = {q.divisor for side in (fact.left, fact.right) for q in side.quotients}
+        if all(prove(others, said) is Answer.PROVED for said in (fact, *(Relation(d, ">=", Dim.of(1)) for d in divisors))):
+            kept.remove(fact)
+    return kept

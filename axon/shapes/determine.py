@@ -4,8 +4,9 @@ The explicit dimensions are given, and a variable that is alone in a shape (`n`)
 of these that gives one more:
 
     an equation with one unknown left, linear in it             n + 3, 2 * n, h * c where h is known: a division without remainder
-    one in which that unknown only makes the extent grow        n * n, n * n + k * n: the root, found by bisection
+    one in whose terms that unknown only makes it grow          n * n, n * n + k * n: the root, found by bisection
     several equations together, by elimination                  [n + m, n - m], [n / 2, n % 2], [n + m] where n = 2 * m
+    one that is proved to grow with its unknown (see `grows`)   n + n / 2, n * (n + 1) / 2, n * n - n where n >= 1
 
 Equations are the extents that are not variables, and the contract's own equalities. Elimination combines them without dividing:
 from c * v + r = 0 and d * v + s = 0 follows c * s - d * r = 0, where v is gone. What it finds therefore holds in every solution,
@@ -15,12 +16,14 @@ then is undetermined: `[n + m]` alone says nothing of n.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Monomial, atom_key, variables_of, without
+from axon.shapes.grows import Growth, proved, shown
+from axon.shapes.prove import Facts
 from axon.shapes.relation import Relation
 
 Place: TypeAlias = "tuple[int, int]"  # which parameter, which dimension
@@ -51,10 +54,11 @@ class Divide:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The only size for which a polynomial that grows with it is 0."""
+    """The only size for which a Dim that grows with it is 0."""
 
     symbol: Symbol
-    polynomial: Dim
+    dim: Dim
+    growth: Growth
     source: Equation
 
 
@@ -74,8 +78,10 @@ class Plan:
     needs: list[tuple[Symbol, Relation]] = field(default_factory=list)  # what must hold so that a variable is determined
 
 
-def plan(explicit: Sequence[Symbol], shapes: Sequence[tuple[Dim, ...]], equalities: Sequence[tuple[int, Relation]]) -> Plan:
-    """The plan for parameters of these shapes; `equalities` are facts, with their positions."""
+def plan(
+    explicit: Sequence[Symbol], shapes: Sequence[tuple[Dim, ...]], equalities: Sequence[tuple[int, Relation]], facts: Facts
+) -> Plan:
+    """The plan for parameters of these shapes; `equalities` are those among the facts of a contract, with their positions."""
     found = Plan(list(explicit))
     places = [((p, d), dim) for p, shape in enumerate(shapes) for d, dim in enumerate(shape)]
     known = set(explicit)
@@ -94,7 +100,7 @@ def plan(explicit: Sequence[Symbol], shapes: Sequence[tuple[Dim, ...]], equaliti
     known.update(found.extents.values())
     meaning = {found.extents[place]: dim for place, dim in formulas.items()}
     solved: set[Place | None] = set()
-    while step := _next(waiting, known, meaning):
+    while step := _next(waiting, known, meaning, facts):
         known.add(step.symbol)
         found.order.append(step.symbol)
         found.steps.append(step)
@@ -115,21 +121,19 @@ def _needs(step: Step) -> tuple[Dim, ...]:
     match step:
         case Divide(coefficient=coefficient, source=source):
             return (coefficient, *source.factors)
-        case Root(symbol, polynomial):
-            return (_growth(polynomial, symbol),)
+        case Root(growth=growth):
+            return (growth.factor,)
 
 
-def _next(equations: list[Equation], known: set[Symbol], meaning: dict[Symbol, Dim]) -> Step | None:
+def _next(equations: list[Equation], known: set[Symbol], meaning: dict[Symbol, Dim], facts: Facts) -> Step | None:
     """How to find one more variable."""
     alone = [(e, v) for e in equations if len(unknown := e.slack.variables - known) == 1 for v in unknown]
     for e, v in alone:
         split = e.slack.linear_in(v)
         if split is not None and split[0].mapping:
             return Divide(v, *split, e)
-    for e, v in alone:
-        for polynomial in (e.slack, -e.slack):
-            if _growth(polynomial, v).mapping:
-                return Root(v, polynomial, e)
+    if (root := _root(alone, shown)) is not None:
+        return root
     try:
         for e in _combined(equations, known):
             (v,) = e.slack.variables - known
@@ -138,18 +142,16 @@ def _next(equations: list[Equation], known: set[Symbol], meaning: dict[Symbol, D
                 return Divide(v, *split, e)
     except DimensionTooLarge:
         pass
+    return _root(alone, lambda dim, v: proved(dim, v, facts))
+
+
+def _root(alone: list[tuple[Equation, Symbol]], grows: Callable[[Dim, Symbol], Growth | None]) -> Root | None:
+    """The first of equations with one unknown that grows with it, or falls."""
+    for e, v in alone:
+        for dim in (e.slack, -e.slack):
+            if (growth := grows(dim, v)) is not None:
+                return Root(v, dim, growth, e)
     return None
-
-
-def _growth(slack: Dim, symbol: Symbol) -> Dim:
-    """By how much a polynomial grows at least, from one value of the symbol to the next, if that can be read off it; else 0."""
-    parts = {m: c for m, c in slack.mapping.items() if symbol in Dim({m: 1}).variables}
-    if any(c < 0 or not all(isinstance(a, Symbol) for a in m) for m, c in parts.items()):
-        return Dim.of(0)
-    growth = Dim.of(0)
-    for m, c in parts.items():
-        growth = growth + Dim({tuple(a for a in m if a != symbol): c})
-    return growth
 
 
 # ── elimination ─────────────────────────────────────────────────────────────────────────────────────────────────────────

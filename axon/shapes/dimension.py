@@ -451,9 +451,18 @@ def replaced(dim: Dim, old: Atom, new: Dim) -> Dim:
     def image(atom: Atom) -> Dim:
         if atom == old:
             return new
-        return Dim.of(atom) if isinstance(atom, Symbol) else rebuilt(atom, lambda part: replaced(part, old, new))
+        if isinstance(atom, Symbol) or not any(occurs(old, part) for part in parts(atom)):
+            return Dim({(atom,): 1})
+        return rebuilt(atom, lambda part: replaced(part, old, new))
 
-    return dim.rewrite(image) if any(not isinstance(atom, Symbol) for atom in dim.atoms) else dim
+    return dim.rewrite(image) if occurs(old, dim) else dim
+
+
+def occurs(atom: Atom, dim: Dim) -> bool:
+    """Whether an atom is in a Dim, also inside others."""
+    if not variables_of(atom) <= dim.variables:
+        return False
+    return any(a == atom or (not isinstance(a, Symbol) and any(occurs(atom, part) for part in parts(a))) for a in dim.atoms)
 
 
 def rebuilt(atom: Quotient | Minimum, image: Callable[[Dim], Dim]) -> Dim:

@@ -11,10 +11,11 @@ from typing import assert_never
 from axon.diagnostics import Diagnostic, Label, Suggestion
 from axon.shapes.broken import by_fact
 from axon.shapes.causes import Cause, Unbounded
-from axon.shapes.constraint import Range
+from axon.shapes.constraint import Range, Reason
 from axon.shapes.dimension import MAX_DEGREE, MAX_TERMS
 from axon.shapes.explain_equation import clash
-from axon.shapes.explain_obligation import contract_broken, not_met, unprovable
+from axon.shapes.explain_never import never
+from axon.shapes.explain_obligation import contract_broken, not_met, size_of, unprovable
 from axon.shapes.prove import Answer, Facts, prove
 from axon.shapes.settle import Clash, Hopeless, Problem, Refuted, TooLarge, Unknown, Unprovable
 from axon.shapes.wording import MAX_LABELS, Words, distinct, unstated
@@ -37,7 +38,7 @@ def explain(trouble: Cause, problem: Problem, words: Words) -> Diagnostic:
         case Unprovable():
             return unprovable(trouble, problem, words)
         case Hopeless():
-            return _hopeless(trouble, words)
+            return _hopeless(trouble, problem, words)
         case TooLarge(reason):
             label = Label(reason.span, "grows beyond what can be reasoned about")
             note = f"a size may have at most {MAX_TERMS} terms and {MAX_DEGREE} factors"
@@ -79,7 +80,7 @@ def _unbounded(ranges: tuple[Range, ...], unused: bool) -> Diagnostic:
     return Diagnostic("AX0302", f"nothing says how far {listed} run", (last, *labels), suggestions=(help_,))
 
 
-def _hopeless(h: Hopeless, words: Words) -> Diagnostic:
+def _hopeless(h: Hopeless, problem: Problem, words: Words) -> Diagnostic:
     if h.only is not None:
         shown = h.only.render(words.name)
         facts = list(h.facts)
@@ -87,17 +88,19 @@ def _hopeless(h: Hopeless, words: Words) -> Diagnostic:
             rest = [f for f in facts if f is not fact]
             if prove(Facts().assume(*(r for r, _ in rest)), h.only) is Answer.PROVED:
                 facts = rest
-        labels = [Label(reason.span, f"this needs {r.render(words.name)}") for r, reason in facts]
-        for _, reason in facts:  # of a call: where the function needs it
-            name = reason.text.split("`")[1] if reason.text.startswith("`") else ""
+        labels = [Label(reason.span, _needs(r.render(words.name), reason)) for r, reason in facts]
+        for _, reason in facts:
+            name = reason.text.split("`")[1] if reason.text.startswith("`") else ""  # of a call: where the function needs it
             here = [side for side in reason.sides if name and side.span.file is reason.span.file]
             labels += [Label(side.span, f"`{name}` needs it here: {side.text}") for side in here]
+            of_access = (size_of(u, problem.resolve(u.target), words) for u in problem.uses if u.span == reason.span)
+            labels += [label for label in of_access if label is not None]
         labels = distinct(labels)[:MAX_LABELS]
         stated = () if words.where is None else (Suggestion(f"state it, if it is meant: `where {shown}`", (words.where(shown),)),)
         return Diagnostic("AX0301", "these sizes cannot agree", tuple(labels), (unstated(h.only, words),), stated)
-    never = [reason for r, reason in h.facts if r.trivial is False]
-    if never:
-        labels = distinct(Label(reason.span, "this can never hold") for reason in never)
-    else:
-        labels = distinct(Label(reason.span, f"this needs {r.render(words.name)}") for r, reason in h.facts)
-    return Diagnostic("AX0310", "no sizes satisfy everything that this declaration needs", tuple(labels))
+    return never(h.facts, problem.assumed, words)
+
+
+def _needs(shown: str, reason: Reason) -> str:
+    """What a place needs, and of what: of an access its own words; of a call, where the function needs it is said apart."""
+    return f"this needs {shown}" if "{}" not in reason.text or reason.text.startswith("`") else reason.text.replace("{}", shown)

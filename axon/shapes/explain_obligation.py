@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.names import Symbol
 from axon.shapes.broken import Broken, as_taken, measure, nearest, refuted
-from axon.shapes.constraint import Reason, Side
-from axon.shapes.dimension import Dim, Minimum
+from axon.shapes.constraint import Reason, Side, Use
+from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, rebuilt
 from axon.shapes.relation import Relation
 from axon.shapes.settle import Problem, Refuted, Unprovable
 from axon.shapes.wording import Place, Words, distinct, merged, numbers, origin_label, plainly, rewritten
@@ -157,10 +157,13 @@ def _outside(r: Refuted, words: Words) -> Diagnostic:
 def _whose_size(r: Refuted, words: Words) -> Label | None:
     """Where the size of a tensor that an access leaves at its end comes from."""
     use = r.obligation.use
-    if use is None or r.size is None or r.obligation.relation.op != "<":
-        return None
+    return None if use is None or r.size is None or r.obligation.relation.op != "<" else size_of(use, r.size, words)
+
+
+def size_of(use: Use, size: Dim, words: Words) -> Label | None:
+    """Where the size of what is accessed comes from."""
     side = Side(use.span, f"{use.axis} of `{use.base}` is {{}}", use.base)
-    label = origin_label(side, r.size, words.origin(side, use.target), words)
+    label = origin_label(side, size, words.origin(side, use.target), words)
     return None if label.span == use.span else label
 
 
@@ -182,7 +185,7 @@ def _reached(r: Refuted, words: Words, several: bool, sized: bool) -> tuple[Labe
     assert use is not None
     assert r.reach is not None
     assert r.size is not None
-    end, extent = r.reach.render(words.name), r.size.render(words.name)
+    end, extent = _without_nothing(r.reach).render(words.name), r.size.render(words.name)
     what = f"{use.axis} of `{use.base}`"
     whose = "" if sized else f", whose size is {extent}"
     low = r.obligation.relation.op != "<"
@@ -202,6 +205,18 @@ def _reached(r: Refuted, words: Words, several: bool, sized: bool) -> tuple[Labe
     if use.index.constant is not None and not low and r.size.constant is not None and r.size.constant > 0:
         notes.append(f"the last index{f' of {what}' if several else ''} is {r.size.constant - 1}")
     return Label(use.span, text), notes
+
+
+def _without_nothing(dim: Dim) -> Dim:
+    """A size without 0 / p, which only says that p is not 0."""
+
+    def image(atom: Atom) -> Dim:
+        if isinstance(atom, Symbol):
+            return Dim.of(atom)
+        whole = rebuilt(atom, _without_nothing)
+        return Dim.of(0) if isinstance(whole.atom, Quotient) and whole.atom.dividend.constant == 0 else whole
+
+    return dim.rewrite(image)
 
 
 def _bounded(dim: Dim) -> bool:

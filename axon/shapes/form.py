@@ -113,6 +113,8 @@ def canonical(relation: Relation, facts: Facts) -> Relation:
     step = gcd(*varying)
     if op == ">=":
         slack = tight(slack)
+        if (excluded := _excluded(slack)) is not None:
+            slack, op = excluded, "<>"
     elif slack.offset % step == 0:
         slack = divided(slack, step)
         if slack.terms[0][0] < 0:
@@ -132,11 +134,28 @@ def _turned(slack: Dim) -> Dim:
     q, r = found
     if q.divisor.constant is None:
         return -q.dividend % q.divisor if r == 0 and q.dividend.mapping and q.dividend.terms[0][0] < 0 else slack
-    whole, r = min(_by_number(q, r), key=lambda way: (sum(way[0].mapping.values()), way[0].sort_key))
+    whole, r = min(_by_number(q, r), key=lambda way: (sum(way[0].mapping.values()), way[1], way[0].sort_key))
     return whole - r
 
 
-def remainders(slack: Dim) -> list[Dim]:
+def _excluded(slack: Dim) -> Dim | None:
+    """Of `a % k >= 1` and `a % k <= k - 2`, which leave one remainder out, what is not 0."""
+    found = _remainder(slack)
+    if found is None or (k := found[0].divisor.constant) is None:
+        return None
+    whole = found[0].dividend % k
+    return {whole - 1: whole, k - 2 - whole: whole - (k - 1)}.get(slack)
+
+
+def ways(relation: Relation) -> list[Dim]:
+    """The slacks of a relation in its form that say the same; which of them stands there, the age of sizes decides."""
+    if relation.op != ">=":
+        return [way for slack in _remainders(relation.left) for way in (slack, -slack)]
+    excluded = _excluded(relation.left)
+    return [way - 1 for way in _remainders(excluded)] if excluded == relation.left + 1 else [relation.left]
+
+
+def _remainders(slack: Dim) -> list[Dim]:
     """The ways to say slack = 0 if it is `a % b = r`: by a and by -a, of which `canonical` takes one."""
     if (found := _remainder(slack)) is None:
         return [slack]

@@ -13,13 +13,14 @@ from axon.shapes.facts import Claim
 
 # What variables are given, by how many there are.
 _SIDES = ((), (*range(64), 96, 128), (*range(20), 24, 32, 48, 64), (0, 1, 2, 3, 4, 5, 6, 8, 9, 12, 20, 48))
+MAX_VARIABLES = len(_SIDES) - 1
 _MAX_WEIGHT = 150  # of a claim that is looked at
 _Column: TypeAlias = "Sequence[int]"  # a value for each assignment
 
 
 def seen(claims: Iterable[Claim], goal: Claim, variables: tuple[Symbol, ...]) -> tuple[bool, bool]:
     """Whether a goal was seen to hold, and to fail, where the claims hold; of more than three variables nothing is seen."""
-    if not 0 < len(variables) < len(_SIDES) or goal[1].weight > _MAX_WEIGHT:
+    if not 0 < len(variables) <= MAX_VARIABLES or goal[1].weight > _MAX_WEIGHT:
         return False, False
     holds, fails = _satisfied(*goal, variables)
     for kind, slack in claims:

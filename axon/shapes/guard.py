@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, assert_never
 from axon.names import Symbol
 from axon.shapes.determine import Divide, Place, Plan, Root
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient
+from axon.shapes.grows import Growth
 from axon.shapes.relation import Relation
 
 if TYPE_CHECKING:
@@ -83,17 +84,19 @@ def divisors(relation: Relation) -> list[Quotient]:
     return [q for q in relation.left.quotients | relation.right.quotients if q.divisor.constant is None]
 
 
-def root(polynomial: Callable[[int], int]) -> int:
-    """The least size at which a growing function is 0 or more, or -1 if there is none below 2**31."""
-    low, high = -1, 1
-    while polynomial(high) < 0:
-        low, high = high, 2 * high
-        if high > MAX_EXTENT:
+def root(function: Callable[[int], int], least: int = 0, most: int = MAX_EXTENT) -> int:
+    """The least size from `least` to `most` at which a growing function is 0 or more, or -1 if there is none."""
+    below, high, step = least - 1, least, 1
+    while high <= most and function(high) < 0:
+        below, high, step = high, high + step, 2 * step
+    if high > most:
+        if below >= most or function(most) < 0:
             return -1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if polynomial(middle) < 0:
-            low = middle
+        high = most
+    while high - below > 1:
+        middle = (below + high) // 2
+        if function(middle) < 0:
+            below = middle
         else:
             high = middle
     return high
@@ -133,9 +136,10 @@ def source(contract: Contract, plan: Plan) -> str:
                     lines.append(f"{v}, {r} = divmod({text.sum(-rest)}, {text.sum(coefficient)})")
                     bad.append(r)
                 bad.append(f"{v} < 0")
-            case Root(_, polynomial):
-                whole = text.sum(polynomial)
-                lines.append(f"{v} = root(lambda {v}: {whole})")
+            case Root(_, dim, growth):
+                whole, (least, most) = text.sum(dim), _ends(growth)
+                ends = "" if growth == Growth(growth.factor) else f", {text.sum(least)}, {text.sum(most)}"
+                lines.append(f"{v} = root(lambda {v}: {whole}{ends})")
                 bad += [f"{v} < 0", f"{whole} != 0"]
             case _:
                 assert_never(step)
@@ -150,6 +154,11 @@ def source(contract: Contract, plan: Plan) -> str:
         lines.append(f"if {' or '.join(bad)}: return None")
     lines.append(f"return {{{', '.join(f'S{i}: {text.names[s]}' for i, s in enumerate(plan.order))}}}")
     return "\n    ".join(["def guard(explicit, shapes):", *lines]) + "\n"
+
+
+def _ends(growth: Growth) -> tuple[Dim, Dim]:
+    """Between which sizes a root is sought."""
+    return growth.least, Dim.of(MAX_EXTENT) if growth.most is None else growth.most
 
 
 _FAILS = {"=": "!= 0", "<>": "== 0"}
@@ -251,9 +260,11 @@ class _Slowly:
             case Divide(_, coefficient, rest):
                 with suppress(ZeroDivisionError):
                     value, left = divmod(-rest.evaluate(values), coefficient.evaluate(values))
-            case Root(symbol, polynomial):
-                value = root(lambda size: polynomial.evaluate({**values, symbol: size}))
-                left = polynomial.evaluate({**values, symbol: value})
+            case Root(symbol, dim, growth):
+                with suppress(ZeroDivisionError):
+                    least, most = (end.evaluate(values) for end in _ends(growth))
+                    value = root(lambda size: dim.evaluate({**values, symbol: size}), least, most)
+                    left = dim.evaluate({**values, symbol: value})
             case _:
                 assert_never(step)
         return value, left

@@ -1,12 +1,14 @@
 """Legal sizes near some that are not: what must hold of all of them, with one of them changed, or as few as possible together.
 
 Sizes are sought outwards from what they are. What every legal one must be, whatever else holds, is read off the facts: `n % 64 = 3`
-leaves each 64th size, `n * m = 12` beside m = 4 a single one, and where `n >= 100000` begins to hold is found by bisection.
+leaves each 64th size, `n * m = 12` beside m = 4 a single one, `n <= m` none above m, and where `n * n >= 100000` begins to hold is
+found by bisection. Nothing at all, 0, is taken only where no other size is as near, or where no others will do together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from itertools import combinations
 from math import gcd
 from typing import TypeAlias
@@ -26,6 +28,10 @@ _MAX_STEPS = 6_000  # sizes that are tried
 _MAX_TRIED = 48  # for one dimension, while others are still to be chosen
 
 
+def _any(_: object) -> bool:
+    return True
+
+
 def satisfied(relation: Relation, values: Values) -> bool:
     """Whether a relation holds of sizes, and each of its divisors is at least 1."""
     try:
@@ -36,8 +42,8 @@ def satisfied(relation: Relation, values: Values) -> bool:
         return False
 
 
-def alone(symbol: Symbol, values: Values, facts: Iterable[Relation], also: Callable[[int], bool] = bool) -> tuple[int, ...]:
-    """The nearest sizes below and above, from 1 on, for which all facts hold, and `also` something else; the others stay."""
+def alone(symbol: Symbol, values: Values, facts: Iterable[Relation], also: Callable[[int], bool] = _any) -> tuple[int, ...]:
+    """The nearest sizes below and above for which all facts hold, and `also` something else; the others stay."""
     known = [f for f in facts if f.variables <= values.keys()]
     about = [f for f in known if symbol in f.variables]
     progression = _progression(symbol, values, about)
@@ -47,7 +53,7 @@ def alone(symbol: Symbol, values: Values, facts: Iterable[Relation], also: Calla
 
     def fits(n: int) -> bool:
         changed[symbol] = n
-        return n > 0 and all(satisfied(f, changed) for f in about) and also(n)
+        return all(satisfied(f, changed) for f in about) and also(n)
 
     broken = [f for f in about if _begins_to_hold(f) and not satisfied(f, values)]
 
@@ -58,7 +64,7 @@ def alone(symbol: Symbol, values: Values, facts: Iterable[Relation], also: Calla
     return legal_sizes(actual, fits, bound if broken else None, progression)
 
 
-def together(values: Values, facts: Iterable[Relation], also: Callable[[Values], bool] = bool) -> dict[Symbol, int] | None:
+def together(values: Values, facts: Iterable[Relation], also: Callable[[Values], bool] = _any) -> dict[Symbol, int] | None:
     """All sizes with as few as possible changed so that all facts hold, and `also` something else; and by as little as possible."""
     known = [f for f in facts if f.variables <= values.keys()]
     broken = [f for f in known if not satisfied(f, values)]
@@ -86,6 +92,22 @@ def _connected(broken: Sequence[Relation], facts: Sequence[Relation]) -> list[Sy
     return list(found)[:_MAX_VARIABLES]
 
 
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What a variable can be beside those that are known: some of a progression from `low` to `high`; `about` says the rest."""
+
+    progression: Progression
+    low: int
+    high: int
+    about: tuple[Relation, ...]
+
+    @property
+    def freedom(self) -> tuple[int, int, int]:
+        """By how much it leaves open what the size is: nothing at all first."""
+        (_, k), room = self.progression, self.high - self.low
+        return (0, 0, 0) if k == 0 else (1, room // k, -k)
+
+
 class _Search:
     """Sizes for some variables, the others as they are: backtracking outwards, bounded by the best that was found."""
 
@@ -95,7 +117,7 @@ class _Search:
         self.facts = facts
         self.also = also
         self.best: dict[Symbol, int] | None = None
-        self._least = MAX_SIZE * _MAX_TOGETHER
+        self._least = 2 * MAX_SIZE * _MAX_TOGETHER
         self.steps = 0
 
     def choose(self, open_: Sequence[Symbol], distance: int = 0) -> None:
@@ -104,33 +126,42 @@ class _Search:
                 self.best, self._least = dict(self.values), distance
             return
         known = self.values.keys() - set(open_)
-        ways = [(v, self._candidates(v, known)) for v in open_]
-        variable, (progression, about) = min(ways, key=lambda way: _freedom(way[1][0]))
-        if progression is None:
+        ways: list[tuple[Symbol, _Way]] = []
+        for v in open_:
+            way = self._way(v, known)
+            if way is None:
+                return
+            ways.append((v, way))
+        if distance + sum(_least_cost(self.given[v], way.low, way.high) for v, way in ways) >= self._least:
             return
+        variable, way = min(ways, key=lambda found: found[1].freedom)
         actual, rest = self.given[variable], [v for v in open_ if v != variable]
         tried = 0
-        for n in _outwards(actual, progression, self._starts(variable, about)):
+        for n in _outwards(actual, way, self._starts(variable, way)):
             self.steps -= 1
-            if self.steps < 0 or distance + abs(n - actual) >= self._least or tried == _MAX_TRIED:
+            cost = distance + _cost(actual, n)
+            if self.steps < 0 or cost >= self._least or tried == _MAX_TRIED:
                 break
             self.values[variable] = n
-            if all(satisfied(f, self.values) for f in about):
+            if all(satisfied(f, self.values) for f in way.about):
                 tried += 1
-                self.choose(rest, distance + abs(n - actual))
+                self.choose(rest, cost)
         self.values[variable] = actual
 
-    def _candidates(self, variable: Symbol, known: set[Symbol]) -> tuple[Progression | None, list[Relation]]:
-        """What a variable can be beside those that are known, and the facts that say so."""
-        about = [f for f in self.facts if variable in f.variables and f.variables - {variable} <= known]
-        return _progression(variable, self.values, about), about
+    def _way(self, variable: Symbol, known: set[Symbol]) -> _Way | None:
+        """What a variable can be beside those that are known; None if nothing is left."""
+        about = tuple(f for f in self.facts if variable in f.variables and f.variables - {variable} <= known)
+        progression = _progression(variable, self.values, about)
+        low, high = _bounds(variable, self.values, known, self.facts)
+        return None if progression is None or low > high else _Way(progression, low, high, about)
 
-    def _starts(self, variable: Symbol, about: Sequence[Relation]) -> list[int]:
-        """The size as it is, and where inequalities begin to hold that do not there."""
-        actual, starts = self.given[variable], [self.given[variable]]
+    def _starts(self, variable: Symbol, way: _Way) -> list[int]:
+        """The size as it is, or the nearest within its bounds, and where inequalities begin to hold that do not there."""
+        actual = self.given[variable]
+        starts = [min(max(actual, way.low), way.high)]
         values = dict(self.values)
         values[variable] = actual
-        for fact in about:
+        for fact in way.about:
             if _begins_to_hold(fact) and not satisfied(fact, values):
 
                 def holds(n: int, fact: Relation = fact) -> bool:
@@ -141,26 +172,49 @@ class _Search:
         return starts
 
 
-def _freedom(progression: Progression | None) -> tuple[int, int]:
-    """By how much a progression leaves open what a size is: nothing at all first."""
-    if progression is None or progression[1] == 0:
-        return int(progression is not None), 0
-    return 2, -progression[1]
+def _cost(actual: int, n: int) -> int:
+    """How far a size is from what it was; nothing at all is further than anything else."""
+    return abs(n - actual) + (MAX_SIZE if n == 0 < actual else 0)
 
 
-def _outwards(actual: int, progression: Progression, starts: Iterable[int]) -> Iterator[int]:
-    """The sizes from 1 on of a progression, from some starts in both directions, each once, the nearest to the actual one first."""
-    r, k = progression
+def _least_cost(actual: int, low: int, high: int) -> int:
+    return max(low - actual, actual - high, 0)
+
+
+def _outwards(actual: int, way: _Way, starts: Iterable[int]) -> Iterator[int]:
+    """The sizes of a progression within bounds, from some starts in both directions, each once, the nearest to the actual first."""
+    (r, k), found = way.progression, set[int]()
     if k == 0:
-        if 0 < r <= MAX_SIZE:
-            yield r
-        return
-    found: set[int] = set()
-    for start in starts:
+        found.add(r)
+    for start in starts if k else ():
         below = start - (start - r) % k
-        for way in (range(below, 0, -k), range(below + k, MAX_SIZE + 1, k)):
-            found.update(way[: 2 * _MAX_TRIED])
-    yield from sorted(found, key=lambda n: (abs(n - actual), n))
+        for sizes in (range(below, -1, -k), range(below + k, MAX_SIZE + 1, k)):
+            found.update(sizes[: 2 * _MAX_TRIED])
+    yield from sorted((n for n in found if way.low <= n <= way.high), key=lambda n: (_cost(actual, n), n))
+
+
+def _bounds(symbol: Symbol, values: Values, known: Set[Symbol], facts: Iterable[Relation]) -> tuple[int, int]:
+    """Between which sizes a variable must lie, whatever those are that are not known: of a + b <= 2 neither is more than 2."""
+    low, high = 0, MAX_SIZE
+    for fact in facts:
+        if fact.op == "<>" or fact.left.quotients or fact.right.quotients or symbol not in fact.variables:
+            continue
+        try:
+            slack = fact.slack.substitute({v: Dim.of(values[v]) for v in fact.variables if v != symbol and v in known})
+        except DimensionTooLarge:
+            continue
+        for most in (slack, -slack) if fact.op == "=" else (slack,):  # at least 0
+            c = most.mapping.get((symbol,), 0)
+            others = (m for m in most.mapping if m not in ((symbol,), ()))
+            if any(most.mapping[m] > 0 or not all(isinstance(v, Symbol) for v in m) for m in others):
+                continue
+            if c == 0 and most.offset < 0:
+                return 1, 0
+            if c > 0:
+                low = max(low, -(most.offset // c))
+            elif c < 0:
+                high = min(high, most.offset // -c)
+    return low, high
 
 
 def _begins_to_hold(fact: Relation) -> bool:

@@ -33,7 +33,8 @@ def forced(
     stated = dict.fromkeys(independent(dict.fromkeys(n for r in facts.relations for n in normal(r)), Facts()))  # as `kept` has it
     known = facts.assume(*stated)
     own, bounds = ([r for r in some if r not in stated and prove(known, r) is not Answer.PROVED] for some in (own, bounds))
-    return next((r for r in own if _is_more(known, r)), None) or _nearly(kept, bounds, others)
+    found = tuple(r for r in kept if r not in stated)
+    return next((r for r in own if _is_more(known, r)), None) or _nearly(found, bounds, others)
 
 
 def _is_more(known: Facts, relation: Relation) -> bool:
@@ -43,14 +44,14 @@ def _is_more(known: Facts, relation: Relation) -> bool:
     return small and counterexample(known, relation) is not None
 
 
-def _nearly(kept: Iterable[Relation], bounds: list[Relation], others: frozenset[Symbol]) -> Relation | None:
-    """Two sizes that inequalities make equal but for rounding: 2 * (h / 2) <= w and 2 * (w / 2) <= h.
+def _nearly(found: Iterable[Relation], bounds: list[Relation], others: frozenset[Symbol]) -> Relation | None:
+    """Two sizes that inequalities nobody stated make equal but for rounding: 2 * (h / 2) <= w and 2 * (w / 2) <= h.
 
     No size is then twice the other, where both are larger than the numbers, and as large as what else these inequalities speak of.
     """
     shared = (_by_age(r.variables & o.variables - others) for r, o in combinations(bounds, 2))
     pairs = dict.fromkeys(pair for variables in shared for pair in combinations(variables, 2))
-    known = Facts().assume(*kept)
+    known = Facts().assume(*found)
     for v, w in list(pairs)[:_MAX_PAIRS]:
         about = [r for r in bounds if {v, w} <= r.variables]
         beside = frozenset[Symbol]().union(*(r.variables for r in about)) - {v, w}

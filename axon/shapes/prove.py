@@ -25,7 +25,7 @@ from axon.shapes.groebner import Basis
 from axon.shapes.linear import Budget, OutOfBudget
 from axon.shapes.refute import Refutation, lowest_terms
 from axon.shapes.relation import Relation
-from axon.shapes.roots import without_remainder
+from axon.shapes.roots import beside_all_sums, without_remainder
 from axon.shapes.single import never
 
 __all__ = ["Answer", "Facts", "counterexample", "nonnegative", "positive", "prove", "reduced", "unsatisfiable"]
@@ -84,7 +84,7 @@ def _weight(claims: list[Claim]) -> int:
 def _plainly_unsatisfiable(relations: Iterable[Relation]) -> bool:
     """Whether what is not linear cannot be: equations, or relations of one variable."""
     curved = [r for r in relations if r.slack.degree > 1 or r.slack.depth]
-    if any(without_remainder(r.slack) for r in curved if r.op == "="):
+    if any(without_remainder(r.slack) or beside_all_sums(r.slack) for r in curved if r.op == "="):
         return True
     alone = {v for r in curved if len(r.variables) == 1 for v in r.variables}
     return any(never(v, [r for r in relations if r.variables == {v}]) for v in alone)

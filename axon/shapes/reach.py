@@ -4,19 +4,20 @@ Indices are eliminated one after the other, the innermost first, each in the fir
 
     monotone      what never falls as the index grows is largest at the end of its range: i / 2 + i, i - min (i + 1) 3
     alternatives  the largest value of a maximum is the largest of its parts' largest: max i (n - 1 - i)
+    clamped       what knows the index by a minimum alone is seen from end to end of that: max 0 (min (i - 1) (n - 1))
     in digits     over a range of n * m, `i` is n * q + r with independent q < m and r < n: what reads i / n and i % n
     in blocks     over any other range, what grows from one i / n to the next is largest in the last, which may be cut short, and
                   what falls in the first
     remainder     (i + k) % n takes every value below n over a range of n or more, and up to min (range - 1 + k) (n - 1) over a
                   shorter one, where k < n
 
-All of them give what is reached if no range is empty and no condition stands around; a condition that bounds an index directly
-moves the end of its range.
+All of them give what is reached if no range is empty and no condition stands around. Conditions come first: one that says what an
+index is, or what it leaves when it is divided, is put in; one that bounds it moves the end of its range.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
@@ -31,10 +32,11 @@ from axon.shapes.dimension import (
     atom_key,
     maximum,
     minimum,
+    rebuilt,
     replaced,
     variables_of,
 )
-from axon.shapes.prove import Answer, Facts, prove
+from axon.shapes.prove import Answer, Facts, prove, reduced
 from axon.shapes.relation import Relation
 
 _ZERO, _ONE = Dim.of(0), Dim.of(1)
@@ -69,12 +71,50 @@ class Reach:
 
     def extreme(self, dim: Dim, upper: bool) -> Dim | None:
         """The largest or smallest value over the indices in it; None if that is not clear."""
-        for symbol, extent in reversed(list(self.ranges.items())):
-            found = self._eliminated(dim, symbol, extent, upper)
+        reach, dim = self.solved(dim)
+        for symbol, extent in reversed(list(reach.ranges.items())):
+            found = reach._eliminated(dim, symbol, extent, upper)
             if found is None:
                 return None
             dim = self._rounded(found)
-        return dim
+        return dim if dim.variables.isdisjoint(reach.ranges) else None
+
+    def solved(self, dim: Dim) -> tuple[Reach, Dim]:
+        """With what guards make of indices put in: e for i where i = e, and c * q + r where i % c = r."""
+        reach = self
+        while (found := reach._solution()) is not None:
+            guard, symbol, image, blocks = found
+            extent = reach.ranges[symbol]
+            ranges = {s: e.substitute({symbol: image}) for s, e in reach.ranges.items() if s != symbol}
+            more = [Relation(image, ">=", _ZERO), Relation(image, "<", extent)]
+            if blocks is not None:
+                q, count = blocks
+                ranges = dict((q, count) if s == symbol else (s, ranges[s]) for s in reach.ranges)
+                more = [Relation(image.substitute({q: _ZERO}), "<", extent)]
+            guards = (*(g.substitute({symbol: image}) for g in reach.guards if g is not guard), *more)
+            reach = replace(reach, ranges=ranges, guards=tuple(g for g in guards if g.trivial is not True))
+            dim = dim.substitute({symbol: image})
+        return reach, dim
+
+    def _solution(self) -> tuple[Relation, Symbol, Dim, tuple[Symbol, Dim] | None] | None:
+        """A guard that gives an index a value, and the value; of i % c = r, it is c * q + r, with q and its extent."""
+        for guard in self.guards:
+            symbol = next((s for s in reversed(list(self.ranges)) if s in guard.variables), None)
+            if symbol is None or guard.op not in ("=", "<>"):
+                continue
+            split = guard.slack.linear_in(symbol)
+            if split is not None and guard.op == "=" and split[0].constant in (1, -1):
+                return guard, symbol, -split[0] * split[1], None
+            for divisor in self._divisors(guard.slack, symbol):
+                q, r, slack = _taken_apart(guard.slack, symbol, divisor)
+                c, rest = slack.linear_in(r) or (_ZERO, _ZERO)
+                value = -c * rest if guard.op == "=" else _ONE + c * rest if divisor == Dim.of(2) else None
+                if c.constant not in (1, -1) or value is None or value.variables & {q, *self.ranges}:
+                    continue
+                if self._at_least(divisor, 1) and self._at_least(value, 0) and self._at_least(divisor - value, 1):
+                    extent = (self.ranges[symbol] + divisor - 1 - value) // divisor
+                    return guard, symbol, divisor * Dim.of(q) + value, (q, extent)
+        return None
 
     def _rounded(self, dim: Dim) -> Dim:
         """With (m - 1) / b as m / b - 1, of a multiple m of b: ends of ranges are one below such."""
@@ -96,6 +136,8 @@ class Reach:
         if rising is not None:
             return dim.substitute({symbol: self._end(symbol, extent, high=rising == upper)})
         found = self._of_alternatives(dim, symbol, extent, upper)
+        if found is None:
+            found = self._of_clamped(dim, symbol, extent, upper)
         if found is not None or any(symbol in g.variables for g in self.guards):
             return found
         for way in (self._in_digits, self._in_blocks, self._of_remainder):
@@ -176,15 +218,36 @@ class Reach:
         """The last or first value of an index, by its range and the guards that bound it directly."""
         end = extent - 1 if high else _ZERO
         for guard in self.guards:
-            split = guard.slack.linear_in(symbol) if guard.op not in ("=", "<>") else None
-            if split is not None and split[0].constant in (1, -1):
-                if split[0].constant == -1 and high:
-                    most = split[1]
-                    end = most if prove(self.facts, Relation(most, "<=", end)) is Answer.PROVED else minimum(end, most)
-                elif split[0].constant == 1 and not high:
-                    least = -split[1]
-                    end = least if prove(self.facts, Relation(least, ">=", end)) is Answer.PROVED else maximum(end, least)
+            bound = _bound(guard, symbol)
+            if bound is None or bound[1] != high:
+                continue
+            within = Relation(bound[0], "<=" if high else ">=", end)
+            limit = minimum if high else maximum
+            end = bound[0] if prove(self.facts, within) is Answer.PROVED else limit(end, bound[0])
         return end
+
+    def conditions(self, relation: Relation) -> list[Relation] | None:
+        """What guards say of sizes alone; None if one says more of the relation's indices than that they have ends.
+
+        What excludes single values, i <> j, does not count, nor what other indices are compared with: a few more of them are
+        never evaluated, as where a range is empty. But where no index is left to count, some must satisfy the guard.
+        """
+        found: list[Relation] = []
+        within = relation.variables & self.ranges.keys()
+        for guard in self.guards:
+            indices = guard.variables & self.ranges.keys()
+            if not indices:
+                found.append(guard)
+            elif guard.op == "<>" and not guard.slack.quotients:
+                continue
+            elif not within:
+                most = None if guard.op in ("=", "<>") else replace(self, guards=()).extreme(guard.slack, upper=True)
+                if most is None:
+                    return None
+                found.append(Relation(most, ">=", _ZERO))
+            elif indices & within and all(_bound(guard, symbol) is None for symbol in indices & within):
+                return None
+        return found
 
     # ── what is not monotone ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -201,14 +264,35 @@ class Reach:
             out = maximum(out, other) if upper else minimum(out, other)
         return out
 
+    def _of_clamped(self, dim: Dim, symbol: Symbol, extent: Dim, upper: bool) -> Dim | None:
+        """Of what knows the index by a minimum alone, also inside others: max 0 (min (i - 1) (n - 1)), from end to end of that."""
+        minima = (a for a in dim.atoms if isinstance(a, Minimum) and symbol in variables_of(a))
+        for inner in sorted(minima, key=lambda a: (len(a.items), atom_key(a))):
+            itself, within = Dim({(inner,): 1}), fresh(symbol.name)
+            new = _by_inner(dim, inner, within)
+            slopes = {None if (split := item.linear_in(symbol)) is None else split[0].constant for item in inner.items}
+            if symbol in new.variables or not (slopes <= {0, 1} or slopes <= {0, -1}):
+                continue  # it might leave out values from end to end
+            low, high = (self._eliminated(itself, symbol, extent, end) for end in (False, True))
+            if low is not None and high is not None:
+                low, high = reduced(self.facts, low), reduced(self.facts, high)
+                return self._over(within, high - low + 1).extreme(new.substitute({within: low + Dim.of(within)}), upper)
+        return None
+
     def _in_digits(self, dim: Dim, symbol: Symbol, extent: Dim, upper: bool) -> Dim | None:
         """Of a range that is a multiple of what the index is divided by."""
         for divisor in self._divisors(dim, symbol):
-            size = extent.exact_quotient(divisor)
+            size = self._whole(extent, divisor)
             if size is not None and self._at_least(size, 0):
                 q, r, new = _taken_apart(dim, symbol, divisor)
                 return Reach(self.facts, {q: size, r: divisor}, (), self.conditional).extreme(new, upper)
         return None
+
+    def _whole(self, extent: Dim, divisor: Dim) -> Dim | None:
+        """How often a divisor goes into a multiple of it."""
+        size = extent.exact_quotient(divisor)
+        multiple = size is None and prove(self.facts, Relation(extent % divisor, "=", _ZERO)) is Answer.PROVED
+        return extent // divisor if multiple else size
 
     def _in_blocks(self, dim: Dim, symbol: Symbol, extent: Dim, upper: bool) -> Dim | None:
         """Of c * (i / n) + what i % n decides: its end is in the first block, or in the last if the others cannot make up for c."""
@@ -267,11 +351,58 @@ class Reach:
         return None
 
 
+def only_where(conditions: Sequence[Relation], relation: Relation, facts: Facts) -> Relation | None:
+    """That a relation holds where conditions on sizes do, as one relation; None if that takes more than one of them to say.
+
+    A relation that divides by what only the conditions make at least 1 is no fact for a call, which may have a 0 there.
+    """
+    below = {q.divisor for r in (relation, *conditions) for q in r.slack.quotients if q.divisor.constant is None}
+    least = [Relation(divisor, ">=", _ONE) for divisor in sorted(below, key=lambda d: d.sort_key)]
+    if any(prove(facts, r) is not Answer.PROVED and prove(facts.assume(*conditions), r) is Answer.PROVED for r in least):
+        return None
+    open_ = list(dict.fromkeys(conditions))
+    for c in reversed(conditions):
+        rest = [other for other in open_ if other != c]
+        if any(prove(known, r) is Answer.PROVED for known, r in ((facts.assume(*rest), c), (facts.assume(c.negated), relation))):
+            open_ = rest
+    if not open_:
+        return relation
+    if len(open_) > 1 or open_[0].op in ("=", "<>") or relation.op in ("=", "<>"):
+        return None
+    slack, otherwise = relation.slack, open_[0].negated.slack
+    if slack + otherwise == Dim.of(-2):  # n >= k + 1 or n <= k - 1
+        return Relation(slack + 1, "<>", _ZERO)
+    return Relation(maximum(slack, otherwise), ">=", _ZERO)
+
+
+def _bound(guard: Relation, symbol: Symbol) -> tuple[Dim, bool] | None:
+    """The most (True) or the least that a guard lets an index be: from n - c * i >= 0, i <= n / c."""
+    split = guard.slack.linear_in(symbol) if guard.op not in ("=", "<>") else None
+    c = None if split is None else split[0].constant
+    if split is None or not c:
+        return None
+    return (split[1] // -c, True) if c < 0 else (-(split[1] // c), False)
+
+
 def _taken_apart(dim: Dim, symbol: Symbol, divisor: Dim) -> tuple[Symbol, Symbol, Dim]:
     """An index as divisor * q + r, and the Dim of those."""
     q, r = fresh(symbol.name), fresh(symbol.name)
     new = replaced(dim, Quotient(Dim.of(symbol), divisor), Dim.of(q))
     return q, r, new.substitute({symbol: divisor * Dim.of(q) + Dim.of(r)})
+
+
+def _by_inner(dim: Dim, inner: Minimum, within: Symbol) -> Dim:
+    """A Dim by a minimum in it, which is also a part of larger ones: of min n m, min n (min m 1) is min w 1."""
+
+    def image(atom: Atom) -> Dim:
+        if not isinstance(atom, Minimum) or not set(inner.items) <= set(atom.items):
+            return Dim.of(atom) if isinstance(atom, Symbol) else rebuilt(atom, lambda part: part.rewrite(image))
+        least = Dim.of(within)
+        for item in atom.items:
+            least = least if item in inner.items else minimum(least, item)
+        return least
+
+    return dim.rewrite(image)
 
 
 def _alternatives(dim: Dim, symbol: Symbol) -> tuple[tuple[Dim, ...], bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import product
 from math import gcd
@@ -17,6 +17,7 @@ from axon.shapes.dimension import (
     Quotient,
     atom_key,
     monomial_key,
+    occurs,
     parts,
     rebuilt,
     replaced,
@@ -31,6 +32,7 @@ _MAX_CASES = 12
 _MAX_SPLIT = 2  # quotients that are tried, one after the other
 _MAX_REWRITES = 12
 _MAX_RESIDUES = 150
+_LEAVES = 32  # of claims in which an atom is replaced, for a step
 
 
 class Signs(Protocol):
@@ -83,14 +85,19 @@ class Refutation:
             step = self._elimination(claims)
             if step is None:
                 break
-            self._budget.spend(len(claims))
             atom, image, i = step
             if isinstance(atom, Symbol):
                 claims = [*claims[:i], *claims[i + 1 :], (">=", image)]
             elif self._signs.at_least_one(Dim({(atom,): 1})):
                 self._positive |= image.variables
-            claims = [(kind, self._simplified(replaced(p, atom, image))) for kind, p in claims]
+            claims = [(kind, self._simplified(p)) for kind, p in self._replaced(claims, atom, image)]
         return claims
+
+    def _replaced(self, claims: list[Claim], atom: Atom, image: Dim) -> list[Claim]:
+        """The claims with an atom replaced wherever it occurs."""
+        concerned = sum(p.weight for _, p in claims if occurs(atom, p))
+        self._budget.spend(len(claims) + concerned // _LEAVES)
+        return [(kind, replaced(p, atom, image)) for kind, p in claims]
 
     def _elimination(self, claims: list[Claim]) -> tuple[Atom, Dim, int] | None:
         """An atom, what it equals, and the equality that says so; only if it occurs where linear reasoning does not see it."""
@@ -235,7 +242,7 @@ class Refutation:
                             continue
                         tried.add(over)
                         if kind == "=" or self._nonnegative_monomial(over):
-                            self._budget.spend(2)
+                            self._budget.spend(2 + p.weight // _LEAVES)
                             new = p * Dim({over: 1})
                             unseen = sum(m not in monomials for m in new.mapping)
                             if unseen <= 2:
@@ -276,36 +283,32 @@ class Refutation:
         for kind, p in claims:
             if kind == "<>":
                 rest = [c for c in claims if c != (kind, p)]
-                ways = [self._stripped((">=", p - 1)), self._stripped((">=", -p - 1))]
-                return self._all_contradictory(rest, ways, cases)
+                signs = (rest + self._stripped((">=", side - 1)) for side in (p, -p))
+                return self._all_contradictory(signs, 2, cases)
         minima = {a for _, p in claims for m in p.mapping for a in m if isinstance(a, Minimum)}
         for atom in sorted(minima, key=lambda a: (len(a.items), atom_key(a))):
             itself = Dim({(atom,): 1})
             if not any(kind == "=" and p in (item - itself for item in atom.items) for kind, p in claims):
-                ways = [[("=", item - itself), *((kind, replaced(p, atom, item)) for kind, p in claims)] for item in atom.items]
-                return self._all_contradictory([], ways, cases)
+                least = ([("=", item - itself), *self._replaced(claims, atom, item)] for item in atom.items)
+                return self._all_contradictory(least, len(atom.items), cases)
         # A quotient in a product is 0, and with it the product, or at least 1.
         quotients = {a for _, p in claims for m in p.mapping if len(m) > 1 for a in m if isinstance(a, Quotient)}
         for quotient in sorted(quotients, key=atom_key)[:_MAX_SPLIT]:
             positive: Claim = (">=", Dim({(quotient,): 1}) - 1)
             if positive not in claims and self._signs.nonnegative_atom(quotient):
-                none = [(kind, replaced(p, quotient, Dim.of(0))) for kind, p in claims]
-                if self._all_contradictory([], [none, [*claims, positive]], cases):
+                either = iter((self._replaced(claims, quotient, Dim.of(0)), [*claims, positive]))
+                if self._all_contradictory(either, 2, cases):
                     return True
         return False
 
-    def _all_contradictory(self, claims: list[Claim], ways: list[list[Claim]], cases: int) -> bool:
-        if len(ways) > cases:
-            return False
-        for way in ways:
-            extended = claims + way
-            if not (
-                self._contradictory(extended)
-                or ((more := self._products(extended)) and self._contradictory(extended + more))
-                or self._by_cases(extended, cases // len(ways))
-            ):
-                return False
-        return True
+    def _all_contradictory(self, ways: Iterator[list[Claim]], count: int, cases: int) -> bool:
+        """Whether the claims are contradictory in each of so many ways, of which only those are made that are looked at."""
+        return count <= cases and all(
+            self._contradictory(claims)
+            or ((more := self._products(claims)) and self._contradictory(claims + more))
+            or self._by_cases(claims, cases // count)
+            for claims in ways
+        )
 
 
 def cancelled(dim: Dim, at_least_one: Callable[[Dim], bool]) -> Dim:

@@ -1,15 +1,17 @@
-"""Equations between polynomials that no sizes satisfy: of one size, by its roots; of several, by remainders."""
+"""Equations between polynomials that no sizes satisfy: of one size, by its roots; of several, by remainders, or by trying all."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise, product
+from math import prod
 
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
+from axon.shapes.relation import integer_root
 
 _MAX_MODULUS = 16
-_MAX_CASES = 512  # remainders of all variables together that are tried
+_MAX_CASES = 512  # remainders, or sizes, of all variables together that are tried
 _MAX_DEGREE = 6
 
 
@@ -51,10 +53,15 @@ def _value(p: Sequence[int], n: int) -> int:
 
 def without_remainder(equation: Dim) -> bool:
     """Whether a polynomial is never 0 because it is not a multiple of some number: n * n = 3 * m + 2, where squares are 0 or 1."""
-    if equation.degree < 2 or not all(isinstance(a, Symbol) for a in equation.atoms):
-        return False
+    return equation.degree > 1 and never_multiple(equation) is not None
+
+
+def never_multiple(equation: Dim) -> int | None:
+    """The least number of which a polynomial is never a multiple, if a small one is found."""
+    if not all(isinstance(a, Symbol) for a in equation.atoms):
+        return None
     moduli = (k for k in range(2, _MAX_MODULUS + 1) if any(c % k == 0 for c in equation.mapping.values()))
-    return any(_never_divides(equation, k) for k in moduli)
+    return next((k for k in moduli if _never_divides(equation, k)), None)
 
 
 def _never_divides(equation: Dim, k: int) -> bool:
@@ -72,3 +79,21 @@ def _never_divides(equation: Dim, k: int) -> bool:
         if total % k == 0:
             return False
     return True
+
+
+def beside_all_sums(equation: Dim) -> bool:
+    """Whether terms of one sign never make up for a number: n * n + m * m = 3, where n and m are 1 at most. All sizes are tried."""
+    whole = abs(equation.offset)
+    varying = {m: c for m, c in equation.mapping.items() if m}
+    plain = all(isinstance(a, Symbol) for a in equation.atoms)
+    if not whole or not plain or any(c * equation.offset > 0 for c in varying.values()):
+        return False
+    most: dict[Symbol, int] = {}
+    for m, c in varying.items():
+        if len(set(m)) == 1 and isinstance(m[0], Symbol):
+            bound = integer_root(whole // abs(c), len(m))
+            most[m[0]] = min(most.get(m[0], bound), bound)
+    if most.keys() != equation.variables or prod(n + 1 for n in most.values()) > _MAX_CASES:
+        return False
+    every = product(*(range(n + 1) for n in most.values()))
+    return all(equation.evaluate(dict(zip(most, values, strict=True))) for values in every)

@@ -10,9 +10,10 @@ data, which `explain` words. The priority of what decides a range is the languag
 Note [Worst case]
     An obligation that cannot be proved as it stands is put into the contract without its indices: each is replaced by the end of
     its range that is worst for the relation. Of what that comes to, nothing is asked that the conditions around it say, or that no
-    range around it is empty: `x[i / (p + q)]` over i < q divides by 0 nowhere. Where an index cannot be eliminated so, or data
-    guard the access, nothing is claimed here: lowering proves what it can again, and compares the others with their sizes at run
-    time.
+    range around it is empty: `x[i / (p + q)]` over i < q divides by 0 nowhere; and where a condition on sizes stands around it,
+    only that it holds where that does: `if k <= n then x[k]` needs k <> n. Where an index cannot be eliminated so, conditions say
+    more of it than its ends, or no one fact says what is needed, nothing is claimed here: lowering proves what it can again, and
+    compares the others with their sizes at run time.
 
 Note [Equations in contracts]
     An equation that is left is part of the contract in two cases: it says that something divides something, `h * (d / h) = d` or
@@ -29,12 +30,13 @@ from dataclasses import dataclass, field, replace
 from axon.names import Symbol
 from axon.shapes.alike import exchanged
 from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Range, Reason, Side, Stretch, Use
+from axon.shapes.core import core
 from axon.shapes.cycles import made_equal
 from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, atom_key, variables_of
 from axon.shapes.divisibility import divisibilities, inequalities, is_divisibility
 from axon.shapes.named import forced
 from axon.shapes.prove import Answer, Facts, prove, reduced, unsatisfiable
-from axon.shapes.reach import Reach
+from axon.shapes.reach import Reach, only_where
 from axon.shapes.relation import Relation
 from axon.shapes.simplify import in_order, independent, normal
 from axon.shapes.solve import Equation, Solution, cancelled, solve
@@ -470,7 +472,9 @@ class _Settler:
         ranges = reach.ranges
         if relation.op in ("=", "<>") and relation.variables & ranges.keys():
             return
-        worst = self._worst(relation, reach)
+        within, slack = reach.solved(relation.slack)
+        reached = Relation(slack, ">=", _ZERO) if slack != relation.slack else relation
+        worst = self._worst(reached, within)
         of_data = worst is not None and bool(worst.variables & self.p.data)
         if (obligation.subject or obligation.sized) and worst is not None and of_data and not self._proved(worst, facts):
             self.out.troubles.append(Unprovable(obligation, worst))
@@ -481,10 +485,20 @@ class _Settler:
             return
         if context.doubtful:
             return
-        if self._impossible(worst, base):
-            if any(variables_of(q) & relation.variables & ranges.keys() for g in reach.guards for q in g.slack.quotients):
-                return  # `if i % w < w - 1` may keep away from the end that is reached without it
-            self.out.troubles.append(self._refuted(obligation, worst, reach))
+        around = within.conditions(reached)
+        if around is None and obligation.use is not None:
+            return
+        never = obligation.use is not None and prove(facts, relation) is Answer.REFUTED  # inside, wherever it is evaluated
+        if never or self._impossible(worst, base.assume(*(around or ()))):
+            indices = slack.variables & within.ranges.keys()
+            troubled = any(variables_of(q) & indices for g in within.guards for q in g.slack.quotients)
+            if never or not troubled:  # `if i % w < w - 1` may keep away from the end that is reached without it
+                self.out.troubles.append(self._refuted(obligation, worst, reach))
+            return
+        needed = only_where(around or (), worst, base)
+        if needed is not None and not needed.variables & self.p.data:
+            worst = needed
+        elif obligation.use is not None:
             return
         if worst.variables <= self.p.outer and self.p.outer:
             self.out.owed.append(Obligation(worst, NOWHERE, obligation.reason))
@@ -533,7 +547,7 @@ class _Settler:
         kept = independent(reasons, Facts(), made)
         self.out.contract = [(r, self._reason(r, reasons, made)) for r in kept]
         if kept and unsatisfiable(Facts().assume(*exchanged(kept)[0])):
-            self.out.troubles.append(Hopeless(tuple(self.out.contract)))
+            self.out.troubles.append(Hopeless(tuple((r, reasons[r]) for r in core(reasons))))
             return
         only = forced(kept, reasons.__contains__, self._free(), self.p.outer | self.p.data, self.facts) if found else None
         if only is not None:  # what is stated alone is meant

@@ -12,7 +12,7 @@ from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.constraint import Reason
-from axon.shapes.contract import Contract, ContractFact, ParameterShape
+from axon.shapes.contract import Contract, ContractFact, ParameterShape, not_implied
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.named import never_equal
 from axon.shapes.relation import Relation
@@ -131,7 +131,8 @@ class Generalization(Explanations):
             ok = ok and (state.level > 0 or self._split(scheme, params, span))
         if ok:
             found = tuple(SchemeFact(r, f"`{symbol.name}` is found by division: {{}}", None) for symbol, r in contract.needs())
-            scheme = replace(scheme, facts=(*scheme.facts, *found))
+            say = not_implied([fact.relation for fact in scheme.facts], [fact.relation for fact in found])
+            scheme = replace(scheme, facts=(*(fact for fact in scheme.facts if fact.relation in say), *found))
         if scheme.facts:
             scheme = replace(scheme, names=dimension_names(state, scheme))
         if ok and (params or explicit):

@@ -68,7 +68,8 @@ def _beyond(
     yield from _stricter(access, [s for s, _ in ends], trail)
     names = {s: s.name if s in dict(ends) else show(Dim.of(s)) for s in use.index.variables}
     if shift is not None and len(_rising(use, ends)) < max(len(ends), 1):  # `x[n]`, `x[n - i]`
-        text = (use.index - shift).render(names.__getitem__)
+        computed, written = (use.index - shift).render(names.__getitem__), f"{' '.join(use.span.text.split())} - {shift}"
+        text = min(computed, written, key=len)  # multiplied out, `(i + 1) % (n + 1)` is long
         shifted = _replaced(access, use.span, text)
         others = [" ".join(a.span.text.split()) for a in _alike(access, use.index, trail) if a is not access]
         if shifted not in others:  # else it would be read twice

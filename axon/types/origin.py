@@ -359,7 +359,8 @@ class Trail(Ranges):
         given = {s for path, s in meant if len(path) <= len(names)}  # what the field's own type is given, rather than uses of it
         places = given or {s for _, s in meant}
         if len(given) > 1 and names:  # the arguments of one type, say `pair[8 * w, 8 * w]`: all that have the size
-            whole = Span(span.file, min(s.start for s in given), max(s.end for s in given))
+            # Its declaration is a file of its own in an editor.
+            whole = Span(next(iter(given)).file, min(s.start for s in given), max(s.end for s in given))
             return Origin("annotation", whole, sizes=(size,)) if not set("\n{}:[]") & set(whole.text) else None
         return Origin("annotation", places.pop(), sizes=(size,)) if len(places) == 1 else None
 

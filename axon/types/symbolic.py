@@ -48,7 +48,8 @@ def facts(e: T.Expr, holds: bool) -> tuple[Relation, ...]:
     """What a condition says about sizes and indices if it holds, or if it does not."""
     match e:
         case T.Binary(op=op, left=left, right=right) if op in _RELATIONS:
-            a, b = symbolic(left), symbolic(right)
+            whole = _has_size(left) or _has_size(right)  # what a size is compared with is a whole number, too
+            a, b = symbolic(left, whole), symbolic(right, whole)
             if a is None or b is None:
                 return ()
             relation = Relation(a, _RELATIONS[op], b)
@@ -88,6 +89,15 @@ def impossible_divisors(e: T.Expr) -> Iterator[tuple[Dim, Span]]:
             yield divisor, e.right.span
         yield from impossible_divisors(e.left)
         yield from impossible_divisors(e.right)
+
+
+def _has_size(e: T.Expr) -> bool:
+    match e:
+        case T.Unary(op="neg", operand=operand):
+            return _has_size(operand)
+        case T.Binary(op="add" | "sub" | "mul" | "div" | "mod" | "max" | "min", left=left, right=right):
+            return _has_size(left) or _has_size(right)
+    return isinstance(e, T.Dimension)
 
 
 def _about_sizes(e: T.Expr) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-CPU_S = 5.0
+CPU_S = 10.0
 MEMORY = 1 << 30  # bytes, resident
 _ERROR = re.compile(r"^error\[(AX\d{4})\]", re.MULTILINE)
 

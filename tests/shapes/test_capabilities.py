@@ -133,6 +133,18 @@ OPENED = "let val (k : f32[m]) = filter (x > 0.0) x  val (l : f32[p]) = filter (
         ),
         (HEADS + "fun f (x : f32[s, d]) = if d % 4 = 0 then sum i j c => (split {4} x)[i, j, c] else 0.0", "f32[s, d] -> f32"),
         ("fun f (x : f32[n]) (y : f32[m]) = if n = m then sum i => x[i] * y[i] else 0.0", "f32[n] -> f32[m] -> f32"),
+        # what is stated of two sizes is meant, and may leave only few sizes that what is needed admits
+        (
+            "fun f {k} (x : f32[n]) where n <= k = if k <= 3 then x[k - 1] else x[k - 2]",
+            "{k} -> f32[n] -> f32 where n <= k, k >= 1, k <= n + 1, max (k - 4) (n - k) >= 0",
+        ),
+        # no fact of a call that divides by what only a guard makes at least 1: it is compared when it is read
+        ("fun f {p, q} (x : f32[n]) = for i < q => if p >= 1 then x[i / p] else 0.0", "{p, q} -> f32[n] -> f32[q]"),
+        # what an index is compared with is a size, also where it is of numbers alone
+        ("fun f (x : f32[n]) = for j < n => if j >= max 1 2 then x[j - 1] else x[j]", "f32[n] -> f32[n]"),
+        ("fun f (x : f32[n]) = for j < n => if 4 / 2 <= j then x[j - 1] else x[j]", "f32[n] -> f32[n]"),
+        # what finding a size needs is a fact like any other: n <= k * n follows from it
+        ("fun f {k} (x : f32[k * n]) = for i < n => x[i]", "{k} -> f32[k * n] -> f32[n] where k >= 1"),
         # a condition around a comprehension does not guard its accesses
         ("fun f p (x : f32[n]) = if p then sum i => x[2 * i] else 0.0", "bool -> f32[n] -> f32"),
     ],

@@ -13,8 +13,10 @@ from generate import assignments, holds, parse, sets
 
 from axon.names import Symbol, fresh
 from axon.shapes.contract import Contract, ContractBroken, ContractFact, ParameterShape
+from axon.shapes.determine import Root
 from axon.shapes.dimension import Dim, dim_sum, minimum
-from axon.shapes.guard import explain_broken, source
+from axon.shapes.grows import shown
+from axon.shapes.guard import explain_broken, root, source
 from axon.shapes.relation import Relation
 
 NAMES = {name: Dim.of(fresh(name)) for name in ["k", "b", "n", "c", "h", "w", "d", "m", "r", "s", "class", "E"]}
@@ -65,6 +67,15 @@ def bound(c: Contract, explicit: tuple[int, ...], *shapes: tuple[int, ...]) -> d
         ("", ["x: h, h - r + 1"], "h r", ""),
         ("", ["x: min n m, n"], "n", "m"),
         ("k m", [], "k m", ""),
+        ("", ["x: n * (n + 1) / 2"], "n", ""),
+        ("", ["x: n + n / 2"], "n", ""),
+        ("", ["x: n * n / 2 - n"], "", "n"),
+        ("", ["x: max n 3 + n"], "n", ""),
+        ("", ["x: max n 3"], "", "n"),
+        ("", ["x: n - n / 2"], "", "n"),
+        ("", ["x: 20 - n - n / 3"], "n", ""),
+        ("", ["x: n * (n + 1) / 2 + m", "y: n + n / 3"], "n m", ""),
+        ("m", ["x: n + min n m"], "m n", ""),
     ],
 )
 def test_determined(explicit: str, shapes: list[str], determined: str, undetermined: str) -> None:
@@ -136,8 +147,24 @@ def test_explicit_dimensions_are_checked() -> None:
         (["x: n"], ("m = 2 * n",), [(9,)], {"n": 9, "m": 18}),
         (["x: n * m, n * m * m"], (), [(6, 18)], {"n": 2, "m": 3}),
         (["x: n + m + k, n + m, m + 2 * k"], (), [(9, 5, 10)], {"n": 3, "m": 2, "k": 4}),
+        (["x: n * (n + 1) / 2"], (), [(2147450880,)], {"n": 65535}),
+        (["x: n + n / 2"], (), [(0,)], {"n": 0}),
+        (["x: max n 3 + n"], (), [(5,)], {"n": 2}),
+        (["x: k * (n * (n + 1) / 2), k"], (), [(18, 3)], {"n": 3, "k": 3}),
+        (["x: n + n / k, k"], ("k >= 1",), [(9, 3)], {"n": 7, "k": 3}),
+        # what grows only between the bounds that the facts give
+        (["x: n * n - n"], ("n >= 1",), [(0,)], {"n": 1}),
+        (["x: n * n - n"], ("1 <= n", "n <= 4"), [(12,)], {"n": 4}),
+        (["x: 10 * n - n * n"], ("2 * n <= 10",), [(25,)], {"n": 5}),
+        (["x: 10 * n - n * n"], ("n >= 5",), [(16,)], {"n": 8}),
+        (["x: n * n - n * m, m"], ("n >= m",), [(0, 3)], {"n": 3, "m": 3}),
+        (["x: n * n - n"], ("n >= 1", "n <= 4"), [(20,)], "value"),
+        (["x: 10 * n - n * n"], ("n <= 5",), [(26,)], "value"),
         # what has no solution
         (["x: n + m, n - m"], (), [(8, 3)], "value"),
+        (["x: n * (n + 1) / 2"], (), [(5,)], "value"),
+        (["x: max n 3 + n"], (), [(2,)], "value"),
+        (["x: n + n / k, k"], ("k >= 1",), [(9, 0)], "value"),
         (["x: n + m, n - m"], (), [(2, 4)], "value"),
         (["x: n / 2, n % 2"], (), [(3, 2)], "extent"),
         (["x: n * n"], (), [(48,)], "value"),
@@ -167,37 +194,72 @@ def test_what_a_solution_needs() -> None:
     assert needs(["x: h, h * c"], "h >= 2") == []
     assert needs(["x: k, b, k * n + m, n + b * m"]) == ["n: k * b <> 1"]
     assert needs(["x: n * m, n * m * m"]) == ["m: n >= 1", "m: m >= 1"]
+    assert needs(["x: k * (n * (n + 1) / 2), k"]) == ["n: k >= 1"]
 
 
 def test_what_is_determined_is_unique() -> None:
     """Of generated extents: no two assignments that satisfy what is needed look the same to a call, and `bind` finds the one."""
     atoms = ["n", "m", "k", "2 * n", "n * m", "n / 2", "m % 3", "n * n", "min n m", "3", "k * n", "m / 3", "max m k"]
-    symbols = tuple(s for name in ("n", "m", "k") if (s := NAMES[name].symbol) is not None)
     several = 0
     for seed in range(sets(250)):
         rng = random.Random(seed)
         extents = [" + ".join(rng.sample(atoms, rng.choice((1, 2, 2)))) for _ in range(rng.choice((1, 2, 3, 4)))]
         extents += [f"{rng.choice('nmk')} - {rng.choice('nmk')}"] * rng.choice((0, 1))
         c = contract("", "x: " + ", ".join(extents))
-        needed = [r for _, r in c.needs()]
-        known = c.determined()
-        several += len(known) > 1 and all(d.symbol is None for d in c.shapes[0].dims)
-        seen: dict[tuple[int, ...], dict[Symbol, int]] = {}
-        for values in assignments(symbols, 7):
-            if not all(holds(r, values) for r in needed):
-                continue
-            shape = tuple(dim.evaluate(values) for dim in c.shapes[0].dims)
-            mine = {s: v for s, v in values.items() if s in known}
-            if min(shape) >= 0:
-                assert seen.setdefault(shape, mine) == mine, (extents, shape)
-                if not c.undetermined():
-                    assert c.bind((), [shape]) == {s: values[s] for s in c.variables}, (extents, shape)
+        several += len(c.determined()) > 1 and all(d.symbol is None for d in c.shapes[0].dims)
+        found_by_calls(c, 7)
     assert several > 10
+
+
+def test_what_is_proved_to_grow_is_unique() -> None:
+    """Of generated extents with one unknown, which facts bound: no two sizes look the same to a call, and `bind` finds the one."""
+    atoms = ["n", "n / 2", "n / 3", "n * n", "n * n / 2", "k * n", "min n k", "max n 3", "min n 4", "n % 3", "n / k", "k / n"]
+    facts = ["n >= 1", "n >= 2", "k >= 1", "n <= 4", "n >= k", "2 * n <= k + 3", "n < k", "n <> 2"]
+    by_proof = 0
+    for seed in range(sets(120)):
+        rng = random.Random(seed)
+        chosen = rng.sample(atoms, rng.choice((1, 2, 2, 3)))
+        terms = [f"{rng.choice('++-')} {rng.choice((1, 1, 2, 3))} * ({atom})" for atom in chosen]
+        extent = " ".join([rng.choice(("k + 6", "0", "0")), *terms])
+        c = contract("k", f"x: {extent}", where=tuple(rng.sample(facts, rng.choice((0, 0, 1, 2)))))
+        by_proof += any(isinstance(step, Root) and shown(step.dim, step.symbol) is None for step in c._plan.steps)
+        found_by_calls(c, 9)
+    assert by_proof > 20
+
+
+def found_by_calls(c: Contract, size: int) -> None:
+    """Holds calls with all sizes below one against what a contract claims to determine."""
+    needed = [*(f.relation for f in c.facts), *(r for _, r in c.needs())]
+    known = c.determined()
+    seen: dict[tuple[int, ...], dict[Symbol, int]] = {}
+    for values in assignments(tuple(sorted(c.variables, key=lambda v: v.id)), size):
+        if not all(holds(r, values) for r in needed):
+            continue
+        try:
+            shape = tuple(dim.evaluate(values) for dim in c.shapes[0].dims)
+        except ZeroDivisionError:
+            continue
+        mine = {s: v for s, v in values.items() if s in known}
+        if min(shape) >= 0:
+            call = (*(values[s] for s in c.explicit), *shape)
+            assert seen.setdefault(call, mine) == mine, (c.shapes, needed, shape)
+            if not c.undetermined():
+                assert c.bind([values[s] for s in c.explicit], [shape]) == values, (c.shapes, needed, shape)
+
+
+def test_roots_are_found_from_end_to_end() -> None:
+    for least, most in ((0, 2**31), (0, 9), (3, 9), (5, 5), (6, 5)):
+        for wanted in range(12):
+            inside = [n for n in range(least, min(most, 20) + 1) if n >= wanted]
+            assert root(lambda n, wanted=wanted: n - wanted, least, most) == (inside[0] if inside else -1)  # type: ignore[misc]
+    assert root(lambda n: n - 2**31, 0, 2**31) == 2**31
+    assert root(lambda n: n - 2**31 - 1, 0, 2**31) == -1
 
 
 def test_the_slow_way_agrees() -> None:
     """What the compiled guard lets pass the other does too, with the same sizes, and the other way round."""
     extents = ["b", "n", "n + 3", "2 * n", "h * d", "h", "h - r + 1", "n * h + d", "m / 2", "m", "min n h", "d % 5", "n * n"]
+    extents += ["n + n / h", "n * (n + 1) / 2"]
     facts = ["n % 2 = 0", "h <= n + 3", "d = 2 * b", "m / h >= 1", "b <> n"]
     passed = 0
     for seed in range(sets(300)):

@@ -44,6 +44,18 @@ def test_one_relation_in_its_form() -> None:
             assert bool(holds(given, values)) == all(holds(r, values) for r in found), text
 
 
+def test_one_remainder_is_left_out_in_one_way() -> None:
+    a, b, _ = map(Dim.of, SYMBOLS)
+    for said, others in (
+        (Relation((a - b) % 3, "<>", Dim.of(1)), [Relation((b - a) % 3, "<>", Dim.of(2)), Relation((b - a) % 3, "<=", Dim.of(1))]),
+        (Relation((a - b) % 5, ">=", Dim.of(1)), [Relation((b - a) % 5, ">", Dim.of(0)), Relation((a - b) % 5, "<>", Dim.of(0))]),
+        (Relation(a % 4, "<=", Dim.of(2)), [Relation(3 * a % 4, "<>", Dim.of(1)), Relation(3 * a % 4, "<>", Dim.of(5) % 4)]),
+    ):
+        for other in others:
+            assert normal(other) == normal(said), (str(other), str(said))
+    assert str(normal(Relation((a - b) % 3, "<>", Dim.of(1)))[0].left) == "(a - b) % 3 - 1"
+
+
 def test_cycles_make_equal_what_they_make_equal() -> None:
     some = 0
     for seed in range(sets(300)):

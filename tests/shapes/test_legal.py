@@ -12,12 +12,20 @@ from axon.shapes.dimension import Dim
 from axon.shapes.legal import alone, satisfied, together
 from axon.shapes.relation import Relation
 
-SIZE = 10  # up to which sizes are enumerated; what is given is smaller
+SIZE = 10  # up to which sizes are enumerated together; what is given is smaller
+ALONE = 2 * SIZE  # up to which one is: beyond, 0 is nearer
 
 
-def changed(values: dict[Symbol, int], found: dict[Symbol, int]) -> tuple[int, int]:
-    """How many sizes differ, and by how much in all."""
-    return sum(values[s] != n for s, n in found.items()), sum(abs(values[s] - n) for s, n in found.items())
+def changed(values: dict[Symbol, int], found: dict[Symbol, int]) -> tuple[int, int, int]:
+    """How many sizes differ, how many of them are 0, and by how much in all."""
+    differ = [(values[s], n) for s, n in found.items() if values[s] != n]
+    return len(differ), sum(n == 0 for _, n in differ), sum(abs(old - n) for old, n in differ)
+
+
+def nearest(actual: int, legal: list[int]) -> list[int]:
+    """The nearest below and above; 0 where it is the nearest."""
+    below, above = [n for n in legal if 0 < n < actual][-1:], [n for n in legal if n > actual][:1]
+    return [0] * (0 in legal and not below and not (above and above[0] - actual <= actual)) + below + above
 
 
 def test_against_brute_force() -> None:
@@ -29,13 +37,12 @@ def test_against_brute_force() -> None:
         facts: list[Relation] = [relation(rng, symbols, rng.choice((1, 1, 2)), ops) for _ in range(rng.randrange(1, 4))]
         values = {s: rng.randrange(1, 8) for s in symbols}
         text = f"seed {seed}: {', '.join(map(str, facts))} at {list(values.values())}"
-        legal = [v for v in assignments(symbols, SIZE) if all(v.values()) and all(satisfied(f, v) for f in facts)]
+        legal = [v for v in assignments(symbols, SIZE) if all(satisfied(f, v) for f in facts)]
         for s in symbols:
-            near = sorted(v[s] for v in legal if all(v[o] == values[o] for o in symbols if o != s) and v[s] != values[s])
-            below, above = [n for n in near if n < values[s]], [n for n in near if n > values[s]]
+            near = [n for n in range(ALONE) if n != values[s] and all(satisfied(f, {**values, s: n}) for f in facts)]
             found = alone(s, values, facts)
             assert all(all(satisfied(f, {**values, s: n}) for f in facts) for n in found), text
-            assert [n for n in found if n < SIZE] == [*below[-1:], *above[:1]], text
+            assert [n for n in found if n < ALONE] == nearest(values[s], near), text
         best = together(values, facts)
         assert best is None or all(satisfied(f, best) for f in facts), text
         best_known = min((changed(values, v) for v in legal), default=None)
@@ -44,6 +51,25 @@ def test_against_brute_force() -> None:
             missed += best is None or changed(values, best) > best_known
             assert best is None or changed(values, best)[0] <= best_known[0], text
     assert missed <= some // 50
+
+
+def test_the_most_constrained_size_is_chosen_first() -> None:
+    a, b, c = symbols = tuple(fresh(name) for name in "abc")
+    values = dict(zip(symbols, (3, 5, 3), strict=True))
+    facts = [Relation(Dim.of(c), ">=", Dim.of(b)), Relation(Dim.of(a) + 6, "<=", Dim.of(b))]
+    assert together(values, facts) == {a: 3, b: 9, c: 9}
+
+
+def test_nothing_where_it_is_nearest() -> None:
+    a, b = fresh("a"), fresh("b")
+    multiple = [Relation(Dim.of(a) % 64, "=", Dim.of(0))]
+    assert alone(a, {a: 20}, multiple) == (0, 64)
+    assert alone(a, {a: 40}, multiple) == (64,)
+    assert alone(a, {a: 4}, [Relation(2 * Dim.of(a), "<", Dim.of(1))]) == (0,)
+    total = Dim.of(a) + Dim.of(b)
+    assert together({a: 3, b: 5}, [Relation(total, "=", Dim.of(1))]) == {a: 1, b: 0}
+    assert together({a: 3, b: 5}, [Relation(total, "=", Dim.of(2))]) == {a: 1, b: 1}
+    assert together({a: 600, b: 500}, [Relation(total, "<=", Dim.of(0))]) == {a: 0, b: 0}
 
 
 def test_as_few_as_possible_are_changed() -> None:

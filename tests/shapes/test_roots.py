@@ -14,7 +14,7 @@ from axon.shapes.dimension import Dim, dim_sum
 from axon.shapes.facts import Facts
 from axon.shapes.prove import unsatisfiable
 from axon.shapes.relation import Relation
-from axon.shapes.roots import roots_of, without_remainder
+from axon.shapes.roots import beside_all_sums, roots_of, without_remainder
 
 SYMBOLS = tuple(fresh(name) for name in "nmk")
 N, M, K = map(Dim.of, SYMBOLS)
@@ -53,6 +53,22 @@ def test_remainders() -> None:
     assert found > sets(300) // 30
 
 
+def test_sums_beside_a_number() -> None:
+    rng = random.Random(6)
+    never = sometimes = 0
+    for _ in range(sets(500)):
+        monomials = [N, M, K, N * N, N * M, M * M, K * K, N * N * N]
+        p = dim_sum(rng.choice(monomials) * rng.choice([1, 1, 2, 3, 4, 7]) for _ in range(rng.randrange(2, 5)))
+        p -= rng.randrange(1, 20)
+        zeros = (v for v in product(range(20), repeat=3) if p.evaluate(dict(zip(SYMBOLS, v, strict=True))) == 0)
+        any_ = next(zeros, None) is not None
+        for equation in (p, -p):
+            assert not (any_ and beside_all_sums(equation)), str(p)
+        never += beside_all_sums(p)
+        sometimes += any_
+    assert min(never, sometimes) > sets(500) // 30
+
+
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_no_facts_that_sizes_satisfy_are_called_unsatisfiable(count: int) -> None:
     rng = random.Random(5 + count)
@@ -71,7 +87,8 @@ def test_no_facts_that_sizes_satisfy_are_called_unsatisfiable(count: int) -> Non
 @pytest.mark.parametrize(
     "fact",
     ["n * n = 7", "n * n * n = n + 5", "n * n + 1 = 5 * n", "n * n = 3 * m + 2", "n * n + m * m = 4 * k + 3",
-     "n * n + n = 2 * m + 1", "n * n = 2 * n + 1000000000000", "n * n = 49, n / 2 = 4", "n % 4 = 1, n % 6 = 2"],
+     "n * n + n = 2 * m + 1", "n * n = 2 * n + 1000000000000", "n * n = 49, n / 2 = 4", "n % 4 = 1, n % 6 = 2",
+     "n * n + m * m = 3", "3 * n * n + 5 * m * k + 7 * k + 4 * m = 6"],
 )  # fmt: skip
 def test_what_no_sizes_satisfy_is_no_contract(fact: str) -> None:
     checked = compiler.check_text(f"fun f (x : f32[n]) (y : f32[m]) (z : f32[k]) where {fact} = 0")

@@ -50,7 +50,6 @@ QUIET = Reason(SourceFile("", "").span(), "")
         ("fun f {p, q} (x : f32[n]) = for i < q * p => x[i / (p + q)]", "p * q <= p * n + q * n"),
         ("fun f {p, q} (x : f32[n]) = for i < p => x[i * q / p]", "p * q < p * n + q"),
         ("fun f {p, q} (x : f32[n]) = for i < q * p + q => x[i / p]", "p >= 1, p * q + q <= p * n"),
-        ("fun f {p, q} (x : f32[n]) = for i < q => if p >= 1 then x[i / p] else 0.0", "q <= p * n"),
     ],
 )
 def test_a_divided_index_needs_no_check_at_run_time(

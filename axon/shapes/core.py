@@ -1,0 +1,93 @@
+"""Facts that no sizes satisfy together: few of them that already cannot hold, none of which can be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from time import thread_time
+
+from axon.shapes.alike import exchanged
+from axon.shapes.counterexample import counterexample
+from axon.shapes.facts import claims_of
+from axon.shapes.grid import MAX_VARIABLES, seen
+from axon.shapes.prove import Facts, unsatisfiable
+from axon.shapes.relation import Relation
+from axon.shapes.simplify import in_order, independent
+
+_SECONDS = 0.4  # of one search
+_MAX_ALONE = 40  # facts of which each is looked at by itself
+
+
+def contradictory(relations: Iterable[Relation]) -> bool:
+    """Whether it is shown that no sizes satisfy relations as `normal` gives them, as they are or simplified together."""
+    every = in_order(relations)
+    if _satisfied_somewhere(every):
+        return False
+    return _shown(every) or (len(every) > 1 and _shown(independent(dict.fromkeys(every), Facts())))
+
+
+def _plainly(relations: Sequence[Relation]) -> bool:
+    """Whether it is shown without simplifying them, which takes longer."""
+    return not _satisfied_somewhere(relations) and _shown(relations)
+
+
+def _shown(relations: Sequence[Relation]) -> bool:
+    return any(r.trivial is False for r in relations) or unsatisfiable(Facts().assume(*exchanged(relations)[0]))
+
+
+def _satisfied_somewhere(relations: Sequence[Relation]) -> bool:
+    """Whether small sizes were seen that satisfy them all, which is soon found where there are such."""
+    if any(r.trivial is False for r in relations):
+        return False
+    claims = [claim for r in relations for claim in claims_of(r)]
+    variables = sorted({v for _, p in claims for v in p.variables}, key=lambda v: v.id)
+    if len(variables) <= MAX_VARIABLES:
+        return not variables or seen(claims, claims[0], tuple(variables))[0]
+    found = counterexample(Facts().assume(*relations[1:]), relations[0].negated)
+    return found is not None and found.keys() == set(variables)  # else some are not connected with the first
+
+
+def core(relations: Iterable[Relation]) -> tuple[Relation, ...]:
+    """Of relations as `normal` gives them that contradict each other, some that do and none of which can be left out.
+
+    One that cannot hold by itself is found first, the shortest; else the complicated ones are left out where they can be. When the
+    time is up, what was found by then is the answer.
+    """
+    plain_first = sorted(relations, key=_complexity)
+    deadline = thread_time() + _SECONDS
+    for r in plain_first[:_MAX_ALONE]:
+        if r.trivial is False:
+            return (r,)
+    for r in plain_first[:_MAX_ALONE]:
+        if thread_time() < deadline and contradictory((r,)):
+            return (r,)
+    found = plain_first[::-1]
+    if _plainly(found):
+        found = _without_superfluous(found, _plainly, deadline)
+    found = _without_superfluous(found, contradictory, deadline)
+    return tuple(r for r in plain_first if r in found)
+
+
+def _without_superfluous(
+    relations: Sequence[Relation], wrong: Callable[[Sequence[Relation]], bool], deadline: float
+) -> list[Relation]:
+    """The relations without those that can be left out with what remains still `wrong`: first many at once, then one by one."""
+    kept = list(relations)
+    chunk = max(len(kept) // 2, 1)
+    while thread_time() < deadline:
+        before, position = len(kept), 0
+        while position < len(kept) > 1 and thread_time() < deadline:
+            shorter = kept[:position] + kept[position + chunk :]
+            if shorter and wrong(shorter):
+                kept = shorter
+            else:
+                position += chunk
+        if chunk == 1 and len(kept) == before:
+            break
+        chunk = max(chunk // 2, 1)
+    return kept
+
+
+def _complexity(relation: Relation) -> tuple[int, ...]:
+    """As `form.complexity`, without what tells apart sizes by their age: what is alike stays in the order of the source."""
+    slack = relation.slack
+    return slack.depth, slack.degree, len(slack.mapping)
