@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 HEAVY = ["numpy", "sympy", "lark", "rich", "numba", "ml_dtypes", "axon.lower", "axon.interpret"]
-LIMIT = 0.150  # seconds for `import axon`
 
 
 def python(code: str) -> str:
@@ -22,8 +21,6 @@ def loaded(code: str) -> list[str]:
 
 def test_import() -> None:
     assert loaded("import axon") == []
-    measure = "import time; t = time.perf_counter(); import axon; print(time.perf_counter() - t)"
-    assert min(float(python(measure)) for _ in range(5)) <= LIMIT
 
 
 def test_usage() -> None:

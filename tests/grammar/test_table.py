@@ -75,17 +75,9 @@ def test_many_processes_start_at_once(tmp_path: Path) -> None:
 
 
 def test_cold_start() -> None:
-    """A process that parses takes little longer than one that does not, and needs no Lark for it."""
+    """A process that parses needs no Lark for it; `benchmarks/check.py` measures how long it takes."""
     table.load()  # so that the cache is warm
-
-    def seconds(code: str) -> float:
-        """The least time of a processor that a process takes; others may keep the machine busy."""
-        measured = f"import time; {code}; print(time.process_time())"
-        return min(
-            float(subprocess.run([sys.executable, "-c", measured], check=True, capture_output=True).stdout) for _ in range(3)
-        )
-
-    assert seconds(f"{PARSE}; import sys; assert 'lark' not in sys.modules") - seconds("import axon") < 0.15
+    subprocess.run([sys.executable, "-c", f"{PARSE}; import sys; assert 'lark' not in sys.modules"], check=True)
 
 
 def test_no_rule_has_the_name_of_a_word() -> None:
