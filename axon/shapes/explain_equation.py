@@ -216,8 +216,9 @@ def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c:
             elsewhere = any(old.symbol in d.variables and s != place.span for d, s in words.origins)
             grown += [found] if elsewhere and pattern_around(place.span, words) in words.patterns else []
             continue
-        if new.constant is None and any(d == new for d, _ in neighbours(place.span, words)):
-            if pattern_around(place.span, words) in words.patterns:  # nobody means to change a type so
+        around = pattern_around(place.span, words)  # none around a declared result, which a product may well make a square
+        if new.constant is None and around is not None and any(d == new for d, _ in neighbours(place.span, words)):
+            if around in words.patterns:  # nobody means to change a type so
                 doubled.append(found)  # `f32[n, n]`: a square that nobody asked for
         else:
             yield found

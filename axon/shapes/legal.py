@@ -140,8 +140,10 @@ class _Search:
         for n in _outwards(actual, way, self._starts(variable, way)):
             self.steps -= 1
             cost = distance + _cost(actual, n)
-            if self.steps < 0 or cost >= self._least or tried == _MAX_TRIED:
+            if self.steps < 0 or cost >= self._least:
                 break
+            if tried == _MAX_TRIED and n:  # nothing at all is tried after them
+                continue
             self.values[variable] = n
             if all(satisfied(f, self.values) for f in way.about):
                 tried += 1
@@ -190,6 +192,7 @@ def _outwards(actual: int, way: _Way, starts: Iterable[int]) -> Iterator[int]:
         below = start - (start - r) % k
         for sizes in (range(below, -1, -k), range(below + k, MAX_SIZE + 1, k)):
             found.update(sizes[: 2 * _MAX_TRIED])
+    found.update([0] if k and r == 0 else ())
     yield from sorted((n for n in found if way.low <= n <= way.high), key=lambda n: (_cost(actual, n), n))
 
 

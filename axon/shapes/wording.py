@@ -303,7 +303,7 @@ def _tokens(text: str) -> list[str]:
 
 def neighbours(span: Span, words: Words) -> list[tuple[Dim, Span]]:
     """The other sizes in the annotation around one."""
-    around = pattern_around(span, words)
+    around = pattern_around(span, words) or type_around(span)
     near = [(d, s) for d, s in words.origins if s.file is span.file and s != span]
     return [(d, s) for d, s in near if around is not None and around.start <= s.start < around.end]
 

@@ -8,7 +8,7 @@ from itertools import combinations
 from generate import assignments, relation, sets
 
 from axon.names import Symbol, fresh
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, minimum
 from axon.shapes.legal import alone, satisfied, together
 from axon.shapes.relation import Relation
 
@@ -70,6 +70,9 @@ def test_nothing_where_it_is_nearest() -> None:
     assert together({a: 3, b: 5}, [Relation(total, "=", Dim.of(1))]) == {a: 1, b: 0}
     assert together({a: 3, b: 5}, [Relation(total, "=", Dim.of(2))]) == {a: 1, b: 1}
     assert together({a: 600, b: 500}, [Relation(total, "<=", Dim.of(0))]) == {a: 0, b: 0}
+    least = [Relation(Dim.of(b) + minimum(Dim.of(a), 4), "<", Dim.of(4)), Relation(Dim.of(b) // 3, ">=", Dim.of(1))]
+    for n in (5, 5_000):  # a is chosen first, and for none of the sizes near it is there a b
+        assert together({a: n, b: 5}, least) == {a: 0, b: 3}
 
 
 def test_as_few_as_possible_are_changed() -> None:
