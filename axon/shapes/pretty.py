@@ -171,6 +171,8 @@ def _pretty_minimum(atom: Minimum, cofactor: Dim, outer: Dim, name: Name) -> tup
     if not folded:
         return outer, cofactor, _call("min", atom.items, name)
     back = Dim(folded)
+    if q < 0 and folded.keys() == {()} and outer.variables and all(item.variables for item in atom.items):
+        return outer - size * back, cofactor, _call("min", [item - back for item in atom.items], name)  # none would be positive
     items = [item * sign + back for item in atom.items]
     return outer - size * back, Dim.of(size), _call("min" if q > 0 else "max", items, name)
 

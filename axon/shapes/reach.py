@@ -12,7 +12,8 @@ Indices are eliminated one after the other, the innermost first, each in the fir
                   shorter one, where k < n
 
 All of them give what is reached if no range is empty and no condition stands around. Conditions come first: one that says what an
-index is, or what it leaves when it is divided, is put in; one that bounds it moves the end of its range.
+index is, or what it leaves when it is divided, is put in; one that bounds i / n or i % n takes i apart into these two indices; one
+that bounds an index moves the end of its range.
 """
 
 from __future__ import annotations
@@ -94,7 +95,38 @@ class Reach:
             guards = (*(g.substitute({symbol: image}) for g in reach.guards if g is not guard), *more)
             reach = replace(reach, ranges=ranges, guards=tuple(g for g in guards if g.trivial is not True))
             dim = dim.substitute({symbol: image})
+        pairs = ((s, d) for g in reach.guards for s in reversed(list(reach.ranges)) for d in reach._divisors(g.slack, s))
+        for symbol, divisor in pairs:
+            apart = reach._apart(dim, symbol, divisor)
+            if apart is not None:
+                return apart[0].solved(apart[1])
         return reach, dim
+
+    def _apart(self, dim: Dim, symbol: Symbol, divisor: Dim) -> tuple[Reach, Dim] | None:
+        """With an index i as divisor * q + r, for guards that say of q or of r how far it goes.
+
+        Of a range that is no multiple of the divisor, the last q comes with fewer r: then guards may not exclude r = 0.
+        """
+        if not self._at_least(divisor, 1):
+            return None
+        q, r = fresh(symbol.name), fresh(symbol.name)
+
+        def image(part: Dim) -> Dim:
+            return _in_parts(part, symbol, divisor, q, r)
+
+        guards = tuple(_without_end(Relation(image(g.left), g.op, image(g.right)), r, divisor) for g in self.guards)
+        bounds = [_bound(g, r) if q not in g.variables else None for g in guards if r in g.variables]
+        extent = self.ranges[symbol]
+        whole = self._whole(extent, divisor)
+        if None in bounds or (whole is None and not all(bound and bound[1] for bound in bounds)):
+            return None
+        count, block = whole, divisor
+        if count is None:
+            count, block = (extent + divisor - 1) // divisor, minimum(divisor, extent - divisor * Dim.of(q))
+        ranges: dict[Symbol, Dim] = {}
+        for s, e in self.ranges.items():
+            ranges |= {q: count, r: block} if s == symbol else {s: image(e)}
+        return replace(self, ranges=ranges, guards=guards), image(dim)
 
     def _solution(self) -> tuple[Relation, Symbol, Dim, tuple[Symbol, Dim] | None] | None:
         """A guard that gives an index a value, and the value; of i % c = r, it is c * q + r, with q and its extent."""
@@ -387,8 +419,25 @@ def _bound(guard: Relation, symbol: Symbol) -> tuple[Dim, bool] | None:
 def _taken_apart(dim: Dim, symbol: Symbol, divisor: Dim) -> tuple[Symbol, Symbol, Dim]:
     """An index as divisor * q + r, and the Dim of those."""
     q, r = fresh(symbol.name), fresh(symbol.name)
+    return q, r, _in_parts(dim, symbol, divisor, q, r)
+
+
+def _in_parts(dim: Dim, symbol: Symbol, divisor: Dim, q: Symbol, r: Symbol) -> Dim:
+    """With divisor * q + r for an index, and q for its quotient."""
     new = replaced(dim, Quotient(Dim.of(symbol), divisor), Dim.of(q))
-    return q, r, new.substitute({symbol: divisor * Dim.of(q) + Dim.of(r)})
+    return new.substitute({symbol: divisor * Dim.of(q) + Dim.of(r)})
+
+
+def _without_end(guard: Relation, index: Symbol, extent: Dim) -> Relation:
+    """i < n - 1 for i <> n - 1, and i >= 1 for i <> 0, of an index i < n."""
+    split = guard.slack.linear_in(index) if guard.op == "<>" else None
+    if split is not None and split[0].constant in (1, -1):
+        value = -split[0] * split[1]
+        if value == extent - 1:
+            return Relation(Dim.of(index), "<", value)
+        if value == _ZERO:
+            return Relation(Dim.of(index), ">=", _ONE)
+    return guard
 
 
 def _by_inner(dim: Dim, inner: Minimum, within: Symbol) -> Dim:

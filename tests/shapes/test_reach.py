@@ -90,6 +90,11 @@ def test_conditions_move_ends() -> None:
         (Relation(P, "=", Q), P + Q, Dim.of(0), 2 * minimum(N, M) - 2),
         (Relation(2 * P, "<", M), P, Dim.of(0), minimum(N - 1, (M - 1) // 2)),
         (Relation(3 * P, ">=", M), P, (M + 2) // 3, N - 1),
+        (Relation(P % 4, "<", Dim.of(2)), P, Dim.of(0), minimum(4 * ((N + 3) // 4) - 3, N - 1)),
+        (Relation(P % 4, "<>", Dim.of(3)), P % 4, Dim.of(0), minimum(N, Dim.of(3)) - 1),
+        (Relation(P % M, "<", Dim.of(2)), P // M, Dim.of(0), (N + M - 1) // M - 1),
+        (Relation(P // 4, "<", M), P, Dim.of(0), minimum(4 * M - 1, N - 1)),
+        (Relation(Q % 3, ">=", Dim.of(1)), P, Dim.of(0), N - 1),
     ],
 )
 def test_conditions_that_are_taken_into_account(guard: Relation, dim: Dim, low: Dim, high: Dim) -> None:
@@ -123,7 +128,9 @@ def _condition(rng: random.Random) -> Relation:
     small = Dim.of(rng.randrange(3))
     return rng.choice([
         Relation(index % rng.choice([2, 3]), rng.choice(["=", "<>"]), small),
-        Relation(index % rng.choice([N, M]), "=", small),
+        Relation(index % rng.choice([N, M]), rng.choice(["=", "<", ">="]), small),
+        Relation(index % rng.choice([2, 3, 4]), rng.choice(["<", ">=", "<=", "<>"]), small + rng.randrange(2)),
+        Relation(index // rng.choice([N, 2, 3]), rng.choice(["<", ">=", "<>"]), rng.choice([small, M])),
         Relation(index, "=", rng.choice([end, P])),
         Relation(rng.choice([1, 2, 3]) * index, rng.choice(["<", ">=", "<>", ">"]), end),
         Relation(P, rng.choice(["<", "<=", "="]), Q + small),
