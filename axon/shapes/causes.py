@@ -57,15 +57,22 @@ def causes(
     idle = {r.symbol for r in unknown if not _used(r, problem)}
     in_scope = {u.span for u in problem.uses if any(s in idle for s, _ in u.context.indices)} if idle else set()
     flexible = set(problem.flexible)
+    left_to: dict[int, Clash] = {}  # of a conflict that is not looked at: the one that it follows from
     for trouble in troubles:
         match trouble:
             case Clash():
                 keys = _keys(trouble, access)
                 at_call = any(side.span in broken for side in primary(trouble).reason.sides)
                 sides = [side.span for side in primary(trouble).reason.sides]
-                sources = [value for side in sides for value in behind(side)] if clashes[1:] or sliced else []
-                others = [c for c in clashes[:_MAX_COMPARED] if c is not trouble]
-                follows = any(_follows(trouble, c, sources) or _vaguer(trouble, c, flexible) for c in others)
+                sources = _sources(trouble, behind) if clashes[1:] or sliced else []
+                others = [c for c in clashes[:_MAX_COMPARED] if not _ends_at(trouble, c, left_to)]
+                cause = next((c for c in others if _follows(trouble, c, sources)), None)
+                if cause is None:
+                    vaguer = (c for c in others if _vaguer(trouble, c, flexible))
+                    cause = next((c for c in vaguer if not _follows(c, trouble, _sources(c, behind))), None)
+                if cause is not None:
+                    left_to[id(trouble)] = cause
+                follows = cause is not None
                 if sliced:
                     read = [found for side in sides if (found := access(side)) is not None]
                     sources += [*sides, *(value for found in read for value in (found, *behind(found)))]
@@ -99,7 +106,20 @@ def causes(
                     out.append(Unbounded(tuple(together), unused))
             case _:
                 out.append(trouble)
-    return out
+    return out or list(troubles[:1])  # whatever follows from what: what is wrong is never passed over
+
+
+def _sources(c: Clash, behind: Callable[[Span], tuple[Span, ...]]) -> list[Span]:
+    """The values that the sides of a conflict are computed from."""
+    return [value for side in primary(c).reason.sides for value in behind(side.span)]
+
+
+def _ends_at(c: Clash, start: Clash, left_to: dict[int, Clash]) -> bool:
+    """Whether a conflict is what another one is left to in the end: of those that follow from each other, one is looked at."""
+    at: Clash | None = start
+    while at is not None and at is not c:
+        at = left_to.get(id(at))
+    return at is c
 
 
 def _speaks_of(c: Clash, open_: set[Symbol]) -> bool:
