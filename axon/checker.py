@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from time import thread_time
 
 from axon import builtins
 from axon import syntax as S
@@ -78,14 +77,12 @@ def check_module(loader: Loader, path: str, known: Mapping[SourceFile, CheckedMo
     if isinstance(source, Diagnostic):
         return _unreadable(path, source)
     session = Session(loader, dict(known or {}))
-    began = thread_time()
     checked = session.check(source)
-    cost = thread_time() - began
     if checked.ok:
         return checked
     known = {s: m for s, m in session.modules.items() if s is not source}
     solve = partial(solutions, source, loader, known)
-    found = tried(checked.diagnostics, source, lambda changed: _recheck(changed, loader, known), cost, solve)
+    found = tried(checked.diagnostics, source, lambda changed: _recheck(changed, loader, known), solve)
     return replace(checked, diagnostics=found)
 
 

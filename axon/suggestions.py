@@ -1,6 +1,7 @@
 """Suggestions are tried before they are shown: a change of the source is kept only if the checker finds less to say after it.
 
-Each kind of error proposes changes, the likeliest first; two that pass are enough for a reader.
+Each kind of error proposes changes, the likeliest first; two that pass are enough for a reader. How many are tried is counted, so
+that every run and every machine finds the same.
 """
 
 from __future__ import annotations
@@ -8,14 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from time import thread_time
 
 from axon.diagnostics import Diagnostic, Edit, Suggestion
 from axon.source import SourceFile, Span
 
-SECONDS = 2.0  # of work on the suggestions of one file
-LONG = 0.25  # seconds of a check that are part of those
+SECONDS = 30.0  # of work on the suggestions of one file: a net, the counts decide
+MAX_TRIES = 48  # checks of a changed file for one diagnostic …
+MAX_OF_FILE = 96  # … and for all of a file, …
+MIN_TRIES = 6  # … of which each has so many in any case
+MAX_READ = 240_000  # characters that are checked for one diagnostic: fewer tries in long files
+MAX_MORE = 8  # tries after one that helps
 MAX_KEPT = 2  # suggestions with edits of one diagnostic
 _DECLARATION = re.compile(r"^(fun|val|sig|type|import)\b", re.MULTILINE)
 _ROWS = "name the indices"  # a statistic of rows is rarely applied to them only once
@@ -40,37 +44,55 @@ class Attempt:
     found: tuple[Diagnostic, ...] | None = None
 
 
+class _Budget:
+    """What may still be tried for a diagnostic: so many checks, none after a deadline."""
+
+    def __init__(self, tries: int, deadline: float) -> None:
+        self.tries = tries
+        self._deadline = deadline
+
+    @property
+    def left(self) -> bool:
+        return self.tries > 0 and thread_time() < self._deadline
+
+    def spend(self) -> None:
+        self.tries -= 1
+
+    def helped(self, enough: bool) -> None:
+        """Something helps: only a few more are looked at, or none where that is `enough`."""
+        self.tries = 0 if enough else min(self.tries, MAX_MORE)
+
+
+def _tries(diagnostics: Sequence[Diagnostic], source: SourceFile) -> int:
+    """How many changes are tried for each diagnostic of a file: a file that is long, or has many errors, would take too long."""
+    several = sum(d.code.startswith(TRIED) for d in diagnostics)
+    return max(MIN_TRIES, min(MAX_TRIES, MAX_OF_FILE // max(several, 1), MAX_READ // max(len(source.text), 1)))
+
+
 def tried(
     diagnostics: Sequence[Diagnostic],
     source: SourceFile,
     recheck: Callable[[SourceFile], Attempt | None],
-    cost: float,
     solve: Callable[[Span], Iterable[str]] = lambda _: (),
 ) -> tuple[Diagnostic, ...]:
-    """The diagnostics of a file with the suggestions that help. `recheck` checks a changed file, `cost` is what a first check took;
-    `solve` gives what may stand in the place of a written size for the rest to fit.
+    """The diagnostics of a file with the suggestions that help. `recheck` checks a changed file; `solve` gives what may stand in
+    the place of a written size for the rest to fit.
     """
     out: list[Diagnostic] = []
-    cost = cost if cost > LONG else 0.0
-    deadline = thread_time() + SECONDS - cost
-    cost /= 2  # a file that passes takes less: which of its equations are to blame is not looked for
-    last = max((n for n, d in enumerate(diagnostics) if d.code.startswith(TRIED)), default=0)
+    deadline = thread_time() + SECONDS
     errors = sum(d.severity == "error" for d in diagnostics)
-    for n, diagnostic in enumerate(diagnostics):
+    for diagnostic in diagnostics:
         if not diagnostic.code.startswith(TRIED):
             out.append(diagnostic)
             continue
-        until = deadline if n == last else (thread_time() + deadline) / 2  # a first mistake leaves the others half the time
+        budget = _Budget(_tries(diagnostics, source), deadline)
         kept: list[Suggestion] = []
-        for suggestion in _filled(diagnostic.suggestions, solve, lambda: len(kept) < MAX_KEPT and thread_time() + cost < until):  # noqa: B023
-            began = thread_time()
-            if not suggestion.edits or len(kept) == MAX_KEPT or began + cost > until:
-                continue
-            if any(_needless(suggestion, s) for s in kept):
+        for suggestion in _filled(diagnostic.suggestions, solve, budget):
+            if not suggestion.edits or not budget.left or any(_needless(suggestion, s) for s in kept):
                 continue
             settled = diagnostic.code not in _BOUNDS and (bool(kept) or not suggestion.asks)
+            budget.spend()
             tried_ = _attempt(source, suggestion.edits, recheck, settled)
-            cost = max(cost, thread_time() - began)
             if tried_ is None:
                 continue
             attempt, changed = tried_
@@ -80,6 +102,7 @@ def tried(
             helps = attempt.errors < errors and not fresh and (bounds or not _still_wrong(attempt, changed, suggestion))
             if helps or again:
                 kept.append(replace(suggestion, checked=attempt.errors == 0))
+                budget.helped(len(kept) == MAX_KEPT)
         general = () if kept else tuple(s for s in diagnostic.suggestions if not s.edits)
         out.append(replace(diagnostic, suggestions=(*kept, *general)))
     return tuple(out)
@@ -119,18 +142,16 @@ def _listed(text: str) -> list[str]:
     return [size.strip() for size in found[1].split(",")] if found is not None else []
 
 
-def _filled(
-    suggestions: Iterable[Suggestion], solve: Callable[[Span], Iterable[str]], wanted: Callable[[], bool]
-) -> Iterator[Suggestion]:
-    """The suggestions, blank ones with what they turn out to be: that is found only while more are `wanted`."""
-    for blank, several in groupby(suggestions, lambda s: s.blank):
-        if not blank:
-            yield from several
-        elif wanted():
-            for suggestion in several:
-                written = " ".join(suggestion.edits[0].span.text.split())
-                found = solve(suggestion.edits[0].span) if wanted() else ()
-                yield from (suggestion.filled(text) for text in found if _meant(written, text, suggestion.asks))
+def _filled(suggestions: Iterable[Suggestion], solve: Callable[[Span], Iterable[str]], budget: _Budget) -> Iterator[Suggestion]:
+    """The suggestions, blank ones with what they turn out to be: to find that costs a check."""
+    for suggestion in suggestions:
+        if not suggestion.blank:
+            yield suggestion
+        elif budget.left:
+            budget.spend()
+            written = " ".join(suggestion.edits[0].span.text.split())
+            found = solve(suggestion.edits[0].span)
+            yield from (suggestion.filled(text) for text in found if _meant(written, text, suggestion.asks))
 
 
 def _meant(written: str, size: str, asks: bool) -> bool:

@@ -124,7 +124,7 @@ class Workspace:
         original = {id(new): s for new, (s, edits) in zip(here, (m for m in moved if m[1] is not None), strict=True)}
         others = [replace(d, suggestions=()) for d in analysis.diagnostics() if d.labels[:1] != diagnostic.labels[:1]]
         recheck, solve = partial(self._recheck, analysis), partial(solutions, whole, self.loader, {})
-        found = tried((replace(diagnostic, suggestions=here), *others), whole, recheck, 0.0, solve)[0]
+        found = tried((replace(diagnostic, suggestions=here), *others), whole, recheck, solve)[0]
         texts = {(s.text, s.edits): original[id(s)] for s in here}
         blanks = {s.edits[0].span: original[id(s)] for s in here if s.blank}
         kept = (

@@ -61,6 +61,7 @@ MISTAKES = [
     Mistake("resnet50", "padding_of_a_window", "nn.conv2d_strided {s, r / 2}", "nn.conv2d_strided {s, r}"),
     Mistake("resnet50", "padding_of_one", "nn.conv2d_strided {s, r / 2}", "nn.conv2d_strided {s, 1}"),
     Mistake("resnet50", "expansion_forgotten", "stage2 : stage[4 * w, 2 * w, n2]", "stage2 : stage[w, 2 * w, n2]"),
+    Mistake("resnet50", "head_too_narrow", "head : nn.linear[32 * w, k]", "head : nn.linear[16 * w, k]"),
     Mistake("resnet50", "flattened", "|> nn.global_average_pool\n", "|> nn.flatten\n"),
     Mistake("unet", "not_cropped", "m < c + d, y < i, x < j =>", "m < c + d, y < h, x < w =>"),
     Mistake("unet", "channels_of_one_side", "for b, m < c + d, y", "for b, m < c, y"),
@@ -88,7 +89,7 @@ def test_mistake(mistake: Mistake, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     program = tmp_path / f"{mistake.model}.axon"
     program.write_text(example.replace(mistake.right, mistake.wrong), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(suggestions, "SECONDS", 30.0)  # the same on any machine
+    monkeypatch.setattr(suggestions, "SECONDS", 120.0)  # the same on any machine
     code, out = run_axon(["check", program.name], capsys)
     edit = "".join(f"{sign} {line}\n" for sign, text in (("-", mistake.right), ("+", mistake.wrong)) for line in text.splitlines())
     compare(GOLDENS / f"{mistake.model}_{mistake.name}.txt", f"{edit}\n{out}")

@@ -13,7 +13,7 @@ from axon.shapes.legal import alone, satisfied, together
 from axon.shapes.relation import Relation
 
 SIZE = 10  # up to which sizes are enumerated together; what is given is smaller
-ALONE = 2 * SIZE  # up to which one is: beyond, 0 is nearer
+ALONE = 2 * SIZE  # up to which one is
 
 
 def changed(values: dict[Symbol, int], found: dict[Symbol, int]) -> tuple[int, int, int]:
@@ -23,9 +23,9 @@ def changed(values: dict[Symbol, int], found: dict[Symbol, int]) -> tuple[int, i
 
 
 def nearest(actual: int, legal: list[int]) -> list[int]:
-    """The nearest below and above; 0 where it is the nearest."""
+    """The nearest below and above; 0 where there is no other."""
     below, above = [n for n in legal if 0 < n < actual][-1:], [n for n in legal if n > actual][:1]
-    return [0] * (0 in legal and not below and not (above and above[0] - actual <= actual)) + below + above
+    return [0] * (0 in legal and not below and not above) + below + above
 
 
 def test_against_brute_force() -> None:
@@ -60,10 +60,11 @@ def test_the_most_constrained_size_is_chosen_first() -> None:
     assert together(values, facts) == {a: 3, b: 9, c: 9}
 
 
-def test_nothing_where_it_is_nearest() -> None:
+def test_nothing_where_no_other_fits() -> None:
     a, b = fresh("a"), fresh("b")
     multiple = [Relation(Dim.of(a) % 64, "=", Dim.of(0))]
-    assert alone(a, {a: 20}, multiple) == (0, 64)
+    assert alone(a, {a: 20}, multiple) == (64,)
+    assert alone(a, {a: 100}, multiple) == (64, 128)
     assert alone(a, {a: 40}, multiple) == (64,)
     assert alone(a, {a: 4}, [Relation(2 * Dim.of(a), "<", Dim.of(1))]) == (0,)
     total = Dim.of(a) + Dim.of(b)
