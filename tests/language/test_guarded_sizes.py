@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -107,3 +109,16 @@ def test_a_size_without_a_guard_keeps_its_limit() -> None:
     f = axon.compile(f"fun f {{q}} (x : f32[n]) = (if q <= 10 then {sums} else 0.0) + {sums}").f
     with pytest.raises(axon.ShapeError, match="AX0501"):
         f[2000](ramp(3))
+
+
+def test_sizes_that_only_small_ones_leave_apart() -> None:
+    """What holds only beside large sizes is not claimed of all: k = 0, n = 1, m = 1 meets each fact."""
+    source = "fun f {k} (x : i32[n]) (y : i32[m]) = if max m k <= min k n then 1 else max for i < 3 - m => i"
+    f = axon.compile(source)["f"]
+    for k, n, m in product(range(6), range(6), range(6)):
+        x, y = np.zeros(n, np.int32), np.zeros(m, np.int32)
+        if max(m, k) <= min(k, n) or m < 3:
+            assert int(f[k](x, y, target="interpret")) == (1 if max(m, k) <= min(k, n) else 2 - m)
+        else:
+            with pytest.raises(axon.AxonError):
+                f[k](x, y, target="interpret")

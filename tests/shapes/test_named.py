@@ -41,6 +41,9 @@ def fact(text: str) -> Relation:
         (["h * w <= n", "n <= h * w + h"], [], False),
         (["i <= h", "j <= w", "h <= i + r", "w <= j + r"], [], False),
         (["h % r = 0", "w % r = 0"], [], False),
+        (["h < 2 * w", "w < 2 * h"], [], False),
+        (["h <= max w 2", "min h (r + 3) <= max r 2"], [], False),  # w = 9 beside h = 1
+        (["min h w < 2 * r", "h < 2 * i", "w < 2 * h", "i < 2 * r + max 0 (h - w)", "i < 2 * r + max 0 (w - h)"], [], False),
     ],
 )
 def test_equal_together(contract: list[str], stated: list[str], equal: bool) -> None:
