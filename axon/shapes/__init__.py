@@ -15,7 +15,7 @@ The engine is arithmetic and proof, with no syntax, no types and no wording:
       grows       … from what grows with them
       multiples   what divides a size                    legal       sizes near some that break facts, which satisfy them all
 
-On it stand `constraint`, `settle` (with `divisibility`, `reach` for indices, and `named` for sizes that were named apart) and
-`explain`, stage two of inference for one declaration; `causes` keeps what the rest follows from, and `inside` finds what a
-function asks of a refused argument, and where.
+On it stand `constraint`, `settle` (with `divisibility`, `reach` for indices, `given` for what is assumed, and `named` for sizes
+that were named apart) and `explain`, stage two of inference for one declaration; `causes` keeps what the rest follows from, and
+`inside` finds what a function asks of a refused argument, and where.
 """

@@ -34,6 +34,7 @@ from axon.shapes.core import core
 from axon.shapes.cycles import made_equal
 from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, atom_key, variables_of
 from axon.shapes.divisibility import divisibilities, inequalities, is_divisibility
+from axon.shapes.given import given
 from axon.shapes.named import forced
 from axon.shapes.prove import Answer, Facts, prove, reduced, unsatisfiable
 from axon.shapes.reach import Reach, only_where
@@ -146,7 +147,7 @@ class _Settler:
             Use(problem.resolve(u.index), problem.resolve(u.target), u.context, u.span, u.base, u.axis, u.padded)
             for u in problem.uses
         ]
-        assumed = [Relation(problem.resolve(r.left), r.op, problem.resolve(r.right)) for r, _ in problem.assumed]
+        assumed, _ = given((r for r, _ in problem.assumed), problem.data, problem.resolve, frozenset(problem.flexible))
         self.facts = Facts().assume(*in_order(assumed), *(equation for equation, _ in made_equal(assumed)))
         self.solution = Solution({}, (), (), ())
         self.solved = 0  # how many equations the solution is of
@@ -426,19 +427,27 @@ class _Settler:
         for use in self.uses:
             if not use.padded and not use.index.variables & broken and not self._bare(use):
                 owed.extend(self._inside(use))
-        bounds = [self._relation(r) for r, _ in self.p.assumed if r.variables & self.p.data]  # in terms of what is solved
-        facts = self.facts.assume(*bounds, *(r for r, _ in self.out.contract))
+        bounds = (r for r, _ in self.p.assumed if r.variables & self.p.data)
+        plain, divided = given(bounds, self.p.data, self._now, frozenset(self.p.flexible))  # in terms of what is solved
+        facts = self.facts.assume(*plain, *(r for r, _ in self.out.contract))
+        of_data = facts.assume(*divided)
         blamed: set[int] = set()
         for obligation in [*self.p.obligations, *owed]:
             if obligation.reason.span.start in blamed:
                 continue
             before = len(self.out.troubles)
             try:
-                self._judge(obligation, facts)
+                self._judge(obligation, of_data if self._about_data(obligation) else facts)
             except DimensionTooLarge:
                 self.out.troubles.append(TooLarge(obligation.reason))
             if len(self.out.troubles) > before:
                 blamed.add(obligation.reason.span.start)
+
+    def _about_data(self, obligation: Obligation) -> bool:
+        context = obligation.context
+        relations = [self._relation(r) for r in (obligation.relation, *context.guards)]
+        sizes = frozenset[Symbol]().union(*(r.variables for r in relations), *(self._now(e).variables for _, e in context.indices))
+        return bool(sizes & self.p.data)
 
     def _bare(self, use: Use) -> bool:
         """Whether an access is by an index that runs over just this dimension: nothing to prove."""
@@ -483,8 +492,8 @@ class _Settler:
             return  # see Note [Worst case]
         if worst.trivial is True or self._proved(worst, base):
             return
-        if context.doubtful:
-            return
+        if context.doubtful and obligation.use is not None:
+            return  # while running, accesses are compared with their sizes; sizes and contracts are compared with nothing
         around = within.conditions(reached)
         if around is None and obligation.use is not None:
             return

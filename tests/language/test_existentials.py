@@ -143,3 +143,46 @@ fun total (m : bool[n]) (x : f32[n]) = let val (a, b) = two (filter m) x in (sum
     assert np.array_equal(kept, [0.0, 4.0])
     assert total == 3.0
     assert module.total(np.array([True, False, True]), ramp(3)) == 4.0
+
+
+TAIL = "fun tail (x : i32[n]) (y : i32[m]) where m <= n = nonzero (for i < n - m => x[i + m] > 0)\n"
+HALF = "fun half (x : i32[n]) where n % 2 = 0, n >= 4 = nonzero (for i < n / 2 - 2 => x[i] > 0)\n"
+PARTS = "fun parts {m} (x : i32[n]) where m >= 1 = nonzero (for i < n / m => x[i] > 0)\n"
+PEAKS = "fun peaks (x : f32[n]) (w : f32[r]) = nonzero (for p => (sum r => x[p + r] * w[r]) > 0.0)\n"
+
+
+@pytest.mark.parametrize(
+    ("callee", "text", "where"),
+    [
+        (TAIL, "fun f (x : i32[n]) (y : i32[m]) = let val (k : i32[c]) = tail x y in (c, for i < m => x[i]) end", "m <= n"),
+        (TAIL, "fun f (x : i32[n]) (y : i32[m]) = tail x y", "m <= n"),
+        (
+            TAIL,
+            "fun f (x : i32[n]) (y : i32[m]) = if n > 3 then (let val (k : i32[c]) = tail x y in c end) else 0",
+            "max (3 - n) (n - m) >= 0",
+        ),
+        (HALF, "fun f (x : i32[n]) = let val (k : i32[c]) = half x in x[3] end", "n >= 4, n % 2 = 0"),
+        (PARTS, "fun f {m} (x : i32[n]) = let val (k : i32[c]) = parts {m} x in c end", "m >= 1"),
+        (PEAKS, "fun f (x : f32[n]) (w : f32[r]) = let val (k : i32[c]) = peaks x w in c end", "r <= n + 1"),
+        ("", "fun f {m} (x : i32[n]) = let val (k : i32[c]) = nonzero (x[m : n] > 0) in c end", "m <= n"),
+    ],
+)
+def test_a_bound_does_not_prove_what_it_needs(callee: str, text: str, where: str) -> None:
+    """k <= n - m, of a k that is at least 0, says m <= n only where that is asked."""
+    assert signature(callee + text, "f").partition(" where ")[2] == where
+
+
+def test_a_bound_does_not_prove_what_the_size_in_it_needs() -> None:
+    callee = "fun g {h} (x : i32[n]) where h <= n = nonzero (for i < n - h => x[i] > 0)\n"
+    text = "fun f (x : i32[n]) = let val (q : i32[c]) = nonzero (x > 2) in let val (k : i32[e]) = g {c + 1} x in e end end"
+    assert codes(callee + text) == ["AX0307"]
+    assert codes("fun f (x : i32[n]) (y : i32[m]) = let val (k : i32[c]) = nonzero (x[m + n : n] > 0) in c end")[0] == "AX0305"
+
+
+def test_a_bound_proves_what_it_says() -> None:
+    for text in (
+        POSITIVE + "fun f (x : f32[n]) = let val (v : f32[k]) = positive x in if k >= 3 then x[2] else x[0 | 0.0] end",
+        "fun f {m} (x : i32[n]) = let val (k : i32[c]) = nonzero (x[m : n] > 0) in for i < c => x[i + m] end",
+        PARTS + "fun f {m} (x : i32[n]) = let val (k : i32[c]) = parts {m} x in for i < c => x[i] end",
+    ):
+        assert codes(text) == []

@@ -122,3 +122,25 @@ def test_sizes_that_only_small_ones_leave_apart() -> None:
         else:
             with pytest.raises(axon.AxonError):
                 f[k](x, y, target="interpret")
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ("three x", "n >= 3"),
+        ("(for i < k - n => for j < k - n => x[j])[0, 0]", "n <= k"),
+        ("max for i < 3 - n => cast i32 x[i]", "n <= 2"),
+        ("x[2 : n][0]", "n >= 2"),
+    ],
+)
+def test_sizes_and_contracts_are_asked_for_where_a_condition_says_more_than_relations(body: str, where: str) -> None:
+    """Not both, `a andalso b`, is no relation between sizes; what stands there is no less asked for than elsewhere."""
+    nothing = "0" if "i32" in body else "0.0"
+    three = "fun three (x : f32[n]) where n >= 3 = x[2]\n"
+    text = f"{three}fun f {{k}} (x : f32[n]) = if k <= n andalso n <= 7 then {nothing} else {body}"
+    assert where in str(axon.compile(text).f.signature)
+
+
+def test_a_size_that_is_never_one_is_refused_there() -> None:
+    text = "fun f (x : i32[m]) = if m < m andalso 3 = m % 2 then x[m / 2 : 0] else for i < 0 - m / 2 => x[2]"
+    assert [d.code for d in axon.check(text)] == ["AX0305"]
