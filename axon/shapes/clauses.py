@@ -71,6 +71,19 @@ def _shortest(found: Iterable[tuple[Dim, ...]]) -> list[tuple[Dim, ...]]:
     return [tuple(sorted(c, key=lambda p: p.sort_key)) for c in least]
 
 
+def shared(clause: Sequence[Dim], other: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The parts that two clauses share, if both say no more than these: of `p or q` and `p or r`, where q + r is at most 2 * p + 1.
+
+    For if q and r are at least 0, so is p then: n < m + max 0 (a - b) and n < m + max 0 (b - a) is n < m.
+    """
+    common = tuple(p for p in clause if p in other)
+    rest = [p for p in (*clause, *other) if p not in common]
+    if len(rest) != 2 or len(clause) != len(other):
+        return ()
+    above = (rest[0] + rest[1] - 2 * p for p in common)
+    return common if any(d.constant is not None and d.constant <= 1 for d in above) else ()
+
+
 def _plain(part: Dim) -> bool:
     """Whether it is a sum of sizes."""
     return all(c > 0 for c in part.mapping.values()) and all(isinstance(a, Symbol) for a in part.atoms)

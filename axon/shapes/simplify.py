@@ -2,18 +2,19 @@
 
 Two kinds of steps alternate until nothing changes, so that what comes out is simplified to itself:
 
-    by form      each relation apart (`form`); those of one variable together (`single`); sizes that cycles of inequalities make
-                 equal (`cycles`); sizes that are numbers, or another, put in elsewhere
+    by form      each relation apart (`form`); pairs of those with cases (`clauses`); those of one variable together (`single`);
+                 sizes that cycles of inequalities make equal (`cycles`); sizes that are numbers, or another, put in elsewhere
     by proof     cases that cannot be, shorter forms by equations beside, inequalities that are equations, what the others prove
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 
 from axon.names import Symbol
 from axon.shapes.alike import exchanged
-from axon.shapes.clauses import clauses
+from axon.shapes.clauses import clauses, shared
 from axon.shapes.cycles import made_equal
 from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, Quotient
 from axon.shapes.divisibility import divides, divisibility
@@ -28,6 +29,7 @@ __all__ = ["in_order", "independent", "normal", "simplify"]
 _ZERO = Dim.of(0)
 _MAX_SIMPLIFIED = 300  # relations from which each is compared with all others
 _MAX_EQUATIONS = 20  # that an inequality is compared with
+_MAX_CASES = 60  # relations with cases that are compared with each other
 _MAX_AGAIN = 12  # relations that are compared a second time
 _MAX_ROUNDS = 6
 
@@ -64,7 +66,7 @@ def _by_form(relations: list[Relation], made: Origins) -> list[Relation]:
     kept = _new(relations, [], made)
     for _ in range(2 * _MAX_ROUNDS):
         before = kept
-        kept = _put_in(_cyclic(_single(_joined(kept), made), made), made)
+        kept = _put_in(_cyclic(_single(_certain(_joined(kept), made), made), made), made)
         if kept == before or set(kept) == set(before):
             return kept
     return kept
@@ -365,3 +367,18 @@ def _joined(relations: list[Relation]) -> list[Relation]:
     equal = {p if p.terms[0][0] > 0 else -p for p in least if -p in least}
     found = [r for r in relations if not (r.op == ">=" and (r.left in equal or -r.left in equal))]
     return found + [Relation(p, "=", _ZERO) for p in equal if Relation(p, "=", _ZERO) not in found]
+
+
+def _certain(relations: list[Relation], made: Origins) -> list[Relation]:
+    """What two relations with cases say together, where that is what they share: see `shared`."""
+    cases: dict[Relation, list[Dim]] = {}
+    for r in relations:
+        if r.op == ">=" and any(isinstance(a, Minimum) for a in r.left.atoms) and not divisors(r):
+            found = clauses(r.slack)
+            if found is not None and len(found) == 1 and len(found[0]) > 1:
+                cases[r] = list(found[0])
+    images: dict[Relation, list[Relation]] = {}
+    for a, b in combinations(list(cases)[:_MAX_CASES], 2):
+        if a not in images and b not in images and (common := shared(cases[a], cases[b])):
+            images |= {a: _new([at_least_one(common)], [a, b], made), b: []}
+    return _replaced(relations, images)
