@@ -21,6 +21,7 @@ from axon.types.access import _excerpt
 from axon.types.comprehension import Comprehensions
 from axon.types.constraint import Lift
 from axon.types.elaborator import Env
+from axon.types.quote import operand
 from axon.types.scheme import instantiate_type
 from axon.types.show import Namer, show_element
 from axon.types.type import POISON, Exists, Function, Poison, RecordType, Tensor, TupleType, Type, TypeVar
@@ -140,7 +141,7 @@ class Applications(Comprehensions):
         argument = arguments[at]
         likely: list[Suggestion] = []
         if isinstance(argument, T.Tuple) and len(argument.items) > 1 and not isinstance(self.state.prune(param), TupleType):
-            text = " ".join(mend.operand(i.span) for i in argument.items)
+            text = " ".join(operand(i.span) for i in argument.items)
             around = Span(argument.span.file, f.span.end, argument.span.end)
             likely.append(Suggestion(f"arguments are separated by spaces: `{name} {text}`", (Edit(around, f" {text}"),)))
         have, need = self.state.prune(argument.type), self.state.prune(param)

@@ -13,6 +13,7 @@ from axon.names import Symbol
 from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim
 from axon.source import Span
+from axon.types import quote
 from axon.types.blank import parts
 from axon.types.show import Namer, show_element, show_shape, show_type, symbols_of
 from axon.types.type import ElementVar, Exists, Function, RecordType, Row, Shape, Tensor, TupleType, Type, TypeVar
@@ -392,11 +393,13 @@ def matmul_rank(state: State, shape: Shape, span: Span, side: str, other: Shape,
 def batch_of_one_side(state: State, batch: Shape, at: Span, spans: tuple[Span, Span]) -> Diagnostic:
     """A matrix times a batch of matrices."""
     shown = show_shape(Namer(state), batch)
-    text = "`@` needs the same batch dimensions on both sides, or a matrix on its right"
-    labels = (Label(at, text), Label(spans[0], "a matrix"), Label(spans[1], f"a batch of matrices, [{shown}]"))
+    needs = "`@` needs the same batch dimensions on both sides, or a matrix on its right"
+    labels = (Label(at, needs), Label(spans[0], "a matrix"), Label(spans[1], f"a batch of matrices, [{shown}]"))
     message = f"the right side of `@` has batch dimensions [{shown}], the left side has none"
     help_ = Suggestion("name the indices: `for b i j => sum k => x[i, k] * w[b, k, j]`")
-    return Diagnostic("AX0203", message, labels, (), (help_,))
+    swap = (Edit(spans[0], quote.operand(spans[1])), Edit(spans[1], quote.operand(spans[0])))
+    text = quote.fitting(lambda most: f"swap the operands: `{quote.shown(spans[1], most)} @ {quote.shown(spans[0], most)}`")
+    return Diagnostic("AX0203", message, labels, (), (Suggestion(text, swap), help_))
 
 
 def _named_at(span: Span) -> str:

@@ -32,7 +32,7 @@ from axon.types.show import Namer, show_dim, symbols_of
 from axon.types.slips import cut, fitting_values, kept, one_range, resized
 from axon.types.type import Function, Inner, InsideOf, Row, Shape, Type, Unreached
 from axon.types.unify import State
-from axon.types.written import blanks, unused_given
+from axon.types.written import blanks, exchanged_at, unused_given
 
 _MAX_BESIDE = 3  # conflicts at one place that are mended with another
 _MAX_CALLS = 8  # of functions within functions, that a size is followed into
@@ -168,6 +168,8 @@ class Explanations(Expressions):
                 ways = [list(self._kept_in(part, trail, show)) for part in (cause, *also)]
                 yield from together(ways) if also else ways[0]
                 yield from (last for last in ways[0] if any(last in way for way in ways[1:]))  # of the access as a whole
+                for part in (cause, *also) if cause.obligation.use is None else ():  # a contract of a call
+                    yield from exchanged_at(part.obligation.reason.span, trail)
                 worded = tuple(s for s in worded if not s.edits)
             case Unbounded((range_,)):
                 uses = [u for u in problem.uses if range_.symbol in u.index.variables]
@@ -175,6 +177,7 @@ class Explanations(Expressions):
                 yield from without_range(range_, uses, trail, self.state, show)
             case Hopeless(facts=facts):
                 for _, reason in facts:
+                    yield from exchanged_at(reason.span, trail)
                     yield from reindexed(trail, Reason(reason.span, "", (Side(reason.span, "", "an access"),)))
                     yield from self._asked_of(reason, problem, trail)
         yield from worded

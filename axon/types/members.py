@@ -11,7 +11,7 @@ from axon.resolve import Module, ValueName
 from axon.shapes.dimension import Dim
 from axon.source import Span
 from axon.types.blank import dimension_arguments
-from axon.types.mend import operand, shown
+from axon.types.quote import fitting, operand, shown
 from axon.types.type import Function, Row, Tensor, Type
 from axon.types.unify import State
 
@@ -38,7 +38,8 @@ def merged_again(e: T.Expr, modules: Modules, state: State) -> Iterator[Suggesti
         for name, value in module.values.items():
             if isinstance(value, ValueName) and not value.scheme.explicit and _merges(value.scheme.type, rank, state):
                 text = f"{owner}.{name}"
-                yield Suggestion(f"merge the parts again: `{text} {shown(e.span)}`", (Edit(e.span, f"({text} {operand(e.span)})"),))
+                help_ = fitting(lambda most, text=text: f"merge the parts again: `{text} {shown(e.span, most)}`")  # type: ignore[misc]
+                yield Suggestion(help_, (Edit(e.span, f"({text} {operand(e.span)})"),))
 
 
 def half_of_a_window(function: T.Expr, modules: Modules, state: State, show: Callable[[Dim], str]) -> Iterator[Suggestion]:

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, permutations
 
 from axon import typed as T
@@ -19,6 +20,7 @@ from axon.shapes.dimension import Dim
 from axon.source import Span
 from axon.types.origin import Trail
 from axon.types.places import subscripts
+from axon.types.quote import fitting, operand, short, shown
 from axon.types.ranges import Origin
 from axon.types.show import Namer, show_element
 from axon.types.slips import headers, other_values, regrouped, rounded_up, stages
@@ -29,12 +31,12 @@ from axon.types.written import exchanged
 _LETTERS = "ijklmnpq"
 _MAX_RANK = 4
 _TRANSPOSE = "linalg.transpose"
+_MOST = 72  # characters of one argument
 _MAX_EXCHANGES = 10  # of two arguments of one call
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _SUM = re.compile(r"([A-Za-z_]\w*)(\s*\+\s*)([A-Za-z_]\w*)")
 _PART = re.compile(r"([A-Za-z_]\w*\s*[/%]\s*)([A-Za-z_]\w*)")
-_SIMPLE = re.compile(r"[A-Za-z_][\w.]*(\[[^\[\]]*\])?|\d[\w.]*|\(.*\)|\[\|.*\|\]")
 
 
 def mends(reasons: Iterable[Reason], trail: Trail, primary: bool) -> tuple[Suggestion, ...]:
@@ -137,13 +139,13 @@ def _product(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterat
     """`a @ b`: either side transposed, another field for one, the sides swapped, both."""
     a, b = _transposed(left, trail), _transposed(right, trail)
     if b is not None:
-        yield _importing(f"{_verb(right)}: `{_beside(left)} @ {b[0]}`", b[1])
+        yield _importing(fitting(lambda most: f"{_verb(right)}: `{_beside(left, most)} @ {b[0](most)}`"), b[1])
     if a is not None:
-        yield _importing(f"{_verb(left)}: `{a[0]} @ {_beside(right)}`", a[1])
+        yield _importing(fitting(lambda most: f"{_verb(left)}: `{a[0](most)} @ {_beside(right, most)}`"), a[1])
     yield from _siblings((right, left), trail)
     yield from _exchanged_names((right, left), trail)
     swap = (Edit(left.span, operand(right.span)), Edit(right.span, operand(left.span)))
-    yield Suggestion(f"swap the operands: `{_beside(right)} @ {_beside(left)}`", swap)
+    yield Suggestion(fitting(lambda most: f"swap the operands: `{_beside(right, most)} @ {_beside(left, most)}`"), swap)
     for part in (left, right):  # of a product that is an operand
         if isinstance(part, T.MatMul):
             pair = operand(part.right.span), operand(part.left.span)
@@ -179,12 +181,12 @@ def _plain(e: T.Expr) -> bool:
     return _NAME.fullmatch(e.span.text) is not None
 
 
-def _transposed(e: T.Expr, trail: Trail) -> tuple[str, tuple[Edit, ...], str] | None:
-    """The matrix transposed: what to show, the edits that make it so, and its text."""
+def _transposed(e: T.Expr, trail: Trail) -> tuple[Callable[[int], str], tuple[Edit, ...], str] | None:
+    """The matrix transposed: what to show in so many characters, the edits that make it so, and its text."""
     shape = trail.shape(e.type)
     if isinstance(e, T.Call) and e.function.span.text == _TRANSPOSE and len(e.arguments) == 1:  # once was too often
         plain = operand(e.arguments[0].span)
-        return _short(e.arguments[0].span), (Edit(e.span, plain),), plain
+        return partial(short, e.arguments[0].span), (Edit(e.span, plain),), plain
     if isinstance(e, T.For) or shape is None or sum(not isinstance(i, Row) for i in shape) < 2:
         return None
     source = e.span.file
@@ -192,8 +194,7 @@ def _transposed(e: T.Expr, trail: Trail) -> tuple[str, tuple[Edit, ...], str] | 
     edits: tuple[Edit, ...] = (Edit(e.span, text if _applied_alone(e.span) else f"({text})"),)
     if not re.search(r"^import linalg\b", source.text, re.MULTILINE):
         edits = (Edit(Span(source, 0, 0), "import linalg\n"), *edits)
-    applied = f"{_TRANSPOSE} {shown(e.span)}"
-    return applied, edits, text
+    return lambda most: f"{_TRANSPOSE} {shown(e.span, most)}", edits, text
 
 
 def _importing(text: str, edits: tuple[Edit, ...]) -> Suggestion:
@@ -205,9 +206,7 @@ def _importing(text: str, edits: tuple[Edit, ...]) -> Suggestion:
 def _verb(e: T.Expr) -> str:
     """What to do about a matrix: to transpose it, or not to."""
     once = isinstance(e, T.Call) and e.function.span.text == _TRANSPOSE and len(e.arguments) == 1
-    return (
-        f"do not transpose `{_short(e.arguments[0].span)}`" if isinstance(e, T.Call) and once else f"transpose `{_short(e.span)}`"
-    )
+    return f"do not transpose `{short(e.arguments[0].span)}`" if isinstance(e, T.Call) and once else f"transpose `{short(e.span)}`"
 
 
 def _rows(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[Suggestion]:
@@ -238,8 +237,12 @@ def _rows(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[
         for e in (right, left):
             found = _transposed(e, trail)
             if found is not None:
-                pair = (_beside(left), found[0]) if e is right else (found[0], _beside(right))
-                yield _importing(f"transpose `{_short(e.span)}`: `{pair[0]} {operator} {pair[1]}`", found[1])
+                pair = (partial(_beside, left), found[0]) if e is right else (found[0], partial(_beside, right))
+                yield _importing(fitting(partial(_applied_to, e, operator, pair)), found[1])
+
+
+def _applied_to(e: T.Expr, operator: str, pair: tuple[Callable[[int], str], Callable[[int], str]], most: int) -> str:
+    return f"transpose `{short(e.span)}`: `{pair[0](most)} {operator} {pair[1](most)}`"
 
 
 def _parenthesized(whole: Span, left: Span, right: Span) -> Span:
@@ -312,11 +315,11 @@ def _arguments(call: T.Call, at: Span, trail: Trail) -> Iterator[Suggestion]:
     yield from stages(call, at, trail)
     ranks = [_rank(a, trail) for a in arguments]
     apart = frozenset(n for n, rank in enumerate(ranks) if rank not in (None, ranks[here]))  # vectors that belong to a matrix
-    yield from swapped(tuple(a.span for a in arguments), here, _short(call.function.span), apart)
+    yield from swapped(tuple(a.span for a in arguments), here, short(call.function.span), apart)
     found = _transposed(arguments[here], trail)
     if found is not None and _rank(arguments[here], trail) == 2:
         edits = tuple(replace(e, text=f"({e.text})") if e.span == at and not e.text.startswith("(") else e for e in found[1])
-        yield _importing(f"transpose argument {here + 1}: `({found[0]})`", edits)
+        yield _importing(f"transpose argument {here + 1}: `({found[0](_MOST)})`", edits)
     yield from _exchanged_fields(arguments, trail)
 
 
@@ -345,14 +348,22 @@ def _exchanged_fields(arguments: tuple[T.Expr, ...], trail: Trail) -> Iterator[S
 
 
 def swapped(spans: tuple[Span, ...], here: int, name: str, apart: frozenset[int] = frozenset()) -> Iterator[Suggestion]:
-    """An argument of a call exchanged with each of the others, or two exchanged that are `apart` from it; of three, turned."""
+    """An argument of a call exchanged with each of the others, or two exchanged that are `apart` from it; of three, turned.
+
+    Names first: what is computed on the spot is confused less often.
+    """
     count = len(spans)
-    named = [_NAME.fullmatch(s.text) is not None for s in spans]  # nobody confuses what is computed on the spot
+    named = [_NAME.fullmatch(s.text) is not None for s in spans]
     turns = [order for order in permutations(range(3)) if all(order[n] != n for n in range(3))] if count == 3 else []
+    plain: list[tuple[int, ...]] = []
+    others: list[tuple[int, ...]] = []
     for order in (*_exchanges(count, here), *turns):
         moved = [n for n in range(count) if order[n] != n]
-        if not all(named[n] for n in moved) or not (here in moved or apart.issuperset(moved)):
-            continue
+        if all(named[n] for n in moved):
+            plain += [order] if here in moved or apart.issuperset(moved) else []
+        elif here in moved and len(moved) == 2 and len({spans[n].text for n in moved}) == 2:
+            others.append(order)
+    for order in (*plain, *others):
         edits = tuple(Edit(spans[n], operand(spans[o])) for n, o in enumerate(order) if n != o)
         listed = " ".join(operand(spans[o]) for o in order)
         yield Suggestion(f"swap the arguments: `{name} {listed}`" if len(edits) == 2 else f"reorder: `{name} {listed}`", edits)
@@ -383,11 +394,13 @@ def _with(access: T.Access, changes: dict[Span, str]) -> str:
         text = text[: at.start - start] + new + text[at.end - start :]
     opening = access.base.span.end - start
     listed = " ".join(text[opening:].split()).lstrip(")")
-    return f"{shown(access.base.span)}{listed}"
+    return fitting(lambda most: f"{shown(access.base.span, most)}{listed}")
 
 
 def _reindexed(reads: Iterable[tuple[T.Access, Span]], trail: Trail) -> Iterator[Suggestion]:
-    """Accesses with their indices in another order, not against that in which they are bound, or with another index at a place."""
+    """Accesses with their indices in another order, or with another index at a place; last those against the order in which the
+    indices are bound, neighbours first.
+    """
     found: list[tuple[int, Suggestion]] = []
     reads = list(reads)
     for access, at in sorted(reads, key=lambda r: -r[0].span.start):  # what comes first is what the others are written for
@@ -397,6 +410,8 @@ def _reindexed(reads: Iterable[tuple[T.Access, Span]], trail: Trail) -> Iterator
     for access, at in reads:
         found += [(_agreeing(access, s, trail), s) for s in _replaced(access, at, trail)]
     yield from (s for _, s in sorted(found, key=lambda f: -f[0]))
+    for access, at in reads:
+        yield from _neighbours(access, at, trail)
     for access, at in reads:
         yield from _moved(access, at)
 
@@ -424,6 +439,17 @@ def _exchanged(access: T.Access, at: Span, trail: Trail, orderly: bool) -> Itera
             yield Suggestion(f"swap the indices: `{_with(access, {at: span.text, span: at.text})}`", edits, asks=asks)
 
 
+def _neighbours(access: T.Access, at: Span, trail: Trail) -> Iterator[Suggestion]:
+    """`x[..b, i, j, c]` for `x[..b, j, i, c]`, which keeps the order of `(i, c)`: two names that stand side by side."""
+    spans = _alone(access)
+    if len(spans) > 2 and at in spans:
+        here = spans.index(at)
+        beside = spans[max(here - 1, 0) : here + 2]
+        for s in _exchanged(access, at, trail, False):
+            if all(e.span in beside and _WORD.fullmatch(e.text) for e in s.edits):
+                yield s
+
+
 def _moved(access: T.Access, at: Span) -> Iterator[Suggestion]:
     """`x[b, c, i, j]` for `x[b, i, j, c]`: a subscript somewhere else, past two others or more."""
     places = subscripts(access)
@@ -435,7 +461,8 @@ def _moved(access: T.Access, at: Span) -> Iterator[Suggestion]:
             if abs(start - end) > 1 and here is not None and order[here] != here:  # another one stands at the place then
                 listed = ", ".join(" ".join(places[n].text.split()) for n in order)
                 span = Span(at.file, places[0].start, places[-1].end)
-                yield Suggestion(f"move an index: `{shown(access.base.span)}[{listed}]`", (Edit(span, listed),), asks=True)
+                text = f"move an index: `{shown(access.base.span)}[{listed}]`"
+                yield Suggestion(text, (Edit(span, listed),), asks=True)
 
 
 def _terms(access: T.Access, at: Span) -> Iterator[Suggestion]:
@@ -511,24 +538,6 @@ def _result(e: T.For, reason: Reason) -> Iterator[Suggestion]:
 # ── text ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def operand(span: Span) -> str:
-    """The text of an expression, in parentheses if it needs them as an argument."""
-    text = span.text
-    return text if _SIMPLE.fullmatch(text) and _balanced(text) else f"({text})"
-
-
-def _balanced(text: str) -> bool:
-    """Whether a text that begins with a parenthesis ends with its partner."""
-    if not text.startswith("("):
-        return True
-    depth = 0
-    for n, c in enumerate(text):
-        depth += (c == "(") - (c == ")")
-        if depth == 0:
-            return n == len(text) - 1
-    return False
-
-
 def _applied_alone(span: Span) -> bool:
     """Whether an application may stand here without parentheses: it is no argument of another."""
     before = span.file.text[: span.start].rstrip()
@@ -543,17 +552,7 @@ def _whole(span: Span, text: str) -> str:
     return text if opens and closes else f"({text})"
 
 
-def _beside(e: T.Expr) -> str:
+def _beside(e: T.Expr, most: int) -> str:
     """An expression as it is shown beside an operator."""
     applied = isinstance(e, T.Call) and e.function.span.start == e.span.start and operand(e.function.span) == e.function.span.text
-    return _short(e.span) if applied else shown(e.span)
-
-
-def shown(span: Span) -> str:
-    """The text of an expression as it is shown as an argument or before `[`."""
-    return _short(span) if operand(span) == span.text else f"({_short(span)})"
-
-
-def _short(span: Span) -> str:
-    text = " ".join(span.text.split())
-    return text if len(text) <= 40 else text[:39] + "…"
+    return short(e.span, most) if applied else shown(e.span, most)

@@ -116,6 +116,14 @@ def exchanged(function: Span) -> Iterator[Suggestion]:
             yield Suggestion(f"exchange the dimension arguments: `{name}{{{listed}}}`", edits)
 
 
+def exchanged_at(place: Span, trail: Trail) -> Iterator[Suggestion]:
+    """Two dimension arguments exchanged of the call whose function, or one of whose arguments, stands at a place."""
+    calls = (e for e in trail.expressions() if isinstance(e, T.Call))
+    given = (e.function.span for e in calls if any(a.span == place for a in e.arguments))
+    for function in dict.fromkeys((place, *given)):
+        yield from exchanged(function)
+
+
 def _within(around: Span, blank: Span) -> str:
     """The text of an annotation with a blank in it."""
     before, after = around.text[: blank.start - around.start], around.text[blank.end - around.start :]
