@@ -19,6 +19,7 @@ MAX_TRIES = 48  # checks of a changed file for one diagnostic …
 MAX_OF_FILE = 96  # … and for all of a file, …
 MIN_TRIES = 6  # … of which each has so many in any case
 MAX_READ = 240_000  # characters that are checked for one diagnostic: fewer tries in long files
+MAX_DECLARATION = 10_000  # characters of a declaration in which changes are tried: nobody writes longer ones, programs do
 MAX_MORE = 8  # tries after one that helps
 MAX_KEPT = 2  # suggestions with edits of one diagnostic
 _DECLARATION = re.compile(r"^(fun|val|sig|type|import)\b", re.MULTILINE)
@@ -63,8 +64,11 @@ class _Budget:
         self.tries = 0 if enough else min(self.tries, MAX_MORE)
 
 
-def _tries(diagnostics: Sequence[Diagnostic], source: SourceFile) -> int:
-    """How many changes are tried for each diagnostic of a file: a file that is long, or has many errors, would take too long."""
+def _tries(diagnostic: Diagnostic, diagnostics: Sequence[Diagnostic], source: SourceFile) -> int:
+    """How many changes are tried for one diagnostic of a file: a file that is long, or has many errors, would take too long."""
+    begin, end = _declaration(source, diagnostic.span.start if diagnostic.span is not None else 0)
+    if end - begin > MAX_DECLARATION:
+        return 0
     several = sum(d.code.startswith(TRIED) for d in diagnostics)
     return max(MIN_TRIES, min(MAX_TRIES, MAX_OF_FILE // max(several, 1), MAX_READ // max(len(source.text), 1)))
 
@@ -85,7 +89,7 @@ def tried(
         if not diagnostic.code.startswith(TRIED):
             out.append(diagnostic)
             continue
-        budget = _Budget(_tries(diagnostics, source), deadline)
+        budget = _Budget(_tries(diagnostic, diagnostics, source), deadline)
         kept: list[Suggestion] = []
         for suggestion in _filled(diagnostic.suggestions, solve, budget):
             if not suggestion.edits or not budget.left or any(_needless(suggestion, s) for s in kept):
@@ -167,11 +171,15 @@ def _meant(written: str, size: str, asks: bool) -> bool:
 def _still_wrong(attempt: Attempt, changed: SourceFile, suggestion: Suggestion) -> bool:
     """Whether the declaration that was changed has errors left: then the change may only have moved one out of sight."""
     at = min((edit.span.start for edit in suggestion.edits if edit.span.start), default=0)  # an `import` goes to the top
-    starts = [m.start() for m in _DECLARATION.finditer(changed.text)]
-    begin = max((s for s in starts if s <= at), default=0)
-    end = min((s for s in starts if s > at), default=len(changed.text))
+    begin, end = _declaration(changed, at)
     left = [d.span for d in attempt.found or () if d.severity == "error" and d.span is not None]
     return any(span.file is changed and begin <= span.start < end for span in left)
+
+
+def _declaration(source: SourceFile, at: int) -> tuple[int, int]:
+    """Where the declaration around a place begins and ends."""
+    starts = [m.start() for m in _DECLARATION.finditer(source.text)]
+    return max((s for s in starts if s <= at), default=0), min((s for s in starts if s > at), default=len(source.text))
 
 
 def _fresh(attempt: Attempt, before: Sequence[Diagnostic]) -> list[Diagnostic]:

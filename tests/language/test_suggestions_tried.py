@@ -7,12 +7,12 @@ import pytest
 from axon import suggestions
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.source import SourceFile, Span
-from axon.suggestions import MAX_KEPT, MAX_MORE, MAX_OF_FILE, MAX_READ, MAX_TRIES, MIN_TRIES, Attempt
+from axon.suggestions import MAX_DECLARATION, MAX_KEPT, MAX_MORE, MAX_OF_FILE, MAX_READ, MAX_TRIES, MIN_TRIES, Attempt
 
 
 def tries(length: int, errors: int, helping: tuple[int, ...] = ()) -> tuple[list[int], tuple[Diagnostic, ...]]:
     """Which changes are tried for the errors of a file so long, of which some help; and what is kept."""
-    source = SourceFile("<test>", "x" * length)
+    source = SourceFile("<test>", "x\nval y = 1\n" + "z" * (length - 12))
     place = Span(source, 0, 1)
     changes = tuple(Suggestion(f"change {n}", (Edit(place, f"{n} "),)) for n in range(1000))
     found = tuple(Diagnostic("AX0301", f"error {n}", (Label(place, ""),), suggestions=changes) for n in range(errors))
@@ -41,3 +41,11 @@ def test_few_more_are_tried_once_one_helps() -> None:
     seen, (error,) = tries(100, 1, (3, 5, 6))
     assert seen == list(range(6))
     assert len(error.suggestions) == MAX_KEPT
+
+
+def test_none_is_tried_in_a_declaration_that_nobody_wrote() -> None:
+    source = SourceFile("<test>", "x" * (MAX_DECLARATION + 1))
+    place = Span(source, 0, 1)
+    error = Diagnostic("AX0301", "error", (Label(place, ""),), suggestions=(Suggestion("change", (Edit(place, "y"),)),))
+    (found,) = suggestions.tried((error,), source, lambda _: pytest.fail("it was tried"))
+    assert found.suggestions == ()
