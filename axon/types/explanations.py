@@ -23,7 +23,7 @@ from axon.shapes.wording import Place, Words
 from axon.source import Span
 from axon.types.blank import dimension_arguments
 from axon.types.generate import Expressions
-from axon.types.inside import indexed_by, reached_outside, together, unreached, without_range
+from axon.types.inside import compared_with, indexed_by, reached_outside, together, unreached, without_range
 from axon.types.members import half_of_a_window, merged_again, variants
 from axon.types.mend import asked, behind, compared, last_resorts, mends, reindexed
 from axon.types.origin import Trail
@@ -177,6 +177,7 @@ class Explanations(Expressions):
                 yield from without_range(range_, uses, trail, self.state, show)
             case Hopeless(facts=facts):
                 for _, reason in facts:
+                    yield from compared_with(reason.span, trail, show)
                     yield from exchanged_at(reason.span, trail)
                     yield from reindexed(trail, Reason(reason.span, "", (Side(reason.span, "", "an access"),)))
                     yield from self._asked_of(reason, problem, trail)

@@ -138,6 +138,18 @@ def _guarded(access: T.Access, index: Dim, trail: Trail) -> Iterator[Suggestion]
             yield Suggestion(f"make the guard `{text}`", (Edit(test.span, text),))
 
 
+def compared_with(at: Span, trail: Trail, show: Show) -> Iterator[Suggestion]:
+    """`if i < n then a[i]` for `if i < m`: the size of what the branch reads by an index that is compared with another."""
+    found = trail.read(at)
+    size = trail.size(found[0].base, found[1]) if found is not None else None
+    for branch in trail.expressions() if size is not None else ():
+        test = branch.condition if isinstance(branch, T.If) else None
+        if not isinstance(branch, T.If) or not isinstance(test, T.Binary) or test.op != "lt" or test.left.span.text != at.text:
+            continue
+        if size is not None and branch.then.span.start <= at.start < branch.then.span.end and test.right.span.text != show(size):
+            yield Suggestion(f"make the condition `{at.text} < {show(size)}`", (Edit(test.right.span, show(size)),))
+
+
 def _least(guard: Relation, index: Dim) -> Dim | None:
     """What an index is at least by a guard about it alone."""
     split = guard.slack.linear_in(index.symbol) if index.symbol is not None and guard.op not in ("=", "<>") else None

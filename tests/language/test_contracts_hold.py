@@ -74,7 +74,7 @@ class Program:
         if depth == 0:
             return rng.choice([str(rng.randrange(4)), f"{rng.choice(values)}[{self.size(1, sizes)}]"])
         i = self.fresh()
-        kind = rng.randrange(7)
+        kind = rng.randrange(9)
         if kind == 0:
             return f"(sum for {i} < {self.size(1, sizes)} => {self.scalar(depth - 1, [*sizes, i], values)})"
         if kind == 1:
@@ -86,6 +86,13 @@ class Program:
             return f"({self.scalar(depth - 1, sizes, values)} + {self.scalar(depth - 1, sizes, values)})"
         if kind == 4 and not any(s.startswith("v") for s in sizes):  # nothing is opened under an index
             return self.opened(depth, sizes, values, lambda s, v: self.scalar(depth - 1, s, v))
+        if kind == 5:
+            condition = self.condition(1, [*sizes, i], values)
+            return f"(sum for {i} < {self.size(1, sizes)} where {condition} => {self.scalar(depth - 1, [*sizes, i], values)})"
+        if kind == 6:  # what it asks of its parameter and of the sizes around, its call must give
+            own, name = f"s{self.names}", self.fresh()
+            body = self.scalar(depth - 1, [*sizes, own], [*values, i])
+            return f"(let fun {name} ({i} : i32[{own}]) = {body} in {name} {self.vector(depth - 1, sizes, values)} end)"
         return f"{rng.choice(values)}[{self.size(2, sizes)}]"
 
     def opened(self, depth: int, sizes: list[str], values: list[str], body: Callable[[list[str], list[str]], str]) -> str:
