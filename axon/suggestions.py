@@ -17,9 +17,9 @@ from axon.source import SourceFile, Span
 SECONDS = 30.0  # of work on the suggestions of one file: a net, the counts decide
 MAX_TRIES = 48  # checks of a changed file for one diagnostic …
 MAX_OF_FILE = 96  # … and for all of a file, …
-MIN_TRIES = 6  # … of which each has so many in any case
-MAX_READ = 120_000  # characters that are checked for one diagnostic: fewer tries in long files
-MAX_DECLARATION = 10_000  # characters of a declaration in which changes are tried: nobody writes longer ones, programs do
+MIN_TRIES = 6  # … of which each has so many while there are any
+MAX_READ = 120_000  # characters that are checked for one diagnostic, and twice as many for all: fewer tries in long files
+MAX_DECLARATION = 5_000  # characters of a declaration in which changes are tried: nobody writes longer ones, programs do
 MAX_MORE = 8  # tries after one that helps
 MAX_KEPT = 2  # suggestions with edits of one diagnostic
 _DECLARATION = re.compile(r"^(fun|val|sig|type|import)\b", re.MULTILINE)
@@ -50,6 +50,7 @@ class _Budget:
 
     def __init__(self, tries: int, deadline: float) -> None:
         self.tries = tries
+        self.spent = 0
         self._deadline = deadline
 
     @property
@@ -58,6 +59,7 @@ class _Budget:
 
     def spend(self) -> None:
         self.tries -= 1
+        self.spent += 1
 
     def helped(self, enough: bool) -> None:
         """Something helps: only a few more are looked at, or none where that is `enough`."""
@@ -85,11 +87,12 @@ def tried(
     out: list[Diagnostic] = []
     deadline = thread_time() + SECONDS
     errors = sum(d.severity == "error" for d in diagnostics)
+    whole = max(MIN_TRIES, min(MAX_OF_FILE, 2 * MAX_READ // max(len(source.text), 1)))  # for all of the file
     for diagnostic in diagnostics:
         if not diagnostic.code.startswith(TRIED):
             out.append(diagnostic)
             continue
-        budget = _Budget(_tries(diagnostic, diagnostics, source), deadline)
+        budget = _Budget(min(whole, _tries(diagnostic, diagnostics, source)), deadline)
         kept: list[Suggestion] = []
         for suggestion in _filled(diagnostic.suggestions, solve, budget):
             if not suggestion.edits or not budget.left or any(_needless(suggestion, s) for s in kept):
@@ -107,6 +110,7 @@ def tried(
             if helps or again:
                 kept.append(replace(suggestion, checked=attempt.errors == 0))
                 budget.helped(len(kept) == MAX_KEPT)
+        whole -= budget.spent
         general = () if kept else tuple(s for s in diagnostic.suggestions if not s.edits)
         out.append(replace(diagnostic, suggestions=(*kept, *general)))
     return tuple(out)
