@@ -92,7 +92,7 @@ def tried(
         if not diagnostic.code.startswith(TRIED):
             out.append(diagnostic)
             continue
-        budget = _Budget(min(whole, _tries(diagnostic, diagnostics, source)), deadline)
+        budget = _Budget(min(whole, _tries(diagnostic, diagnostics, source)) if whole else 0, deadline)
         kept: list[Suggestion] = []
         for suggestion in _filled(diagnostic.suggestions, solve, budget):
             if not suggestion.edits or not budget.left or any(_needless(suggestion, s) for s in kept):
