@@ -171,7 +171,9 @@ def to_odd(b: Builder, x: Value) -> Value:
 
 
 def integer_to_odd(b: Builder, x: Value) -> Value:
-    """i64 to f32, likewise: from 2**53 on, integers are made multiples of 1024 first, also to odd; then they are exact in f64."""
+    """i64 or i32 to f32, likewise: from 2**53 on, integers are made multiples of 1024 first, also to odd; then they are exact in
+    f64."""
+    x = b.sext(x, I64) if x.type != I64 else x
     floor = b.and_(x, whole(I64, -1024))
     large = b.icmp_signed(">=", b.select(b.icmp_signed("<", x, whole(I64, 0)), b.neg(x), x), whole(I64, 2**53))
     least = b.icmp_signed("==", x, whole(I64, -(2**63)))

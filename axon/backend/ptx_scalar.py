@@ -48,7 +48,7 @@ def _fitted(b: Builder, value: Value, type: Any, like: Any) -> Value:
     return b.sext(value, like) if getattr(type, "signed", False) else b.zext(value, like)
 
 
-def elementwise(name: str, arity: int, result: Callable[..., Any], emit: Emit, *, alike: bool = False) -> None:
+def lifted(arity: int, result: Callable[..., Any], emit: Emit, *, alike: bool = False) -> Any:
     """An operation on scalars, lifted to tuples. `alike`: integers are made as wide as the widest."""
 
     def typing(context: Any, *arguments: Any) -> Any:
@@ -72,7 +72,11 @@ def elementwise(name: str, arity: int, result: Callable[..., Any], emit: Emit, *
 
         return made(*arguments), generate
 
-    _publish(name, with_arity(typing, [f"x{n}" for n in range(arity)]))
+    return with_arity(typing, [f"x{n}" for n in range(arity)])
+
+
+def elementwise(name: str, arity: int, result: Callable[..., Any], emit: Emit, *, alike: bool = False) -> None:
+    _publish(name, lifted(arity, result, emit, alike=alike))
 
 
 def _gathered(b: Builder, parts: list[Value]) -> Value:
@@ -383,85 +387,6 @@ elementwise("shuffle_up", 2, _same, _shuffled("up", "0"))
 elementwise("shuffle_at", 2, _same, _shuffled("idx", "0x1f"))
 
 
-def _keep(b: Builder, address: Value, x: Value) -> Value:
-    """In eight bytes of the block's shared memory."""
-    words = _words(b, x)
-    words += [ir.Constant(I32, 0)] * (2 - len(words))
-    address = b.trunc(address, I32) if address.type.width > 32 else address
-    return _asm(b, ir.VoidType(), "st.shared.v2.b32 [$0], {$1, $2};", "r,r,r,~{memory}", [address, *words], volatile=True)
-
-
-def _kept(type: Any) -> Emit:
-    def one(b: Builder, address: Value) -> Value:
-        pair = ir.LiteralStructType([I32, I32])
-        address = b.trunc(address, I32) if address.type.width > 32 else address
-        made = _asm(b, pair, "ld.shared.v2.b32 {$0, $1}, [$2];", "=r,=r,r,~{memory}", [address], volatile=True)
-        words = [b.extract_value(made, n) for n in range(2)]
-        return _unwords(b, words if type in (F64, I64) else words[:1], type)
-
-    return one
-
-
-def _keeping(context: Any, address: Any, value: Any) -> Any:
-    def generate(target: Any, b: Builder, signature: Any, values: list[Value]) -> Value:
-        _keep(b, *values)
-        return target.get_dummy_value()
-
-    return types.void(address, value), generate
-
-
-_publish("keep", with_arity(_keeping, ["address", "value"]))
-for _name, _type in (("f64", F64), ("f32", F32), ("i64", I64), ("i32", I32), ("i8", I8), ("u8", I8), ("bool", I1)):
-    elementwise(f"kept_{_name}", 1, lambda _, held=_TYPES[_name][0]: held, _kept(_type))
-
-
-def _staged(name: str, lanes: int) -> None:
-    """`stage_bf16_8(address, value)`: neighbours into shared memory; `staged_bf16_8(address, pitch)`: elements so far apart."""
-    held, bits, decode, encode = _TYPES[name]
-    suffix = f"_{lanes}" if lanes > 1 else ""
-    codes = {8: ("b8", I16, "h"), 16: ("b16", I16, "h"), 32: ("b32", I32, "r")}
-
-    def put(context: Any, address: Any, value: Any) -> Any:
-        def generate(target: Any, b: Builder, signature: Any, values: list[Value]) -> Value:
-            at, given = b.trunc(values[0], I32), values[1]
-            items = [b.extract_value(given, n) if isinstance(value, types.BaseTuple) else given for n in range(lanes)]
-            for n, word in enumerate(_joined(b, [encode(b, x) for x in items])):
-                kind, register, code = codes[word.type.width]
-                word = b.zext(word, register) if word.type != register else word
-                place = b.add(at, ir.Constant(I32, 4 * n))
-                _asm(b, ir.VoidType(), f"st.shared.{kind} [$0], $1;", f"r,{code},~{{memory}}", [place, word], volatile=True)
-            return target.get_dummy_value()
-
-        return types.void(address, value), generate
-
-    def take(context: Any, address: Any, pitch: Any) -> Any:
-        def generate(target: Any, b: Builder, signature: Any, values: list[Value]) -> Value:
-            at, step = b.trunc(values[0], I32), b.trunc(values[1], I32)
-            kind, register, code = codes[min(bits, 32)]
-            out = []
-            for n in range(lanes):
-                place = b.add(at, b.mul(step, ir.Constant(I32, n)))
-                words = []
-                for half in range(max(1, bits // 32)):
-                    here = b.add(place, ir.Constant(I32, 4 * half))
-                    text = f"ld.shared.{'u8' if kind == 'b8' else kind} $0, [$1];"
-                    words.append(_asm(b, register, text, f"={code},r,~{{memory}}", [here], volatile=True))
-                words = [b.trunc(w, I8) for w in words] if bits == 8 else words
-                (item,) = _split(b, words, bits)
-                out.append(decode(b, item))
-            return _gathered(b, out) if lanes > 1 else out[0]
-
-        return (types.UniTuple(held, lanes) if lanes > 1 else held)(address, pitch), generate
-
-    _publish(f"stage_{name}{suffix}", with_arity(put, ["address", "value"]))
-    _publish(f"staged_{name}{suffix}", with_arity(take, ["address", "pitch"]))
-
-
-for _name in _TYPES:
-    for _lanes in (1, *LANES):
-        _staged(_name, _lanes)
-
-
 def _nothing(text: str) -> Any:
     def typing(context: Any) -> Any:
         def generate(target: Any, b: Builder, signature: Any, values: list[Value]) -> Value:
@@ -511,7 +436,18 @@ elementwise("unsigned_f64", 1, lambda x: types.float64, lambda b, x: b.uitofp(x,
 elementwise("to_f32", 1, lambda x: types.float32, lambda b, x: b.fptrunc(x, F32))
 elementwise("to_f64", 1, lambda x: types.float64, lambda b, x: b.fpext(x, F64))
 elementwise("odd_f32", 1, lambda x: types.float32, llvm.to_odd)
-elementwise("integer_odd_f32", 1, lambda x: types.float32, llvm.integer_to_odd)
+
+
+def _integer_odd(b: Builder, x: Value) -> Value:
+    """To f32, rounded to odd: towards zero, and the last bit set where that is not the same number."""
+    kind, code = ("s64", "l") if x.type == I64 else ("s32", "r")
+    near = _asm(b, F32, f"cvt.rz.f32.{kind} $0, $1;", f"=f,{code}", [x])
+    back = _asm(b, x.type, f"cvt.rzi.{kind}.f32 $0, $1;", f"={code},f", [near])
+    odd = b.zext(b.icmp_signed("!=", back, x), I32)
+    return b.bitcast(b.or_(b.bitcast(near, I32), odd), F32)
+
+
+elementwise("integer_odd_f32", 1, lambda x: types.float32, _integer_odd)
 _BF16_ROUND = "{ .reg .b16 zero, high; mov.b16 zero, 0; cvt.rn.bf16.f32 high, $1; mov.b32 $0, {zero, high}; }"
 for _name, _emit in (
     ("f16", llvm.f16_round), ("bf16", lambda b, x: _asm(b, F32, _BF16_ROUND, "=f,f", [x])),

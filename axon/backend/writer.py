@@ -297,7 +297,7 @@ class Writer:
                 held = Element.F64 if source is Element.F64 else Element.F32
                 value = x if held is wide else self.let(f"to_{wide.value}({x})")
         elif is_narrow(target) and source in (Element.I64, Element.I32):
-            value = self.let(f"integer_odd_f32({self.convert(x, source, Element.I64)})")
+            value = self.let(f"integer_odd_f32({x})")
         else:
             value = self.let(f"{'unsigned' if unsigned else 'signed'}_{wide.value}({x})")
         return self.rounded(value, target) if is_narrow(target) and not _holds(source, target) else value

@@ -49,6 +49,7 @@ SHARED = 1024  # the address of shared memory
 TOGETHER = frozenset({
     "shuffle_xor", "shuffle_up", "shuffle_at", "warp_sync", "block_sync", "cluster_wait", "barrier_wait",
 })  # fmt: skip
+MEMORY = ("fetch", "load", "store", "stage", "staged", "packed", "unpacked", "kept", "count", "spread", "bring", "ask", "taken")
 KINDS: dict[Element, Any] = {Element.I64: int, Element.BOOL: bool, Element.F64: np.float64} | {
     e: np.float32 if e.is_float else e.dtype.type for e in Element if e not in (Element.I64, Element.BOOL, Element.F64)
 }  # the type of a value that is held in registers
@@ -493,7 +494,7 @@ class Block:
         }  # fmt: skip
         if name in own:
             return own[name]
-        parts = re.fullmatch(r"(fetch|load|store|stage|staged|kept|count|spread|bring|ask|taken)_(\w+?)(?:_(\d+))?", name)
+        parts = re.fullmatch(rf"({'|'.join(MEMORY)})_(\w+?)(?:_(\d+))?", name)
         if parts is None:
             raise KeyError(name)
         what, kind, lanes = parts[1], parts[2], int(parts[3] or 1)
@@ -514,6 +515,10 @@ class Block:
                 return partial(self.stage, element)
             case "staged":
                 return partial(self.staged, element, lanes)
+            case "packed":
+                return partial(self.packed, lanes)
+            case "unpacked":
+                return partial(unpacked, element)
             case "ask":
                 return partial(self.ask, element)
             case "bring":
@@ -566,13 +571,25 @@ class Block:
 
     def stage(self, element: Element, address: int, value: Any) -> None:
         data = b"".join(encoded(x, element).tobytes() for x in (value if isinstance(value, tuple) else (value,)))
-        self.shared.put(address, data, min(4, len(data)), self.who)
+        self.shared.put(address, data, min(16, len(data)), self.who)
 
     def staged(self, element: Element, lanes: int, address: int, pitch: int) -> Any:
         size = element.dtype.itemsize
         found = [self.shared.get(address + n * pitch, size, min(4, size), self.who) for n in range(lanes)]
         values = tuple(held(np.frombuffer(data, element.dtype)[0], element) for data in found)
         return values if lanes > 1 else values[0]
+
+
+    def packed(self, lanes: int, address: int, pitch: int) -> Any:
+        words = tuple(np.frombuffer(self.shared.get(address + n * pitch, 4, 4, self.who), np.int32)[0] for n in range(lanes))
+        return words if lanes > 1 else words[0]
+
+
+def unpacked(element: Element, words: Any, part: int) -> Any:
+    size = element.dtype.itemsize
+    found = [word.tobytes()[part * size :][:size] for word in (words if isinstance(words, tuple) else (words,))]
+    values = tuple(held(np.frombuffer(data, element.dtype)[0], element) for data in found)
+    return values if isinstance(words, tuple) else values[0]
 
 
 def kept(value: Any) -> bytes:

@@ -37,7 +37,7 @@ from axon.backend.simt.mapping import (
 )
 from axon.backend.simt.peaks import peaks
 from axon.backend.simt.pieces import keeping, pieces
-from axon.backend.simt.tiles import across
+from axon.backend.simt.tiles import SIDES, across
 from axon.core import Program
 from axon.element import Element
 from axon.interpret import run as interpret
@@ -72,6 +72,9 @@ def legal(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> list[
         if through is not None:
             tiles = replace(wide, by="tiles", across=through)
             found += [tiles, replace(tiles, across=replace(through, vector=1)), Mapping("tiles", across=through)]
+            long, short = SIDES
+            found += [replace(tiles, across=replace(through, tall=long, wide=short))]
+            found += [Mapping("tiles", across=replace(through, tall=short, wide=long))]
         elif not nest_sweeps(nest):
             found += [replace(wide, turns=3), Mapping("lanes", turns=2)]
             if lies_flat(nest, tensors):

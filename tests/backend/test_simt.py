@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from axon import compiler
-from axon.backend import build, ptx_pieces, ptx_scalar
+from axon.backend import build, ptx_pieces, ptx_scalar, ptx_shared
 from axon.backend.emit import Emitted
 from axon.backend.memory import contiguous
 from axon.backend.parts import parts
@@ -195,7 +195,7 @@ def test_generated_programs(part: int) -> None:
 
 def test_it_knows_every_intrinsic() -> None:
     block = Block(0, Shared(0), {})
-    names = {*ptx_scalar.__all__, *ptx_pieces.__all__}
+    names = {*ptx_scalar.__all__, *ptx_shared.__all__, *ptx_pieces.__all__}
     for name in names:
         assert name in TOGETHER or callable(block.intrinsic(name)) or isinstance(block.intrinsic(name), float)
     assert names >= set(LIFTED) | TOGETHER

@@ -31,7 +31,7 @@ from axon.backend.simt.mapping import THREADS, Mapping
 from axon.backend.simt.peaks import peaks
 from axon.backend.simt.pieces import Pieces, ask_ahead, canonical, cut_rows, resident, spread_rows, wholly
 from axon.backend.simt.reductions import UNROLL, Reductions
-from axon.backend.simt.tiles import tiled_rows
+from axon.backend.simt.tiles import Staged, staged, tiled_rows
 from axon.backend.simt.writer import Lane, LaneWriter, Mask
 from axon.backend.writer import Code, Held, is_narrow
 from axon.core import LOGIC, Axis, Binary, Bind, Compute, Convert, Read, Scan, Select, Value, element_of
@@ -41,11 +41,11 @@ from axon.names import Symbol
 from axon.shapes.dimension import Dim
 
 _RESERVED = frozenset({
-    "kernel", "thread", "block", "member", "team", "row", "rows", "active", "bad", "status", "shared", "warp", "lane", "item",
-    "items", "wide", "tall", "above", "left", "outer", "top", "turn", "place", "down", "over", "there", "stretch", "reached",
-    "step", "warps", "flip", "rank", "piece", "begin", "stop", "sharer", "half", "group", "groups", "slot",
-    "phase", "held", "own", "cuda", "range", "True", "False", "None", "and", "or", "not", "if", "else", "for", "while", "in", "is",
-    "def", "return",
+    "kernel", "thread", "block", "member", "team", "row", "rows", "active", "bad", "status", "shared", "warp", "lane",
+    "item", "items", "across", "below", "above", "left", "outer", "top", "turn", "place", "band", "nth", "down", "over",
+    "there", "stretch", "reached", "step", "warps", "flip", "rank", "piece", "begin", "stop", "sharer", "half", "group",
+    "groups", "slot", "phase", "held", "own", "cuda", "range", "True", "False", "None", "and", "or", "not", "if", "else",
+    "for", "while", "in", "is", "def", "return",
 })  # fmt: skip
 
 
@@ -76,7 +76,7 @@ class Emitter:
         self.registers: dict[tuple[Symbol, str], str] = {}  # a value of the row at the place of a lane
         self.variables: dict[Symbol, str] = {}  # scalars of the row
         self.places: dict[Symbol, str] = {}  # variables of axes that have several
-        self.staged: dict[tuple[Symbol, object], tuple[str, int, int]] = {}  # where a square lies, bytes of its rows and elements
+        self.staged: dict[tuple[Symbol, object], Staged] = {}  # what is read across
         self.brought: dict[tuple[Symbol, object], tuple[str, int]] = {}  # where a row's piece lies, and bytes of its elements
         self.kept: tuple[set[Symbol], str] | None = None  # what stays in shared memory, and what waits until it is there
         self.taken: Callable[[], None] | None = None  # writes what follows when a row has come into registers
@@ -131,9 +131,7 @@ class Emitter:
         lane = self.writer.lane
         square = self.staged.get((read.tensor, read.subscripts))
         if square is not None:
-            base, pitch, size = square
-            name = f"staged_{read.element.value}" + (f"_{self.width}" if self.width > 1 else "")
-            return self.writer.let(f"{name}({base} + over * {pitch} + down * {size}, {pitch})")
+            return self.writer.let(staged(self, read.element.value, square))
         if self.brought and lane is not None:
             at, size = self.piece_of(read, lane.axis)
             if at:
@@ -184,15 +182,17 @@ class Emitter:
         used -= {"range", "shared_memory", "cluster_of"}
         head = ["from numba import cuda", ""]
         head += ["from axon.backend import ptx"] if shared else []
-        ours = sorted(name for name in used if name.startswith(PIECES))
-        head += ["from axon.backend.ptx_pieces import (", *_wrapped(ours), ")"] if ours else []
-        head += ["from axon.backend.ptx_scalar import (", *_wrapped(sorted(used - set(ours))), ")", ""]
+        for module, beginnings in INTRINSICS.items():
+            here = sorted(name for name in used if name.startswith(beginnings))
+            used -= set(here)
+            head += [f"from axon.backend.{module} import (", *_wrapped(here), ")"] if here else []
+        head += [""]
         head += ["shared_memory = ptx.shared_memory()"] if shared else []
         head += [f"cluster_of = ptx.cluster_of({cluster})"] if cluster > 1 else []
         head += [""] if shared else []
         notes = [f"# {line}".rstrip() for line in (*comments, str(mapping))]
         text = "\n".join([*notes, *head, "", f"def kernel({', '.join(self.parameters.values())}):", *body, ""])
-        threads = mapping.team if mapping.by in ("block", "cluster") else THREADS
+        threads = mapping.team if mapping.by in ("block", "cluster") else mapping.across.threads if mapping.across else THREADS
         together = resident(mapping) if mapping.by == "cluster" and mapping.chunks else 1
         return Emitted(text, parameters, threads, cluster, shared, together)
 
@@ -263,7 +263,7 @@ class Emitter:
             code.line("row = select(active, row, 0)  # its threads take part in what warps do together")
         self.indices(rows, extents, "row")
         if self.mapping.by == "warp":
-            with writer.masked("active", False):
+            with writer.masked("active", False, clamped=True):
                 yield
         else:
             yield
@@ -296,7 +296,7 @@ class Emitter:
             head = (
                 f"for item in range(item, {items}, {THREADS} * as_i64(cuda.gridDim.x)):" if self.in_turn else f"if item < {items}:"
             )
-            stack.enter_context(writer.masked(active, False) if active else code.block(head))
+            stack.enter_context(writer.masked(active, False, team > 1) if active else code.block(head))
             rest = "item"
             if lane is not None:
                 start = self.names[lane.symbol] if turn is None else code.name(f"{lane.symbol.name}_")
@@ -571,7 +571,11 @@ class Emitter:
         return f"spread_{self.width}({value})" if self.width > 1 else value
 
 
-PIECES = ("barrier", "ask_", "bring_", "taken_", "send", "cluster_")  # how the names of `ptx_pieces` begin
+INTRINSICS = {  # how the names of a module begin
+    "ptx_pieces": ("barrier", "ask_", "bring_", "taken_", "send", "cluster_"),
+    "ptx_shared": ("keep", "kept_", "stage", "packed_", "unpacked_"),
+    "ptx_scalar": ("",),
+}
 
 
 def _narrow(elements: Sequence[Element]) -> bool:

@@ -32,8 +32,7 @@ from axon.backend.simt.access import Width, accesses, held_in_registers, is_orde
 from axon.backend.simt.halves import Halves, halved, halves
 from axon.backend.simt.peaks import peaks
 from axon.backend.simt.pieces import EXCHANGED, MULTIPROCESSORS, SHARED, TEAM, Pieces, keeping, pieces
-from axon.backend.simt.tiles import SIDE, Across, across
-from axon.backend.simt.tiles import THREADS as SQUARED
+from axon.backend.simt.tiles import Across, across
 from axon.core import Scalar, Scan, Value
 from axon.names import Symbol
 from axon.shapes.dimension import Dim, Minimum
@@ -59,7 +58,7 @@ SECTOR = 32  # bytes that memory moves at least
 
 _TEAMS: dict[By, str] = {
     "lanes": "a thread for each row",
-    "tiles": "a block for each square",
+    "tiles": "a block for each rectangle",
     "warp": "part of a warp for each row",
     "block": "a block for each row",
     "cluster": "blocks of a cluster for each row",
@@ -96,6 +95,8 @@ class Mapping:
         team = _TEAMS[self.by]
         if self.by == "lanes" and self.team > 1:
             team = f"{self.team} threads for each column"
+        elif self.across is not None:
+            team = f"a block for each {self.across.tall} × {self.across.wide} elements"
         elif self.pieces is not None and self.pieces.blocks == 1:
             team = "a block for each row"
         elif self.pieces is not None:
@@ -364,9 +365,9 @@ def grid(mapping: Mapping, nest: Nest, sizes: MappingOf[Symbol, int]) -> Grid:
     extents = [max(0, axis.extent.evaluate(sizes)) for axis in axes]
     rows = prod(extents)
     if mapping.across is not None:
-        cut = (nest.rows[-1].symbol, mapping.across.axis)
-        squares = [-(-n // (SIDE if axis.symbol in cut else 1)) for axis, n in zip(nest.rows, extents, strict=True)]
-        return Grid(prod(squares), SQUARED)
+        sides = {nest.rows[-1].symbol: mapping.across.wide, mapping.across.axis: mapping.across.tall}
+        cut = [-(-n // sides.get(axis.symbol, 1)) for axis, n in zip(nest.rows, extents, strict=True)]
+        return Grid(prod(cut), mapping.across.threads)
     match mapping.by:
         case "lanes":
             items = prod(extents[:-1]) * -(-extents[-1] // mapping.vector) if extents else 1

@@ -32,10 +32,12 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """A condition under which something is evaluated, and whether it differs along the lane."""
+    """A condition under which something is evaluated, and whether it differs along the lane. Where one that is `clamped` does not
+    hold, indices are those of the first row, which may be read."""
 
     text: str
     varies: bool
+    clamped: bool = False
 
 
 class LaneWriter(Writer):
@@ -159,17 +161,17 @@ class LaneWriter(Writer):
     # ── conditions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
-    def masked(self, text: str, varies: bool) -> Iterator[None]:
+    def masked(self, text: str, varies: bool, clamped: bool = False) -> Iterator[None]:
         """What is evaluated inside counts only where a condition holds."""
-        self.masks.append(Mask(text, varies))
+        self.masks.append(Mask(text, varies, clamped))
         yield
         self.masks.pop()
 
-    def mask(self, *, steady_only: bool = False) -> str:
-        """The condition under which we are."""
+    def mask(self, *, steady_only: bool = False, given: bool = False) -> str:
+        """The condition under which we are; of reading what was `given` to the kernel, where that must not be read."""
         found = ""
         for mask in self.masks:
-            if mask.text != "True" and not (steady_only and mask.varies):
+            if mask.text != "True" and not (steady_only and mask.varies) and not (given and mask.clamped):
                 found = self.let(f"both({found}, {mask.text})") if found else mask.text
         return found or "True"
 
@@ -235,19 +237,20 @@ class LaneWriter(Writer):
         return self.let(f"select({inside}, {value}, {padding})")
 
     def load(self, read: Read, held: Held) -> str:
-        name = f"{'load' if self.own(read.tensor) else 'fetch'}_{held.value.element.value}"
+        given = not self.own(read.tensor)
+        name = f"{'fetch' if given else 'load'}_{held.value.element.value}"
         lane = self.lane
         wide = lane is not None and lane.vector > 1 and self.moves_together(read, lane)
         if lane is not None and wide and (self._is_inside(read) or not any(mask.varies for mask in self.masks)):
             offset = self.first_offset(read.tensor, read.subscripts)
-            text = f"{name}_{lane.vector}({held.pointer}, {offset}, {self.mask(steady_only=True)})"
+            text = f"{name}_{lane.vector}({held.pointer}, {offset}, {self.mask(steady_only=True, given=given)})"
         else:
-            inside = self.mask()
+            inside = self.mask(given=given)
             if any(mask.varies for mask in self.masks) and not any(map(self.along, read.subscripts)):
                 inside = self.let(f"some({inside})")  # one element for all neighbours, and so one value
             text = f"{name}({held.pointer}, {self.place(read.tensor, read.subscripts)}, {inside})"
         # What the kernel itself writes is read anew each time.
-        return self.code.let(text) if self.own(read.tensor) else self.let(text)
+        return self.let(text) if given else self.code.let(text)
 
     def first_offset(self, tensor: Symbol, subscripts: tuple[Dim | Scalar, ...]) -> str:
         """The place of the first neighbour's element, counted in elements."""
