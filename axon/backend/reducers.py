@@ -41,17 +41,24 @@ class Slots:
             writer.code.line(f"store_{element.value}({name}, {at}, {value})")
 
 
-class Reducer(Protocol):
-    """`elements` are those of the state."""
+class Combiner(Protocol):
+    """How states are put together. `elements` are those of the state."""
 
     elements: tuple[Element, ...]
+
+    def nothing(self, writer: Writer) -> State:
+        """The state before anything is reduced."""
+
+    def combine(self, writer: Writer, state: State, values: State, where: str) -> State:
+        """The state with values taken in; where a condition is named, only if it holds."""
+
+
+class Reducer(Combiner, Protocol):
+    """How elements are reduced."""
 
     @property
     def in_parts(self) -> bool:
         """Whether each run of the innermost axis is reduced by itself, and then merged. See Note [Sums of sums]."""
-
-    def nothing(self, writer: Writer) -> State:
-        """The state before anything is reduced."""
 
     def speculable(self, writer: Writer) -> bool:
         """Whether `combine` may be evaluated where its condition does not hold."""
@@ -59,14 +66,14 @@ class Reducer(Protocol):
     def values(self, writer: Writer) -> State:
         """The bodies' values at the writer's place."""
 
-    def combine(self, writer: Writer, state: State, values: State, where: str) -> State:
-        """The state with values taken in; where a condition is named, only if it holds."""
-
     def merge(self, writer: Writer, state: State, part: State) -> State:
         """The state with that of a part taken in."""
 
-    def finish(self, writer: Writer, state: State, asked: Scalar | None) -> State:
-        """The operation's results."""
+    def alone(self, writer: Writer, values: State, where: str) -> State:
+        """The state with these values only, to be merged with others; as if `combine` took them into nothing."""
+
+    def finish(self, writer: Writer, state: State, asked: Scalar | None, *, stored: bool = False) -> State:
+        """The operation's results. What is only `stored` is rounded by the store."""
 
 
 def reducer(monoid: Monoid, bodies: tuple[Scalar, ...], *, running: bool = False) -> Reducer:
@@ -149,8 +156,7 @@ class _Named:
         else:
             text = f"{'add' if self.kind == 'sum' else 'mul'}({state[0]}, {values[0]})"
         if where and len(values) == 1:  # a neutral value rather than a choice of sums: what loops over sums vectorize
-            unit = literal(identity(self.kind, self.element), held)
-            text = text.replace(f", {values[0]})", f", {writer.let(f'select({where}, {values[0]}, {unit})')})")
+            text = text.replace(f", {values[0]})", f", {self._guarded(writer, values[0], where)})")
             combined: State = (writer.code.let(text, "a"),)
         else:
             combined = _choose(writer, where, (writer.code.let(text, "a"),), state[:1])
@@ -158,11 +164,19 @@ class _Named:
             return combined
         return (*combined, writer.code.let(f"either({state[1]}, {where})", "a") if where else "True")
 
-    def finish(self, writer: Writer, state: State, asked: Scalar | None) -> State:
+    def _guarded(self, writer: Writer, value: str, where: str) -> str:
+        return writer.where(where, value, literal(identity(self.kind, self.element), self.element.accumulator))
+
+    def alone(self, writer: Writer, values: State, where: str) -> State:
+        if len(values) == 1 and self.kind == "sum" and self.element.is_float:  # 0 + x, but for the sign of a 0, which others hide
+            return (self._guarded(writer, values[0], where),)
+        return self.combine(writer, self.nothing(writer), values, where)
+
+    def finish(self, writer: Writer, state: State, asked: Scalar | None, *, stored: bool = False) -> State:
         if self.partly:
             _require(writer, state[1], asked)
         held = state[0]
-        return (writer.let(f"round_{self.element.value}({held})") if is_narrow(self.element) else held,)
+        return (writer.let(f"round_{self.element.value}({held})") if is_narrow(self.element) and not stored else held,)
 
 
 def _inverse_root(scalar: Scalar, known: Mapping[Symbol, Scalar]) -> bool:
@@ -213,7 +227,10 @@ class _Best:
         chosen = _choose(writer, wins, values, state[:-1])
         return (*chosen, writer.let(f"either({state[-1]}, {where or 'True'})"))
 
-    def finish(self, writer: Writer, state: State, asked: Scalar | None) -> State:
+    def alone(self, writer: Writer, values: State, where: str) -> State:
+        return self.combine(writer, self.nothing(writer), values, where)
+
+    def finish(self, writer: Writer, state: State, asked: Scalar | None, *, stored: bool = False) -> State:
         _require(writer, state[-1], asked)
         return state[1:-1]
 
@@ -244,7 +261,10 @@ class _Custom:
         writer.locals.update(zip(self.monoid.right, values, strict=True))
         return _choose(writer, where, tuple(map(writer.value, self.monoid.combine)), state)
 
-    def finish(self, writer: Writer, state: State, asked: Scalar | None) -> State:
+    def alone(self, writer: Writer, values: State, where: str) -> State:
+        return self.combine(writer, self.nothing(writer), values, where)
+
+    def finish(self, writer: Writer, state: State, asked: Scalar | None, *, stored: bool = False) -> State:
         return state
 
 

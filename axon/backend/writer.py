@@ -193,6 +193,10 @@ class Writer:
             case _:
                 assert_never(scalar)
 
+    def where(self, condition: str, value: str, otherwise: str) -> str:
+        """A value where a condition holds; another one, a constant, where it does not or none is named."""
+        return self.let(f"select({condition}, {value}, {otherwise})") if condition else value
+
     def rounded(self, text: str, element: Element) -> str:
         """An f32 result of arithmetic on a narrow element type, rounded to it; others as they are."""
         return self.let(f"round_{element.value}({self.let(text)})") if is_narrow(element) else self.let(text)

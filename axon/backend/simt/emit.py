@@ -296,7 +296,7 @@ class Emitter:
             head = (
                 f"for item in range(item, {items}, {THREADS} * as_i64(cuda.gridDim.x)):" if self.in_turn else f"if item < {items}:"
             )
-            stack.enter_context(writer.masked(active, False, team > 1) if active else code.block(head))
+            stack.enter_context(writer.masked(active, False) if active else code.block(head))
             rest = "item"
             if lane is not None:
                 start = self.names[lane.symbol] if turn is None else code.name(f"{lane.symbol.name}_")

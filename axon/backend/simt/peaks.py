@@ -12,7 +12,7 @@ from axon.backend.lanes import inner, reduced
 from axon.backend.plan import Nest
 from axon.backend.reducers import State
 from axon.backend.writer import Writer
-from axon.core import Binary, Compute, Read, Scalar, Unary, element_of
+from axon.core import Binary, Compute, Read, Unary, element_of
 from axon.core_walk import rename
 from axon.element import Element
 from axon.names import Symbol
@@ -53,19 +53,9 @@ class Below:
     """A maximum and the sum of exponentials below it, as what a team puts together."""
 
     elements: tuple[Element, ...] = (Element.F32, Element.F32)
-    in_parts = False
 
     def nothing(self, writer: Writer) -> State:
         return "f32(-inf)", "f32(0.0)"
-
-    def speculable(self, writer: Writer) -> bool:
-        return True
-
-    def values(self, writer: Writer) -> State:
-        raise AssertionError(self)
-
-    def merge(self, writer: Writer, state: State, part: State) -> State:
-        raise AssertionError(self)
 
     def combine(self, writer: Writer, state: State, values: State, where: str) -> State:
         peak = writer.let(f"max_float({state[0]}, {values[0]})")
@@ -78,6 +68,3 @@ class Below:
         same = writer.let(f"eq_float({own}, {peak})")
         factor = writer.let(f"select({same}, f32(1.0), {fall})")
         return writer.let(f"mul({total}, {factor})")
-
-    def finish(self, writer: Writer, state: State, asked: Scalar | None) -> State:
-        return state

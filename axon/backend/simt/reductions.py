@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from axon.backend.lanes import inner, reduced
-from axon.backend.reducers import Reducer, State, reducer
+from axon.backend.reducers import Combiner, Reducer, State, reducer
 from axon.backend.simt.access import is_ordered
 from axon.backend.simt.mapping import THREADS, WARP
 from axon.backend.simt.peaks import Below
@@ -180,7 +180,7 @@ class Reductions:
             total = self.merged(reduce, total, part)
         return total
 
-    def merged(self, reduce: Reducer, left: State, right: State) -> State:
+    def merged(self, reduce: Combiner, left: State, right: State) -> State:
         """Two states as one, the left one's elements before the right one's."""
         writer = self.writer
         flagged = reduce.elements[-1] is Element.BOOL and len(reduce.elements) > 1 and hasattr(reduce, "kind")
@@ -188,7 +188,7 @@ class Reductions:
             return reduce.combine(writer, left, right[:-1], right[-1])
         return reduce.combine(writer, left, right, "")
 
-    def across(self, reduce: Reducer, state: State) -> State:
+    def across(self, reduce: Combiner, state: State) -> State:
         """A state of the whole team, in every member."""
         code, mapping = self.code, self.mapping
         names = self.named(state)
@@ -245,7 +245,7 @@ class Reductions:
         code.line(f"barrier_wait({barrier}, half)")
         return base
 
-    def exchanged(self, reduce: Reducer, names: State, lanes: int) -> None:
+    def exchanged(self, reduce: Combiner, names: State, lanes: int) -> None:
         """Join the states of so many neighbouring lanes, in each of them."""
         if lanes == 1:
             return
@@ -374,7 +374,8 @@ class Reductions:
                 self.emitter.places[axis.symbol] = name
                 writer.lane = Lane(axis.symbol, name, mapping.vector)
                 with writer.masked(writer.let(f"lt_int({name}, {limit})"), False):  # what is not there may have no value
-                    finished = [reduce.finish(writer, self.merged(reduce, before, one), None) for one in parts]
+                    stored = self.emitter.read.isdisjoint(out.symbol for out in running.outs)
+                    finished = [reduce.finish(writer, self.merged(reduce, before, one), None, stored=stored) for one in parts]
                     self.emitter.define(running, [_together(code, column) for column in zip(*finished, strict=True)])
                 writer.lane = None
                 del self.emitter.places[axis.symbol]
@@ -392,7 +393,7 @@ class Reductions:
             if where is not None:
                 condition = writer.let(f"both({there}, {writer.value(where)})")
                 stack.enter_context(writer.masked(condition, writer.along(where)))
-            own = reduce.combine(writer, reduce.nothing(writer), reduce.values(writer), condition)
+            own = reduce.alone(writer, reduce.values(writer), condition)
         writer.lane = None
         return tuple(self.code.let(self.emitter.spread(value)) for value in own)
 

@@ -6,6 +6,7 @@ evaluates one side of an `if`, both sides are computed here, and a side's reads 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,6 +64,7 @@ class LaneWriter(Writer):
         self.uniform: frozenset[Scalar] = frozenset()  # comparisons that are the same along the lane
         self.narrow = False  # the floats that are stored, or all that are read, have 16 bits or fewer
         self.first = False  # the lane's variable is that of the first neighbour
+        self.fetched: dict[str, str] = {}  # what was read under a condition, which is 0 where that does not hold
         self.indices: dict[Scalar, str] = {}  # subscripts of the read being written that are computed from data
 
     def _variable(self, symbol: Symbol) -> str:
@@ -243,14 +245,21 @@ class LaneWriter(Writer):
         wide = lane is not None and lane.vector > 1 and self.moves_together(read, lane)
         if lane is not None and wide and (self._is_inside(read) or not any(mask.varies for mask in self.masks)):
             offset = self.first_offset(read.tensor, read.subscripts)
-            text = f"{name}_{lane.vector}({held.pointer}, {offset}, {self.mask(steady_only=True, given=given)})"
+            inside = self.mask(steady_only=True, given=given)
+            text = f"{name}_{lane.vector}({held.pointer}, {offset}, {inside})"
         else:
             inside = self.mask(given=given)
             if any(mask.varies for mask in self.masks) and not any(map(self.along, read.subscripts)):
                 inside = self.let(f"some({inside})")  # one element for all neighbours, and so one value
             text = f"{name}({held.pointer}, {self.place(read.tensor, read.subscripts)}, {inside})"
         # What the kernel itself writes is read anew each time.
-        return self.let(text) if given else self.code.let(text)
+        found = self.let(text) if given else self.code.let(text)
+        self.fetched[found] = inside
+        return found
+
+    def where(self, condition: str, value: str, otherwise: str) -> str:
+        zero = re.fullmatch(r"\w+\(0(\.0)?\)", otherwise)
+        return value if zero and condition and self.fetched.get(value) == condition else super().where(condition, value, otherwise)
 
     def first_offset(self, tensor: Symbol, subscripts: tuple[Dim | Scalar, ...]) -> str:
         """The place of the first neighbour's element, counted in elements."""
