@@ -61,6 +61,7 @@ class Problem:
     data: frozenset[Symbol]  # sizes that only the data decide
     resolve: Callable[[Dim], Dim]  # puts in what earlier declarations solved
     kept: frozenset[Symbol] = frozenset()  # of `flexible`: the sizes that parameters have by themselves
+    loose: frozenset[Symbol] = frozenset()  # those that inference made up, for indices: see Note [Degenerate]
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +314,7 @@ class _Settler:
             return
         self.solved = len(self.equals)
         system = [Equation(e.left, e.right, e, self._guards(e.context)) for e in self.equals]
-        self.solution = solve(system, self.order, self.facts, self.p.kept)
+        self.solution = solve(system, self.order, self.facts, self.p.kept, loose=self.p.loose)
 
     def _guards(self, context: Context) -> tuple[Relation, ...]:
         """What the conditions around something say, and of the indices that they mention, how far those run."""

@@ -7,14 +7,17 @@ becomes a Conflict with a minimal set of reasons; the others are residual, for t
 
 Note [Degenerate]
     An equation between sizes that forces one of them to be 0 or 1 (`4 * d = 3 * d`, `n = n + m`, `n * n = n`) is refuted: nobody
-    means it. Unless the program says so elsewhere: a literal `v = 1` is fine, and so is what follows from it.
+    means it. Unless the program says so elsewhere: a literal `v = 1` is fine, and so is what follows from it. And unless it is no
+    one's size that becomes 1, but one that inference makes up and nothing else decides: how far an index runs that has no bound,
+    `n = n * j` of `for i < n, j => x[(i, j)]`. Then 1 is the answer. It is not where a parameter has that size too, for nobody
+    passes a tensor whose dimension can only be 1; nor is 0, for nobody writes a loop that never runs.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import thread_time
 from typing import TypeAlias
 
@@ -68,21 +71,24 @@ def solve(
     facts: Facts,
     kept: frozenset[Symbol] = frozenset(),
     blame: bool = True,
+    loose: frozenset[Symbol] = frozenset(),
 ) -> Solution:
     """Eliminates flexible variables (later ones first) from equations that hold under facts. May raise DimensionTooLarge.
 
     Those to be `kept` are eliminated only where they equal another variable, as long as there is a choice. Without `blame` the
-    equations of conflicts are not looked for, which costs much more than the solution.
+    equations of conflicts are not looked for, which costs much more than the solution. `loose` may be 1, see Note [Degenerate].
     """
     system = tuple(equations)
-    solver = _Solver(system, flexible, facts)
+    start = _Start(flexible, facts, loose, kept)
+    solver = _Solver(system, start)
     solver.kept = kept
     solver.run()
     conflicts: list[Conflict] = []
     blamed: set[int] = set()
     deadline = thread_time() + _MINIMISE_SECONDS
+    strict = replace(start, loose=frozenset())  # where something else is wrong, what makes a size 1 is likely to be
     for used, relation in solver.conflicts if blame else ():
-        core, what = _minimal(system, used, relation, flexible, facts, deadline)
+        core, what = _minimal(system, used, relation, strict, deadline)
         if blamed.isdisjoint(core):  # else another conflict of the same mistake
             blamed.update(core)
             conflicts.append(Conflict(tuple(system[i].reason for i in sorted(core)), what))
@@ -98,14 +104,13 @@ def _minimal(
     system: tuple[Equation, ...],
     used: frozenset[int],
     relation: Relation,
-    flexible: Sequence[Symbol],
-    facts: Facts,
+    start: _Start,
     deadline: float,
 ) -> tuple[frozenset[int], Relation]:
     """A subset of the equations from which none can be left out without losing the conflict."""
 
     def conflict(subset: Sequence[int]) -> tuple[list[int], Relation] | None:
-        solver = _Solver(tuple(system[i] for i in subset), flexible, facts, deadline - thread_time())
+        solver = _Solver(tuple(system[i] for i in subset), start, deadline - thread_time())
         try:
             solver.run()
         except DimensionTooLarge:
@@ -181,17 +186,27 @@ class _Open:
         return self.left - self.right
 
 
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What is known before any equation; of the flexible ones, which may be 1 and which a parameter has. See Note [Degenerate]."""
+
+    flexible: Sequence[Symbol]
+    facts: Facts
+    loose: frozenset[Symbol] = frozenset()
+    passed: frozenset[Symbol] = frozenset()
+
+
 class _Solver:
     """The state of one elimination."""
 
-    def __init__(self, system: tuple[Equation, ...], flexible: Sequence[Symbol], facts: Facts, seconds: float = _SECONDS) -> None:
+    def __init__(self, system: tuple[Equation, ...], start: _Start, seconds: float = _SECONDS) -> None:
         self._system = system
         self._guarded = any(e.given for e in system)
-        self._flexible = flexible
-        self._rank = {v: i for i, v in enumerate(flexible)}
+        self._start = start
+        self._rank = {v: i for i, v in enumerate(start.flexible)}
         self.kept: frozenset[Symbol] = frozenset()
-        self._given = facts
-        self._facts = facts
+        self._loose, self._passed = set(start.loose), set(start.passed)  # and what equals one of them
+        self._facts = start.facts
         self._images: dict[Symbol, tuple[Dim, _Trace]] = {}
         self._queue = deque(_Open(e.left, e.right, _Trace(i)) for i, e in enumerate(system))
         self._waiting: dict[int, _Open] = {}  # equations without a unit to eliminate
@@ -260,8 +275,13 @@ class _Solver:
 
     def _bind(self, variable: Symbol, value: Dim, equation: _Open) -> None:
         constant = value.constant
-        if constant in (0, 1) and equation.left.constant is None and equation.right.constant is None:
+        loose = constant == 1 and variable in self._loose and variable not in self._passed
+        if constant in (0, 1) and not loose and equation.left.constant is None and equation.right.constant is None:
             self._forced.append((variable, equation.used, Relation(equation.left, "=", equation.right)))
+        if value.symbol is not None:
+            for those in (self._loose, self._passed):
+                if variable in those:
+                    those.add(value.symbol)
         self._images[variable] = (value, equation.used)
         for number in sorted(self._watchers.pop(variable, ())):
             waiting = self._waiting.pop(number, None)
@@ -429,7 +449,7 @@ class _Solver:
             resolved.sort(key=lambda equation: len(equation.used.equations()))
         for equation in resolved:
             relation = Relation(equation.left, "=", equation.right)
-            if not _stated(self._given).reduced(equation.slack).mapping:
+            if not _stated(self._start.facts).reduced(equation.slack).mapping:
                 continue
             slack = cancelled(equation.slack)
             answer = Answer.PROVED if self._holds_where_needed(relation, equation.used) else self._judge(relation)
@@ -460,7 +480,9 @@ class _Solver:
 
     def _only_degenerate(self, relation: Relation) -> bool:
         """Whether it holds only with some variable at 0 or 1, although the facts allow that variable more."""
-        if relation.op != "=" or relation.left.constant is not None or relation.right.constant is not None:
+        divides = any(q.dividend.constant is None and q.divisor.constant is None for q in relation.slack.quotients)
+        literal = relation.left.constant is not None or relation.right.constant is not None
+        if relation.op != "=" or (literal and not divides):  # the 0 of n % (n + 1) = 0 is no one's
             return False
         wide = [Relation(Dim.of(v), ">=", Dim.of(2)) for v in sorted(relation.variables, key=lambda v: v.id)]
         if prove(self._facts.assume(*wide), relation) is Answer.UNKNOWN:
@@ -476,12 +498,12 @@ class _Solver:
         """Variables that an equation made 0 or 1: right only if the facts or the other equations say so too."""
         for examined, (variable, used, relation) in enumerate(self._forced):
             value = self._resolve(Dim.of(variable))[0]
-            if prove(self._given, Relation(Dim.of(variable), "=", value)) is Answer.PROVED:
+            if prove(self._start.facts, Relation(Dim.of(variable), "=", value)) is Answer.PROVED:
                 continue
             equations = used.equations()
             others = [e for i, e in enumerate(self._system) if i not in equations]
             if others and examined < _MAX_FORCED:
-                again = _Solver(tuple(others), self._flexible, self._given, self._deadline - thread_time())
+                again = _Solver(tuple(others), self._start, self._deadline - thread_time())
                 again.run(judge_degenerate=False)
                 if again._resolve(Dim.of(variable))[0] == value:
                     continue
@@ -499,7 +521,7 @@ def _substitutions(equations: Iterable[Relation]) -> _Solver:
     """What equations say that can be substituted, the newest variables first."""
     system = tuple(Equation(r.left, r.right, None) for r in equations)
     variables = sorted({v for e in system for v in e.left.variables | e.right.variables}, key=lambda v: v.id)
-    solver = _Solver(system, variables, Facts())
+    solver = _Solver(system, _Start(variables, Facts()))
     solver._eliminate_units()
     return solver
 
@@ -508,7 +530,7 @@ def without_repetition(relations: list[Relation]) -> list[Relation]:
     """Those that are not trivial, without equations that the ones before them make true."""
     relations = [r for r in relations if r.trivial is not True]
     variables = sorted({v for r in relations for v in r.variables}, key=lambda v: v.id)
-    known = _Solver((), variables, Facts())
+    known = _Solver((), _Start(variables, Facts()))
     return [r for r in relations if r.op != "=" or known.learn(r)]
 
 

@@ -85,7 +85,7 @@ class Accesses(Annotations):
             case S.IndexAt(value):
                 return T.At((self._index(env, value),))
             case S.IndexSplit(items):
-                return T.At(tuple(self._index(env, i) for i in items), tuple(self.state.dim("") for _ in items))
+                return T.At(tuple(self._index(env, i) for i in items), tuple(self.state.dim("", loose=True) for _ in items))
             case S.IndexRun(name):
                 run = env.scope.run(name)
                 if run is None or run.symbol is None:
@@ -168,13 +168,14 @@ class Accesses(Annotations):
                             Side(written.span, "these make {}"),
                         )
                         self.equal(target, prod(sizes, start=Dim.of(1)), Reason(written.span, text, parts))
-                    for value, size in zip(values, sizes or (target,), strict=True):
+                    for part, (value, size) in enumerate(zip(values, sizes or (target,), strict=True), 1):
                         index = symbolic(value, whole=True)
                         extent = None if index is None else extents.get(index.symbol)
                         if sizes and extent is not None:  # a part of a split is as large as the range of its index
                             self.equal(size, extent, Reason(value.span, f"part of {axis} of `{name}`"))
                         if index is not None:
-                            use = Use(index, size, context, value.span, name, axis, default is not None)
+                            where = f"part {part} of {axis}" if sizes else axis
+                            use = Use(index, size, context, value.span, name, where, default is not None)
                             self.state.uses.append(use)
                 case T.Slice():
                     assert len(item) == 1

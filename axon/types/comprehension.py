@@ -125,7 +125,10 @@ class Comprehensions(Accesses):
     def _bind_index(self, env: Env, name: str, span: Span, extent: Dim | None, whole: Span) -> Range:
         """Put an index in scope; `whole` is what binds it, with its bound."""
         symbol = fresh(name)
-        found = Range(symbol, self.state.dim(name, named=True) if extent is None else extent, span, extent is not None, env.context)
+        stated = extent is not None
+        if extent is None:
+            extent = self.state.dim(name, named=True, loose=True)
+        found = Range(symbol, extent, span, stated, env.context)
         self.state.ranges.append(found)
         self.binders[symbol] = Binding(found, whole)
         self.ended[name] = span

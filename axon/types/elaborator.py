@@ -165,7 +165,7 @@ class Elaborator(ABC):
             {s: state.type_var(s.name) for s in scheme.types},
             {s: state.element_var(allowed, s.name) for s, allowed in scheme.elements},
             {s: (state.row(s.name),) for s in scheme.rows},
-            {s: state.dim(s.name) for s in scheme.dims} | dict(zip(scheme.explicit, given, strict=False)),
+            {s: state.dim(s.name, loose=s in scheme.loose) for s in scheme.dims} | dict(zip(scheme.explicit, given, strict=False)),
         )
         for fact in (*scheme.facts, *_divisors(scheme.facts)):
             self._require(fact, instance, span, name, context, lambda s: scheme.names.get(s, s.name))

@@ -218,7 +218,7 @@ class Generalization(Explanations):
         problem = Problem(
             tuple(s.equals[mark.equals :]), tuple(s.stretches[mark.stretches :]), tuple(s.ranges[mark.ranges :]),
             tuple(s.uses[mark.uses :]), (*s.obligations[mark.obligations :], *owed), tuple(assumed), flexible, outer,
-            frozenset(s.data_sizes), s.dimension, self._own_sizes(t),
+            frozenset(s.data_sizes), s.dimension, self._own_sizes(t), frozenset(s.loose_dims).intersection(flexible),
         )  # fmt: skip
         outcome = settle(problem)
         self._drop(mark)
@@ -277,7 +277,8 @@ class Generalization(Explanations):
             elif symbol not in state.data_sizes:
                 dims[symbol] = None
         state.generic.update(types, elements, rows, dims, explicit)
-        return Scheme(t, tuple(types), tuple(elements.items()), tuple(rows), tuple(dims), explicit, facts)
+        loose = frozenset(dims) & state.loose_dims - self._own_sizes(t)
+        return Scheme(t, tuple(types), tuple(elements.items()), tuple(rows), tuple(dims), explicit, facts, loose=loose)
 
     def _simpler(self, t: Type, facts: tuple[Relation, ...]) -> Type:
         """The type with its results' sizes as short as the facts allow; those of parameters stay as they are written."""

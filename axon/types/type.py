@@ -172,6 +172,7 @@ class Scheme:
     result: ResultOf | None = None
     unreached: Callable[[], tuple[Unreached, ...]] | None = None  # in the body, and in those of what it calls
     names: Mapping[Symbol, str] = field(default_factory=dict)  # what its signature calls its dimensions, where it has facts
+    loose: frozenset[Symbol] = frozenset()  # of dims: how far an index runs that no parameter has as a size, which may well be 1
 
     @property
     def quantified(self) -> bool:

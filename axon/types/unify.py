@@ -54,6 +54,7 @@ class State:
     flexible_elements: list[Symbol] = field(default_factory=list)
     flexible_dims: list[Symbol] = field(default_factory=list)
     named_dims: set[Symbol] = field(default_factory=set)  # flexible ones whose name is worth showing: they came from an index
+    loose_dims: set[Symbol] = field(default_factory=set)  # those that are no one's: how far an index runs, a part of a split
     row_equations: list[tuple[Shape, Shape, Reason]] = field(default_factory=list)
     equals: list[Equal] = field(default_factory=list)
     stretches: list[Stretch] = field(default_factory=list)
@@ -80,11 +81,13 @@ class State:
         self.row_symbols.add(found.symbol)
         return found
 
-    def dim(self, name: str = "n", named: bool = False) -> Dim:
+    def dim(self, name: str = "n", named: bool = False, loose: bool = False) -> Dim:
         symbol = self._new(name)
         self.flexible_dims.append(symbol)
         if named:
             self.named_dims.add(symbol)
+        if loose:
+            self.loose_dims.add(symbol)
         return Dim.of(symbol)
 
     def tensor(self, allowed: frozenset[Element] = ANY) -> Tensor:

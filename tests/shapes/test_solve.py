@@ -25,11 +25,11 @@ def fact(text: str) -> Relation:
     return Relation(parse(left, NAMES), op, parse(right, NAMES))
 
 
-def solved(equations: str, flexible: str, *given: str) -> Solution:
+def solved(equations: str, flexible: str, *given: str, loose: str = "", kept: str = "") -> Solution:
     """Equations separated by `;`; the reason of each is its text."""
     system = [Equation(r.left, r.right, text) for text in equations.split("; ") for r in [fact(text)]]
-    symbols = [NAMES[name].symbol for name in flexible.split()]
-    return solve(system, [s for s in symbols if s is not None], Facts().assume(*map(fact, given)))
+    symbols, made_up, passed = ([s for name in t.split() if (s := NAMES[name].symbol)] for t in (flexible, loose, kept))
+    return solve(system, symbols, Facts().assume(*map(fact, given)), frozenset(passed), loose=frozenset(made_up))
 
 
 def shown(solution: Solution) -> str:
@@ -116,6 +116,33 @@ def test_conflicts_are_minimal(equations: str, flexible: str, given: list[str], 
     assert list(conflict.reasons) == reasons
 
 
+@pytest.mark.parametrize(
+    ("equations", "kept", "expected"),
+    [
+        ("n = n * a", "", "a := 1"),
+        ("2 * n = 2 * n * a", "", "a := 1"),
+        ("n + 1 = n * a + a", "", "a := 1"),
+        ("n / 2 = a * (n / 2)", "", "a := 1"),
+        ("min n m = a * min n m", "", "a := 1"),
+        ("h - a + 1 = h", "", "a := 1"),
+        ("c = a; n = c * n", "", "a := 1; c := 1"),
+        ("k = a; n = k * n", "", "k := 1; a := 1"),  # also where another stands for it
+        ("n = n * b", "", "b := 1; conflict n = n * b"),  # b is someone's
+        ("a = b; n = n * b", "b", "a := 1; b := 1; conflict n = n * b"),
+        ("b = a; n = n * a", "b", "a := 1; b := 1; conflict n = n * a"),
+        ("n = n + a", "", "a := 0; conflict n = n + a"),  # a loop that never runs
+        ("4 * a = 3 * a", "", "a := 0; conflict 4 * a = 3 * a"),
+        ("n = n * a; a = m", "", "a := m; conflict n = n * a"),
+        ("n = n * a; a = 3", "", "a := 3; conflict n = n * a"),
+        ("n = n * a * m", "", "a := 1 / m; where m >= 1; where 1 % m = 0"),
+        ("n = a * (n + 1)", "", "a := n / (n + 1); conflict n = n * a + a"),  # only an n of 0 is a multiple
+        ("n + 1 = a * n", "", "a := 1 / n + 1; where n >= 1; where 1 % n = 0"),
+    ],
+)
+def test_what_is_no_ones_may_be_1(equations: str, kept: str, expected: str) -> None:
+    assert shown(solved(equations, "k a b c", loose="a", kept=kept)) == expected
+
+
 def test_independent_mistakes_are_separate_conflicts() -> None:
     solution = solved("a = 3; a = 4; b = 2 * n; b = 2 * m + 1; c = n", "a b c")
     assert [c.reasons for c in solution.conflicts] == [("a = 3", "a = 4"), ("b = 2 * n", "b = 2 * m + 1")]
@@ -158,7 +185,8 @@ def test_against_brute_force() -> None:
         ]
         given = [relation(rng, rigid, 1, ops) for _ in range(rng.randrange(2))] if rigid else []
         known = Facts().assume(*given)
-        solution = solve(equations, symbols[len(rigid) :], known)
+        flexible = symbols[len(rigid) :]
+        solution = solve(equations, flexible, known, loose=frozenset(flexible[: seed % 3]))
         text = f"seed {seed}: {'; '.join(f'{e.left} = {e.right}' for e in equations)} gives {shown(solution)}"
         needed = [r for r, _ in (*solution.conditions, *solution.residual)]
         for dim in solution.substitution.values():
@@ -182,7 +210,7 @@ def test_against_brute_force() -> None:
         for conflict in solution.conflicts:
             for reason in conflict.reasons:
                 fewer = [e for e in equations if e.reason in conflict.reasons and e.reason != reason]
-                assert not fewer or not solve(fewer, symbols[len(rigid) :], known).conflicts, text
+                assert not fewer or not solve(fewer, flexible, known).conflicts, text
 
 
 @pytest.mark.parametrize(
