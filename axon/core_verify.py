@@ -149,6 +149,10 @@ class _Verifier:
 
         contract = source.contract
         self.require(contract.explicit == source.explicit, "the contract has other explicit dimensions")
+        others = {*contract.determined(), *contract.idle} - self.dims  # that only facts mention, or nothing that is evaluated
+        for symbol in sorted(others, key=lambda symbol: symbol.id):
+            self.define(symbol)
+        self.dims |= others
         bound = tuple(shape.dims for shape in contract.shapes)
         self.require(bound == tuple(value.shape for value in source.inputs), "the contract binds other shapes")
         for fact in contract.facts:

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from axon import typed as T
 from axon.checker import CheckedModule
 from axon.core import Block, Leaf, Param, Program, RecordOf, Structure, TupleOf, Value
+from axon.core_walk import dimensions_of
 from axon.diagnostics import AxonError, Diagnostic, Label
 from axon.element import Element
 from axon.lower.builder import Builder, Context
@@ -117,7 +118,11 @@ class _Lowering:
         found = self._result(evaluator, values)
         results, structure = self._store(builder, found)
         block = builder.extents.rewritten(Block(tuple(builder.ops), results), self.inputs, builder.known)
-        contract = replace(contract, limits=limits(block, self.inputs, contract.determined()))
+        known = contract.determined()
+        # Equations under conditions that never hold are not solved: the sizes that only they decide are left.
+        left = frozenset[Symbol]().union(*map(dimensions_of, block.ops)) & evaluator.sizes - known
+        idle = tuple(sorted(left, key=lambda s: s.id))
+        contract = replace(contract, limits=limits(block, self.inputs, known, idle), idle=idle)
         return Program(self.name, scheme.explicit, tuple(params), tuple(self.inputs), contract, block, structure)
 
     def _result(self, evaluator: Evaluator, values: list[Lowered]) -> Lowered:

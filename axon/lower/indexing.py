@@ -30,6 +30,7 @@ class Indexing(ABC):
         self.b = builder
         self.definitions = definitions
         self.globals: dict[Symbol, Value] = {}
+        self.sizes: set[Symbol] = set()  # that nothing in the program is put for: a call determines them, or nothing does
 
     @abstractmethod
     def eval(self, env: Env, e: T.Expr, c: Context) -> Value: ...
@@ -49,7 +50,8 @@ class Indexing(ABC):
 
     def dim(self, env: Env, dim: Dim) -> Dim:
         dim = env.frame.state.dimension(dim)
-        image = {s: env.dims.get(s) or env.frame.dims.get(s) or Dim.of(s) for s in dim.variables}
+        image = {s: found for s in dim.variables if (found := env.dims.get(s) or env.frame.dims.get(s)) is not None}
+        self.sizes |= dim.variables - image.keys()
         return dim.substitute(image)
 
     def element(self, env: Env, element: ElementType) -> Element:

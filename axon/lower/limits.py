@@ -18,9 +18,13 @@ from axon.shapes.width import MOST, WIDE, exact, held, majorant
 from axon.source import Span
 
 
-def limits(block: Block, inputs: Iterable[Value], known: frozenset[Symbol]) -> tuple[ContractFact, ...]:
-    """Facts about `known` dimensions, which a call determines, without which arithmetic on sizes in a block could overflow."""
+def limits(block: Block, inputs: Iterable[Value], known: frozenset[Symbol], idle: Iterable[Symbol]) -> tuple[ContractFact, ...]:
+    """Facts about `known` dimensions, which a call determines, without which arithmetic on sizes in a block could overflow.
+
+    The `idle` ones are 0.
+    """
     walk = _Walk({value.symbol: value.shape for value in inputs}, known)
+    walk.above |= dict.fromkeys(idle, Dim.of(0))
     walk.block(block)
     return tuple(ContractFact(relation, why, span) for relation, (why, span) in walk.found.items())
 

@@ -44,13 +44,15 @@ class Contract:
     """What binds a function's dimensions and what must hold of them.
 
     `explicit` are the dimension parameters given by position; the others are found in the parameters' shapes. `limits` keep the
-    arithmetic on sizes exact: a call checks them too, but no signature shows them.
+    arithmetic on sizes exact: a call checks them too, but no signature shows them. `idle` are sizes of what is never evaluated, for
+    the conditions around it never hold: nothing says what they are, and they are 0.
     """
 
     explicit: tuple[Symbol, ...]
     shapes: tuple[ParameterShape, ...]
     facts: tuple[ContractFact, ...] = ()
     limits: tuple[ContractFact, ...] = ()
+    idle: tuple[Symbol, ...] = ()
     _plans: list[Plan] = field(default_factory=list, init=False, compare=False, repr=False)  # at most one, as in the next three
     _guards: list[Guard | None] = field(default_factory=list, init=False, compare=False, repr=False)
     _known: list[Facts] = field(default_factory=list, init=False, compare=False, repr=False)
@@ -58,7 +60,7 @@ class Contract:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickled without what is found out again."""
-        return Contract, (self.explicit, self.shapes, self.facts, self.limits)
+        return Contract, (self.explicit, self.shapes, self.facts, self.limits, self.idle)
 
     @property
     def variables(self) -> frozenset[Symbol]:
@@ -92,12 +94,15 @@ class Contract:
         if guard is not None:
             try:
                 if (found := guard(explicit, shapes)) is not None:
-                    return found
+                    return self._whole(found)
             except (ValueError, ZeroDivisionError):
                 pass
         if len(explicit) != len(self.explicit):
             raise ValueError(f"the contract has {len(self.explicit)} explicit dimensions")
-        return explain_broken(self, self._plan, explicit, shapes)
+        return self._whole(explain_broken(self, self._plan, explicit, shapes))
+
+    def _whole(self, found: dict[Symbol, int]) -> dict[Symbol, int]:
+        return found | dict.fromkeys(self.idle, 0) if self.idle else found
 
     def _guard(self) -> Guard | None:
         if not self._guards:

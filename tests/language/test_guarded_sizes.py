@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import axon
+from axon import compiler
+from axon.core_verify import verify
 
 CALLED = "fun g {h} (y : f32[n]) where n % h = 0 = for i < h, j => y[(i, j)]\n"
 OPENED = "fun f (x : f32[n]) = let val (k : f32[j]) = filter (x > 0.0) x in "
@@ -83,6 +85,43 @@ def test_divisions(body: str, untaken: object, taken: object, target: str) -> No
 )
 def test_dimension_parameters(source: str, sizes: int, expected: object, target: str) -> None:
     assert np.asarray(axon.compile(source).f[sizes](ramp(6), target=target)).tolist() == expected
+
+
+DIAGONAL = "fun g (v : f32[p * p]) = for i < p => v[i * p + i]\n"
+TRIANGLE = "fun g (v : f32[p * (p + 1) / 2]) = for i < p => v[i * (i + 1) / 2 + i]\n"
+NEVER = "for q < 3 => if n < 0 then (sort (for i => (g x)[i] + cast f32 q))[0] else 5.0"
+
+
+@pytest.mark.parametrize("target", ["interpret", "cpu", "simulate"])
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("if n < 0 then (g x)[0] else 5.0", 5),
+        ("if 1 > 2 then (g x)[0] else 5.0", 5),
+        ("if n < n then sum i => (g x)[i] else 5.0", 5),
+        ("if n <> n then let val s = g x in sum for i j => s[i] / s[j] end else 5.0", 5),
+        ("if n >= 0 orelse (max i => (g x)[i]) > 0.0 then 5.0 else 0.0", 5),
+        ("sum for i < n where i > n => (g x)[i] * 4.0", 0),
+        (NEVER, [5, 5, 5]),
+    ],
+)
+@pytest.mark.parametrize("called", [DIAGONAL, TRIANGLE])
+def test_sizes_of_what_is_never_evaluated(called: str, body: str, expected: object, target: str) -> None:
+    """Equations under conditions that never hold are not solved, and so nothing says what the sizes in them are."""
+    f = axon.compile(f"{called}fun f (x : f32[n]) = {body}").f
+    for n in (0, 1, 4, 5):
+        assert np.asarray(f(ramp(n), target=target)).tolist() == expected
+
+
+def test_a_size_of_what_is_never_evaluated_limits_nothing() -> None:
+    """How large sizes may be so that arithmetic on them is exact does not count one that nothing decides."""
+    called = "fun g (v : f32[p * p]) (w : f32[m]) = for i < p => v[i * p * m | w[0]]\n"
+    checked = compiler.check_text(f"{called}fun f (x : f32[n]) (w : f32[m]) = if n < 0 then (g x w)[0] else 5.0")
+    program = compiler.lower(checked, "f", None)
+    verify(program)
+    assert program.contract.idle
+    assert not program.contract.limits
+    assert program.contract.bind((), [(2**30,), (1,)])[program.contract.idle[0]] == 0
 
 
 @pytest.mark.parametrize("target", ["interpret", "cpu"])
