@@ -22,7 +22,7 @@ from axon.types.access import Accesses, _excerpt
 from axon.types.annotate import not_a_dimension
 from axon.types.elaborator import Env
 from axon.types.places import Binding
-from axon.types.symbolic import exact, facts, only_sizes, symbolic
+from axon.types.symbolic import only_sizes, says, symbolic
 from axon.types.type import (
     BOOL,
     I32,
@@ -216,7 +216,7 @@ class Comprehensions(Accesses):
         inner = bound.env
         if e.where is not None:
             where = self.condition(inner, e.where, "a reduction's `where`")
-            inner = inner.guarded(facts(where, True), exact(where, True))
+            inner = inner.guarded(says(where, True, self.named))
         with self.only_where(inner.context):
             body = self.infer(inner, e.body)
         if e.kind.text in ("reduce", "scan"):

@@ -20,7 +20,7 @@ from axon.types.annotate import Mentions, stripped
 from axon.types.elaborator import Env
 from axon.types.generalize import Generalization
 from axon.types.scheme import instantiate_type
-from axon.types.symbolic import symbolic
+from axon.types.symbolic import says, symbolic
 from axon.types.type import (
     POISON,
     Exists,
@@ -236,6 +236,7 @@ class Declarations(Generalization):
             t = POISON
         target = replace(env, scope=scope).scope
         pattern = self.bind_pattern(target, d.pattern, t, {}, symbolic(value) if isinstance(value, T.Dimension) else None)
+        self._name_conditions(pattern, value)
         self._conform_parts(scope, sigs, pattern)
         single = d.pattern
         if isinstance(single, S.PatternName) and sig is None and scope is env.scope and isinstance(d.value, S.Int):
@@ -243,6 +244,17 @@ class Declarations(Generalization):
             if isinstance(entity, ValueName):
                 scope.values[single.name] = replace(entity, literal=d.value.value)
         return T.Val(pattern, value)
+
+    def _name_conditions(self, pattern: T.Pattern, value: T.Expr) -> None:
+        """Keep what the conditions among a value's parts say, by the names that they get."""
+        match pattern, value:
+            case T.PatternName(symbol=symbol), _:
+                said = says(value, False, self.named), says(value, True, self.named)
+                if any(s.facts or not s.exact for s in said):
+                    self.named[symbol] = said
+            case T.PatternTuple(items=parts), T.Tuple(items=items):
+                for part, item in zip(parts, items, strict=False):
+                    self._name_conditions(part, item)
 
     def _opened_parts(self, env: Env, value: T.Expr) -> T.Expr:
         """A tuple with sizes that only the data decide opened where it is bound, and not again at each use of a part."""

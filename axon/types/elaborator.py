@@ -23,6 +23,7 @@ from axon.typed import Instance
 from axon.types import errors
 from axon.types.constraint import Deferred
 from axon.types.places import Binding
+from axon.types.symbolic import Says
 from axon.types.type import InsideOf, Poison, ResultOf, Scheme, SchemeFact, Tensor, Type, Unreached
 from axon.types.unify import Mismatch, State
 
@@ -38,10 +39,10 @@ class Env:
     def within(self, scope: Scope) -> Env:
         return replace(self, scope=scope)
 
-    def guarded(self, facts: tuple[Relation, ...], exact: bool) -> Env:
-        """Under a condition, of which `facts` say everything if they are exact."""
+    def guarded(self, by: Says) -> Env:
+        """Under a condition that says this."""
         c = self.context
-        return replace(self, context=Context(c.indices, c.guards + facts, c.conditions + 1, c.doubtful or not exact))
+        return replace(self, context=Context(c.indices, c.guards + by.facts, c.conditions + 1, c.doubtful or not by.exact))
 
     def indexed(self, indices: tuple[tuple[Symbol, Dim], ...], scope: Scope) -> Env:
         c = self.context
@@ -80,6 +81,7 @@ class Elaborator(ABC):
         self.closures: list[tuple[Type, tuple[Symbol, ...], Span]] = []  # `fn`s, and the sizes that one call names
         self.origins: list[tuple[Dim, Span]] = []  # where annotations mention sizes
         self.expanded_origins: list[tuple[Dim, Span, Span, tuple[str, ...]]] = []  # … by types that they name (where), in fields
+        self.named: dict[Symbol, tuple[Says, Says]] = {}  # what conditions with a name say
         self.inner: list[tuple[str, Span, Type]] = []  # what the names inside declarations turned out to be
 
     @abstractmethod

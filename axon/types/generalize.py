@@ -115,6 +115,7 @@ class Generalization(Explanations):
             self._judge_coercions(Relation(problem.resolve(r.left), r.op, problem.resolve(r.right)) for r in known)
         if state.level == 1:  # until then a declaration around may say more of their sizes
             self.coercions.clear()
+            self.named.clear()
         if not broken:  # sizes that follow from wrong types say nothing new
             self._explain(outcome, problem, where, t, self.trail(params, (body,)))
         state.level -= 1

@@ -24,7 +24,7 @@ from axon.types.constraint import Member, Product
 from axon.types.elaborator import Env
 from axon.types.scheme import instantiate_type
 from axon.types.show import Namer, show_element
-from axon.types.symbolic import exact, facts, symbolic
+from axon.types.symbolic import says, symbolic
 from axon.types.type import (
     UNIT,
     Function,
@@ -272,7 +272,7 @@ class Expressions(Applications):
         inner = env
         if e.op in ("andalso", "orelse"):
             holds = e.op == "andalso"
-            inner = env.guarded(facts(left, holds), exact(left, holds))
+            inner = env.guarded(says(left, holds, self.named))
         with self.only_where(inner.context):
             right = self.infer(inner, e.right)
         if e.op == "@":
@@ -465,7 +465,7 @@ class Expressions(Applications):
 
     def _if(self, env: Env, e: S.If, expected: Type | None) -> T.Expr:
         condition = self.condition(env, e.condition, "the condition of `if`")
-        yes, no = (env.guarded(facts(condition, holds), exact(condition, holds)) for holds in (True, False))
+        yes, no = (env.guarded(says(condition, holds, self.named)) for holds in (True, False))
         with self.only_where(yes.context):
             then = self.infer(yes, e.then, expected)
         with self.only_where(no.context):
