@@ -10,7 +10,8 @@ Note [Guards]
 
 Note [Dependent ranges]
     `sum k < i => e` reduces over an axis whose extent mentions another. An operation that leaves such a reduction runs over the
-    largest extent, guarded by `k < i`, since a tensor is rectangular.
+    largest extent, guarded by `k < i`, since a tensor is rectangular. Where it is not clear what is largest, `above` says what is
+    large enough: that may be past the end of what is read, and only the guard keeps it from being evaluated.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from axon.lower.extents import Extents, divides
 from axon.lower.scalars import comparison, conjunction, facts, mentioned, simplified, substitute, zero
 from axon.lower.value import Subscripts, TensorValue
 from axon.names import Symbol, fresh
+from axon.shapes.above import above
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.prove import Answer, Facts, prove
 from axon.shapes.reach import Reach
@@ -338,19 +340,18 @@ class Builder:
         return [a for a in context.axes if a.symbol in used], conditions[::-1]
 
     def _hull(self, axis: Axis, context: Context) -> Dim:
-        """The largest extent that an axis can have, over the axes that its extent mentions."""
-        extent = axis.extent
-        for outer in reversed(context.axes):
-            if outer.symbol not in extent.variables:
-                continue
-            split = extent.linear_in(outer.symbol)
-            rising = split is not None and prove(self.known, Relation(split[0], ">=", Dim.of(0))) is Answer.PROVED
-            falling = split is not None and prove(self.known, Relation(split[0], "<=", Dim.of(0))) is Answer.PROVED
-            if split is None or not (rising or falling):
-                message = f"the largest range of `{axis.symbol.name}` cannot be found, since its bound is not linear"
-                raise AxonError((Diagnostic("AX0309", message),))
-            extent = split[1] + (split[0] * (outer.extent - 1) if rising else Dim.of(0))
-        return extent
+        """An extent that an axis never exceeds, over the axes that its extent mentions: the largest, where that is clear."""
+        if axis.extent.variables.isdisjoint(a.symbol for a in context.axes):
+            return axis.extent
+        ranges = {a.symbol: a.extent for a in context.axes}
+        try:
+            found = Reach(self.known, ranges).extreme(axis.extent, upper=True)
+        except DimensionTooLarge:
+            found = None
+        if found is None:
+            found = above(axis.extent, ranges, self.known)
+        self.note(found, context)
+        return found
 
     def scan(
         self, axis: Axis, body: Sequence[Scalar], monoid: Monoid, context: Context, risky: bool, names: Sequence[str], span: Span
@@ -437,17 +438,17 @@ class Builder:
 
     def _largest(self, trip: Scalar, context: Context, span: Span) -> Scalar:
         """The largest number of steps over the axes of the context."""
-        used = self._uses([trip])
-        mine = [a for a in context.axes if a.symbol in used]
+        mine, dependent = self._outer(context, [trip])
+        exists = conjunction(tuple(dependent))
         rename, place = self._placing(mine, {})
         axes = [Axis(rename[a.symbol], self._hull(a, context)) for a in mine]
-        body = place(trip)
+        body, where = place(trip), None if exists is None else place(exists)
         out = Value(fresh("trip"), Element.I32, ())
         # A custom maximum with unit 0: without any index there is nothing to repeat.
         left, right = fresh("a"), fresh("b")
         best = CoreBinary("max", Local(left, Element.I32), Local(right, Element.I32))
         monoid = Monoid("custom", (Const(0, Element.I32),), (left,), (right,), (best,))
-        self.ops.append(Compute((out,), (), Reduction(tuple(axes), monoid), (body,), span))
+        self.ops.append(Compute((out,), (), Reduction(tuple(axes), monoid, where), (body,), span))
         return Read(out.symbol, (), Element.I32)
 
     def compress(self, mask: TensorValue, context: Context, span: Span) -> TensorValue:
