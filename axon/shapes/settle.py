@@ -62,6 +62,8 @@ class Problem:
     resolve: Callable[[Dim], Dim]  # puts in what earlier declarations solved
     kept: frozenset[Symbol] = frozenset()  # of `flexible`: the sizes that parameters have by themselves
     loose: frozenset[Symbol] = frozenset()  # those that inference made up, for indices: see Note [Degenerate]
+    passed: tuple[Dim, ...] = ()  # sizes of parameters
+    promised: tuple[tuple[Dim, Span], ...] = ()  # sizes of the result, and what it is made by
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,6 +445,23 @@ class _Settler:
                 self.out.troubles.append(TooLarge(obligation.reason))
             if len(self.out.troubles) > before:
                 blamed.add(obligation.reason.span.start)
+        self._prove_promised(facts)
+
+    def _prove_promised(self, facts: Facts) -> None:
+        """A size of the result is one in every call, also where what makes it stands in a range that is empty."""
+        passed = (Relation(size, ">=", _ZERO) for size in map(self._now, self.p.passed) if not size.variables & self.p.data)
+        known = facts.assume(*(r for r in passed if r.trivial is None), *(r for r, _ in self.asked))
+        told = {self._relation(o.relation).slack: o.reason for o in reversed(self.p.obligations)} if self.p.promised else {}
+        for dim, span in self.p.promised:
+            size = self._now(dim)
+            if size.variables & self.p.data:
+                continue
+            divisors = sorted((q.divisor for q in size.quotients if q.divisor.constant is None), key=lambda d: d.sort_key)
+            for relation in (*(Relation(d, ">=", _ONE) for d in divisors), self._not_negative(size)):
+                if not self._proved(relation, known):
+                    reason = told.get(relation.slack, Reason(span, "a size of the result cannot be negative: {}"))
+                    self.asked += _parts(relation, reason)
+                    known = known.assume(relation)
 
     def _about_data(self, obligation: Obligation) -> bool:
         context = obligation.context

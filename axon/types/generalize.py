@@ -109,7 +109,7 @@ class Generalization(Explanations):
             state.row_equations.clear()
         self._default_elements(mark, t, keep_functions)
         broken = self.consequences > mark.consequences or self._failed(mark)
-        outcome, problem = self._settle_sizes(mark, t if keep_functions else None, facts)
+        outcome, problem = self._settle_sizes(mark, t if keep_functions else None, facts, body.span)
         if not broken:
             known = (*(r for r, _ in problem.assumed), *(r for r, _ in outcome.contract))
             self._judge_coercions(Relation(problem.resolve(r.left), r.op, problem.resolve(r.right)) for r in known)
@@ -204,7 +204,9 @@ class Generalization(Explanations):
             self.literals.clear()
             state.flexible_elements.clear()
 
-    def _settle_sizes(self, mark: _Mark, t: Type | None, facts: list[tuple[Relation, Span]]) -> tuple[Outcome, Problem]:
+    def _settle_sizes(
+        self, mark: _Mark, t: Type | None, facts: list[tuple[Relation, Span]], span: Span
+    ) -> tuple[Outcome, Problem]:  # fmt: skip
         s = self.state
         level = s.level
         flexible = tuple(f for f in s.flexible_dims if f not in s.dims and s.levels[f] >= level)
@@ -220,6 +222,7 @@ class Generalization(Explanations):
             tuple(s.equals[mark.equals :]), tuple(s.stretches[mark.stretches :]), tuple(s.ranges[mark.ranges :]),
             tuple(s.uses[mark.uses :]), (*s.obligations[mark.obligations :], *owed), tuple(assumed), flexible, outer,
             frozenset(s.data_sizes), s.dimension, self._own_sizes(t), frozenset(s.loose_dims).intersection(flexible),
+            *(self._in_calls(t, span) if level == 1 else ()),
         )  # fmt: skip
         outcome = settle(problem)
         self._drop(mark)
@@ -245,6 +248,18 @@ class Generalization(Explanations):
             found.update(item.symbol for item in items if isinstance(item, Dim) and item.symbol is not None)
             t = t.result
         return frozenset(found)
+
+    def _in_calls(self, t: Type | None, span: Span) -> tuple[tuple[Dim, ...], tuple[tuple[Dim, Span], ...]]:
+        """The sizes of a function's parameters and those of its result, which its body makes, as far as arithmetic makes them."""
+        passed: list[Dim] = []
+        while t is not None and isinstance(t := self.state.prune(t), Function):
+            passed += self._sizes(t.param)
+            t = t.result
+        return tuple(passed), tuple((size, span) for size in (self._sizes(t) if t is not None else ()))
+
+    def _sizes(self, t: Type) -> list[Dim]:
+        tensors = (part for part in self._walk(t) if isinstance(part, Tensor))
+        return list(dict.fromkeys(i for tensor in tensors for i in self.state.shape(tensor.shape) if isinstance(i, Dim)))
 
     def _is_float(self, element: Element | ElementVar) -> bool:
         return all(e.is_float for e in self.state.allowed_of(element))
