@@ -459,9 +459,10 @@ class Emitter:
                 place = f"member * {vector}" if vector > 1 else "member"
                 self.spot = f"{place} + {chunk * mapping.team * vector}"
                 place = f"begin + {place}" if mapping.pieces is not None else place
-                start = writer.let(f"{place} + {chunk * mapping.team * vector}")
+                base, further = writer.let(f"{place} + 0"), chunk * mapping.team * vector
+                start = writer.let(f"{place} + {further}")
                 there = "True" if mapping.whole else writer.let(f"lt_int({start}, {limit})")
-                writer.lane = Lane(axis.symbol, start, vector)
+                writer.lane = Lane(axis.symbol, start, vector, base, further)
                 with writer.masked(there, False):
                     yield there
         elif mapping.pieces is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from axon.backend.simt.access import steady
@@ -24,11 +24,17 @@ NARROW = frozenset({"exp", "erf", "tanh", "rsqrt"})  # functions that have a qui
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The axis along which a thread holds neighbours: the variable of the first one, and how many there are."""
+    """The axis along which a thread holds neighbours: the variable of the first one, and how many there are.
+
+    Of several such vectors the later ones say how much `further` they are than the one that begins at `base`: the compiler does
+    not find that out by itself, and an address so much further costs nothing.
+    """
 
     axis: Symbol
     start: str
     vector: int
+    base: str = ""
+    further: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +269,12 @@ class LaneWriter(Writer):
 
     def first_offset(self, tensor: Symbol, subscripts: tuple[Dim | Scalar, ...]) -> str:
         """The place of the first neighbour's element, counted in elements."""
+        lane = self.lane
+        if lane is not None and lane.further:
+            self.lane = replace(lane, start=lane.base, further=0)
+            found = self.first_offset(tensor, subscripts)
+            self.lane = lane
+            return self.let(f"{found} + {lane.further}")
         self.first = True
         found = self.place(tensor, subscripts)
         self.first = False
