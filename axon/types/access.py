@@ -15,9 +15,10 @@ from axon.shapes.dimension import Dim, dim_sum
 from axon.shapes.relation import Relation
 from axon.source import Span
 from axon.types import errors
-from axon.types.annotate import Annotations, not_a_dimension
+from axon.types.annotate import Annotations
 from axon.types.constraint import Indexed
 from axon.types.elaborator import Env
+from axon.types.show import Namer, show_dim
 from axon.types.symbolic import impossible_divisors, only_sizes, symbolic
 from axon.types.type import (
     I32,
@@ -113,7 +114,8 @@ class Accesses(Annotations):
                 if not self._needs_divisors(env, value):
                     self.too_complex(e.span)
             elif not isinstance(self.state.prune(value.type), Poison):
-                self.report(not_a_dimension(f"`{_excerpt(e.span)}`", e.span))
+                likely = self._as_parameter(e.name, env.scope.value(e.name)) if isinstance(e, S.Var) else ()
+                self.report(errors.not_a_dimension(f"`{_excerpt(e.span)}`", e.span, likely, value))
             return self.state.dim("")
         return dim
 
@@ -236,7 +238,12 @@ class Accesses(Annotations):
         extent = length if s.step.constant == 1 else (length + s.step - 1) // s.step
         indices = {i for i, _ in context.indices}
         if extent.variables & indices:
-            self._bad_binder(span, "the length of a slice cannot depend on an index", "slice a fixed length: `x[i : i + 3]`")
+            help_ = f"slice a fixed length: `{name}[i : i + 3]`"
+            if s.step.constant != 1:  # from one end to the other: which elements they are says it
+                shown = Namer(self.state)
+                start, step = (show_dim(shown, d) for d in (s.start, s.step))
+                help_ = f"name each element, with a bound that is a size: `for j < … => {name}[{start} + {step} * j]`"
+            self._bad_binder(span, "the length of a slice cannot depend on an index", help_)
         return extent
 
     def _impossible_slice(self, s: T.Slice, size: Dim, span: Span, name: str) -> Diagnostic | None:

@@ -338,7 +338,7 @@ class Annotations(Solver):
                     if self.heading:
                         scope.values[name] = BrokenName()  # its other mentions say nothing new
                 elif not isinstance(found, BrokenName):
-                    self.report(not_a_dimension(f"`{name}`", d.span, self._as_parameter(name, found)))
+                    self.report(errors.not_a_dimension(f"`{name}`", d.span, self._as_parameter(name, found)))
                 return self.state.dim("")
             case S.DimNegate(operand):
                 return -self._dim(scope, operand)
@@ -444,19 +444,6 @@ def _grouped(params: tuple[S.TypeArg, ...], args: tuple[S.TypeArg, ...]) -> list
     taken = [1 + more * (at in runs) for at in range(len(params))]
     rest = iter(args)
     return [tuple(islice(rest, n)) for n in taken]
-
-
-def not_a_dimension(what: str, span: Span, likely: tuple[Suggestion, ...] = ()) -> Diagnostic:
-    return Diagnostic(
-        "AX0308",
-        f"{what} is not a dimension",
-        (Label(span, "its value is known only when the program runs"),),
-        suggestions=(
-            *likely,
-            Suggestion("make it a dimension parameter, `fun f {n} …`, or take the size of a parameter's dimension"),
-            Suggestion("or range over the largest size, and choose with `if` what lies inside"),
-        ),
-    )
 
 
 # ── what the annotations of a declaration mention ───────────────────────────────────────────────────────────────────────

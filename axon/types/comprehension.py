@@ -19,7 +19,6 @@ from axon.shapes.relation import Relation
 from axon.source import Span
 from axon.types import errors
 from axon.types.access import Accesses, _excerpt
-from axon.types.annotate import not_a_dimension
 from axon.types.elaborator import Env
 from axon.types.places import Binding
 from axon.types.symbolic import only_sizes, says, symbolic
@@ -155,7 +154,7 @@ class Comprehensions(Accesses):
             return self.state.dim("")
         if dim is None:
             likely = self._as_parameter(bound.name, env.scope.value(bound.name)) if isinstance(bound, S.Var) else ()
-            self.report(not_a_dimension(f"`{_excerpt(bound.span)}`", bound.span, likely))
+            self.report(errors.not_a_dimension(f"`{_excerpt(bound.span)}`", bound.span, likely, value))
             return self.state.dim("")
         self.unify(value.type, I32, Reason(bound.span, "a bound is an i32"))
         indices = {s for s, _ in env.context.indices}

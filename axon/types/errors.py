@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from axon import typed as T
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import ANY, FLOAT, INT, NUM, Element
 from axon.grammar.mistakes import ATTRIBUTES
@@ -15,6 +16,7 @@ from axon.shapes.dimension import Dim
 from axon.source import Span
 from axon.types import quote
 from axon.types.blank import parts
+from axon.types.nodes import nodes
 from axon.types.show import Namer, show_element, show_shape, show_type, symbols_of
 from axon.types.type import ElementVar, Exists, Function, RecordType, Row, Shape, Tensor, TupleType, Type, TypeVar
 from axon.types.unify import Mismatch, State
@@ -480,3 +482,25 @@ def undetermined_split(state: State, shape: Shape, rows: set[Symbol], place: Spa
     first = next(iter(names.values()))
     label = Label(place, f"this has the shape [{show_shape(namer, shape)}], and nothing tells where {first} ends")
     return Diagnostic("AX0304", "this shape can be split in more than one way", (label,), notes)
+
+
+def not_a_dimension(what: str, span: Span, likely: tuple[Suggestion, ...] = (), value: T.Expr | None = None) -> Diagnostic:
+    """What stands where a size belongs. `likely` makes a parameter a dimension.
+
+    Only of a parameter, and of what reads tensors, is it known that it is computed; others may be made of sizes alone, in a way
+    that nobody looks through.
+    """
+    reads = value is not None and any(isinstance(node, T.Access | T.Reduce) for node in nodes(value))
+    why = "its value is known only when the program runs"
+    if not likely and not reads:
+        why = "a size is made of dimensions and numbers, by + - * / %, min and max alone"
+    return Diagnostic(
+        "AX0308",
+        f"{what} is not a dimension",
+        (Label(span, why),),
+        suggestions=(
+            *likely,
+            Suggestion("make it a dimension parameter, `fun f {n} …`, or take the size of a parameter's dimension"),
+            Suggestion("or range over the largest size, and choose with `if` what lies inside"),
+        ),
+    )

@@ -24,7 +24,7 @@ from axon.types.constraint import Member, Product
 from axon.types.elaborator import Env
 from axon.types.scheme import instantiate_type
 from axon.types.show import Namer, show_element
-from axon.types.symbolic import says, symbolic
+from axon.types.symbolic import chosen, says, symbolic
 from axon.types.type import (
     UNIT,
     Function,
@@ -478,7 +478,12 @@ class Expressions(Applications):
         if isinstance(t, Function):
             self.report(errors.stored_function("the result of an `if`", e.then.span))
             return self._broken(e.span)
-        return T.If(condition, then, otherwise, type=t, span=e.span)
+        found = T.If(condition, then, otherwise, type=t, span=e.span)
+        if isinstance(then, T.Dimension) or isinstance(otherwise, T.Dimension):
+            size = chosen(condition, then, otherwise)
+            if size is not None and size.variables.isdisjoint(i for i, _ in env.context.indices):
+                return T.Dimension(size, type=t, span=e.span)
+        return found
 
 
 def _type_words(expressions: Expressions, t: Tensor) -> str:

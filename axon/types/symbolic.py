@@ -46,6 +46,24 @@ def symbolic(e: T.Expr, whole: bool = False) -> Dim | None:
     return None
 
 
+def chosen(condition: T.Expr, then: T.Expr, otherwise: T.Expr) -> Dim | None:
+    """The size that `if a < b then a else b` is: the smaller one; or the larger, also with what both have besides, as in
+    `if a < b then b - a else 0`. None if it is neither.
+    """
+    if not isinstance(condition, T.Binary) or condition.op not in ("lt", "le", "gt", "ge"):
+        return None
+    a, b, x, y = (symbolic(e, True) for e in (condition.left, condition.right, then, otherwise))
+    if a is None or b is None or x is None or y is None:
+        return None
+    if any(q.divisor.constant is None for q in (x.quotients | y.quotients) - (a.quotients | b.quotients)):
+        return None  # the condition may be what keeps the divisor from 0
+    gap = a - b if condition.op in ("lt", "le") else b - a  # below 0 where the condition holds, or at most 0
+    rises, falls = (x - y - gap).constant, (y - x - gap).constant
+    # The two are equal where they meet, so it does not matter on which side of that the condition changes.
+    ends = (0, 1) if condition.op in ("lt", "gt") else (0, -1)
+    return minimum(x, y) if rises in ends else maximum(x, y) if falls in ends else None
+
+
 @dataclass(frozen=True, slots=True)
 class Says:
     """What a condition says about sizes and indices. `exact`: that is all; what it says about data does not matter."""
