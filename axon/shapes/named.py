@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import combinations
+from collections.abc import Callable, Collection, Iterable
+from itertools import combinations, islice
+from typing import TypeAlias
 
 from axon.names import Symbol
 from axon.shapes.counterexample import MAX_FACTS, counterexample
@@ -13,6 +14,9 @@ from axon.shapes.prove import Answer, Facts, prove, unsatisfiable
 from axon.shapes.relation import Relation
 from axon.shapes.simplify import independent, normal
 
+_Same: TypeAlias = "tuple[Symbol, Symbol, Relation]"  # two sizes, and the equation that makes them one
+
+_MAX_ROOTS = 24  # sizes, and equations, among which a root is looked for
 _MAX_PAIRS = 6  # of sizes that are compared
 _MAX_BOUNDS = 40  # inequalities among which they are looked for
 _TIMES = 16  # how much larger than the rest sizes are of which a fraction is looked at
@@ -81,3 +85,16 @@ def never_equal(left: Dim, right: Dim, stated: Iterable[Relation]) -> str | None
 
 def _by_age(symbols: Iterable[Symbol]) -> list[Symbol]:
     return sorted(symbols, key=lambda v: v.id)
+
+
+def same_roots(equations: Collection[Relation], free: Collection[Symbol], unnamed: Collection[Symbol]) -> list[_Same]:
+    """Free sizes that equations make equal to ones that are named: p and k, of p * p = n beside k * k = n."""
+    known = sorted({w for r in equations for w in r.variables if w not in unnamed}, key=lambda w: w.id)[:_MAX_ROOTS]
+    slacks = {slack for r in equations for slack in (r.slack, -r.slack)}
+    found: list[_Same] = []
+    for r in list(equations)[:_MAX_ROOTS]:
+        for v in sorted((v for v in r.variables if v in free and r.slack.linear_in(v) is None), key=lambda v: v.id):
+            alike = (w for w in known if r.slack.substitute({v: Dim.of(w)}) in slacks)
+            same = (w for w in alike if prove(Facts().assume(*equations), Relation(Dim.of(v), "=", Dim.of(w))) is Answer.PROVED)
+            found += [(v, w, r) for w in islice(same, 1)]
+    return found

@@ -249,6 +249,7 @@ class Refutation:
                                 candidates.append((unseen, len(candidates), (kind, new)))
             for m in wanted:
                 candidates += [(0, len(candidates), claim) for claim in self._pairwise(m, claims)]
+                candidates += [(0, len(candidates), (">=", Dim({m: 1, lower: -1}))) for lower in self._lower(m, monomials)]
             candidates.sort(key=lambda c: c[:2])
             before = len(found)
             for _, _, claim in candidates[:_MAX_ROWS]:
@@ -272,6 +273,14 @@ class Refutation:
             for q in self._bounds(y, claims)
             if (p.mapping[(x,)] > 0) == (q.mapping[(y,)] > 0)
         ]
+
+    def _lower(self, monomial: Monomial, others: Iterable[Monomial]) -> list[Monomial]:
+        """Of x * x * x * y, those with lower powers, x * y: they are at most as large, for what is not 0 is at least 1."""
+        atoms = set(monomial)
+        if len(atoms) == len(monomial) or len(monomial) < 3 or not all(self._signs.nonnegative_atom(a) for a in atoms):
+            return []
+        lower = (o for o in others if len(o) < len(monomial) and set(o) == atoms)
+        return sorted((o for o in lower if all(o.count(a) <= monomial.count(a) for a in atoms)), key=monomial_key)
 
     def _bounds(self, atom: Atom, claims: list[Claim]) -> list[Dim]:
         """Up to three claims p >= 0 about this atom alone, or it and another, with something added or taken away."""

@@ -35,7 +35,7 @@ from axon.shapes.cycles import made_equal
 from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, atom_key, variables_of
 from axon.shapes.divisibility import divisibilities, inequalities, is_divisibility
 from axon.shapes.given import given
-from axon.shapes.named import forced
+from axon.shapes.named import forced, same_roots
 from axon.shapes.prove import Answer, Facts, prove, reduced, unsatisfiable
 from axon.shapes.reach import Reach, only_where
 from axon.shapes.relation import Relation
@@ -587,13 +587,15 @@ class _Settler:
             self.out.troubles.append(Hopeless(tuple(shorter), only))
 
     def _made_equal(self) -> list[Equal]:
-        """Sizes that inequalities make equal, n <= m and m <= n, where one is free to be solved for."""
+        """Sizes that inequalities make equal, n <= m and m <= n, where one is free to be solved for; also p of p * p = k * k."""
         free = set(self.p.flexible) - self.out.solved.keys()
         found = [
             Equal(r.left, r.right, reason)
             for r, reason in self.out.contract
             if r.op == "=" and any((split := r.slack.linear_in(v)) and split[0].constant in (1, -1) for v in r.variables & free)
         ]
+        equations = {r: reason for r, reason in self.out.contract if r.op == "="}
+        found += [Equal(Dim.of(v), Dim.of(w), equations[r]) for v, w, r in same_roots(equations, free, self._free())]
         asked = {(e.left, e.right) for e in self.equals}
         return [e for e in found if (e.left, e.right) not in asked]
 

@@ -232,7 +232,7 @@ class Applications(Comprehensions):
         return t
 
     def _data_size(self, t: Exists) -> Symbol:
-        symbol = fresh(t.symbol.name)
+        symbol = fresh(self.state.called.get(t.symbol, t.symbol.name))
         self.state.levels[symbol] = self.state.level
         image = {t.symbol: Dim.of(symbol)}
         self.state.data_sizes[symbol] = tuple(b.substitute(image) for b in t.bounds)

@@ -62,12 +62,11 @@ class Explanations(Expressions):
         mentioned = [s for e in problem.equals for d in (e.left, e.right) for s in self.state.dimension(d).variables]
         mentioned += [s for u in problem.uses for s in self.state.dimension(u.target).variables]
         mentioned += [s for o in problem.obligations for s in o.relation.variables]
-        here = set(mentioned)
-        for own in self.opened_names:
-            size = self.state.dimension(Dim.of(own)).symbol
-            if size in self.state.data_sizes and size in here and own.name not in namer.taken:
-                namer.names.setdefault(size, own.name)
-                namer.taken.add(own.name)
+        for size in mentioned:
+            name = self.state.called.get(size)
+            if name is not None and size not in namer.names and name not in namer.taken:
+                namer.names[size] = name
+                namer.taken.add(name)
         namer.plan([s for s in mentioned if s in self.state.rigid])
         # In a sentence about an index, a dimension of the same name would confuse, unless it is the user's own.
         namer.taken |= {s.name for x in outcome.troubles if isinstance(x, Refuted) for s, _ in x.ends}

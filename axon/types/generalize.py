@@ -227,10 +227,15 @@ class Generalization(Explanations):
         outcome = settle(problem)
         self._drop(mark)
         s.dims.update(outcome.solved)
+        for own in self.opened_names:
+            size = s.dimension(Dim.of(own)).symbol
+            if size in s.data_sizes:
+                s.called.setdefault(size, own.name)
         s.equals.extend(outcome.floating)
         s.obligations.extend(outcome.owed)
         if level == 1:
             s.flexible_dims.clear()
+            self.opened_names.clear()
         return outcome, problem
 
     def _drop(self, mark: _Mark) -> None:

@@ -54,7 +54,8 @@ class Namer:
         def rank(symbol: Symbol) -> int:
             if symbol in self.state.rigid:
                 return 0
-            return 1 if symbol in self.state.named_dims else 2 if symbol.name else 3
+            named = symbol in self.state.named_dims or symbol in self.state.called
+            return 1 if named else 2 if symbol.name else 3
 
         for symbol in sorted(order, key=rank):
             self.dim(symbol)
@@ -62,7 +63,7 @@ class Namer:
     def dim(self, symbol: Symbol) -> str:
         """The name of a dimension or shape variable."""
         if symbol not in self.names:
-            name = symbol.name
+            name = self.state.called.get(symbol, symbol.name)
             if not name or name == "_" or name in self.taken:
                 letters = _ROW_LETTERS if symbol in self.state.row_symbols else _LETTERS
                 name = next(n for n in self._all(letters) if n not in self.taken)

@@ -64,6 +64,7 @@ class State:
     nonempty: list[tuple[ElementType, Obligation]] = field(default_factory=list)  # owed unless the element type is a float
     overflowed: bool = False  # a size has passed the limits, and that was reported: it is left as it was found
     data_sizes: dict[Symbol, tuple[Relation, ...]] = field(default_factory=dict)  # sizes that only the data decide, and bounds
+    called: dict[Symbol, str] = field(default_factory=dict)  # what annotations call those
 
     # ── fresh variables ────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -30,13 +30,31 @@ def test_bounds_mention_the_sizes_of_the_signature() -> None:
 
 def test_a_hidden_size_gives_way_to_its_bound() -> None:
     text = "fun f (x : f32[n]) = let val (v : f32[k]) = filter (x > 0.0) x val (w : f32[l]) = filter (v > 1.0) v in w end"
-    assert signature(text, "f") == "sig f : f32[n] -> ?k <= n. f32[k]"
+    assert signature(text, "f") == "sig f : f32[n] -> ?l <= n. f32[l]"
+
+
+def test_sizes_are_called_what_annotations_call_them() -> None:
+    both = "let val (y : f32[k]) = filter m x val (z : f32[l]) = filter q x in"
+    taken = "(x : f32[n]) (m : bool[n]) (q : bool[n])"
+    sum_ = f"fun f {taken} = {both} for i < k + l => if i < k then y[i] else z[i - k] end"
+    assert signature(sum_, "f").endswith(" -> ?k <= n. ?l <= n. f32[k + l]")
+    again = f"fun g {taken} = let val (u, v) = f x m q in (u, v) end"
+    pair = f"fun f {taken} = {both} (z, y) end\n{again}"
+    assert signature(pair, "f").endswith(" -> ?k <= n. ?l <= n. (f32[l], f32[k])")
+    assert signature(pair, "g").endswith(" -> ?k <= n. ?l <= n. (f32[l], f32[k])")
+    swapped = f"fun f {taken} = let val (y : f32[n2]) = filter m x val (z : f32[k]) = filter q x in (y, z) end"
+    assert signature(swapped, "f").endswith(" -> ?n2 <= n. ?k <= n. (f32[n2], f32[k])")
+    over = "fun f (x : f32[n]) q = let val (y : f32[j]) = filter q x in for i => y[i] end"
+    assert signature(over, "f").endswith("?j <= n. f32[j]")
+    shared = "fun f (x : f32[n]) q = let val (y : f32[n]) = filter q x in y end"
+    with pytest.raises(axon.AxonError):
+        signature(shared, "f")
 
 
 def test_a_size_is_bound_outside_of_the_bounds_that_mention_it() -> None:
     text = "fun f (x : f32[n]) = let val (v : f32[k]) = filter (x > 0.0) x val (w : f32[l]) = filter (v > 1.0) v in (w, v) end"
     shown = signature(text, "f")
-    assert shown == "sig f : f32[n] -> ?k <= n. ?m <= k. (f32[m], f32[k])"
+    assert shown == "sig f : f32[n] -> ?k <= n. ?l <= k. (f32[l], f32[k])"
     assert signature(f"{shown}\n{text}", "f") == shown
 
 

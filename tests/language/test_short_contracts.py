@@ -155,3 +155,32 @@ def test_a_call_keeps_what_a_division_asks(callee: str, caller: str, signature: 
 def test_a_divisor_of_0_breaks_a_callees_contract() -> None:
     with pytest.raises(axon.AxonError, match="needs a >= 1, and a is 0 here"):
         axon.compile("fun g {a} (x : f32[n]) where n % a = 0 = x\nfun f (x : f32[n]) = g {0} x")
+
+
+@pytest.mark.parametrize("least", ["a * a", "a * a * a", "a * a * a * a", "a * a * a * b + a", "b * a * a * b + a"])
+def test_a_power_is_no_less_than_its_root(least: str) -> None:
+    f = axon.compile(f"fun f {{a, b}} (x : f32[n]) = if {least} < n then x[a] else 0.0").f
+    assert str(f.signature) == "sig f : {a, b} -> f32[n] -> f32"
+
+
+SQUARES = "fun diagonal (v : f32[p * p]) = for i < p => v[i * p + i]\nfun cube (v : f32[p * p * p]) = for i < p => v[i]\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "signature"),
+    [
+        ("fun f {k} (x : f32[n]) where n = k * k = sum i => (diagonal x)[i]", "{k} -> f32[n] -> f32 where k * k = n"),
+        ("fun f {k} (x : f32[n]) where n = k * k = diagonal x", "{k} -> f32[n] -> f32[k] where k * k = n"),
+        ("fun f {k} (x : f32[n]) where n = k * k * k = cube x", "{k} -> f32[n] -> f32[k] where k * k * k = n"),
+        ("fun f (x : f32[n]) (y : f32[m]) = (diagonal x, diagonal y)",
+         "f32[n] -> f32[m] -> (f32[p], f32[k]) where p * p = n, k * k = m"),
+    ],
+)  # fmt: skip
+def test_a_root_that_has_a_name_is_called_by_it(source: str, signature: str) -> None:
+    f = axon.compile(SQUARES + source).f
+    assert str(f.signature) == f"sig f : {signature}"
+    if "{k}" in signature:
+        power = 3 if "cube" in source else 2
+        f[2](np.ones(2**power, np.float32))
+        with pytest.raises(axon.AxonError, match="AX0501"):
+            f[2](np.ones(3**power, np.float32))

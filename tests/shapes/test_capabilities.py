@@ -118,7 +118,7 @@ OPENED = "let val (k : f32[m]) = filter (x > 0.0) x  val (l : f32[p]) = filter (
         # sizes that the data decide flow with their bounds, and are joined back by `as`
         (
             "fun f (x : f32[n]) = let val (k : f32[m]) = filter (x > 0.0) x in for i < min m 3 => k[i] end",
-            "f32[n] -> ?k <= n. f32[min 3 k]",
+            "f32[n] -> ?m <= n. f32[min 3 m]",
         ),
         (f"fun f (x : f32[n]) (y : f32[n]) = {OPENED} sum i => (k + (l as f32[m]))[i] end", "f32[n] -> f32[n] -> f32"),
         # a guard is a fact in its branch, for what is created and for what is equal there
