@@ -113,6 +113,8 @@ class Torch:
         self.stream: Callable[[int], int] = getattr(below, "_cuda_getCurrentRawStream", None) or self._stream
         self.current: Callable[[], int] = getattr(below, "_cuda_getDevice", self.torch.cuda.current_device)
         self.capturing: Callable[[], bool] = getattr(below, "_cuda_isCurrentStreamCapturing", lambda: False)
+        written = getattr(below, "_increment_version", None) or self.torch.autograd.graph.increment_version
+        self.note_written: Callable[[Sequence[Any]], None] = written
 
     def device(self, x: Any) -> int | None:
         return (x.device.index or 0) if x.device.type == self.device_type else None
@@ -168,10 +170,10 @@ class Torch:
 
     def writes(self, outs: Sequence[Any]) -> None:
         """As PyTorch's own functions with `out`: autograd finds at `backward` that a tensor it saved has been written since."""
-        if self.torch.is_grad_enabled() and any(x.requires_grad for x in outs):
-            raise TypeError("a tensor that requires grad, and no gradient passes through the call: pass out.detach()")
         for x in outs:
-            self.torch.autograd.graph.increment_version(x)
+            if x.requires_grad and self.torch.is_grad_enabled():
+                raise TypeError("a tensor that requires grad, and no gradient passes through the call: pass out.detach()")
+        self.note_written(outs)
 
     def guard(self, tensors: Sequence[Any]) -> Callable[..., bool] | None:
         """A test whether other tensors are of the same types, element types, shapes, strides, GPUs and bits, one by one.
