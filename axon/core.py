@@ -19,6 +19,7 @@ is inside the tensor (proved by the checker, or by the contract), or is `padded`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -26,6 +27,7 @@ from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.contract import Contract
 from axon.shapes.dimension import Dim
+from axon.shapes.relation import Relation
 from axon.source import Span
 
 # ── scalar expressions ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -264,13 +266,23 @@ class Compress:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Stops the program with a contract error unless a relation between dimensions holds (a coercion `as`)."""
+    """Stops the program with a contract error unless a relation between dimensions holds (a coercion `as`).
+
+    `given` says where it is asked for: in a branch that is not taken it may be false. Each is asked only if those before it hold.
+    """
 
     left: Dim
     relation: str  # = <> < <= > >=
     right: Dim
     message: str
     span: Span | None = field(default=None, compare=False)
+    given: tuple[Relation, ...] = ()
+
+    def holds(self, sizes: Mapping[Symbol, int]) -> bool:
+        """Whether the program goes on."""
+        if not all(relation.holds(sizes) for relation in self.given):
+            return True
+        return Relation(self.left, self.relation, self.right).holds(sizes)
 
 
 Op: TypeAlias = "Compute | Scan | Loop | Sort | Compress | Check"

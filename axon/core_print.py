@@ -224,8 +224,9 @@ class _Printer:
                 return [f"{self.outs((values, indices))} = sort {self.name(input)}"]
             case Compress(out=out, size=size, mask=mask):
                 return [f"{self.name(out.symbol)} : {out.element.value}[?{self.name(size)}] = compress {self.name(mask)}"]
-            case Check(left=left, relation=relation, right=right, message=message):
-                return [f'check {self.dim(left)} {relation} {self.dim(right)} else "{_escape(message)}"']
+            case Check(left=left, relation=relation, right=right, message=message, given=given):
+                where = f" where {', '.join(fact.render(self.name) for fact in given)}" if given else ""
+                return [f'check {self.dim(left)} {relation} {self.dim(right)}{where} else "{_escape(message)}"']
             case _:
                 assert_never(op)
 

@@ -199,10 +199,10 @@ class _Verifier:
                 self.define(size)
                 self.dims.add(size)
                 self.same(out, Element.I32, (Dim.of(size),))
-            case Check(left=left, relation=relation, right=right):
+            case Check(left=left, relation=relation, right=right, given=given):
                 outs = ()
-                self.dim(left)
-                self.dim(right)
+                for dim in (left, right, *(side for other in given for side in (other.left, other.right))):
+                    self.dim(dim)
                 self.require(relation in RELATIONS, f"unknown relation {relation!r}")
             case _:
                 assert_never(op)

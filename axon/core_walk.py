@@ -99,8 +99,8 @@ def dimensions_of(op: Op) -> frozenset[Symbol]:
             return frozenset(v for d in values.shape for v in d.variables)
         case Compress():
             return frozenset()
-        case Check(left=left, right=right):
-            return left.variables | right.variables
+        case Check(left=left, right=right, given=given):
+            return (left.variables | right.variables).union(*(relation.variables for relation in given))
         case _:
             assert_never(op)
 

@@ -52,7 +52,7 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.dump", VOCABULARY | {"syntax"}),
     ("axon.grammar*", VOCABULARY | {"syntax"}),
     ("axon.shapes*", VOCABULARY | {"syntax"}),
-    ("axon.core", VOCABULARY | {"shapes.dimension", "shapes.contract"}),
+    ("axon.core", VOCABULARY | {"shapes.dimension", "shapes.contract", "shapes.relation"}),
     ("axon.core_*", CORE | {"core_walk"}),
     ("axon.interpret*", VOCABULARY | {"core", "core_*", "shapes.dimension", "shapes.contract", "shapes.relation"}),
     ("axon.libraries", {"element"}),

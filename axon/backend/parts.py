@@ -207,7 +207,7 @@ def _block(block: Block, around: _Around) -> Body:
                 made.append(_repeat(op, replace(around, values=values, facts=facts)))
             case Sort() | Compress() | Check():
                 made.append(op)
-                if isinstance(op, Check):
+                if isinstance(op, Check) and not op.given:
                     facts += (ContractFact(Relation(op.left, op.relation, op.right), op.message, op.span),)
                 if isinstance(op, Compress):
                     (extent,) = values[op.mask].shape
@@ -295,7 +295,7 @@ def _ordered(ops: Sequence[Op]) -> list[_Special]:
         assert not isinstance(op, Compute | Scan)
         at = len(found)
         if isinstance(op, Check):
-            mentioned = op.left.variables | op.right.variables
+            mentioned = dimensions_of(op)
             while at and not (isinstance(found[at - 1], Check) or _defines(found[at - 1], mentioned)):
                 at -= 1
         found.insert(at, op)

@@ -33,7 +33,6 @@ from axon.diagnostics import AxonError, Diagnostic, Suggestion
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
-from axon.shapes.relation import Relation
 
 GRANULE = 512  # bytes
 
@@ -154,7 +153,7 @@ class Run:
             case Compress():
                 self.compress(part, wanted)
             case Check():
-                if not Relation(part.left, part.relation, part.right).holds(self.sizes):
+                if not part.holds(self.sizes):
                     if self.stepped.fails:  # something that stands before may fail too: the interpreter knows what is first
                         raise Stopped(part)
                     self.stepped.check(part, self.sizes)

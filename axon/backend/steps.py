@@ -27,7 +27,6 @@ from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.shapes.contract import Contract, ParameterShape
 from axon.shapes.dimension import Dim
-from axon.shapes.relation import Relation
 
 KEPT = 256  # bindings of one program
 TYPICAL_TRIP = 8  # steps that kernels are built for where data decide how many there are
@@ -164,14 +163,14 @@ class Stepped:
         """Raises what the interpreter raises where a relation between dimensions does not hold."""
         from axon.interpret.frame import diagnostic, size_of
 
-        if Relation(op.left, op.relation, op.right).holds(sizes):
+        if op.holds(sizes):
             return
         left, right = (size_of(side, sizes, op.span) for side in (op.left, op.right))
         raise ShapeError((diagnostic("AX0501", op.message, f"{left} {op.relation} {right} does not hold", op.span),))
 
     def holds(self, sizes: Mapping[Symbol, int]) -> bool:
         """Whether the checks in front hold."""
-        return all(Relation(op.left, op.relation, op.right).holds(sizes) for op in self.checks)
+        return all(op.holds(sizes) for op in self.checks)
 
     def watch(self, cuda: Driver, device: int) -> Watch:
         """Where the program's kernels note failures on a GPU."""

@@ -102,7 +102,9 @@ def _number(scalar: Scalar, dims: dict[Symbol, int], tensors: dict[Symbol, Array
 
 
 def _check(op: Check, dims: dict[Symbol, int]) -> None:
-    left, right = (size_of(side, dims, op.span) for side in (op.left, op.right))
-    if Relation(Dim.of(left), op.relation, Dim.of(right)).holds(dims):
-        return
+    relation = Relation(op.left, op.relation, op.right)
+    for asked in (*op.given, relation):
+        left, right = (size_of(side, dims, op.span) for side in (asked.left, asked.right))
+        if Relation(Dim.of(left), asked.op, Dim.of(right)).holds(dims) is (asked is relation):
+            return  # not asked for, or as it should be
     raise ShapeError((diagnostic("AX0501", op.message, f"{left} {op.relation} {right} does not hold", op.span),))

@@ -24,6 +24,7 @@ from axon.core import (
     Axis,
     Bind,
     Block,
+    Check,
     Compress,
     Compute,
     Const,
@@ -45,11 +46,11 @@ from axon.core import Binary as CoreBinary
 from axon.diagnostics import AxonError, Diagnostic, Label
 from axon.element import Element
 from axon.lower.extents import Extents, divides
-from axon.lower.scalars import comparison, conjunction, facts, mentioned, simplified, substitute, zero
+from axon.lower.scalars import comparison, conjunction, facts, mentioned, simplified, sizes_alone, substitute, zero
 from axon.lower.value import Subscripts, TensorValue
 from axon.names import Symbol, fresh
 from axon.shapes.above import above
-from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.prove import Answer, Facts, prove
 from axon.shapes.reach import Reach
 from axon.shapes.relation import Relation
@@ -450,6 +451,33 @@ class Builder:
         monoid = Monoid("custom", (Const(0, Element.I32),), (left,), (right,), (best,))
         self.ops.append(Compute((out,), (), Reduction(tuple(axes), monoid, where), (body,), span))
         return Read(out.symbol, (), Element.I32)
+
+    def check(self, have: Dim, want: Dim, message: str, context: Context, span: Span) -> list[Scalar]:
+        """Stop the program unless two sizes are equal, where the context is evaluated.
+
+        If it is not always evaluated, the sizes may differ after that: what then is given is that they do not, as a condition.
+        Sizes alone may say where that is. Otherwise a vector is made of whether any index of the context gets there; it has no
+        elements where the sizes are equal, so that then nothing is computed and no host waits for a device.
+        """
+        axes = {a.symbol for a in context.axes}
+        given: tuple[Relation, ...] | None = ()
+        for condition in (*self._existence(context), *context.guards):
+            more = sizes_alone(condition, axes)
+            given = None if given is None or more is None else given + more
+        if given is None or any(a.extent.variables & axes for a in context.axes):
+            wrong = minimum(Dim.of(1), maximum(have - want, want - have))
+            self.note(wrong, context)
+            anywhere = conjunction(context.guards) or Const(True, Element.BOOL)
+            whole = Context()
+            over = (context.axes, Monoid("any"), None) if context.axes else None
+            (mask,) = self.compute((Axis(fresh("i"), wrong),), (anywhere,), whole, False, ("asked",), over, span)
+            given = (Relation(self.compress(mask, whole, span).shape[0], ">=", Dim.of(1)),)
+        self.ops.append(Check(have, "=", want, message, span, given))
+        if not given:
+            return []
+        self.note(have, context)
+        self.note(want, context)
+        return [comparison("eq", self.extents.total(have, self.known), self.extents.total(want, self.known))]
 
     def compress(self, mask: TensorValue, context: Context, span: Span) -> TensorValue:
         """The indices at which a vector of bool is true."""

@@ -11,13 +11,13 @@ from typing import assert_never
 
 from axon import builtins
 from axon import typed as T
-from axon.core import Axis, Check, Const, Convert, Index, Monoid, Scalar, Select, Unary
+from axon.core import Axis, Const, Convert, Index, Monoid, Scalar, Select, Unary
 from axon.core import Binary as CoreBinary
 from axon.element import Element
 from axon.lower.builder import Context
 from axon.lower.extents import divides
 from axon.lower.indexing import Indexing
-from axon.lower.scalars import as_scalar, integer, simplified
+from axon.lower.scalars import as_scalar, conjunction, integer, simplified, zero
 from axon.lower.tensors import ONE, broadcast, choice, is_plain, leaves, name_of, ordered, rebuild, scalar_value, stretched
 from axon.lower.value import Closure, Env, Frame, Primitive, RecordValue, Subscripts, TensorValue, TupleValue, Value
 from axon.names import Symbol, fresh
@@ -75,7 +75,7 @@ class Evaluator(Indexing):
             case T.Cast(value=inner):
                 return self._cast(self._tensor(env, inner, c), self._element_of(env, e.type))
             case T.Coerce(value=inner):
-                return self._coerce(env, e, self.eval(env, inner, c))
+                return self._coerce(env, e, self.eval(env, inner, c), c)
             case T.Let(decls=decls, body=body):
                 for decl in decls:
                     env = self.declare(env, decl, c)
@@ -332,16 +332,21 @@ class Evaluator(Indexing):
         pairs = list(zip(leaves(then), leaves(ordered(otherwise, then)), strict=True))
         return rebuild(then, [choice(condition, a, b) for a, b in pairs])
 
-    def _coerce(self, env: Env, e: T.Coerce, value: Value) -> Value:
+    def _coerce(self, env: Env, e: T.Coerce, value: Value, c: Context) -> Value:
         wanted = self._leaf_types(env, e.type)
         out: list[TensorValue] = []
         for leaf, t in zip(leaves(value), wanted, strict=True):
             shape = self.shape(env, t.shape)
+            equal: list[Scalar] = []
             for n, (have, want) in enumerate(zip(leaf.shape, shape, strict=True), 1):
                 if have != want:
                     message = f"dimension {n} is not what `as` says"
-                    self.b.ops.append(Check(have, "=", want, message, e.span))
-            out.append(TensorValue(leaf.element, shape, leaf.at, leaf.lazy, leaf.guarded, leaf.symbol))
+                    equal += self.b.check(have, want, message, c, e.span)
+            condition = conjunction(tuple(equal))
+            if condition is None:
+                out.append(TensorValue(leaf.element, shape, leaf.at, leaf.lazy, leaf.guarded, leaf.symbol))
+            else:
+                out.append(_where(condition, leaf, shape))
         return rebuild(value, out)
 
     def _leaf_types(self, env: Env, t: Type) -> list[Tensor]:
@@ -397,3 +402,12 @@ class Evaluator(Indexing):
             return TensorValue(column[0].element, (Dim.of(count), *column[0].shape), at, lazy=True)
 
         return rebuild(items[0], [stacked(column) for column in columns])
+
+
+def _where(condition: Scalar, value: TensorValue, shape: tuple[Dim, ...]) -> TensorValue:
+    """A tensor of a shape that it has only where a condition holds: read there alone."""
+
+    def at(s: Subscripts) -> Scalar:
+        return Select(condition, value.at(s), zero(value.element))
+
+    return TensorValue(value.element, shape, at, lazy=True, guarded=value.guarded)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import assert_never
 
 from axon.core import Binary, Bind, Const, Convert, Index, Local, Monoid, Read, Scalar, Select, Unary
@@ -137,6 +137,22 @@ def facts(scalar: Scalar, holds: bool = True) -> tuple[Relation, ...]:
         case Unary(op="not", operand=operand):
             return facts(operand, not holds)
     return ()
+
+
+def sizes_alone(scalar: Scalar, axes: Set[Symbol], holds: bool = True) -> tuple[Relation, ...] | None:
+    """A condition as relations between sizes that say all that it does; None if it is about data, or about axes."""
+    match scalar:
+        case Const(value=bool() as value):
+            return () if value is holds else (Relation(Dim.of(0), ">", Dim.of(0)),)
+        case Binary(op=op) if op in _RELATIONS:
+            found = facts(scalar, holds)
+            return found if found and axes.isdisjoint(found[0].variables) else None
+        case Binary(op="and" | "or" as op, left=left, right=right) if (op == "and") == holds:
+            a, b = sizes_alone(left, axes, holds), sizes_alone(right, axes, holds)
+            return None if a is None or b is None else a + b
+        case Unary(op="not", operand=operand):
+            return sizes_alone(operand, axes, not holds)
+    return None
 
 
 def integer(scalar: Scalar) -> Dim | None:

@@ -28,7 +28,6 @@ from axon.core import Check, Compress, Index, Loop, Read, Sort, Value
 from axon.interpret.box import allocate
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
-from axon.shapes.relation import Relation
 
 Array = Any
 LONG = 100_000_000  # additions, about a tenth of a second, after which a native loop comes back: Ctrl-C is seen then
@@ -106,7 +105,7 @@ class Run:
                 self.tensors[out.symbol] = np.flatnonzero(self.tensors[mask]).astype(np.int32)
                 self.dims[size] = len(self.tensors[out.symbol])
             case Check():
-                if not Relation(op.left, op.relation, op.right).holds(self.dims):
+                if not op.holds(self.dims):
                     raise Stopped
             case _:
                 assert_never(op)
