@@ -80,11 +80,15 @@ def _beyond(
             names |= {s: show(Dim.of(s)) for s in least.variables}
             text = (use.index - least).render(names.__getitem__)
             yield Suggestion(f"count from {show(least)}: `{_replaced(access, use.span, text)}`", (Edit(use.span, text),))
-    for symbol, extent in ends:  # a stride steps over the end by less than itself
+    for symbol, extent in ends:  # as many strides as there is room for
         binding = trail.binding(symbol)
         split = use.index.linear_in(symbol)
         if split is not None and split[0] != Dim.of(1) and binding is not None and binding.range.stated:
-            yield from _bounded(symbol, extent - 1, access, trail, state, show)
+            stride, first = split[0], reach - split[0] * (extent - 1)  # the other parts reach so far
+            number = stride.constant
+            if number is None or number > 1:
+                most = (size - 1 - first) // stride + 1 if number is None else (size - first + number - 1) // stride
+                yield from _bounded(symbol, most, access, trail, state, show)
 
 
 def _rising(use: Use, ends: Sequence[tuple[Symbol, Dim]]) -> list[tuple[Symbol, Dim]]:
@@ -98,7 +102,7 @@ def _smaller(
     """Bounds for the indices of an access with which it stays inside: for those whose bounds are computed, if any are."""
     excess = reach - size + 1
     bounds = [(s, extent - excess) for s, extent in reversed(_rising(use, ends))]
-    bounds = [(s, e) for s, e in bounds if e.constant not in (0, 1)]  # nobody means a range of one index
+    bounds = [(s, e) for s, e in bounds if (e.constant or 0) > 1 or any(c > 0 for m, c in e.mapping.items() if m)]  # not `2 - n`
     computed = [s for s, _ in ends if _computed_bound(s, trail)]
     return [(s, e) for s, e in bounds if s in computed or not computed]
 
