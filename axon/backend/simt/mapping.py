@@ -56,15 +56,6 @@ TURNS = 2  # vectors of a thread of a map, where there are enough
 SECTOR = 32  # bytes that memory moves at least
 
 
-_TEAMS: dict[By, str] = {
-    "lanes": "a thread for each row",
-    "tiles": "a block for each rectangle",
-    "warp": "part of a warp for each row",
-    "block": "a block for each row",
-    "cluster": "blocks of a cluster for each row",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Mapping:
     """A choice for one nest. `chunks` is 0 if rows are not held in registers."""
@@ -92,7 +83,7 @@ class Mapping:
         return self.pieces is not None and bool(self.pieces.reads)
 
     def __str__(self) -> str:
-        team = _TEAMS[self.by]
+        team = "a thread for each row"
         if self.by == "lanes" and self.team > 1:
             team = f"{self.team} threads for each column"
         elif self.across is not None:
