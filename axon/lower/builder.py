@@ -51,7 +51,7 @@ from axon.lower.value import Subscripts, TensorValue
 from axon.names import Symbol, fresh
 from axon.shapes.above import above
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
-from axon.shapes.prove import Answer, Facts, prove
+from axon.shapes.prove import Answer, Facts, proves
 from axon.shapes.reach import Reach
 from axon.shapes.relation import Relation
 from axon.shapes.width import exact
@@ -100,7 +100,7 @@ class Builder:
         """Whether two sizes are equal whatever guards stand around them."""
         if x == y:
             return True
-        return not self.extents.fragile((x, y), self.known) and prove(self.known, Relation(x, "=", y)) is Answer.PROVED
+        return not self.extents.fragile((x, y), self.known) and proves(self.known, Relation(x, "=", y))
 
     def note(self, extent: Dim, context: Context) -> None:
         """An extent stands in a context: it may have a value only there."""
@@ -152,7 +152,7 @@ class Builder:
 
     def _holds(self, relation: Relation, known: Facts, axes: Sequence[Axis], guards: Sequence[Scalar] = ()) -> bool:
         """Whether a relation is proved, as it stands or at the end of the axes that is worst for it."""
-        if prove(known, relation) is Answer.PROVED:
+        if proves(known, relation):
             return True
         if not relation.slack.quotients or divides(relation.slack, known):
             return False
@@ -161,7 +161,7 @@ class Builder:
             worst = reach.extreme(relation.slack, upper=False)
         except DimensionTooLarge:
             return False
-        return worst is not None and prove(known, Relation(worst, ">=", Dim.of(0))) is Answer.PROVED
+        return worst is not None and proves(known, Relation(worst, ">=", Dim.of(0)))
 
     def _checked(self, base: TensorValue, element: Scalar, subscripts: Subscripts, context: Context, span: Span) -> Scalar:
         if isinstance(element, Read) and element.padding is None and self._is_whole(element, base, subscripts, context):
@@ -184,8 +184,8 @@ class Builder:
         facts = self.facts(context) if rest else self.known
         return all(
             isinstance(s, Dim)
-            and prove(facts, Relation(s, ">=", Dim.of(0))) is Answer.PROVED
-            and prove(facts, Relation(s, "<", size)) is Answer.PROVED
+            and proves(facts, Relation(s, ">=", Dim.of(0)))
+            and proves(facts, Relation(s, "<", size))
             for s, size in rest
         )
 
@@ -305,7 +305,7 @@ class Builder:
         None if it always has something to reduce.
         """
         extents = [a.extent for a in inner]
-        full = all(prove(self.known, Relation(e, ">=", Dim.of(1))) is Answer.PROVED for e in extents)
+        full = all(proves(self.known, Relation(e, ">=", Dim.of(1))) for e in extents)
         guarded = bool(context.guards) and not all(
             exact(e, 32) for e in extents
         )  # where they are false, such a range has no indices
@@ -315,7 +315,7 @@ class Builder:
 
     def _existence(self, context: Context) -> list[Scalar]:
         """Conditions that say that the context has any index at all, where that is not known."""
-        open_ = [a.extent for a in context.axes if prove(self.known, Relation(a.extent, ">=", Dim.of(1))) is not Answer.PROVED]
+        open_ = [a.extent for a in context.axes if not proves(self.known, Relation(a.extent, ">=", Dim.of(1)))]
         inner = {a.symbol for a in context.axes}
         return [comparison("gt", self.extents.total(e, self.known), Dim.of(0)) for e in open_ if not e.variables & inner]
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from axon.core import Axis, Block, Check, Compress, Compute, Index, Loop, Op, Reduction, Scan, Sort, Value
 from axon.names import Symbol
 from axon.shapes.dimension import Dim, Quotient, maximum, minimum, parts, rebuilt
-from axon.shapes.prove import Answer, Facts, prove
+from axon.shapes.prove import Facts, proves
 from axon.shapes.relation import Relation
 from axon.shapes.width import exact
 
@@ -124,7 +124,7 @@ def divides(dim: Dim, known: Facts) -> bool:
 
 
 def _positive(known: Facts, divisor: Dim) -> bool:
-    return prove(known, Relation(divisor, ">=", ONE)) is Answer.PROVED
+    return proves(known, Relation(divisor, ">=", ONE))
 
 
 def _indicator(relation: Relation) -> Dim | None:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, atom_key, maximum, minimum, variables_of
-from axon.shapes.prove import Answer, Facts, prove
+from axon.shapes.prove import Facts, proves
 from axon.shapes.relation import Relation
 
 Ends: TypeAlias = "tuple[Dim, Dim]"  # what a value is not below, and not above
@@ -94,4 +94,4 @@ class _Parts:
         """Whether a value is known to be 0 or more."""
         if dim.constant is not None:
             return dim.constant >= 0
-        return prove(self.facts, Relation(dim, ">=", _ZERO)) is Answer.PROVED
+        return proves(self.facts, Relation(dim, ">=", _ZERO))

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from axon.names import Symbol
 from axon.nearest import nearest_sizes
-from axon.shapes.constraint import Equal, Obligation, Side
+from axon.shapes.constraint import Equal, Obligation, Problem, Side
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.legal import alone, together
 from axon.shapes.prove import Facts
 from axon.shapes.relation import Relation
-from axon.shapes.settle import Clash, Problem, Refuted
 from axon.shapes.solve import Equation, solve
+from axon.shapes.trouble import Clash, Refuted
 
 _MAX_EQUATIONS = 400
 

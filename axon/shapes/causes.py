@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from axon.names import Symbol
-from axon.shapes.constraint import Equal, Range
+from axon.shapes.constraint import Equal, Problem, Range
 from axon.shapes.dimension import divided
-from axon.shapes.settle import Clash, Problem, Refuted, Trouble, Unknown
+from axon.shapes.trouble import Clash, Refuted, Trouble, Unknown
 from axon.source import Span
 
 

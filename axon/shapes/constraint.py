@@ -143,3 +143,23 @@ class Callee:
     inside: Callable[[Equal], Callee | None]  # of an argument's equation in the body: the function called there
     others: Callable[[], Iterable[Callee]]  # the functions to which the body passes something that has this size there
     changes: Callable[[Reason], tuple[Suggestion, ...]]  # of the body, at what an equation's reason speaks of
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """All that stage one collected for a declaration. `flexible` may be solved for; `outer` belongs to a declaration around."""
+
+    equals: tuple[Equal, ...]
+    stretches: tuple[Stretch, ...]
+    ranges: tuple[Range, ...]
+    uses: tuple[Use, ...]
+    obligations: tuple[Obligation, ...]
+    assumed: tuple[tuple[Relation, Reason], ...]  # the user's `where`, and bounds of sizes that only data decide
+    flexible: tuple[Symbol, ...]
+    outer: frozenset[Symbol]
+    data: frozenset[Symbol]  # sizes that only the data decide
+    resolve: Callable[[Dim], Dim]  # puts in what earlier declarations solved
+    kept: frozenset[Symbol] = frozenset()  # of `flexible`: the sizes that parameters have by themselves
+    loose: frozenset[Symbol] = frozenset()  # those that inference made up, for indices: see Note [Degenerate]
+    passed: tuple[Dim, ...] = ()  # sizes of parameters
+    promised: tuple[tuple[Dim, Span], ...] = ()  # sizes of the result, and what it is made by

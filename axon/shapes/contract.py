@@ -14,7 +14,7 @@ from axon.shapes.determine import Plan, plan
 from axon.shapes.dimension import Dim
 from axon.shapes.guard import MAX_EXTENT, ContractBroken, Guard, compiled, explain_broken, rounded
 from axon.shapes.multiples import Multiples
-from axon.shapes.prove import Answer, Facts, prove
+from axon.shapes.prove import Facts, proves
 from axon.shapes.relation import Relation
 from axon.shapes.simplify import normal
 from axon.source import Span
@@ -80,7 +80,7 @@ class Contract:
         facts, found = self.proven(), []
         for symbol, needed in self._plan.needs:
             for relation in normal(needed):
-                if prove(facts, relation) is not Answer.PROVED:
+                if not proves(facts, relation):
                     found.append((symbol, relation))
                     facts = facts.assume(relation)
         return tuple(found)
@@ -154,8 +154,8 @@ class Contract:
         if dim.constant is not None:
             return dim.constant, dim.constant
         facts = self.proven()
-        low = _greatest(lambda k: prove(facts, Relation(dim, ">=", Dim.of(k))) is Answer.PROVED)
-        high = _greatest(lambda k: prove(facts, Relation(dim, "<=", Dim.of(-k))) is Answer.PROVED)
+        low = _greatest(lambda k: proves(facts, Relation(dim, ">=", Dim.of(k))))
+        high = _greatest(lambda k: proves(facts, Relation(dim, "<=", Dim.of(-k))))
         return low, None if high is None else -high
 
 
@@ -188,6 +188,6 @@ def not_implied(facts: Sequence[Relation], more: Sequence[Relation]) -> list[Rel
     for fact in facts if more else ():
         others = Facts().assume(*(other for other in kept if other != fact), *more)
         divisors = {q.divisor for side in (fact.left, fact.right) for q in side.quotients}
-        if all(prove(others, said) is Answer.PROVED for said in (fact, *(Relation(d, ">=", Dim.of(1)) for d in divisors))):
+        if all(proves(others, said) for said in (fact, *(Relation(d, ">=", Dim.of(1)) for d in divisors))):
             kept.remove(fact)
     return kept

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from time import thread_time
 
 from axon.shapes.alike import exchanged
 from axon.shapes.counterexample import counterexample
 from axon.shapes.facts import claims_of
 from axon.shapes.grid import MAX_VARIABLES, seen
+from axon.shapes.minimal import minimal
 from axon.shapes.prove import Facts, unsatisfiable
 from axon.shapes.relation import Relation
 from axon.shapes.simplify import in_order, independent
@@ -62,29 +63,9 @@ def core(relations: Iterable[Relation]) -> tuple[Relation, ...]:
             return (r,)
     found = plain_first[::-1]
     if _plainly(found):
-        found = _without_superfluous(found, _plainly, deadline)
-    found = _without_superfluous(found, contradictory, deadline)
+        found, _ = minimal(found, True, lambda some: _plainly(some) or None, deadline)
+    found, _ = minimal(found, True, lambda some: contradictory(some) or None, deadline)
     return tuple(r for r in plain_first if r in found)
-
-
-def _without_superfluous(
-    relations: Sequence[Relation], wrong: Callable[[Sequence[Relation]], bool], deadline: float
-) -> list[Relation]:
-    """The relations without those that can be left out with what remains still `wrong`: first many at once, then one by one."""
-    kept = list(relations)
-    chunk = max(len(kept) // 2, 1)
-    while thread_time() < deadline:
-        before, position = len(kept), 0
-        while position < len(kept) > 1 and thread_time() < deadline:
-            shorter = kept[:position] + kept[position + chunk :]
-            if shorter and wrong(shorter):
-                kept = shorter
-            else:
-                position += chunk
-        if chunk == 1 and len(kept) == before:
-            break
-        chunk = max(chunk // 2, 1)
-    return kept
 
 
 def _complexity(relation: Relation) -> tuple[int, ...]:

@@ -11,13 +11,13 @@ from typing import assert_never
 from axon.diagnostics import Diagnostic, Label, Suggestion
 from axon.shapes.broken import by_fact
 from axon.shapes.causes import Cause, Unbounded
-from axon.shapes.constraint import Range, Reason
+from axon.shapes.constraint import Problem, Range, Reason
 from axon.shapes.dimension import MAX_DEGREE, MAX_TERMS
 from axon.shapes.explain_equation import clash
 from axon.shapes.explain_never import never
 from axon.shapes.explain_obligation import contract_broken, not_met, size_of, unprovable
-from axon.shapes.prove import Answer, Facts, prove
-from axon.shapes.settle import Clash, Hopeless, Problem, Refuted, TooLarge, Unknown, Unprovable
+from axon.shapes.prove import Facts, proves
+from axon.shapes.trouble import Clash, Hopeless, Refuted, TooLarge, Unknown, Unprovable
 from axon.shapes.wording import MAX_LABELS, Words, distinct, unstated
 
 _LETTERS = "nmpqrs"  # of bounds to state
@@ -86,7 +86,7 @@ def _hopeless(h: Hopeless, problem: Problem, words: Words) -> Diagnostic:
         facts = list(h.facts)
         for fact in h.facts:  # what the rest says without it
             rest = [f for f in facts if f is not fact]
-            if prove(Facts().assume(*(r for r, _ in rest)), h.only) is Answer.PROVED:
+            if proves(Facts().assume(*(r for r, _ in rest)), h.only):
                 facts = rest
         labels = [Label(reason.span, _needs(r.render(words.name), reason)) for r, reason in facts]
         for _, reason in facts:

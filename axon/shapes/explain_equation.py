@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.shapes.causes import primary as blamed
-from axon.shapes.constraint import Equal, Side
+from axon.shapes.constraint import Equal, Problem, Side
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.inside import decided
 from axon.shapes.prove import Facts
 from axon.shapes.relation import Relation
-from axon.shapes.settle import Clash, Problem, simpler
+from axon.shapes.settle import simpler
 from axon.shapes.solve import Equation, Solution, solve
+from axon.shapes.trouble import Clash
 from axon.shapes.wording import (
     MAX_LABELS,
     Place,

@@ -9,7 +9,7 @@ from axon.names import Symbol
 from axon.shapes.constraint import Reason
 from axon.shapes.counterexample import counterexample
 from axon.shapes.dimension import Dim, DimensionTooLarge
-from axon.shapes.prove import Answer, Facts, prove
+from axon.shapes.prove import Facts, proves
 from axon.shapes.relation import Relation
 from axon.shapes.roots import never_multiple
 from axon.shapes.wording import Words, distinct, plainly
@@ -52,9 +52,9 @@ def _by_itself(relation: Relation, words: Words) -> str:
         return f"{shown} never holds: {f'the two always differ by {abs(difference)}' if difference else 'the two are always equal'}"
     for low, high in ((left, right), (right, left)):
         less = Relation(low, "<", high)
-        if relation.op != "<>" and prove(Facts(), less) is Answer.PROVED:
+        if relation.op != "<>" and proves(Facts(), less):
             return _compared(low, high, words)
-        if relation.op == {left: ">", right: "<"}[low] and prove(Facts(), Relation(low, "<=", high)) is Answer.PROVED:
+        if relation.op == {left: ">", right: "<"}[low] and proves(Facts(), Relation(low, "<=", high)):
             return _bounded(low, high, words)
     if relation.op == "=" and (k := never_multiple(left - right)) is not None:
         return f"divided by {k}, {left.render(words.name)} and {right.render(words.name)} never leave the same remainder"
@@ -85,7 +85,7 @@ def _last(dim: Dim, op: str, bounds: range) -> int:
     """The last of some bounds, one sharper than the other, that is proved."""
     best = bounds[0]
     for bound in bounds[1:]:
-        if prove(Facts(), Relation(dim, op, Dim.of(bound))) is not Answer.PROVED:
+        if not proves(Facts(), Relation(dim, op, Dim.of(bound))):
             break
         best = bound
     return best

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.names import Symbol
 from axon.shapes.broken import Broken, as_taken, measure, nearest, refuted
-from axon.shapes.constraint import Reason, Side, Use
+from axon.shapes.constraint import Problem, Reason, Side, Use
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, rebuilt
 from axon.shapes.relation import Relation
-from axon.shapes.settle import Problem, Refuted, Unprovable
+from axon.shapes.trouble import Refuted, Unprovable
 from axon.shapes.wording import Place, Words, distinct, merged, numbers, origin_label, plainly, rewritten
 from axon.source import Span
 

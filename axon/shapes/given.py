@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from axon.names import Symbol
 from axon.shapes.dimension import Dim, maximum
-from axon.shapes.prove import Answer, Facts, prove
+from axon.shapes.prove import Facts, proves
 from axon.shapes.relation import Relation
 
 
@@ -31,4 +31,4 @@ def given(
 
 
 def _is_size(dim: Dim) -> bool:
-    return prove(Facts(), Relation(dim, ">=", Dim.of(0))) is Answer.PROVED
+    return proves(Facts(), Relation(dim, ">=", Dim.of(0)))

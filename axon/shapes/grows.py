@@ -12,7 +12,7 @@ from functools import reduce
 
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum, without
-from axon.shapes.prove import Answer, Facts, prove
+from axon.shapes.prove import Facts, proves
 from axon.shapes.relation import Relation
 
 _ZERO, _ONE = Dim.of(0), Dim.of(1)
@@ -67,7 +67,7 @@ def _proved(dim: Dim, symbol: Symbol, facts: Facts, low: Iterable[Dim], high: It
     before, after = dim.substitute({symbol: here}), dim.substitute({symbol: here + 1})
     changing = [q.divisor for q in before.quotients | after.quotients if not here.variables.isdisjoint(q.divisor.variables)]
     wanted = [*(Relation(divisor, ">=", _ONE) for divisor in changing), Relation(after, ">", before)]
-    return all(prove(facts, relation) is Answer.PROVED for relation in wanted)
+    return all(proves(facts, relation) for relation in wanted)
 
 
 def _bounds(symbol: Symbol, known: frozenset[Symbol], facts: Iterable[Relation]) -> tuple[list[Dim], list[Dim]]:

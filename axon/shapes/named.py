@@ -10,7 +10,7 @@ from axon.names import Symbol
 from axon.shapes.counterexample import MAX_FACTS, counterexample
 from axon.shapes.dimension import Dim
 from axon.shapes.divisibility import is_divisibility
-from axon.shapes.prove import Answer, Facts, prove, unsatisfiable
+from axon.shapes.prove import Answer, Facts, prove, proves, unsatisfiable
 from axon.shapes.relation import Relation
 from axon.shapes.simplify import independent, normal
 
@@ -37,7 +37,7 @@ def forced(
         return None
     stated = dict.fromkeys(independent(dict.fromkeys(n for r in facts.relations for n in normal(r)), Facts()))  # as `kept` has it
     known = facts.assume(*stated)
-    own, bounds = ([r for r in some if r not in stated and prove(known, r) is not Answer.PROVED] for some in (own, bounds))
+    own, bounds = ([r for r in some if r not in stated and not proves(known, r)] for some in (own, bounds))
     found = tuple(r for r in kept if r not in stated)
     return next((r for r in own if _is_more(known, r)), None) or _nearly(found, bounds, others)
 
@@ -95,6 +95,6 @@ def same_roots(equations: Collection[Relation], free: Collection[Symbol], unname
     for r in list(equations)[:_MAX_ROOTS]:
         for v in sorted((v for v in r.variables if v in free and r.slack.linear_in(v) is None), key=lambda v: v.id):
             alike = (w for w in known if r.slack.substitute({v: Dim.of(w)}) in slacks)
-            same = (w for w in alike if prove(Facts().assume(*equations), Relation(Dim.of(v), "=", Dim.of(w))) is Answer.PROVED)
+            same = (w for w in alike if proves(Facts().assume(*equations), Relation(Dim.of(v), "=", Dim.of(w))))
             found += [(v, w, r) for w in islice(same, 1)]
     return found

@@ -47,6 +47,10 @@ def prove(facts: Facts, relation: Relation) -> Answer:
     return _Prover(facts).decide(claim)
 
 
+def proves(facts: Facts, relation: Relation) -> bool:
+    return prove(facts, relation) is Answer.PROVED
+
+
 def nonnegative(facts: Facts, dim: Dim) -> bool:
     """Whether a Dim is known to be at least 0."""
     return _Prover(facts).at_least_zero(dim)
@@ -102,7 +106,7 @@ def reduced(facts: Facts, dim: Dim) -> Dim:
                 return lowest_terms(quotient, lambda part: positive(facts, part))
             case Minimum(items):
                 for item in items:
-                    if all(prove(facts, Relation(item, "<=", other)) is Answer.PROVED for other in items if other is not item):
+                    if all(proves(facts, Relation(item, "<=", other)) for other in items if other is not item):
                         return item
         return whole
 
@@ -115,7 +119,7 @@ def reduced(facts: Facts, dim: Dim) -> Dim:
             factor = split and split[0].exact_quotient(atom.divisor)
             if split and factor and factor.mapping:
                 itself = Dim({(atom,): 1})
-                if prove(facts, Relation(atom.dividend, "=", atom.divisor * itself)) is Answer.PROVED:
+                if proves(facts, Relation(atom.dividend, "=", atom.divisor * itself)):
                     dim = factor * atom.dividend + split[1]
     return dim
 

@@ -37,7 +37,7 @@ from axon.shapes.dimension import (
     replaced,
     variables_of,
 )
-from axon.shapes.prove import Answer, Facts, prove, reduced
+from axon.shapes.prove import Facts, proves, reduced
 from axon.shapes.relation import Relation
 
 _ZERO, _ONE = Dim.of(0), Dim.of(1)
@@ -156,7 +156,7 @@ class Reach:
             if below < 1 or (below > 1 and not self._at_least(divisor, below)):
                 continue
             defined = self.facts.assume(Relation(divisor, ">=", _ONE))
-            if whole == _ZERO or prove(defined, Relation(whole % divisor, "=", _ZERO)) is Answer.PROVED:
+            if whole == _ZERO or proves(defined, Relation(whole % divisor, "=", _ZERO)):
                 exact = whole.exact_quotient(divisor)
                 dim = replaced(dim, atom, (whole // divisor if exact is None else exact) - 1)
         return dim
@@ -239,12 +239,12 @@ class Reach:
         facts = self.facts
         if not self.conditional:
             facts = facts.assume(*(Relation(q.divisor, ">=", _ONE) for q in c.quotients if q.divisor.constant is None))
-        if prove(facts, Relation(c, ">=", _ZERO)) is Answer.PROVED:
+        if proves(facts, Relation(c, ">=", _ZERO)):
             return True
-        return False if prove(facts, Relation(c, "<=", _ZERO)) is Answer.PROVED else None
+        return False if proves(facts, Relation(c, "<=", _ZERO)) else None
 
     def _at_least(self, dim: Dim, least: DimLike) -> bool:
-        return prove(self.facts, Relation(dim, ">=", Dim.of(least))) is Answer.PROVED
+        return proves(self.facts, Relation(dim, ">=", Dim.of(least)))
 
     def _end(self, symbol: Symbol, extent: Dim, high: bool) -> Dim:
         """The last or first value of an index, by its range and the guards that bound it directly."""
@@ -255,7 +255,7 @@ class Reach:
                 continue
             within = Relation(bound[0], "<=" if high else ">=", end)
             limit = minimum if high else maximum
-            end = bound[0] if prove(self.facts, within) is Answer.PROVED else limit(end, bound[0])
+            end = bound[0] if proves(self.facts, within) else limit(end, bound[0])
         return end
 
     def conditions(self, relation: Relation) -> list[Relation] | None:
@@ -323,7 +323,7 @@ class Reach:
     def _whole(self, extent: Dim, divisor: Dim) -> Dim | None:
         """How often a divisor goes into a multiple of it."""
         size = extent.exact_quotient(divisor)
-        multiple = size is None and prove(self.facts, Relation(extent % divisor, "=", _ZERO)) is Answer.PROVED
+        multiple = size is None and proves(self.facts, Relation(extent % divisor, "=", _ZERO))
         return extent // divisor if multiple else size
 
     def _in_blocks(self, dim: Dim, symbol: Symbol, extent: Dim, upper: bool) -> Dim | None:
@@ -369,7 +369,7 @@ class Reach:
                 continue
             if rises != upper and a.symbol == symbol:
                 return rest
-            if prove(self.facts, Relation(extent, ">=", b)) is Answer.PROVED:
+            if proves(self.facts, Relation(extent, ">=", b)):
                 return rest + c * (b - 1) if rises == upper else rest
             first = inner[1]  # what i = 0 gives, if it is below the divisor
             rising = rises == upper and n == 1
@@ -390,12 +390,12 @@ def only_where(conditions: Sequence[Relation], relation: Relation, facts: Facts)
     """
     below = {q.divisor for r in (relation, *conditions) for q in r.slack.quotients if q.divisor.constant is None}
     least = [Relation(divisor, ">=", _ONE) for divisor in sorted(below, key=lambda d: d.sort_key)]
-    if any(prove(facts, r) is not Answer.PROVED and prove(facts.assume(*conditions), r) is Answer.PROVED for r in least):
+    if any(not proves(facts, r) and proves(facts.assume(*conditions), r) for r in least):
         return None
     open_ = list(dict.fromkeys(conditions))
     for c in reversed(conditions):
         rest = [other for other in open_ if other != c]
-        if any(prove(known, r) is Answer.PROVED for known, r in ((facts.assume(*rest), c), (facts.assume(c.negated), relation))):
+        if any(proves(known, r) for known, r in ((facts.assume(*rest), c), (facts.assume(c.negated), relation))):
             open_ = rest
     if not open_:
         return relation

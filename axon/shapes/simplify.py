@@ -19,7 +19,7 @@ from axon.shapes.cycles import made_equal
 from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, Quotient
 from axon.shapes.divisibility import divides, divisibility
 from axon.shapes.form import at_least_one, canonical, complexity, divisors, in_order, normal
-from axon.shapes.prove import Answer, Facts, positive, prove, unsatisfiable
+from axon.shapes.prove import Facts, positive, proves, unsatisfiable
 from axon.shapes.relation import Relation
 from axon.shapes.single import of_one_variable
 from axon.shapes.solve import without_repetition
@@ -240,8 +240,8 @@ def _fewer_cases(relation: Relation, others: Sequence[Relation], facts: Facts) -
         if not left:
             break
         if (
-            prove(rest, Relation(part, "<", _ZERO)) is Answer.PROVED
-            or prove(rest.assume(Relation(part, ">=", _ZERO)), at_least_one(left)) is Answer.PROVED
+            proves(rest, Relation(part, "<", _ZERO))
+            or proves(rest.assume(Relation(part, ">=", _ZERO)), at_least_one(left))
         ):
             parts = left
     return canonical(at_least_one(parts), facts) if len(parts) < len(cases[0]) else relation
@@ -260,11 +260,11 @@ def _needed(kept: Sequence[Relation], facts: Facts) -> tuple[Relation, ...]:
         if _by_way(relation, left):
             assumed = others
             del left[relation]
-        elif prove(others.assume(*divisors) if divisors else others, relation) is Answer.PROVED:
+        elif proves(others.assume(*divisors) if divisors else others, relation):
             assumed = others
             del left[relation]
             for divisor in divisors:
-                if prove(assumed, divisor) is not Answer.PROVED:
+                if not proves(assumed, divisor):
                     assumed = assumed.assume(divisor)
                     left[divisor] = None
     return tuple(sorted(left, key=complexity))
@@ -334,13 +334,13 @@ def _as_signs(relation: Relation, others: Sequence[Relation], facts: Facts) -> l
     rest = facts.assume(*others)
     signs = [Relation(Dim.of(v) - 1, ">=", _ZERO) for v in sorted(relation.left.variables, key=lambda v: v.id)]
     itself = rest.assume(relation)
-    same = _superfluous(relation, rest.assume(*signs)) and all(prove(itself, s) is Answer.PROVED for s in signs)
+    same = _superfluous(relation, rest.assume(*signs)) and all(proves(itself, s) for s in signs)
     return signs if same else [relation]
 
 
 def _superfluous(relation: Relation, others: Facts) -> bool:
     """Whether the others prove it, and also that no divisor in it is 0."""
-    return all(prove(others, r) is Answer.PROVED for r in (relation, *_defined(relation)))
+    return all(proves(others, r) for r in (relation, *_defined(relation)))
 
 
 def _defined(relation: Relation) -> list[Relation]:
@@ -355,7 +355,7 @@ def _equal_all_round(relations: Iterable[Relation], facts: Facts) -> list[Relati
     if len(open_) > _MAX_AGAIN:
         return kept
     assumed = facts.assume(*kept)
-    equal = {r for r in open_ if prove(assumed, Relation(-r.left, ">=", _ZERO)) is Answer.PROVED}
+    equal = {r for r in open_ if proves(assumed, Relation(-r.left, ">=", _ZERO))}
     if not equal or unsatisfiable(assumed):  # from what cannot be, anything follows
         return kept
     return list(dict.fromkeys(canonical(Relation(r.left, "=", _ZERO), facts) if r in equal else r for r in kept))

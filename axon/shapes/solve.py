@@ -23,7 +23,8 @@ from typing import TypeAlias
 
 from axon.names import Symbol
 from axon.shapes.dimension import Dim, DimensionTooLarge, Monomial, divided, without
-from axon.shapes.prove import Answer, Facts, nonnegative, positive, prove, reduced, unsatisfiable
+from axon.shapes.minimal import minimal
+from axon.shapes.prove import Answer, Facts, nonnegative, positive, prove, proves, reduced, unsatisfiable
 from axon.shapes.relation import Relation, integer_root
 
 _ZERO = Dim.of(0)
@@ -131,24 +132,11 @@ def _minimal(
         return used, relation
     if (fewer := conflict(found[0])) is not None:
         kept, found = found[0], fewer
-    relation = found[1]
     if len(kept) <= _FEW:  # often one equation is wrong by itself, which is quick to see
         for i in kept:
             if (alone := conflict([i])) is not None:
                 return frozenset((i,)), alone[1]
-    chunk = max(len(kept) // 2, 1)
-    while thread_time() < deadline:
-        before, position = len(kept), 0
-        while position < len(kept) > 1 and thread_time() < deadline:
-            shorter = kept[:position] + kept[position + chunk :]
-            found = conflict(shorter) if shorter else None
-            if found is None:
-                position += chunk
-            else:
-                kept, relation = shorter, found[1]
-        if chunk == 1 and len(kept) == before:
-            break
-        chunk = max(chunk // 2, 1)
+    kept, (_, relation) = minimal(kept, found, conflict, deadline)
     return frozenset(kept), relation
 
 
@@ -467,7 +455,7 @@ class _Solver:
             return False
         given = dict.fromkeys(r for i in sorted(used.equations()) for r in self._system[i].given)
         resolved = [Relation(self._resolve(r.left)[0], r.op, self._resolve(r.right)[0]) for r in given]
-        return bool(resolved) and prove(self._facts.assume(*resolved), relation) is Answer.PROVED
+        return bool(resolved) and proves(self._facts.assume(*resolved), relation)
 
     def _judge(self, relation: Relation) -> Answer:
         """As `prove`, where what only degenerate sizes satisfy is refuted. See Note [Degenerate]."""
@@ -498,7 +486,7 @@ class _Solver:
         """Variables that an equation made 0 or 1: right only if the facts or the other equations say so too."""
         for examined, (variable, used, relation) in enumerate(self._forced):
             value = self._resolve(Dim.of(variable))[0]
-            if prove(self._start.facts, Relation(Dim.of(variable), "=", value)) is Answer.PROVED:
+            if proves(self._start.facts, Relation(Dim.of(variable), "=", value)):
                 continue
             equations = used.equations()
             others = [e for i, e in enumerate(self._system) if i not in equations]

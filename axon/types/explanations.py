@@ -13,12 +13,13 @@ from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.names import Symbol
 from axon.shapes.broken import measure
 from axon.shapes.causes import Cause, Unbounded, causes, primary
-from axon.shapes.constraint import Callee, Equal, Reason, Side
+from axon.shapes.constraint import Callee, Equal, Problem, Reason, Side
 from axon.shapes.dimension import Dim
 from axon.shapes.explain import explain
 from axon.shapes.explain_equation import annotated, sizes
 from axon.shapes.inside import decided
-from axon.shapes.settle import Clash, Hopeless, Outcome, Problem, Refuted
+from axon.shapes.settle import Outcome
+from axon.shapes.trouble import Clash, Hopeless, Refuted
 from axon.shapes.wording import Place, Words
 from axon.source import Span
 from axon.types.blank import dimension_arguments

@@ -11,12 +11,12 @@ from axon import typed as T
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import Element
 from axon.names import Symbol
-from axon.shapes.constraint import Reason
+from axon.shapes.constraint import Problem, Reason
 from axon.shapes.contract import Contract, ContractFact, ParameterShape, not_implied
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.named import never_equal
 from axon.shapes.relation import Relation
-from axon.shapes.settle import Outcome, Problem, settle, simpler
+from axon.shapes.settle import Outcome, settle, simpler
 from axon.source import Span
 from axon.types import errors
 from axon.types.explanations import Explanations

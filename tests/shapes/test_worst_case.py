@@ -14,8 +14,8 @@ from axon.cli import main
 from axon.names import fresh
 from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim
+from axon.shapes.divisibility import inequalities
 from axon.shapes.relation import Relation
-from axon.shapes.settle import inequalities
 from axon.shapes.simplify import normal
 from axon.source import SourceFile
 
