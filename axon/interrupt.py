@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _thread
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ def interruptible() -> Iterator[None]:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         if _imports(frame):
-            later.append(threading.Timer(_AGAIN, _thread.interrupt_main))
+            later.append(threading.Timer(_AGAIN, _interrupt, (threading.get_ident(),)))
             later[-1].start()
             return
         signal.default_int_handler(number, frame)
@@ -40,6 +41,14 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         for timer in later:
             timer.cancel()
+
+
+def _interrupt(main: int) -> None:
+    """Like Ctrl-C: `_thread.interrupt_main`, which is all that Windows has, does not end a system call that waits."""
+    if sys.platform == "win32":
+        _thread.interrupt_main()
+    else:
+        signal.pthread_kill(main, signal.SIGINT)
 
 
 def _imports(frame: FrameType | None) -> bool:

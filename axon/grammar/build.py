@@ -18,6 +18,21 @@ REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "re
 WITH_MONOID = frozenset({"reduce", "scan"})
 MAX_INTEGER = 2**63  # itself allowed, so that the least i64 can be written as its negation
 _EQUALS = re.compile(r"[ \t]*=(?!>)")
+_WITH_COMMAS = re.compile(rf"\b({'|'.join(REDUCTIONS)})\s+([a-zA-Z_]\w*(?:\s*,\s*[a-zA-Z_]\w*)+)\s*\Z")
+
+
+def between_commas(file: SourceFile, arrow: int) -> Diagnostic | None:
+    """Of `sum i, j => …`, whose indices end at the offset `arrow`: commas do not stand there."""
+    begin = max(arrow - 200, 0)
+    found = _WITH_COMMAS.search(file.text[begin:arrow])
+    if found is None:
+        return None
+    indices = Span(file, begin + found.start(2), begin + found.end(2))
+    comma = file.text.index(",", indices.start)
+    names = " ".join(re.split(r"\s*,\s*", found[2]))
+    help_ = Suggestion(f"write `{found[1]} {names} => …`", (Edit(indices, names),))
+    message = "no commas between the indices of a reduction"
+    return Diagnostic("AX0101", message, (Label(Span(file, comma, comma + 1)),), (), (help_,))
 
 
 class Builder:
@@ -429,6 +444,9 @@ class Builder:
         return True
 
     def _not_a_reduction(self, head: s.Expr, function: s.Expr, arguments: list[s.Expr], after: Token) -> None:
+        if (told := between_commas(self.file, after.start)) is not None:
+            self.diagnostics.append(told)
+            return
         bounds = after.text == "for"
         if isinstance(function, s.Var) and not arguments and not bounds:
             message = f"`{function.name} =>` has no `fn` before it"

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from axon import syntax as s
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
-from axon.grammar.build import REDUCTIONS
+from axon.grammar.build import REDUCTIONS, between_commas
 from axon.grammar.lexer import END, Token
 from axon.grammar.machine import Machine
 from axon.grammar.mistakes import DECLARING, IN_EXPRESSIONS, LIBRARIES, LOGICAL, PYTHON_LIBRARY
@@ -377,9 +377,9 @@ def _particular(t: Trouble) -> Advice | None:
     if found.kind == "where" and _waits_for(t.machine) == "an expression":
         message = "`where` is no function: a choice for each element is an `if` inside a `for`"
         return t.advise("AX0113", message, help="write `for i => if x[i] > 0.0 then x[i] else 0.0`")
-    if found.kind == "," and values and isinstance(values[-1], (s.Apply, s.Var)) and _reduces(values[-1]):
-        edits = (Edit(t.place, ""),)
-        return t.advise("AX0101", "no commas between the indices of a reduction", help="as in `sum i j => …`", edits=edits)
+    arrow = next(token for token in t.tokens[t.at :] if token.kind not in (",", "NAME"))
+    if found.kind == "," and arrow.kind == "=>" and (told := between_commas(t.file, arrow.start)) is not None:
+        return Advice(told)
     if found.kind == ")" and last == ["(", "NAME"] and t.accepts(","):
         return t.advise("AX0101", f"one index stands without parentheses: `{clip(values[-1].text)}`")
     if found.kind == "?" and _waits_for(t.machine) is None:

@@ -72,6 +72,8 @@ ONE_MISTAKE = [
     ("sig a : f32[«..» s]", "AX0101", "the dots of a shape variable touch its name"),
     ("import a«.»b", "AX0101", "an `import` names one module, by one word"),
     ("val a = sum i«,» j => x[i, j]", "AX0101", "no commas between the indices of a reduction"),
+    ("val a = for l, o => sum i«,» j, k => x[i, j]", "AX0101", "no commas between the indices of a reduction"),
+    ("val a = sqrt (sum i«,» j => x[i, j])", "AX0101", "no commas between the indices of a reduction"),
     ("val a = for (i«)» => x", "AX0101", "one index stands without parentheses: `i`"),
     ("val a = «.5»", "AX0101", "a number begins with a digit"),
     ("val a = x«)»", "AX0101", "this `)` has no `(` before it"),
