@@ -6,6 +6,7 @@ The table of codes is in `codes.py`; a code's long text is docs/errors/CODE.md, 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Literal
 
 from axon.source import Span
@@ -29,6 +30,23 @@ class Edit:
     text: str
 
 
+class Change(Enum):
+    """What a suggestion changes, where that decides which others it stands before or beside."""
+
+    SIZE = "another size where one is written"
+    FACT = "a fact that is stated"
+    BOUND = "a bound of an index"
+    INDEX = "another index in an access"
+    MOVED = "an index at another place of its access"
+    SWAPPED = "two indices of an access in each other's place"
+    ROWS = "indices for what was applied to a whole tensor"
+    GROUPED = "other groups of the indices of a `for`"
+    ZEROS = "zeros outside a tensor"
+    SLIP = "what was meant, hardly anything else"
+    EXCHANGED = "two values in each other's place"
+    TRANSPOSED = "a matrix transposed"
+
+
 @dataclass(frozen=True, slots=True)
 class Suggestion:
     """A help line; with edits, one that an editor can apply, and that the checker may have accepted (`checked`).
@@ -41,6 +59,7 @@ class Suggestion:
     checked: bool = False
     asks: bool = False  # it may well leave it to calls whether sizes fit, as a bounded index does
     blank: bool = False  # what to write is still to be found: `{}` stands for it in the text and in the only edit
+    change: Change | None = None
 
     def filled(self, text: str) -> Suggestion:
         """A blank one with what to write."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from time import thread_time
 
-from axon.diagnostics import Diagnostic, Edit, Suggestion
+from axon.diagnostics import Change, Diagnostic, Edit, Suggestion
 from axon.source import SourceFile, Span
 
 SECONDS = 30.0  # of work on the suggestions of one file: a net, the counts decide
@@ -23,15 +23,7 @@ MAX_DECLARATION = 5_000  # characters of a declaration in which changes are trie
 MAX_MORE = 8  # tries after one that helps
 MAX_KEPT = 2  # suggestions with edits of one diagnostic
 _DECLARATION = re.compile(r"^(fun|val|sig|type|import)\b", re.MULTILINE)
-_ROWS = "name the indices"  # a statistic of rows is rarely applied to them only once
-_GROUP = "group the indices"  # in the order that is nearest to theirs
-_ONE_INDEX = "index it by"
-_MOVED = "move an index"
-_INDICES = ("swap the indices", _MOVED, _ONE_INDEX)
-_ZEROS = "read zeros outside"
-_BOUND = "state the bound"
-_FACT = "state it, if it is meant"
-_EXACT = ("indices count from", "count from", "exchange the operands", "make the guard")  # what was meant, hardly anything else
+_INDICES = (Change.SWAPPED, Change.MOVED, Change.INDEX)
 _BOUNDS = ("AX0302", "AX0303")  # where a call may well be asked whether a range is empty
 TRIED = ("AX02", "AX03")  # the codes of types and sizes; a misspelt name is corrected in any case
 
@@ -121,27 +113,26 @@ def _needless(more: Suggestion, kept: Suggestion) -> bool:
     the other says what was meant.
     """
 
-    def both(*ways: str) -> bool:
-        return more.text.startswith(ways) and kept.text.startswith(ways)
-
+    both = {more.change, kept.change}
+    resized = more.change is Change.SIZE
     if more.text == kept.text or set(kept.edits) <= set(more.edits):
         return True
-    if both(_ROWS) or both(_GROUP):  # by the first indices that fit
+    if both in ({Change.ROWS}, {Change.GROUPED}):  # by the first indices that fit
         return True
-    if both(*_INDICES) and (more.text.startswith(_ONE_INDEX) or kept.text.startswith(_ONE_INDEX)):
+    if Change.INDEX in both and both <= set(_INDICES):
         return True  # what is indexed otherwise has its index elsewhere no longer
-    if more.text.startswith(_MOVED):
+    if more.change is Change.MOVED:
         return True  # the largest of these changes
-    if more.text.startswith(_FACT) and not kept.text.startswith("make it"):
+    if more.change is Change.FACT and kept.change is not Change.SIZE:
         return True  # a slip was found: the sizes were named apart for a reason
-    given = more.text.startswith("make it") and "{" in more.text
-    if (more.text.startswith(_BOUND) or given) and kept.text.startswith(_INDICES):
+    given = resized and "{" in more.text
+    if (more.change is Change.BOUND or given) and kept.change in _INDICES:
         return True
-    if more.text.startswith("make it") and any(_listed(more.text).count(e.text) > 1 for e in more.edits):
+    if resized and any(_listed(more.text).count(e.text) > 1 for e in more.edits):
         return True  # a square that nobody asked for
     idle = given and any(e.text == "1" for e in more.edits)  # a stride or a window of 1: the call does nothing then
-    divided = more.text.startswith("make it") and any("/" in e.text and "/" not in e.span.text for e in more.edits)
-    return idle or divided or (more.text.startswith((_ZEROS, _BOUND)) and kept.text.startswith(_EXACT))
+    divided = resized and any("/" in e.text and "/" not in e.span.text for e in more.edits)
+    return idle or divided or (more.change in (Change.ZEROS, Change.BOUND) and kept.change is Change.SLIP)
 
 
 def _listed(text: str) -> list[str]:
@@ -200,8 +191,8 @@ def _again(
     new: Diagnostic, suggestion: Suggestion, changed: SourceFile, recheck: Callable[[SourceFile], Attempt | None], errors: int
 ) -> bool:
     """Whether what came up is the same mistake once more, for which the same kind of change helps."""
-    for again in new.suggestions if suggestion.text.startswith(_ROWS) else ():
-        if again.text.startswith(_ROWS):
+    for again in new.suggestions if suggestion.change is Change.ROWS else ():
+        if again.change is Change.ROWS:
             found = _attempt(changed, again.edits, recheck, True)
             if found is not None and found[0].errors < errors:
                 return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from axon.diagnostics import Diagnostic, Label, Suggestion
+from axon.diagnostics import Change, Diagnostic, Label, Suggestion
 from axon.shapes.broken import by_fact
 from axon.shapes.causes import Cause, Unbounded
 from axon.shapes.constraint import Problem, Range, Reason
@@ -96,7 +96,8 @@ def _hopeless(h: Hopeless, problem: Problem, words: Words) -> Diagnostic:
             of_access = (size_of(u, problem.resolve(u.target), words) for u in problem.uses if u.span == reason.span)
             labels += [label for label in of_access if label is not None]
         labels = distinct(labels)[:MAX_LABELS]
-        stated = () if words.where is None else (Suggestion(f"state it, if it is meant: `where {shown}`", (words.where(shown),)),)
+        text = f"state it, if it is meant: `where {shown}`"
+        stated = () if words.where is None else (Suggestion(text, (words.where(shown),), change=Change.FACT),)
         return Diagnostic("AX0301", "these sizes cannot agree", tuple(labels), (unstated(h.only, words),), stated)
     return never(h.facts, problem.assumed, words)
 

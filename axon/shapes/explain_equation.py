@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.diagnostics import Change, Diagnostic, Edit, Label, Suggestion
 from axon.shapes.causes import primary as blamed
 from axon.shapes.constraint import Equal, Problem, Side
 from axon.shapes.dimension import Dim, DimensionTooLarge
@@ -184,7 +184,7 @@ def annotated(c: Clash, others: Sequence[Clash], problem: Problem, words: Words)
     for around in ways[0]:
         edits = tuple(dict.fromkeys(e for way in ways for e in way.get(around, ())))
         if len(edits) > 1 and len({e.span for e in edits}) == len(edits):
-            yield Suggestion(f"make it `{annotation(edits, words)}`", edits)
+            yield Suggestion(f"make it `{annotation(edits, words)}`", edits, change=Change.SIZE)
 
 
 def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c: Clash, words: Words) -> Iterable[Suggestion]:
@@ -199,13 +199,13 @@ def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c:
         near = neighbours(place.span, words) if place.kind == "annotation" else []
         for span in [s for d, s in near if d == new and adjacent(s, place.span)]:
             edits = (Edit(place.span, new.render(words.name)), Edit(span, old.render(words.name)))
-            yield Suggestion(f"make it `{annotation(edits, words)}`", edits)
+            yield Suggestion(f"make it `{annotation(edits, words)}`", edits, change=Change.SIZE)
         for other, span in near if all(words.stated(s) for s in new.variables) else ():  # `f32[b, s]` for what is flattened
             if adjacent(span, place.span) and other * old == new and new.constant is None:
                 first, last = sorted((span, place.span), key=lambda s: s.start)
                 whole = (Edit(Span(first.file, first.start, last.end), new.render(words.name)),)
                 folded.add(place.span)
-                yield Suggestion(f"make it `{annotation(whole, words)}`", whole)
+                yield Suggestion(f"make it `{annotation(whole, words)}`", whole, change=Change.SIZE)
     doubled: list[Suggestion] = []
     grown: list[Suggestion] = []
     for place, old, new in pairs:
@@ -225,5 +225,5 @@ def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c:
             yield found
     if c.kind == "named" and words.where is not None:
         fact = plainest(Relation(left, "=", right)).render(words.name)
-        yield Suggestion(f"state it, if it is meant: `where {fact}`", (words.where(fact),))
+        yield Suggestion(f"state it, if it is meant: `where {fact}`", (words.where(fact),), change=Change.FACT)
     yield from (*doubled, *grown)

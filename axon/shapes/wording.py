@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from axon.diagnostics import Edit, Label, Suggestion
+from axon.diagnostics import Change, Edit, Label, Suggestion
 from axon.names import Symbol
 from axon.nearest import MAX_DISTANCE, legal_sizes
 from axon.shapes.constraint import Callee, Equal, Side
@@ -286,7 +286,7 @@ def rewritten(place: Place, old: Dim, new: Dim, words: Words) -> Suggestion | No
     if place.kind != "annotation" or _of_parameters(place.span, old, words):
         return None
     edit = Edit(place.span, new.render(words.name))
-    return Suggestion(f"make it `{annotation((edit,), words)}`", (edit,))
+    return Suggestion(f"make it `{annotation((edit,), words)}`", (edit,), change=Change.SIZE)
 
 
 def _of_parameters(place: Span, size: Dim, words: Words) -> bool:

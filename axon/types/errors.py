@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from axon import typed as T
-from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.diagnostics import Change, Diagnostic, Edit, Label, Suggestion
 from axon.element import ANY, FLOAT, INT, NUM, Element
 from axon.grammar.mistakes import ATTRIBUTES
 from axon.names import Symbol
@@ -446,7 +446,7 @@ def _runs_moved(access: Span) -> Iterator[Suggestion]:
         rest = [text for n, text in enumerate(listed) if n not in runs]
         text = ", ".join((*rest[:place], listed[runs[0]], *rest[place:]))
         if place != runs[0]:
-            yield Suggestion(f"move an index: `{base}{text}]`", (Edit(inside, text),))
+            yield Suggestion(f"move an index: `{base}{text}]`", (Edit(inside, text),), change=Change.MOVED)
 
 
 def rests(access: Span, places: list[Span]) -> Diagnostic:

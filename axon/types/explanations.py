@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from axon import typed as T
-from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.diagnostics import Change, Diagnostic, Edit, Label, Suggestion
 from axon.names import Symbol
 from axon.shapes.broken import measure
 from axon.shapes.causes import Cause, Unbounded, causes, primary
@@ -137,9 +137,9 @@ class Explanations(Expressions):
             case Clash(kind="conflict" | "named"):
                 blamed = primary(cause)
                 others = [e for e in reversed(cause.equals) if e is not blamed]
-                stated = next((n for n, s in enumerate(worded) if s.text.startswith("state it")), len(worded))
+                stated = next((n for n, s in enumerate(worded) if s.change is Change.FACT), len(worded))
                 first, far = mends([blamed.reason], trail, True), self._elsewhere(blamed, trail)
-                late = tuple(s for s in first if s.text.startswith("exchange `"))  # more to change than one index far away
+                late = tuple(s for s in first if s.change is Change.EXCHANGED)  # more to change than one index far away
                 first = tuple(s for s in first if s not in late)
                 first = (*far, *first, *late) if _reshaped(blamed, trail) else (*first, *far, *late)
                 first = (
@@ -150,7 +150,7 @@ class Explanations(Expressions):
                 )
                 more = mends([e.reason for e in others], trail, False)
                 divided = [s for s in worded if any("/" in e.text and "/" not in e.span.text for e in s.edits)]  # rarely forgotten
-                turned = [s for s in far if s.text.startswith("transpose")]  # in a function: whoever calls it is more often wrong
+                turned = [s for s in far if s.change is Change.TRANSPOSED]  # in a function: whoever calls it is more often wrong
                 yield from (s for s in (*first, *more[:_SOON]) if s not in turned)
                 yield from (s for s in worded[:stated] if s not in divided)
                 yield from blanks([blamed, *others], trail)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from axon import builtins
 from axon import typed as T
-from axon.diagnostics import Edit, Suggestion
+from axon.diagnostics import Change, Edit, Suggestion
 from axon.element import FLOAT, INT
 from axon.names import Symbol
 from axon.shapes.constraint import Range, Use
@@ -44,7 +45,8 @@ def reached_outside(
         alike = [a for a in _alike(access, use.index, trail) if a.default is None]
         for several in ([access], alike)[: 1 + (len(alike) > 1)]:
             edits = tuple(Edit(Span(a.span.file, a.span.end - 1, a.span.end - 1), f" | {zero}") for a in several)
-            yield Suggestion(f"read zeros outside: {' and '.join(f'`{a.span.text[:-1]} | {zero}]`' for a in several)}", edits)
+            listed = " and ".join(f"`{a.span.text[:-1]} | {zero}]`" for a in several)
+            yield Suggestion(f"read zeros outside: {listed}", edits, change=Change.ZEROS)
     yield from (s for (i, e), last in zip(bounds, whole, strict=True) if last for s in _bounded(i, e, access, trail, state, show))
 
 
@@ -52,7 +54,8 @@ def _before(access: T.Access, use: Use, size: Dim, trail: Trail, state: State, s
     """Changes of an index that is below 0."""
     yield from _guarded(access, use.index, trail)
     if (turned := exchanged_operands(use.span)) is not None:
-        yield Suggestion(f"exchange the operands: `{_replaced(access, use.span, turned)}`", (Edit(use.span, turned),))
+        text = f"exchange the operands: `{_replaced(access, use.span, turned)}`"
+        yield Suggestion(text, (Edit(use.span, turned),), change=Change.SLIP)
     elif use.index.constant is not None:
         text = show(size + use.index)
         edits = (Edit(use.span, text), *_named(size, access, trail, state, show))
@@ -73,13 +76,14 @@ def _beyond(
         shifted = _replaced(access, use.span, text)
         others = [" ".join(a.span.text.split()) for a in _alike(access, use.index, trail) if a is not access]
         if shifted not in others:  # else it would be read twice
-            yield Suggestion(f"indices count from 0: `{shifted}`", (Edit(use.span, text),))
+            yield Suggestion(f"indices count from 0: `{shifted}`", (Edit(use.span, text),), change=Change.SLIP)
     for guard in use.context.guards:  # `else y[i - n]` beside `if i < n then x[i]`
         least = _least(guard, use.index)
         if least is not None and least.constant != 0:
             names |= {s: show(Dim.of(s)) for s in least.variables}
             text = (use.index - least).render(names.__getitem__)
-            yield Suggestion(f"count from {show(least)}: `{_replaced(access, use.span, text)}`", (Edit(use.span, text),))
+            shown = f"count from {show(least)}: `{_replaced(access, use.span, text)}`"
+            yield Suggestion(shown, (Edit(use.span, text),), change=Change.SLIP)
     for symbol, extent in ends:  # as many strides as there is room for
         binding = trail.binding(symbol)
         split = use.index.linear_in(symbol)
@@ -139,7 +143,7 @@ def _guarded(access: T.Access, index: Dim, trail: Trail) -> Iterator[Suggestion]
         about = isinstance(test.left, T.Dimension) and test.left.dim.symbol in symbols
         if about and branch.then.span.start <= access.span.start and access.span.end <= branch.then.span.end:
             text = f"{symbols[0].name} >= {least}"
-            yield Suggestion(f"make the guard `{text}`", (Edit(test.span, text),))
+            yield Suggestion(f"make the guard `{text}`", (Edit(test.span, text),), change=Change.SLIP)
 
 
 def compared_with(at: Span, trail: Trail, show: Show) -> Iterator[Suggestion]:
@@ -168,10 +172,10 @@ def exchanged_operands(index: Span) -> str | None:
 
 def together(ways: Sequence[Sequence[Suggestion]]) -> Iterator[Suggestion]:
     """A bound for each of the dimensions in which an access leaves its tensor; `ways` are the changes for each by itself."""
-    bounds = [[s for s in way if s.text.startswith(_BOUND)] for way in ways]
+    bounds = [[s for s in way if s.change is Change.BOUND] for way in ways]
     for first, *others in zip(*bounds, strict=False):
         listed = " and ".join((first.text, *(s.text.removeprefix(_BOUND) for s in others)))
-        yield Suggestion(listed, tuple(dict.fromkeys(e for s in (first, *others) for e in s.edits)))
+        yield replace(first, text=listed, edits=tuple(dict.fromkeys(e for s in (first, *others) for e in s.edits)))
 
 
 def _stricter(access: T.Access, indices: list[Symbol], trail: Trail) -> Iterator[Suggestion]:
@@ -187,7 +191,7 @@ def _stricter(access: T.Access, indices: list[Symbol], trail: Trail) -> Iterator
                 if sides and gap.text.count("=") == 1:
                     text = gap.text.replace("=", "")
                     shown = f"{test.left.span.text}{text}{test.right.span.text}"
-                    yield Suggestion(f"make the guard `{shown}`", (Edit(gap, text),))
+                    yield Suggestion(f"make the guard `{shown}`", (Edit(gap, text),), change=Change.SLIP)
 
 
 def unreached(function: str, trail: Trail, state: State) -> Iterator[Unreached]:
@@ -324,7 +328,7 @@ def _bounded(symbol: Symbol, bound: Dim, access: T.Access, trail: Trail, state: 
     naming = _named(bound, access, trail, state, show)
     edit = bound_edit(binding.span, symbol.name, text, binding.range.stated)
     annotated = "".join(f"annotate `{e.text}` and " for e in naming)
-    yield Suggestion(f"{annotated}{_BOUND}`{symbol.name} < {text}`", (edit, *naming))
+    yield Suggestion(f"{annotated}{_BOUND}`{symbol.name} < {text}`", (edit, *naming), change=None if naming else Change.BOUND)
 
 
 def bound_edit(span: Span, name: str, bound: str, stated: bool) -> Edit:

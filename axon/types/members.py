@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from axon import typed as T
-from axon.diagnostics import Edit, Suggestion
+from axon.diagnostics import Change, Edit, Suggestion
 from axon.names import Symbol
 from axon.resolve import Module, ValueName
 from axon.shapes.dimension import Dim
@@ -69,7 +69,7 @@ def half_of_a_window(function: T.Expr, modules: Modules, state: State, show: Cal
             Span(edit.span.file, function.span.start, edit.span.start),
             Span(edit.span.file, edit.span.end, function.span.end),
         )
-        yield Suggestion(f"make it `{before.text}{edit.text}{after.text}`", (edit,))
+        yield Suggestion(f"make it `{before.text}{edit.text}{after.text}`", (edit,), change=Change.SIZE)
 
 
 def _merges(t: Type, rank: int, state: State) -> bool:

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import combinations, permutations
 
 from axon import typed as T
-from axon.diagnostics import Edit, Suggestion
+from axon.diagnostics import Change, Edit, Suggestion
 from axon.shapes.constraint import Equal, Reason
 from axon.shapes.dimension import Dim
 from axon.source import Span
@@ -139,9 +139,9 @@ def _product(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterat
     """`a @ b`: either side transposed, another field for one, the sides swapped, both."""
     a, b = _transposed(left, trail), _transposed(right, trail)
     if b is not None:
-        yield _importing(fitting(lambda most: f"{_verb(right)}: `{_beside(left, most)} @ {b[0](most)}`"), b[1])
+        yield _importing(fitting(lambda most: f"{_verb(right)}: `{_beside(left, most)} @ {b[0](most)}`"), b[1], _turns(right))
     if a is not None:
-        yield _importing(fitting(lambda most: f"{_verb(left)}: `{a[0](most)} @ {_beside(right, most)}`"), a[1])
+        yield _importing(fitting(lambda most: f"{_verb(left)}: `{a[0](most)} @ {_beside(right, most)}`"), a[1], _turns(left))
     yield from _siblings((right, left), trail)
     yield from _exchanged_names((right, left), trail)
     swap = (Edit(left.span, operand(right.span)), Edit(right.span, operand(left.span)))
@@ -162,7 +162,7 @@ def _exchanged_names(operands: tuple[T.Expr, ...], trail: Trail) -> Iterator[Sug
             alike = alike and trail.known_at(own, other.span) and trail.known_at(other, own.span)
             if alike and other not in operands and other.span.text != own.span.text:
                 edits = (Edit(own.span, other.span.text), Edit(other.span, own.span.text))
-                yield Suggestion(f"exchange `{own.span.text}` and `{other.span.text}`", edits)
+                yield Suggestion(f"exchange `{own.span.text}` and `{other.span.text}`", edits, change=Change.EXCHANGED)
 
 
 def _turned(left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[Suggestion]:
@@ -184,9 +184,9 @@ def _plain(e: T.Expr) -> bool:
 def _transposed(e: T.Expr, trail: Trail) -> tuple[Callable[[int], str], tuple[Edit, ...], str] | None:
     """The matrix transposed: what to show in so many characters, the edits that make it so, and its text."""
     shape = trail.shape(e.type)
-    if isinstance(e, T.Call) and e.function.span.text == _TRANSPOSE and len(e.arguments) == 1:  # once was too often
-        plain = operand(e.arguments[0].span)
-        return partial(short, e.arguments[0].span), (Edit(e.span, plain),), plain
+    if (once := _once(e)) is not None:  # that was too often
+        plain = operand(once.span)
+        return partial(short, once.span), (Edit(e.span, plain),), plain
     if isinstance(e, T.For) or shape is None or sum(not isinstance(i, Row) for i in shape) < 2:
         return None
     source = e.span.file
@@ -197,16 +197,25 @@ def _transposed(e: T.Expr, trail: Trail) -> tuple[Callable[[int], str], tuple[Ed
     return lambda most: f"{_TRANSPOSE} {shown(e.span, most)}", edits, text
 
 
-def _importing(text: str, edits: tuple[Edit, ...]) -> Suggestion:
+def _importing(text: str, edits: tuple[Edit, ...], change: Change | None = None) -> Suggestion:
     """A change that says so where it adds an import."""
     added = next((e.text.strip() for e in edits if e.text.startswith("import ")), None)
-    return Suggestion(text if added is None else f"{text}, with `{added}`", edits)
+    return Suggestion(text if added is None else f"{text}, with `{added}`", edits, change=change)
+
+
+def _once(e: T.Expr) -> T.Expr | None:
+    """What is transposed, if a matrix is."""
+    once = isinstance(e, T.Call) and e.function.span.text == _TRANSPOSE and len(e.arguments) == 1
+    return e.arguments[0] if isinstance(e, T.Call) and once else None
 
 
 def _verb(e: T.Expr) -> str:
     """What to do about a matrix: to transpose it, or not to."""
-    once = isinstance(e, T.Call) and e.function.span.text == _TRANSPOSE and len(e.arguments) == 1
-    return f"do not transpose `{short(e.arguments[0].span)}`" if isinstance(e, T.Call) and once else f"transpose `{short(e.span)}`"
+    return f"do not transpose `{short(once.span)}`" if (once := _once(e)) is not None else f"transpose `{short(e.span)}`"
+
+
+def _turns(e: T.Expr) -> Change | None:
+    return Change.TRANSPOSED if _once(e) is None else None
 
 
 def _rows(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[Suggestion]:
@@ -232,13 +241,13 @@ def _rows(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[
         for chosen in _leading(letters, min(r, s)):
             parts = {id(longer): _indexed(longer, letters), id(shorter): _indexed(shorter, chosen)}
             text = f"for {' '.join(letters)} => {parts[id(left)]} {operator} {parts[id(right)]}"
-            yield Suggestion(f"name the indices: `{text}`", (Edit(at, _whole(at, text)),))
+            yield Suggestion(f"name the indices: `{text}`", (Edit(at, _whole(at, text)),), change=Change.ROWS)
     elif most == 2:
         for e in (right, left):
             found = _transposed(e, trail)
             if found is not None:
                 pair = (partial(_beside, left), found[0]) if e is right else (found[0], partial(_beside, right))
-                yield _importing(fitting(partial(_applied_to, e, operator, pair)), found[1])
+                yield _importing(fitting(partial(_applied_to, e, operator, pair)), found[1], Change.TRANSPOSED)
 
 
 def _applied_to(e: T.Expr, operator: str, pair: tuple[Callable[[int], str], Callable[[int], str]], most: int) -> str:
@@ -277,7 +286,7 @@ def _within(at: Span, longer: T.Expr, shorter: T.Expr, operator: str, most: int,
             Edit(Span(file, at.start, body.start), opening + head + before),
             Edit(Span(file, body.end, at.end), after + closing),
         )
-        yield Suggestion(f"name the indices: `{head}{before}…{after}`", edits)
+        yield Suggestion(f"name the indices: `{head}{before}…{after}`", edits, change=Change.ROWS)
 
 
 def _leading(letters: tuple[str, ...], count: int) -> Iterator[tuple[str, ...]]:
@@ -319,7 +328,7 @@ def _arguments(call: T.Call, at: Span, trail: Trail) -> Iterator[Suggestion]:
     found = _transposed(arguments[here], trail)
     if found is not None and _rank(arguments[here], trail) == 2:
         edits = tuple(replace(e, text=f"({e.text})") if e.span == at and not e.text.startswith("(") else e for e in found[1])
-        yield _importing(f"transpose argument {here + 1}: `({found[0](_MOST)})`", edits)
+        yield _importing(f"transpose argument {here + 1}: `({found[0](_MOST)})`", edits, Change.TRANSPOSED)
     yield from _exchanged_fields(arguments, trail)
 
 
@@ -344,7 +353,8 @@ def _exchanged_fields(arguments: tuple[T.Expr, ...], trail: Trail) -> Iterator[S
             own, text = argument.span.text, other.span.text
             same = isinstance(argument, T.Field) and other.record.span.text == argument.record.span.text
             if same and own != text and used[own] == used[text] == 1:
-                yield Suggestion(f"exchange `{own}` and `{text}`", (Edit(argument.span, text), Edit(other.span, own)))
+                edits = (Edit(argument.span, text), Edit(other.span, own))
+                yield Suggestion(f"exchange `{own}` and `{text}`", edits, change=Change.EXCHANGED)
 
 
 def swapped(spans: tuple[Span, ...], here: int, name: str, apart: frozenset[int] = frozenset()) -> Iterator[Suggestion]:
@@ -436,7 +446,8 @@ def _exchanged(access: T.Access, at: Span, trail: Trail, orderly: bool) -> Itera
         if span != at and _settled(access, (at, span), trail) != orderly:
             edits = (Edit(at, span.text), Edit(span, at.text))
             asks = not all(_WORD.fullmatch(s.text) for s in (at, span))  # a window asks for its size wherever it moves
-            yield Suggestion(f"swap the indices: `{_with(access, {at: span.text, span: at.text})}`", edits, asks=asks)
+            text = f"swap the indices: `{_with(access, {at: span.text, span: at.text})}`"
+            yield Suggestion(text, edits, asks=asks, change=Change.SWAPPED)
 
 
 def _neighbours(access: T.Access, at: Span, trail: Trail) -> Iterator[Suggestion]:
@@ -462,7 +473,7 @@ def _moved(access: T.Access, at: Span) -> Iterator[Suggestion]:
                 listed = ", ".join(" ".join(places[n].text.split()) for n in order)
                 span = Span(at.file, places[0].start, places[-1].end)
                 text = f"move an index: `{shown(access.base.span)}[{listed}]`"
-                yield Suggestion(text, (Edit(span, listed),), asks=True)
+                yield Suggestion(text, (Edit(span, listed),), asks=True, change=Change.MOVED)
 
 
 def _terms(access: T.Access, at: Span) -> Iterator[Suggestion]:
@@ -474,7 +485,7 @@ def _terms(access: T.Access, at: Span) -> Iterator[Suggestion]:
         if own is not None and other is not None and span != at:
             texts = {at: f"{own[1]}{own[2]}{other[3]}", span: f"{other[1]}{other[2]}{own[3]}"}
             edits = tuple(Edit(s, text) for s, text in texts.items())
-            yield Suggestion(f"swap the indices: `{_with(access, texts)}`", edits, asks=True)
+            yield Suggestion(f"swap the indices: `{_with(access, texts)}`", edits, asks=True, change=Change.SWAPPED)
 
 
 def _divided(access: T.Access, trail: Trail) -> Iterator[Suggestion]:
@@ -513,7 +524,7 @@ def _replaced(access: T.Access, at: Span, trail: Trail) -> Iterator[Suggestion]:
             binding = trail.binding(symbol)  # one of a named size may well stay inside another one; of a computed size, hardly
             asks = binding is not None and binding.range.stated and binding.range.extent.symbol is not None
             text = f"index it by `{symbol.name}`: `{_with(access, {at: symbol.name})}`"
-            yield Suggestion(text, (Edit(at, symbol.name),), asks=asks)
+            yield Suggestion(text, (Edit(at, symbol.name),), asks=asks, change=Change.INDEX)
 
 
 def _plain_indices(e: T.For) -> Span | None:

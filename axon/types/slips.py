@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
 from axon import typed as T
-from axon.diagnostics import Edit, Suggestion
+from axon.diagnostics import Change, Edit, Suggestion
 from axon.element import FLOAT, INT
 from axon.names import Symbol
 from axon.shapes.constraint import Reason, Side
@@ -71,7 +71,7 @@ def one_range(reason: Reason, sizes: tuple[Dim, Dim], trail: Trail, state: State
         bound = (left if tables[1] else right) if tables[0] != tables[1] else None
     if bound is not None:
         edit = bound_edit(binding.span, symbol.name, show(bound), False)
-        yield Suggestion(f"state the bound: `{symbol.name} < {show(bound)}`", (edit,))
+        yield Suggestion(f"state the bound: `{symbol.name} < {show(bound)}`", (edit,), change=Change.BOUND)
 
 
 def _positive(size: Dim) -> bool:
@@ -182,7 +182,7 @@ def regrouped(e: T.For, trail: Trail) -> Iterator[Suggestion]:
         for place in dict.fromkeys((before, *range(len(rest), -1, -1))):
             text = " ".join((*rest[:place], group, *rest[place:]))
             if group != together[0]:
-                yield Suggestion(f"group the indices: `for {found[1]}{text} => …`", (Edit(span, text),))
+                yield Suggestion(f"group the indices: `for {found[1]}{text} => …`", (Edit(span, text),), change=Change.GROUPED)
 
 
 def kept(access: T.Access, position: int) -> Iterator[Suggestion]:
@@ -194,7 +194,7 @@ def kept(access: T.Access, position: int) -> Iterator[Suggestion]:
         if n < len(places) and isinstance(s, T.At) and len(s.values) == 1:
             edits = (Edit(places[n], ":"), Edit(places[position], places[n].text))
             listed = ", ".join({n: ":", position: places[n].text}.get(k, p.text) for k, p in enumerate(places))
-            yield Suggestion(f"swap the indices: `{access.base.span.text}[{listed}]`", edits)
+            yield Suggestion(f"swap the indices: `{access.base.span.text}[{listed}]`", edits, change=Change.SWAPPED)
 
 
 def stages(call: T.Call, at: Span, trail: Trail) -> Iterator[Suggestion]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations, islice, zip_longest
 
 from axon import typed as T
-from axon.diagnostics import Edit, Suggestion
+from axon.diagnostics import Change, Edit, Suggestion
 from axon.shapes.constraint import Equal
 from axon.source import Span, type_around
 from axon.types.blank import dimension_arguments, parts
@@ -51,7 +51,7 @@ def _of(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
                 plain = re.fullmatch(r"\w+", span.text) is not None
                 if not plain or around == span or trail.is_field(around):  # else `explain_equation` proposes what there is
                     whole = type_around(span) if around == span else around
-                    yield Suggestion(f"make it `{_within(whole, span)}`", (Edit(span, "{}"),), blank=True)
+                    yield Suggestion(f"make it `{_within(whole, span)}`", (Edit(span, "{}"),), blank=True, change=Change.SIZE)
         case "bound" if origin.index is not None and not trail.is_guarded(origin.index):
             bound = re.fullmatch(r"(\w+\s*<\s*)(.*\S)\s*", origin.span.text, re.DOTALL)
             if bound is not None:
@@ -66,9 +66,8 @@ def _other_numbers(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
     beside = re.findall(r"\d+", around.text[around.text.find("[") :]) if around is not None else []
     for text in dict.fromkeys(reversed(beside)):
         if text != origin.span.text:
-            yield Suggestion(
-                f"make it `{_within(trail.around(origin.span), origin.span).replace('{}', text)}`", (Edit(origin.span, text),)
-            )
+            whole = _within(trail.around(origin.span), origin.span).replace("{}", text)
+            yield Suggestion(f"make it `{whole}`", (Edit(origin.span, text),), change=Change.SIZE)
 
 
 def _dimensions(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
@@ -77,7 +76,7 @@ def _dimensions(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
     given = dimension_arguments(function)
     yield from exchanged(function)
     for span in sorted(given, key=lambda s: s != origin.span):
-        yield Suggestion(f"make it `{_within(function, span)}`", (Edit(span, "{}"),), asks=True, blank=True)
+        yield Suggestion(f"make it `{_within(function, span)}`", (Edit(span, "{}"),), asks=True, blank=True, change=Change.SIZE)
 
 
 def _function(origin: Origin, trail: Trail) -> Span:
@@ -95,7 +94,8 @@ def _given_elsewhere(function: Span, trail: Trail) -> Iterator[Suggestion]:
         others = [s.text for _, given in calls for s in given if not s.text.isdecimal()]
         for text in dict.fromkeys((*alike, *others)):
             if text != span.text:
-                yield Suggestion(f"make it `{_within(function, span).replace('{}', text)}`", (Edit(span, text),))
+                whole = _within(function, span).replace("{}", text)
+                yield Suggestion(f"make it `{whole}`", (Edit(span, text),), change=Change.SIZE)
 
 
 def unused_given(function: Span, names: Iterable[str]) -> Iterator[Suggestion]:
