@@ -71,6 +71,7 @@ def build(stages: Forms, target: Target) -> Kernel:
 def build_all(wanted: Sequence[Forms], target: Target) -> list[Kernel | RegistersExhausted]:
     """The machine codes of kernels, as `build` makes them; those that are not in the cache on all cores. What does not fit its
     registers is given back, not raised."""
+    cache.limit()  # a setting that cannot be read is refused before anything is built, and also where nothing is to be built
     keys = [_key(stages.source, target, stages.spills) for stages in wanted]
     found = {key: cache.read(key) for key in keys}
     missing = {key: stages for key, stages in zip(keys, wanted, strict=True) if found[key] is None}

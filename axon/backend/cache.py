@@ -33,6 +33,7 @@ DEFAULT_LIMIT = 1 << 30  # bytes
 LOCKS = 64  # files; kernels share them by digest
 STALE = 3600.0  # seconds after which a file that was never finished is nobody's
 _LARGEST = 64 << 20  # bytes of one entry
+_ELSEWHERE = "set AXON_CACHE to a directory of yours"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,10 @@ def directory() -> Path:
     """
     chosen = os.environ.get("AXON_CACHE")
     if chosen:
-        path = Path(chosen)
+        try:
+            path = Path(chosen).expanduser()
+        except RuntimeError:
+            _instead(f"{chosen}: no such user has a home", chosen)
     else:
         from platformdirs import user_cache_path
 
@@ -74,7 +78,7 @@ def directory() -> Path:
 
 def _instead(why: str, chosen: str | None) -> Path:
     if chosen:
-        raise Missing(f"a directory for built kernels: {why}", "AXON_CACHE names another one", who="Axon")
+        raise Missing(f"a directory for built kernels: {why}", _ELSEWHERE, who="Axon") from None
     return _of_this_process(why)
 
 
@@ -83,7 +87,7 @@ def _of_this_process(why: str) -> Path:
     """A directory that goes with the process."""
     path = tempfile.mkdtemp(prefix="axon-")
     atexit.register(shutil.rmtree, path, ignore_errors=True)
-    text = f"kernels are built anew in each process, since they cannot be kept ({why}); AXON_CACHE names another directory"
+    text = f"kernels are built anew in each process, since they cannot be kept ({why}); {_ELSEWHERE}"
     warnings.warn(text, RuntimeWarning, stacklevel=2)
     return Path(path)
 
@@ -116,7 +120,8 @@ def read(key: str) -> Kernel | Refused | None:
 
 
 def _content(path: Path) -> bytes:
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    # Not blocking: a pipe of that name, which nobody writes to, would otherwise be waited for.
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as file:
         facts = os.fstat(handle)
         private = stat.S_ISREG(facts.st_mode) and facts.st_uid == os.getuid() and not facts.st_mode & 0o022
@@ -145,7 +150,7 @@ def write(key: str, made: Kernel | Refused) -> None:
             with os.fdopen(handle, "wb") as file:
                 file.write(json.dumps(facts).encode() + b"\n" + cubin)
             os.replace(aside, path / f"{key}.cubin")
-        except OSError:
+        except BaseException:  # also Ctrl-C
             Path(aside).unlink(missing_ok=True)
             raise
         shrink(path, limit(), f"{key}.cubin")

@@ -60,6 +60,19 @@ def test_damage_is_built_again(linked: list[str]) -> None:
     assert len(linked) == 2
 
 
+def test_a_limit_that_cannot_be_read_is_refused_before_building(linked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AXON_CACHE_SIZE", "much")
+    for _ in range(2):
+        with pytest.raises(axon.AxonError, match="AX0604"):
+            build.build(forms(), HOPPER)
+    assert not linked
+    monkeypatch.delenv("AXON_CACHE_SIZE")
+    build.build(forms(), HOPPER)
+    monkeypatch.setenv("AXON_CACHE_SIZE", "much")
+    with pytest.raises(axon.AxonError, match="AX0604"):
+        build.build(forms(), HOPPER)
+
+
 def test_the_key_holds_all_that_the_code_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
     source = forms().source
     key = build._key(source, HOPPER)

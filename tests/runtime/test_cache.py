@@ -73,6 +73,9 @@ def test_foreign_files_count_as_absent(file: Path, tmp_path: Path) -> None:
     file.symlink_to(tmp_path / "real")
     assert cache.read(KEY) is None
     file.unlink()
+    os.mkfifo(file, 0o600)  # which nobody writes to: it is not waited for
+    assert cache.read(KEY) is None
+    file.unlink()
     file.mkdir()
     assert cache.read(KEY) is None
 
@@ -115,8 +118,18 @@ def test_bad_settings_are_diagnostics(tmp_path: Path, monkeypatch: pytest.Monkey
         cache.limit()
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("AXON_CACHE", str(tmp_path / "file" / "inside"))
-    with pytest.raises(axon.AxonError, match="AXON_CACHE names another one"):
+    with pytest.raises(axon.AxonError, match="set AXON_CACHE to a directory of yours"):
         cache.read(KEY)
+
+
+def test_a_home_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell leaves `~` alone between quotes, and so does what reads settings from a file."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("AXON_CACHE", "~/kernels")
+    assert cache.directory() == tmp_path / "home" / "kernels"
+    monkeypatch.setenv("AXON_CACHE", "~nobody-is-called-so/kernels")
+    with pytest.raises(axon.AxonError, match="no such user"):
+        cache.directory()
 
 
 def test_a_full_disk_costs_time_and_not_results(monkeypatch: pytest.MonkeyPatch) -> None:
