@@ -1,8 +1,8 @@
 """Kernel source to a cubin, without a GPU: numba-cuda to LTO-IR, nvJitLink to machine code, kept on disk by content (see `cache`).
 
 LTO-IR matters: the same kernel linked from PTX silently loses `setmaxnreg` and may have its products serialized. Any message of
-that kind (C75xx), any spilled byte, and any stack frame fails the build. What is not proved is not built: a kernel's barrier
-program is proved while its source is compiled.
+that kind (C75xx), any spilled byte, and any stack frame but the scratch of a library function (see `SCRATCH`) fails the build. What
+is not proved is not built: a kernel's barrier program is proved while its source is compiled.
 """
 
 from __future__ import annotations
@@ -37,6 +37,15 @@ from axon.backend.worker import Worker
 from axon.diagnostics import AxonError, Diagnostic
 
 __all__ = ["BuildError", "Kernel", "RegistersExhausted", "build", "build_all", "compile_source", "function", "link", "ptx"]
+
+
+# What libdevice's sin and cos of f32 keep in local memory where the argument is large: seven words of its product with 2/π. All
+# their calls in a kernel share it. ptxas counts it as a stack frame, like two things that are refused: room for spilled registers,
+# which it counts a second time, as spills; and a tile's registers in local memory, since something indexes them, which it counts
+# nowhere else. So a frame without a spilled byte is theirs if the source calls them and it is no larger: room for registers would
+# come on top.
+SCRATCH = 32  # bytes
+_WITH_SCRATCH = re.compile(r"\blibdevice\.(?:sin|cos)f\(")
 
 
 class BuildError(AxonError):
@@ -140,7 +149,7 @@ def _one(key: str, stages: Forms, target: Target, compile: Compile, step: Callab
                 raise
             except Exception as error:  # of numba, of the linker
                 raise BuildError("the compiler failed", f"{type(error).__name__}: {error}") from error
-            made = _checked(cubin, log, stages.spills)
+            made = _checked(cubin, log, stages.spills, _scratch(stages.source))
             cache.write(key, made)
     step()
     return made
@@ -157,7 +166,8 @@ def _here(source: Emitted, target: Target, meanwhile: Callable[[], None]) -> tup
 
 def compile_source(emitted: Emitted, target: Target) -> Kernel:
     """Compile and link, without proof and without the cache."""
-    made = _given(_checked(*link(emitted.text, _kinds(emitted), emitted.bounds, target)))
+    cubin, log = link(emitted.text, _kinds(emitted), emitted.bounds, target)
+    made = _given(_checked(cubin, log, scratch=_scratch(emitted)))
     if isinstance(made, RegistersExhausted):
         raise made
     return made
@@ -179,12 +189,18 @@ def link(text: str, kinds: Sequence[str], bounds: tuple[int, int], target: Targe
     return cubin, f"{linker.get_info_log()}\n{linker.get_error_log()}"
 
 
-def _checked(cubin: bytes, log: str, spills: bool = False) -> Kernel | Refused:
+def _scratch(source: Emitted) -> int:
+    """The bytes of local memory that library functions of a kernel may have."""
+    return SCRATCH if _WITH_SCRATCH.search(source.text) else 0
+
+
+def _checked(cubin: bytes, log: str, spills: bool = False, scratch: int = 0) -> Kernel | Refused:
     entry = re.search(r"Compiling entry function '([^']+)'", log)
     registers = re.search(r"Used (\d+) registers", log)
     if entry is None or registers is None:
         raise BuildError("the linker says nothing of an entry", log)
-    spilled = sum(int(n) for n in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", log))
+    frame = sum(int(n) for n in re.findall(r"(\d+) bytes stack frame", log))
+    spilled = sum(int(n) for n in re.findall(r"(\d+) bytes spill (?:stores|loads)", log))
     warnings = [line for line in log.splitlines() if re.search(r"C75\d\d", line)]
     if warnings and all("insufficient register" in line for line in warnings):
         return Refused(f"its products wait for each other for want of registers:\n{log}")
@@ -192,6 +208,8 @@ def _checked(cubin: bytes, log: str, spills: bool = False) -> Kernel | Refused:
         raise BuildError("it loses its asynchrony", "\n".join([log, *warnings]))
     if spilled and not spills:
         return Refused(f"the kernel spills {spilled} bytes:\n{log}")
+    if frame > scratch and not spills:
+        return Refused(f"the kernel keeps {frame} bytes in local memory:\n{log}")
     return Kernel(cubin, entry[1], int(registers[1]), spilled)
 
 
@@ -264,7 +282,8 @@ def _key(emitted: Emitted, target: Target, spills: bool = False) -> str:
     Of the source up to names and comments: the layers of a network differ in nothing else, and share one machine code.
     """
     text = canonical(emitted.text)
-    facts = [str(cache.FORMAT), target.name, "spills" * spills, *map(str, emitted.bounds)]
+    allowed = "spills" * spills + "scratch" * bool(_scratch(emitted))  # what was refused without is no answer
+    facts = [str(cache.FORMAT), target.name, allowed, *map(str, emitted.bounds)]
     parts = [*facts, *_kinds(emitted), *_tools(), _intrinsics(), text]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 

@@ -15,6 +15,8 @@ from axon.backend import build, cache, worker
 from axon.backend.pipeline import Stages
 from axon.backend.schedule import Mapping
 from axon.backend.target import HOPPER
+from axon.core import Unary
+from axon.element import Element
 from tests.backend.programs import contraction
 from tests.backend.test_stages import SMALL, made
 
@@ -118,6 +120,27 @@ def test_spills_and_lost_asynchrony_fail_the_build() -> None:
     assert isinstance(build._checked(b"", log), cache.Refused)
     with pytest.raises(build.BuildError, match="asynchrony"):
         build._checked(b"", "Compiling entry function 'k'\nUsed 168 registers\nwarning C7509: wgmma serialized\n")
+
+
+CALLS = "Compiling entry function 'k'\n {0} bytes stack frame, {1} bytes spill stores, {1} bytes spill loads\nUsed 168 registers\n"
+
+
+@pytest.mark.parametrize(("frame", "spilled", "runs"), [(0, 0, True), (32, 0, True), (32, 4, False), (40, 0, False)])
+def test_the_scratch_of_a_library_function_is_no_spill(frame: int, spilled: int, runs: bool) -> None:
+    """sin and cos take 32 bytes for large arguments; what is more, or is spilled, is a tile's registers."""
+    calls = replace(forms().source, text="def kernel(x):\n    y = libdevice.sinf(x)\n")
+    made = build._checked(b"", CALLS.format(frame, spilled), scratch=build._scratch(calls))
+    assert isinstance(made, build.Kernel) == runs
+    none = build._scratch(replace(calls, text="def kernel(x):\n    y = libdevice.expf(x)\n"))
+    assert isinstance(build._checked(b"", CALLS.format(frame, spilled), scratch=none), build.Kernel) == (not frame)
+
+
+@pytest.mark.parametrize("function", ["sin", "cos"])
+def test_a_product_with_a_function_that_has_scratch(function: str) -> None:
+    """The first mapping is taken, and the matrix products stay asynchronous."""
+    case = contraction("ik,jk->ij", result=Element.F32, epilogue=lambda product, extra, at: Unary(function, product))
+    kernel = build.compile_source(made(case, Mapping()).source, HOPPER)
+    assert not kernel.spilled
 
 
 def test_what_does_not_fit_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
