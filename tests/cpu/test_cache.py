@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from itertools import count
 
 import numpy as np
 import pytest
+from numba.core.bytecode import FunctionIdentity
 
 import axon
 from axon.backend.cpu import build
@@ -90,3 +92,18 @@ def test_a_cache_that_cannot_be_used_costs_time_and_not_results(setting, value, 
     with pytest.warns(RuntimeWarning, match=f"compiled anew in each process, since they cannot be kept: .*({words})"):
         got = axon.compile(f"fun f (x : f64[n]) = for i => exp x[i] * {scale}.0 - x[i]").f(x)
     np.testing.assert_allclose(got, np.exp(x) * scale - x)
+
+
+def test_functions_that_several_processes_compiled(monkeypatch, tmp_path):
+    """Numba numbers the functions of a process, and names symbols by that: in objects of two processes they mean different code."""
+    monkeypatch.setenv("AXON_CACHE", str(tmp_path))
+    program = "fun f (m : f64[n, n]) (x : f64[n]) k = loop (v = x) for _ < k => for i => sum j => m[i, j] * {}"
+    arguments = np.array([[1.0, 2.0], [0.0, 1.0]]), np.array([0.25, 0.5]), 1
+    cases = [("v[j]", [1.25, 0.5]), ("(1.0 - v[j])", [1.75, 0.5])]
+    for body, right in cases:
+        monkeypatch.setattr(build, "_loaded", {})
+        monkeypatch.setattr(FunctionIdentity, "_unique_ids", count(1))
+        assert axon.compile(program.format(body)).f(*arguments, target="cpu").tolist() == right
+    monkeypatch.setattr(build, "_loaded", {})
+    for body, right in cases:
+        assert axon.compile(program.format(body)).f(*arguments, target="cpu").tolist() == right

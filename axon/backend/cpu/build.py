@@ -6,6 +6,10 @@ is loaded by LLVM's own linker, so that a process that finds everything in the c
 
 The key is a digest of the text, the types of its parameters, the intrinsics, the versions of numba and llvmlite, and the name and
 features of this machine's processor.
+
+Note [One engine for each object]
+    Objects come from several processes, and numba names symbols by a number that each process counts for itself: a name means other
+    code in another object, and helpers are weak, so that a linker would take the first of a name. No two objects are linked.
 """
 
 from __future__ import annotations
@@ -147,23 +151,28 @@ def function(source: Source) -> Any:
 # ── loading ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+_engines: list[Any] = []  # as long as the process lives
+
+
 @once
-def _engine() -> Any:
+def _initialize() -> None:
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
 
 def _load(entry: str, code: bytes, arguments: Iterable[Element | None]) -> Native:
-    """The object, linked into this process. It stays: functions are few, and a result may be computed with them at any time."""
+    """The object, linked into this process by an engine of its own, which stays: functions are few, and a result may be computed
+    with them at any time. See Note [One engine for each object]."""
     import llvmlite.binding as llvm
 
-    engine = _engine()
+    _initialize()
+    machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
+    _engines.append(engine)
     address = engine.get_function_address(entry)
     # numba's convention: where the result and an exception go stands before the arguments.
     pointer, integer = ctypes.c_void_p, ctypes.c_int64
