@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from queue import SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler, names
 from axon.diagnostics import AxonError, Diagnostic, Suggestion
+from axon.interrupt import without_interruptions
 
 if TYPE_CHECKING:
     from axon import core
@@ -58,7 +58,7 @@ class Computing:
         if self._process is None or self._process.poll() is not None:
             self._sent = None
             environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-            with _without_interruptions():
+            with without_interruptions():
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-m", "axon.computing"],
                     stdin=subprocess.PIPE,
@@ -103,19 +103,6 @@ class Computing:
         if error is not None:
             raise error(answer)
         return answer
-
-
-@contextmanager
-def _without_interruptions() -> Iterator[None]:
-    """What is started inside never hears of Ctrl-C, which the terminal sends to everything that runs in it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 # ── inside the process ──────────────────────────────────────────────────────────────────────────────────────────────────

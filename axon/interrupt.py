@@ -1,7 +1,7 @@
 """Ctrl-C in the main thread: it stops what runs there, but no import.
 
 Half of a package like Numba can neither be used nor imported again. What may run long in machine code, which Ctrl-C does not stop,
-runs in a process of its own: see `computing`.
+runs in a process of its own, which is started so that it never hears of Ctrl-C, and is killed: see `computing`, `backend.worker`.
 """
 
 from __future__ import annotations
@@ -41,6 +41,19 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         for timer in later:
             timer.cancel()
+
+
+@contextmanager
+def without_interruptions() -> Iterator[None]:
+    """What is started inside never hears of Ctrl-C, which the terminal sends to everything that runs in it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _interrupt(main: int) -> None:

@@ -68,6 +68,7 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.backend.simulated", CORE | {"interpret.frame", "interpret.program"}),
     # What stops a program is worded by the interpreter, and what is tiny is left to it.
     ("axon.backend.cpu*", CORE | {"core_walk", "interpret", "interpret.box", "interpret.compute", "interpret.strided"}),
+    ("axon.backend.worker", {"interrupt"}),
     ("axon.backend*", CORE | {"core_walk", "core_cse"}),
     # Generalization is where the two stages of inference meet; the rest of `types` is blind to sizes.
     ("axon.types.generalize", VOCABULARY | {"syntax", "typed", "resolve", "shapes.*"}),

@@ -14,15 +14,13 @@ import keyword
 import linecache
 import os
 import re
-import sys
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache as once
 from pathlib import Path
-from queue import SimpleQueue
 from threading import Lock
-from typing import Any
+from typing import IO, Any
 
 from axon.backend import cache
 from axon.backend.cache import Kernel, Refused
@@ -33,7 +31,7 @@ from axon.backend.progress import bar
 from axon.backend.proof import Violation
 from axon.backend.target import Target
 from axon.backend.verify import verify
-from axon.backend.worker import Worker
+from axon.backend.worker import Worker, answering, crew
 from axon.diagnostics import AxonError, Diagnostic
 
 __all__ = ["BuildError", "Kernel", "RegistersExhausted", "build", "build_all", "compile_source", "function", "link", "ptx"]
@@ -61,9 +59,6 @@ class BuildError(AxonError):
 
 class RegistersExhausted(BuildError):
     """The kernel does not fit its mapping's registers: the mapping is not legal for it after all."""
-
-
-Compile = Callable[[Emitted, Target, Callable[[], None]], "tuple[bytes, str]"]  # meanwhile, what may be done beside it
 
 
 def build(stages: Forms, target: Target) -> Kernel:
@@ -96,72 +91,159 @@ def _given(made: Kernel | Refused | None) -> Kernel | RegistersExhausted:
     return RegistersExhausted("it does not fit its registers", made.log) if isinstance(made, Refused) else made
 
 
-def _make(missing: dict[str, Forms], target: Target, step: Callable[[], None]) -> dict[str, Kernel | Refused]:
-    count = min(len(missing), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    if count == 1 or not sys.executable:
-        return {key: _one(key, stages, target, _here, step) for key, stages in missing.items()}
-    workers: SimpleQueue[Worker] = SimpleQueue()
-    started = [Worker() for _ in range(count)]
-    for worker in started:
-        workers.put(worker)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Job:
+    """A kernel that a worker compiles. Nobody else makes it meanwhile: `held` is its lock."""
 
-    def there(source: Emitted, target: Target, meanwhile: Callable[[], None]) -> tuple[bytes, str]:
-        worker = workers.get()
-        done = False
+    key: str
+    stages: Forms
+    held: IO[bytes]
+
+
+class _Making:
+    """Kernels that are being made: workers compile, while this process proves barrier programs, one after the other.
+
+    All that is awaited is awaited in the thread that asked for the kernels: so Ctrl-C stops that, and with it everything.
+    """
+
+    def __init__(self, missing: dict[str, Forms], target: Target, workers: Sequence[Worker], step: Callable[[], None]) -> None:
+        self.target, self.step = target, step
+        self.waiting = dict(missing)
+        self.idle = list(workers)
+        self.running: dict[Worker, _Job] = {}
+        self.proved: set[str] = set()
+        self.made: dict[str, Kernel | Refused] = {}
+        self.failed: dict[str, BuildError] = {}
+
+    def __call__(self) -> None:
+        while self.waiting or self.running:
+            self._begin()
+            todo = next((job for job in self.running.values() if not self._judged(job)), None)
+            if todo is not None:
+                self._prove(todo)
+            elif self.waiting and not self.running:
+                time.sleep(_AGAIN)  # all that is left is made by other processes
+            wait = 0.0 if todo is not None or not self.running else _AGAIN if self.waiting and self.idle else None
+            for worker in answering(list(self.running), wait):
+                self._answered(worker)
+
+    def _begin(self) -> None:
+        """Have kernels made that nobody makes, as far as there are workers; where all have died, here."""
+        for key, stages in list(self.waiting.items()):
+            if not self.idle and self.running:
+                return
+            held = cache.claim(key)
+            if held is None:
+                continue
+            try:
+                del self.waiting[key]
+                self._start(_Job(key, stages, held))
+            except BaseException:
+                held.close()  # a traceback that is kept would keep it
+                raise
+
+    def _start(self, job: _Job) -> None:
+        found = cache.read(job.key)
+        if found is not None:  # another process has made it
+            self._finished(job, found)
+        elif self.idle:
+            self._send(job, self.idle.pop())
+        else:
+            self._compile(job)
+
+    def _send(self, job: _Job, worker: Worker) -> None:
+        source = job.stages.source
+        self.running[worker] = job
         try:
             worker.send({"text": source.text, "kinds": _kinds(source), "bounds": source.bounds})
-            try:
-                meanwhile()
-            except BaseException:
-                with suppress(OSError, ValueError, RuntimeError):
-                    worker.receive()  # or the next kernel would get this one's answer
-                raise
-            done = True
-            return worker.receive()
-        except (OSError, ValueError):  # it was killed, or could not start: the kernel is compiled here
-            return _here(source, target, (lambda: None) if done else meanwhile)
-        finally:
-            workers.put(worker)
+        except OSError:  # it was killed, or could not start
+            del self.running[worker]
+            self._compile(job)
 
-    try:
-        with ThreadPoolExecutor(count) as pool:
-            futures = {key: pool.submit(_one, key, stages, target, there, step) for key, stages in missing.items()}
-            return {key: future.result() for key, future in futures.items()}
-    finally:
-        for worker in started:
-            worker.__exit__(*sys.exc_info())
+    def _answered(self, worker: Worker) -> None:
+        job = self.running.pop(worker)
+        try:
+            answer = worker.receive()
+        except RuntimeError as error:
+            self.idle.append(worker)
+            self._fail(job, _compiler_failed(str(error)))
+        except (OSError, ValueError):  # it was killed: the kernel is compiled here
+            self._compile(job)
+        else:
+            self.idle.append(worker)
+            self._linked(job, *answer)
 
+    def _compile(self, job: _Job) -> None:
+        """In this process, which Ctrl-C stops only when the compiler is done."""
+        if not self._proved(job):
+            return
+        source = job.stages.source
+        try:
+            with _ALONE:
+                answer = link(source.text, _kinds(source), source.bounds, self.target)
+        except Exception as error:  # of numba, of the linker
+            self._fail(job, _compiler_failed(f"{type(error).__name__}: {error}"))
+        else:
+            self._linked(job, *answer)
 
-def _one(key: str, stages: Forms, target: Target, compile: Compile, step: Callable[[], None]) -> Kernel | Refused:
-    """One kernel, which another process may be making right now."""
+    def _linked(self, job: _Job, cubin: bytes, log: str) -> None:
+        if not self._proved(job):
+            return
+        try:
+            made = _checked(cubin, log, job.stages.spills, _scratch(job.stages.source))
+        except BuildError as error:
+            self._fail(job, error)
+            return
+        cache.write(job.key, made)
+        self._finished(job, made)
 
-    def prove() -> None:
-        answer = verify(stages.barriers) if stages.barriers is not None else None
+    def _judged(self, job: _Job) -> bool:
+        return job.key in self.proved or job.key in self.failed
+
+    def _proved(self, job: _Job) -> bool:
+        if not self._judged(job):
+            self._prove(job)
+        return job.key in self.proved
+
+    def _prove(self, job: _Job) -> None:
+        answer = verify(job.stages.barriers) if job.stages.barriers is not None else None
         if isinstance(answer, Violation):
-            raise BuildError("its barrier program is not proved", str(answer))
+            self._fail(job, BuildError("its barrier program is not proved", str(answer)))
+        else:
+            self.proved.add(job.key)
 
-    with cache.lock(key):
-        made = cache.read(key)
-        if made is None:
-            try:
-                cubin, log = compile(stages.source, target, prove)
-            except BuildError:
-                raise
-            except Exception as error:  # of numba, of the linker
-                raise BuildError("the compiler failed", f"{type(error).__name__}: {error}") from error
-            made = _checked(cubin, log, stages.spills, _scratch(stages.source))
-            cache.write(key, made)
-    step()
-    return made
+    def _fail(self, job: _Job, error: BuildError) -> None:
+        """The others are made all the same: they are kept, and need not be made again."""
+        self.failed.setdefault(job.key, error)
+        job.held.close()
+
+    def _finished(self, job: _Job, made: Kernel | Refused) -> None:
+        self.made[job.key] = made
+        job.held.close()
+        self.step()
 
 
+def _make(missing: dict[str, Forms], target: Target, step: Callable[[], None]) -> dict[str, Kernel | Refused]:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with crew(min(len(missing), cores)) as workers:
+        making = _Making(missing, target, workers, step)
+        try:
+            making()
+        finally:
+            for job in making.running.values():
+                job.held.close()
+    for key in missing:
+        if key in making.failed:
+            raise making.failed[key]
+    return making.made
+
+
+def _compiler_failed(what: str) -> BuildError:
+    return BuildError("the compiler failed", what)
+
+
+_AGAIN = 0.05  # seconds until it is looked again whether another process has made a kernel
 _ALONE = Lock()  # llvmlite is not for two threads at once
-
-
-def _here(source: Emitted, target: Target, meanwhile: Callable[[], None]) -> tuple[bytes, str]:
-    meanwhile()
-    with _ALONE:
-        return link(source.text, _kinds(source), source.bounds, target)
 
 
 def compile_source(emitted: Emitted, target: Target) -> Kernel:

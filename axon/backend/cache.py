@@ -20,11 +20,12 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache as once
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from axon.backend.needs import Missing
 
@@ -195,16 +196,33 @@ def shrink(path: Path, most: int, keep: str = "") -> None:
 @contextmanager
 def lock(key: str) -> Iterator[None]:
     """Held by one thread of one process at a time, for keys that share a file. Ends with the process."""
+    held = claim(key, wait=True)
+    assert held is not None
+    with held:
+        yield
+
+
+def claim(key: str, *, wait: bool = False) -> IO[bytes] | None:
+    """The lock of a key, which holds until it is closed, or its process ends; None where another holds it, unless that is to be
+    waited for."""
     import fcntl
 
     try:
-        handle = os.open(directory() / f"lock-{int(key[:8], 16) % LOCKS:02d}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = open(directory() / f"lock-{int(key[:8], 16) % LOCKS:02d}", "ab", opener=_private)  # noqa: SIM115 (it is given)
     except OSError:  # a directory that cannot be written: two processes may build the same kernel
-        yield
-        return
+        return BytesIO()
     try:
-        with suppress(OSError):  # a file system without locks, likewise
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    except OSError:  # a file system without locks, likewise
+        pass
+    except BaseException:  # Ctrl-C
+        file.close()
+        raise
+    return file
+
+
+def _private(path: str, _: int) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,8 +42,14 @@ def test_kernels_are_built_side_by_side_and_once(monkeypatch: pytest.MonkeyPatch
     assert kernels[0] == kernels[2] != kernels[1]
     assert len(list(cache.directory().glob("*.cubin"))) == 2
     monkeypatch.setattr(build, "link", never)
-    monkeypatch.setattr(build, "Worker", never)
+    monkeypatch.setattr(build, "crew", never)
     assert build.build_all(wanted, HOPPER) == kernels
+
+
+@contextmanager
+def nobody(_: int) -> Iterator[list[worker.Worker]]:
+    """Where no process can be started, kernels are compiled in this one."""
+    yield []
 
 
 @pytest.fixture
@@ -49,6 +61,7 @@ def linked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(text)
         return b"\x7fELF", "Compiling entry function 'k'\nUsed 168 registers\n"
 
+    monkeypatch.setattr(build, "crew", nobody)
     monkeypatch.setattr(build, "link", link)
     return seen
 
@@ -150,6 +163,7 @@ def test_what_does_not_fit_is_remembered(monkeypatch: pytest.MonkeyPatch) -> Non
         seen.append(text)
         return b"", "Compiling entry function 'k'\nUsed 255 registers\n8 bytes stack frame\n"
 
+    monkeypatch.setattr(build, "crew", nobody)
     monkeypatch.setattr(build, "link", link)
     for _ in range(2):
         with pytest.raises(build.RegistersExhausted, match="AX0611"):
@@ -161,6 +175,7 @@ def test_a_compiler_that_fails_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch) 
     def link(*_: Any) -> tuple[bytes, str]:
         raise RuntimeError("NVVM_ERROR_COMPILATION")
 
+    monkeypatch.setattr(build, "crew", nobody)
     monkeypatch.setattr(build, "link", link)
     with pytest.raises(axon.AxonError) as caught:
         build.build(forms(), HOPPER)
@@ -168,37 +183,67 @@ def test_a_compiler_that_fails_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch) 
     assert "NVVM_ERROR_COMPILATION" in str(caught.value)
 
 
+@pytest.fixture
+def afresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No worker is kept from before, nor for what comes after."""
+    kept: list[worker.Worker] = []
+    monkeypatch.setattr(worker, "_kept", kept)
+    yield
+    for one in kept:
+        one.stop()
+
+
+@pytest.mark.usefixtures("afresh")
 def test_a_worker_that_dies_leaves_its_work_to_us(linked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     class Dead(worker.Worker):
         def __init__(self) -> None:
             self.process = subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    monkeypatch.setattr(build, "Worker", Dead)
+    monkeypatch.setattr(worker, "Worker", Dead)
+    monkeypatch.setattr(build, "crew", worker.crew)
     monkeypatch.setattr(build.os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
     kernels = build.build_all([forms(), forms(replace(SMALL, stages=3))], HOPPER)
     assert [k.registers for k in kernels if isinstance(k, build.Kernel)] == [168, 168]
     assert len(linked) == 2
 
 
-class Scripted:
+class Scripted(worker.Worker):
     """A worker that answers each job with its text, in the order in which they came."""
 
     def __init__(self) -> None:
         self.jobs: list[str] = []
+        self.there, self.here = os.pipe()
 
     def send(self, job: dict[str, Any]) -> None:
         self.jobs.append(job["text"])
+        os.write(self.here, b"x")
 
     def receive(self) -> tuple[bytes, str]:
+        os.read(self.there, 1)
         return self.jobs.pop(0).encode(), "Compiling entry function 'k'\nUsed 168 registers\n"
 
-    def __exit__(self, *_: Any) -> None:
-        assert not self.jobs, "an answer that nobody took"
+    def fileno(self) -> int:
+        return self.there
+
+
+def two(kind: type[Scripted]) -> Any:
+    @contextmanager
+    def crew(_: int) -> Iterator[list[worker.Worker]]:
+        workers: list[worker.Worker] = [kind(), kind()]
+        try:
+            yield workers
+        finally:
+            for one in workers:
+                assert isinstance(one, Scripted)
+                assert not one.jobs, "an answer that nobody took"
+                os.close(one.here)
+                os.close(one.there)
+
+    return crew
 
 
 def test_what_is_not_proved_leaves_no_answer_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "Worker", Scripted)
-    monkeypatch.setattr(build.os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    monkeypatch.setattr(build, "crew", two(Scripted))
     several = [forms(replace(SMALL, stages=n)) for n in (3, 4, 5, 6, 7)]
     broken = [replace(s, barriers=replace(s.barriers, fenced=False)) if n in (0, 2) else s for n, s in enumerate(several)]
     with pytest.raises(build.BuildError, match="not proved"):
@@ -213,8 +258,7 @@ def test_a_worker_that_dies_before_the_proof_does_not_skip_it(linked: list[str],
         def send(self, job: dict[str, Any]) -> None:
             raise BrokenPipeError
 
-    monkeypatch.setattr(build, "Worker", Gone)
-    monkeypatch.setattr(build.os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    monkeypatch.setattr(build, "crew", two(Gone))
     broken = [replace(s, barriers=replace(s.barriers, fenced=False)) for s in (forms(), forms(replace(SMALL, stages=3)))]
     with pytest.raises(build.BuildError, match="not proved"):
         build.build_all(broken, HOPPER)
@@ -232,3 +276,120 @@ def test_a_script_without_a_guard_can_build(tmp_path: Path) -> None:
     )
     ran = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
     assert (ran.stdout, ran.stderr) == ("once\n2\n", "")
+
+
+# ── Ctrl-C ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+FOREVER = """
+import sys, time
+from axon.backend import build, cache, worker
+from axon.backend.worker import main
+
+def link(*_):
+    print("compiling", file=sys.stderr, flush=True)
+    time.sleep(600)
+
+build.link = link
+main()
+"""
+WAITS = """
+import sys
+from axon.backend import build, worker
+from axon.backend.target import HOPPER
+from tests.runtime.test_build import Forever, SMALL, forms, replace
+
+worker.Worker = Forever
+count = int(sys.argv[1])
+try:
+    build.build_all([forms(replace(SMALL, stages=3 + n)) for n in range(count)], HOPPER)
+except KeyboardInterrupt:
+    print("interrupted", len(list(build.cache.directory().glob("*.part"))))
+"""
+
+
+class Forever(worker.Worker):
+    """A worker whose compiler never comes to an end."""
+
+    def __init__(self) -> None:
+        with worker.without_interruptions():
+            self.process = subprocess.Popen([sys.executable, "-c", FOREVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def children(pid: int) -> set[int]:
+    ran = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, check=True)
+    rows = [line.split() for line in ran.stdout.splitlines()]
+    return {int(child) for child, parent, state in rows if int(parent) == pid and not state.startswith("Z")}
+
+
+def alive(pid: int) -> bool:
+    ran = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return bool(ran.stdout.strip()) and not ran.stdout.startswith("Z")
+
+
+@contextmanager
+def waiting(count: int) -> Iterator[tuple[subprocess.Popen[str], set[int]]]:
+    """A process in whose terminal kernels are built for ever, and its workers."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WAITS, str(count)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a shell starts background jobs deaf to it
+    )
+    try:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "compiling\n"
+        yield process, children(process.pid)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("whole", [True, False], ids=["the terminal", "the process"])
+def test_an_interruption_ends_the_build(count: int, whole: bool) -> None:
+    """Ctrl-C reaches whatever runs in the terminal; a notebook interrupts the process alone."""
+    with waiting(count) as (process, workers):
+        assert workers
+        began = time.monotonic()
+        (os.killpg if whole else os.kill)(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        assert time.monotonic() - began < 10.0
+        assert out == "interrupted 0\n"
+        assert not set(err.splitlines()) - {"compiling"}
+        assert not any(map(alive, workers))
+
+
+def test_workers_end_with_their_parent() -> None:
+    with waiting(2) as (process, workers):
+        process.kill()
+        process.wait()
+        until = time.monotonic() + 30.0
+        while any(map(alive, workers)) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not any(map(alive, workers))
+
+
+@pytest.mark.usefixtures("afresh")
+def test_what_was_interrupted_is_built_by_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(worker, "Worker", Forever)
+        threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            build.build(forms(), HOPPER)
+    assert not list(cache.directory().glob("*.cubin"))
+    assert build.build(forms(), HOPPER).registers > 0
+
+
+@pytest.mark.usefixtures("afresh")
+def test_a_worker_is_kept_for_the_next_kernel() -> None:
+    with worker.crew(2) as first:
+        assert len(first) == 2
+        processes = [one.process for one in first]
+    assert [process.poll() is None for process in processes] == [True, False]
+    second = worker.crew(1)
+    assert [one.process for one in second.__enter__()] == processes[:1]
+    assert not second.__exit__(KeyError, KeyError(), None)
+    assert processes[0].poll() is not None
+    assert not worker._kept
