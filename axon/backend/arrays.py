@@ -71,7 +71,8 @@ def prepare(
     try:
         gpu(0, stepped.target)
     except Missing as missing:
-        stepped.warm(sizes)  # what can be done here, so that the first call where there is a GPU is quick
+        # What can be done here, so that the first call where there is a GPU is quick: what that would build, and no more.
+        stepped.warm(sizes, exact=False)
         raise missing.noting("the program's kernels are built, and kept for a machine that can run them") from None
     first: tuple[str, Library, int] | None = None
     for path, x in (*given, *(room or ())):

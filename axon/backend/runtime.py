@@ -126,10 +126,10 @@ class Executable:
         todo = [n for n, kernel in enumerate(self.kernels) if not is_empty(kernel, sizes)]
         return self._plans(todo, tensors, sizes, exact=exact or self.exact)
 
-    def warm(self, sizes: MappingOf[Symbol, int]) -> None:
-        """Build all kernels, mapped for exactly these sizes, for contiguous tensors. Needs no GPU."""
+    def warm(self, sizes: MappingOf[Symbol, int], *, exact: bool = True) -> None:
+        """Build all kernels for contiguous tensors, mapped for exactly these sizes or, if not `exact`, as a call does."""
         served = self.serving(self.lying(sizes), sizes)
-        served.plans(served.lying(sizes), sizes, exact=True)
+        served.plans(served.lying(sizes), sizes, exact=exact)
 
     def wanted(self, sizes: MappingOf[Symbol, int], *, exact: bool = False) -> list[Forms]:
         """What is still to be built for contiguous tensors of these sizes, so that several programs' kernels are built together."""

@@ -105,17 +105,18 @@ class Stepped:
             before += len(executable.kernels)
         return rows
 
-    def warm(self, sizes: Mapping[Symbol, int]) -> None:
-        """Build all kernels, mapped for these sizes, for contiguous tensors. Needs no GPU. Raises what a check in front raises.
+    def warm(self, sizes: Mapping[Symbol, int], *, exact: bool = True) -> None:
+        """Build all kernels for contiguous tensors: mapped for these sizes, or, if it need not be `exact`, those that a call takes.
+        Needs no GPU. Raises what a check in front raises.
 
         Sizes that data decide are taken to be as large as they can be, and loops to be at their middle.
         """
         for op in self.checks:
             self.check(op, sizes)
-        self._build_together(sizes, exact=True)
+        self._build_together(sizes, exact=exact)
         for part, own in self._typical(self.parts.body, dict(sizes)):
             if isinstance(part, Straight):
-                self.executables[id(part)].warm(own)
+                self.executables[id(part)].warm(own, exact=exact)
 
     def build(self, sizes: Mapping[Symbol, int]) -> None:
         """Before the first call: build the kernels of all parts side by side, as far as they can be foreseen."""

@@ -8,12 +8,15 @@ from random import Random
 from statistics import mean
 from typing import Any
 
+import numpy as np
 import pytest
 
 import axon
 from axon import compiler
+from axon.backend import arrays, steps
 from axon.backend.granted import Granted
 from axon.backend.memory import contiguous
+from axon.backend.needs import Missing
 from axon.backend.pipeline import traits
 from axon.backend.prepare import prepare, problem_of
 from axon.backend.runtime import Executable
@@ -110,6 +113,24 @@ def test_what_was_asked_for_comes_on_top(builds: Builds) -> None:
         bound = named(program, **sizes)
         program.plans(tensors(program, bound), bound)
     assert len(m.f.variants) <= asked + LIMIT
+
+
+@pytest.mark.parametrize("text", [NT, "fun f (a : bf16[m, k]) = for i => sum c => exp a[i, c]"])
+def test_calls_where_there_is_no_gpu_make_what_calls_make(builds: Builds, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody asked for the best mapping of each size: that is what `warmup` is for."""
+
+    def nowhere(*_: Any) -> None:
+        raise Missing("a GPU")
+
+    monkeypatch.setattr(arrays, "gpu", nowhere)
+    monkeypatch.setattr(steps, "build_all", lambda wanted, target: wanted)
+    m = axon.compile(text)
+    for sizes in sweep(count=30):
+        given = [np.zeros((sizes[n], sizes["k"]), Element.BF16.dtype) for n in ("m", "n")][: text.count("bf16")]
+        with pytest.raises(axon.AxonError, match="the program's kernels are built"):
+            m.f(*given, target="cuda")
+    assert 2 <= len(m.f.variants) <= LIMIT
+    assert not any(v.asked for v in m.f.variants)
 
 
 def test_each_kernel_has_its_own(builds: Builds) -> None:
