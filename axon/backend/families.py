@@ -242,11 +242,17 @@ def _escaped(text: str) -> str:
 
 
 def copy(
-    value: Value, source: Symbol, view: View | None = None, reasons: tuple[Reason, ...] = (), span: Span | None = None
+    value: Value,
+    source: Symbol,
+    view: View | None = None,
+    reasons: tuple[Reason, ...] = (),
+    span: Span | None = None,
+    order: tuple[int, ...] | None = None,
 ) -> Nest:
-    """A kernel that makes a value of the same elements as a tensor has, or as a view of it shows."""
+    """A kernel that makes a value of the same elements as a tensor has, or as a view of it shows; `order` says which of its
+    dimensions each of the value's is."""
     axes = tuple(Axis(fresh("ijklmnop"[d % 8]), extent) for d, extent in enumerate(value.shape))
-    at = tuple(Dim.of(axis.symbol) for axis in axes)
+    at = tuple(Dim.of(axes[d].symbol) for d in (range(len(axes)) if order is None else map(order.index, range(len(axes)))))
     if view is not None:
         at = tuple(place.substitute(dict(zip(view.axes, at, strict=True))) for place in view.places)
     step = Compute((value,), axes, None, (Read(source, at, value.element),), span)

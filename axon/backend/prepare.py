@@ -36,12 +36,15 @@ class Prepared:
 def prepare(kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Prepared:
     """A kernel for these tensors. Raises `Unsupported` for operands that bulk copies cannot read, and for a sum over nothing."""
     tensors = with_views(views_of(kernel), tensors, sizes)
-    for number, why in unreadable(kernel, tensors).items():
-        operand = kernel.operands[number]
-        source = next((v.source for v in kernel.views if v.value == operand.value), None)
-        name = f"`{operand.value.symbol.name}`" if source is None else f"what is read of `{source.name}`"
-        raise Unsupported(f"{name} cannot be read by bulk copies: {why}", kernel.span)
-    kernel = with_operands(kernel, [_as_it_lies(operand, tensors[operand.value.symbol]) for operand in kernel.operands])
+    lying = []
+    for operand in kernel.operands:
+        found = as_it_lies(kernel, operand, tensors[operand.value.symbol])
+        if isinstance(found, str):
+            source = next((v.source for v in kernel.views if v.value == operand.value), None)
+            name = f"`{operand.value.symbol.name}`" if source is None else f"what is read of `{source.name}`"
+            raise Unsupported(f"{name} cannot be read by bulk copies: {found}", kernel.span)
+        lying.append(found)
+    kernel = with_operands(kernel, lying)
     problem = problem_of(kernel, sizes)
     if problem.depth < 1 or (isinstance(kernel, Stream) and problem.keys < 1):
         raise Unsupported("a sum over nothing", kernel.span)
@@ -53,22 +56,38 @@ def prepare(kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[
     return Prepared(kernel, problem, Granted(boxed, dense, paired))
 
 
-def unreadable(kernel: Tiled, tensors: MappingOf[Symbol, Tensor]) -> dict[int, str]:
-    """Which operands bulk copies cannot read as they lie, and why. `tensors` holds the kernel's views too."""
-    lying = ((tensors[operand.value.symbol], operand) for operand in kernel.operands)
-    whys = (tensor.arranged(_as_it_lies(operand, tensor).order).copyable for tensor, operand in lying)
-    return {number: why for number, why in enumerate(whys) if why}
+def unreadable(kernel: Tiled, tensors: MappingOf[Symbol, Tensor]) -> frozenset[int]:
+    """Which operands bulk copies cannot read as they lie. `tensors` holds the kernel's views too."""
+    lying = (as_it_lies(kernel, operand, tensors[operand.value.symbol]) for operand in kernel.operands)
+    return frozenset(number for number, found in enumerate(lying) if isinstance(found, str))
+
+
+def as_it_lies(kernel: Tiled, operand: Operand, tensor: Tensor) -> Operand | str:
+    """The operand with its dimensions in an order in which bulk copies read it where it lies, its own if that will do; or why there
+    is none.
+
+    Elements lie side by side along the last dimension, and a copy takes many of them: so its axis must be one that tiles are cut
+    along. An outer one (a batch) has one index in each tile.
+    """
+    why = None
+    for order in (operand.order, tensor.order):
+        arranged = operand.arranged(order)
+        why = tensor.arranged(order).copyable
+        if why is None and arranged.axes[-1] in tiled_axes(kernel):
+            return arranged
+    return why or "its contiguous dimension is neither reduced nor one of the result's last two"
+
+
+def tiled_axes(kernel: Tiled) -> frozenset[Symbol]:
+    """The axes of which a tile has more than one index."""
+    axes = (kernel.rows, kernel.columns, kernel.depth, *((kernel.keys,) if isinstance(kernel, Stream) else ()))
+    return frozenset(axis.symbol for axis in axes)
 
 
 def is_empty(kernel: Kernel, sizes: MappingOf[Symbol, int]) -> bool:
     """Whether its results have no elements, so that nothing is to be done."""
     axes = kernel.rows if isinstance(kernel, Nest) else (*kernel.outer, kernel.rows, kernel.columns)
     return any(axis.extent.evaluate(sizes) <= 0 for axis in axes)
-
-
-def _as_it_lies(operand: Operand, tensor: Tensor) -> Operand:
-    """The operand with its dimensions in the order of its strides, if only so its last dimension is contiguous."""
-    return operand if tensor.copyable is None else operand.arranged(tensor.order)
 
 
 def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> Problem:

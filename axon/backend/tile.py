@@ -24,7 +24,6 @@ from axon.backend.online import ONE, local_symbols
 from axon.backend.render import Names, dim_text, scalar_text
 from axon.backend.schedule import Mapping
 from axon.backend.stream import Stream
-from axon.backend.unsupported import Unsupported
 from axon.backend.views import View
 from axon.core import Scalar, Value
 from axon.element import Element
@@ -233,8 +232,7 @@ def _load(tile: Tile, operand: Operand) -> Load:
 
 def _operand_tile(name: str, operand: Operand, steps: dict[Symbol, int]) -> Tile:
     axes = tuple(a for a in operand.axes if a in steps)
-    if operand.axes[-1] not in steps:
-        raise Unsupported("a factor's last dimension is neither reduced nor one of the result's last two")
+    assert operand.axes[-1] in steps, "a factor that `prepare` has not let through"
     return Tile(fresh(name), operand.value.element, axes, tuple(steps[a] for a in axes), "shared")
 
 

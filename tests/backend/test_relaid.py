@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import permutations, product
+from math import prod
+from random import Random
 from typing import Any
 
 import ml_dtypes
@@ -11,9 +14,17 @@ import pytest
 
 import axon
 from axon import compiler
+from axon.backend.memory import Tensor
+from axon.backend.pipeline import stages, traits
 from axon.backend.plan import Nest
+from axon.backend.prepare import prepare
 from axon.backend.runtime import Executable
+from axon.backend.schedule import ranked
 from axon.backend.show import executables
+from axon.backend.simulate import simulate
+from axon.backend.target import HOPPER
+from axon.core import Block
+from axon.interpret.program import _block as interpret
 
 SOURCE = """
 fun product (a : bf16[m, k]) (b : bf16[k, n]) = a @ b
@@ -21,6 +32,8 @@ fun part (a : bf16[m, 2 * k + 1]) (b : bf16[k, n]) = for i j => sum c => a[i, k 
 fun square (a : bf16[m, m]) = a @ a
 fun chain (a : bf16[m, k]) (b : bf16[k, n]) (c : bf16[n, o]) = (a @ b) @ c
 fun batched (a : bf16[2, 2, 2, 2, m, k]) (b : bf16[k, n]) = for p q r s i j => sum c => a[p, q, r, s, i, c] * b[c, j]
+fun inside (a : bf16[m, k, h]) (b : bf16[k, n, h]) = for p i j => sum c => a[i, c, p] * b[c, j, p]
+fun batches (a : bf16[h, m, k]) (b : bf16[h, k, n]) = a @ b
 fun attention (q : bf16[h, s, d]) (k : bf16[h, t, d]) (v : bf16[h, t, d]) =
   let val w = for h i j => sum c => cast f32 q[h, i, c] * cast f32 k[h, j, c]
       val m = for h i => max j => w[h, i, j]
@@ -50,6 +63,8 @@ def families(executable: Executable) -> list[str]:
         ("square", [(67, 67)]),
         ("chain", [(70, 65), (65, 67), (67, 66)]),
         ("batched", [(2, 2, 2, 2, 66, 64), (64, 67)]),
+        ("inside", [(70, 64, 8), (64, 67, 8)]),
+        ("inside", [(7, 8, 3), (8, 2, 3)]),
         ("attention", [(2, 70, 33)] * 3),
     ],
 )
@@ -70,6 +85,9 @@ def test_what_is_computed(name: str, shapes: list[tuple[int, ...]]) -> None:
         ("product", {"m": 8, "k": 511, "n": 512}, ["plain"]),  # too few rows to be worth it
         ("square", {"m": 511}, ["plain", "tensor cores"]),  # one copy for both
         ("part", {"m": 512, "k": 512, "n": 512}, ["plain", "tensor cores"]),
+        ("inside", {"h": 8, "m": 64, "k": 64, "n": 64}, ["plain", "plain", "tensor cores"]),  # tiles have one batch each
+        ("inside", {"h": 8, "m": 16, "k": 64, "n": 64}, ["plain"]),
+        ("inside", {"h": 1, "m": 64, "k": 64, "n": 64}, ["tensor cores"]),  # a dimension of one index lies anywhere
         ("attention", {"h": 2, "s": 512, "t": 512, "d": 65}, ["plain", "plain", "plain", "tensor cores"]),
     ],
 )
@@ -103,3 +121,61 @@ def test_arguments_that_lie_anyhow() -> None:
         served = executable.serving(lying, own)
         # Rows and columns may be exchanged, anything else is copied.
         assert families(served) == (["tensor cores"] if strides == (1, 512) else ["plain", "tensor cores"])
+
+
+SMALL = list(product((1, 2, 8, 16), repeat=4))  # h, m, k, n
+
+
+def test_batches_of_every_small_size_have_a_kernel() -> None:
+    executable, own = made("batches", h=8, m=64, k=64, n=64)
+    names = {symbol.name: symbol for symbol in own}
+    for sizes in SMALL:
+        assert executable.wanted({names[name]: size for name, size in zip("hmkn", sizes, strict=True)}, exact=True) is not None
+
+
+@pytest.mark.parametrize(("h", "m", "k", "n"), [(2, 8, 1, 1), (8, 1, 1, 16), (2, 1, 16, 1), *Random(0).sample(SMALL, 20)])
+def test_batches_of_small_sizes(h: int, m: int, k: int, n: int) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((h, m, k), (h, k, n)))
+    got = np.asarray(MODULE.batches(a, b, target="simulate"), np.float32)
+    np.testing.assert_allclose(got, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-2, atol=1e-2)
+
+
+def lying_as(shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a tensor whose dimensions lie in this order in memory."""
+    return tuple(prod(shape[other] for other in order[order.index(d) + 1 :]) for d in range(len(shape)))
+
+
+def run(executable: Executable, own: dict[Any, int], arrays: dict[Any, Any], lying: dict[Any, Tensor]) -> dict[Any, Any]:
+    """The kernels one after the other on arrays that lie like these: barrier programs, and what is plain by the interpreter."""
+    lying = executable.lying(own) | lying
+    held = dict(arrays)
+    for kernel in executable.kernels:
+        if isinstance(kernel, Nest):
+            interpret(Block(kernel.steps, ()), own, held)
+            continue
+        held |= {r.value.symbol: np.zeros(lying[r.value.symbol].shape, r.value.element.dtype) for r in kernel.results}
+        ready = prepare(kernel, lying, own)
+        mapping = ranked(ready.problem, traits(ready.kernel), HOPPER)[0]
+        simulate(stages(ready.kernel, mapping, HOPPER, executable.values, ready.granted).barriers, held, own, seed=0)
+    return held
+
+
+@pytest.mark.parametrize("right", list(permutations(range(3))), ids=str)
+@pytest.mark.parametrize("left", list(permutations(range(3))), ids=str)
+def test_batches_that_lie_in_any_order(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    """A factor is copied if, and only if, its batch is what lies side by side."""
+    executable, own = made("batches", h=8, m=64, k=72, n=80)
+    a, b = executable.program.inputs
+    shapes = {a.symbol: (8, 64, 72), b.symbol: (8, 72, 80)}
+    orders = {a.symbol: left, b.symbol: right}
+    lying = {s: Tensor(256, shapes[s], lying_as(shapes[s], orders[s]), a.element) for s in shapes}
+    served = executable.serving(lying, own)
+    assert families(served) == ["plain"] * sum(order[-1] == 0 for order in orders.values()) + ["tensor cores"]
+    if left != right:  # a few of them
+        return
+    rng = np.random.default_rng(0)
+    arrays = {s: rng.standard_normal(shape).astype(ml_dtypes.bfloat16) for s, shape in shapes.items()}
+    want = arrays[a.symbol].astype(np.float32) @ arrays[b.symbol].astype(np.float32)
+    got = run(served, own, arrays, lying)[executable.program.block.results[0]]
+    np.testing.assert_allclose(got.astype(np.float32), want, rtol=2e-2, atol=0.2)
