@@ -43,9 +43,11 @@ def kernels(
     plain: Set[Symbol] = frozenset(),
     apart: Set[Symbol] = frozenset(),
     why: Mapping[Symbol, str] = NO_REASONS,
+    bare: Set[Symbol] = frozenset(),
 ) -> tuple[Kernel, ...]:
-    """The kernels of a program, in order. What makes one of the tensors in `plain` is not sought a place on the tensor cores, and
-    what makes one of those in `apart` is no stream; `why` says so for some.
+    """The kernels of a program, in order. What makes one of the tensors in `plain` is not sought a place on the tensor cores, what
+    makes one of those in `apart` is no stream, and a contraction that makes one of those in `bare` takes in nothing after it; `why`
+    says so for some.
 
     Raises `Unsupported` for an operation that is no part of a straight program (see `parts`).
     """
@@ -53,7 +55,7 @@ def kernels(
     for op in program.block.ops:
         if not isinstance(op, Compute | Scan):
             raise Unsupported(f"`{type(op).__name__.lower()}` has no kernel family", getattr(op, "span", None))
-    groups, reasons = _tiled(program, plain, plain | apart)
+    groups, reasons = _tiled(program, plain, plain | apart, bare)
     return tuple(_in_order(program, groups, {**reasons, **why}))
 
 
@@ -84,7 +86,9 @@ class _Taken:
     known: tuple[tuple[Symbol, tuple[Symbol, ...], Local], ...] = ()
 
 
-def _tiled(program: Program, plain: Set[Symbol], apart: Set[Symbol]) -> tuple[list[tuple[Tiled, set[int]]], dict[Symbol, str]]:
+def _tiled(
+    program: Program, plain: Set[Symbol], apart: Set[Symbol], bare: Set[Symbol]
+) -> tuple[list[tuple[Tiled, set[int]]], dict[Symbol, str]]:
     """The kernels for the tensor cores, and why a product is none of them."""
     ops = program.block.ops
     values = {v.symbol: v for v in program.inputs}
@@ -108,6 +112,8 @@ def _tiled(program: Program, plain: Set[Symbol], apart: Set[Symbol]) -> tuple[li
                 continue
         taken.append(mine)
         owner |= dict.fromkeys(mine.members, len(taken) - 1)
+        if mine.symbol in bare:
+            continue
         for later in range(number + 1, len(ops)):
             candidate = ops[later]
             if later in owner or later in inside or later in streams or not isinstance(candidate, Compute):
@@ -124,10 +130,12 @@ def _tiled(program: Program, plain: Set[Symbol], apart: Set[Symbol]) -> tuple[li
         outside = [tensor.name for tensor, _, _ in mine.known if tensor in wanted]
         passes = isinstance(finished, Stream)
         if outside or not (apart if passes else plain).isdisjoint(r.value.symbol for r in finished.results):
-            again, others = _tiled(program, plain if passes else plain | {mine.symbol}, apart | {mine.symbol})
+            again, others = _tiled(program, plain if passes else plain | {mine.symbol}, apart | {mine.symbol}, bare)
             if outside:
                 others[mine.symbol] = f"`{outside[0]}`, which has one value per row, is needed outside its kernel"
             return again, others
+        if not passes and mine.symbol not in bare and not bare.isdisjoint(r.value.symbol for r in finished.results):
+            return _tiled(program, plain, apart, bare | {mine.symbol})
         found.append((_pruned(finished) if isinstance(finished, Stream) else finished, mine.members))
     return found, reasons
 

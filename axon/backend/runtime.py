@@ -91,6 +91,7 @@ class Executable:
         apart: frozenset[Symbol] = frozenset(),
         copied: frozenset[Factor] = frozenset(),
         why: MappingOf[Symbol, str] = NO_REASONS,
+        bare: frozenset[Symbol] = frozenset(),
     ) -> None:
         """Raises `Unsupported` for a program that is not straight (see `parts`).
 
@@ -98,14 +99,14 @@ class Executable:
         `exact`, every size gets its best mapping, and variants have no limit.
         """
         self.program, self.target, self.mapping, self.exact = program, target, mapping, exact
-        self.kernels, self.aligned = with_copies(kernels(program, plain, apart, why), copied)
+        self.kernels, self.aligned = with_copies(kernels(program, plain, apart, why, bare), copied)
         self.fixed = schedule.of(len(self.kernels))
-        self.schedule, self.plain, self.apart, self.copied, self.why = schedule, plain, apart, copied, why
+        self.schedule, self.plain, self.apart, self.copied, self.why, self.bare = schedule, plain, apart, copied, why, bare
         stored = (value for k in self.kernels for value in results_of(k))
         inside = (out for k in self.kernels if isinstance(k, Nest) for step in k.steps for out in step.outs)
         self.values: tuple[Value, ...] = tuple(dict.fromkeys([*program.inputs, *stored, *inside]))
         self.known = {v.symbol: v for v in self.values}
-        self._others: dict[tuple[frozenset[Symbol], frozenset[Symbol], frozenset[Factor]], Executable] = {}
+        self._others: dict[tuple[frozenset[Any], ...], Executable] = {}
         self._lock = RLock()
         self._choices: dict[tuple[int, Any], Any] = {}
         self._built: dict[tuple[int, Any, Any], tuple[Any, Kernel]] = {}
@@ -128,8 +129,22 @@ class Executable:
 
     def warm(self, sizes: MappingOf[Symbol, int], *, exact: bool = True) -> None:
         """Build all kernels for contiguous tensors, mapped for exactly these sizes or, if not `exact`, as a call does."""
-        served = self.serving(self.lying(sizes), sizes)
-        served.plans(served.lying(sizes), sizes, exact=exact)
+        self.built({}, sizes, exact=exact)
+
+    def built(
+        self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], *, exact: bool = False
+    ) -> tuple[Executable, dict[int, Plan]]:
+        """What runs at these sizes for tensors that lie like these (see `serving`), and its plans.
+
+        Only the compiler knows which mappings fit their registers: where it has refused all of a kernel's, another one serves.
+        """
+        while True:
+            served = self.serving(tensors, sizes)
+            try:
+                return served, served.plans(served.lying(sizes) | dict(tensors), sizes, exact=exact)
+            except Unsupported:
+                if self.serving(tensors, sizes) is served:
+                    raise
 
     def wanted(self, sizes: MappingOf[Symbol, int], *, exact: bool = False) -> list[Forms]:
         """What is still to be built for contiguous tensors of these sizes, so that several programs' kernels are built together."""
@@ -217,33 +232,39 @@ class Executable:
     def serving(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Executable:
         """What runs at these sizes, for tensors that lie like these: this, or the same program with copies of the factors that the
         tensor cores cannot read as they lie, and without the kernels for them that have no mapping here: a stream's operations
-        apart, others plain. A mapping or a schedule that the user gave is an error instead."""
-        plain, apart, copied, why = self.plain, self.apart, self.copied, dict(self.why)
+        apart, a contraction without the operations on its product, others plain. A mapping or a schedule that the user gave is an
+        error instead."""
+        plain, apart, copied, bare, why = self.plain, self.apart, self.copied, self.bare, dict(self.why)
         tensors = self.lying(sizes) | dict(tensors)
         with self._lock:
             for number, kernel in enumerate(self.kernels):
                 if isinstance(kernel, Nest) or is_empty(kernel, sizes) or self.mapping is not None or self.fixed[number].values:
                     continue
+                unfit = {r.value.symbol for r in kernel.results}
                 try:
                     factors = wanted(kernel, tensors, sizes) - self.copied
                     if factors:
                         copied |= factors
                         continue
                     ready = prepare(kernel, tensors, sizes)
-                    reason = None if self._choices_of(number, ready).fits(ready) else "no mapping fits its sizes"
+                    if self._choices_of(number, ready).fits(ready):
+                        continue
+                    reason, whole = "no mapping fits its sizes and the registers", unfit.isdisjoint(self.bare)
                 except Unsupported as refused:
-                    reason = refused.reason
-                if reason is None:
-                    continue
-                unfit = {r.value.symbol for r in kernel.results}
+                    reason, whole = refused.reason, False
                 why |= dict.fromkeys(unfit, reason)
-                plain, apart = (plain, apart | unfit) if isinstance(kernel, Stream) else (plain | unfit, apart)
-            key = plain, apart, copied
-            if key == (self.plain, self.apart, self.copied):
+                if isinstance(kernel, Stream):
+                    apart |= unfit
+                elif whole:
+                    bare |= unfit
+                else:
+                    plain |= unfit
+            key = plain, apart, copied, bare
+            if key == (self.plain, self.apart, self.copied, self.bare):
                 return self
             if key not in self._others:
                 self._others[key] = Executable(
-                    self.program, self.target, exact=self.exact, plain=plain, apart=apart, copied=copied, why=why
+                    self.program, self.target, exact=self.exact, plain=plain, apart=apart, copied=copied, why=why, bare=bare
                 )
         return self._others[key].serving(tensors, sizes)
 
@@ -267,10 +288,9 @@ class Executable:
         context = cuda.context(device)
         lying = self.lying(sizes) | dict(tensors)
         steady = {symbol: size for symbol, size in sizes.items() if symbol not in changing}
-        serving = self.serving(lying, steady)
+        serving, plans = self.built(lying, steady)
         if serving is not self:
             return serving.bind(tensors, sizes, device, scalars, changing)
-        plans = self.plans(lying, steady)
         taken = [p for plan in plans.values() for p in plan.stages.source.parameters]
         used = {p.tensor for p in taken if isinstance(p, PointerParameter)}
         used |= {p.descriptor.tensor for p in taken if isinstance(p, MapParameter)}

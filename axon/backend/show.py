@@ -51,7 +51,7 @@ def show(program: Program, stage: str, sizes: MappingOf[Symbol, int] | None = No
     found = [
         _stage(plan, stage, executable.target)
         for executable, own in executables(program, sizes_of(program, sizes), schedule or NOTHING)
-        for plan in plans(executable, own).values()
+        for plan in plans(executable, own)[1].values()
     ]
     found += [_plain_stage(kernel, stage, HOPPER) for kernel in _own_kernels(program)]
     if not found:
@@ -104,13 +104,13 @@ def executables(program: Program, sizes: MappingOf[Symbol, int], schedule: Sched
     return out
 
 
-def plans(executable: Executable, sizes: MappingOf[Symbol, int]) -> dict[int, Plan]:
-    """The kernels of a program for contiguous tensors of these sizes, built."""
+def plans(executable: Executable, sizes: MappingOf[Symbol, int]) -> tuple[Executable, dict[int, Plan]]:
+    """What runs a program for contiguous tensors of these sizes, and its kernels, built."""
     for kernel in executable.kernels:
         if is_empty(kernel, sizes):
             span = kernel.steps[0].span if isinstance(kernel, Nest) else kernel.span
             raise Unsupported("its result has no elements, so nothing runs", span)
-    return executable.plans(executable.lying(sizes), sizes)
+    return executable.built({}, sizes)
 
 
 def sizes_of(program: Program, sizes: MappingOf[Symbol, int] | None) -> dict[Symbol, int]:
@@ -167,8 +167,9 @@ def explain(
     lines: list[str] = []
     found = [
         (executable, number, plan, own)
-        for executable, own in executables(program, sizes_of(program, sizes), schedule or NOTHING)
-        for number, plan in plans(executable, own).items()
+        for served, own in executables(program, sizes_of(program, sizes), schedule or NOTHING)
+        for executable, made in [plans(served, own)]
+        for number, plan in made.items()
     ]
     names = names_in(program)
     for count, (executable, number, plan, own) in enumerate(found, 1):

@@ -18,6 +18,7 @@ from axon.backend.granted import Granted
 from axon.backend.memory import contiguous
 from axon.backend.needs import Missing
 from axon.backend.pipeline import traits
+from axon.backend.plan import Nest
 from axon.backend.prepare import prepare, problem_of
 from axon.backend.runtime import Executable
 from axon.backend.schedule import predict, ranked
@@ -26,6 +27,7 @@ from axon.backend.unsupported import Unsupported
 from axon.backend.variants import ASKED, LIMIT
 from axon.element import Element
 from axon.lower import TensorType
+from tests.backend.test_relaid import run
 from tests.runtime.fake import Builds
 
 NT = "fun f (a : bf16[m, k]) (b : bf16[n, k]) = for i j => sum c => a[i, c] * b[j, c]"
@@ -196,6 +198,38 @@ def test_the_next_mapping_is_taken_where_one_does_not_fit(builds: Builds) -> Non
     bound = named(fixed, m=64, n=64, k=64)
     with pytest.raises(axon.AxonError, match="does not fit its registers"):
         fixed.plans(tensors(fixed, bound), bound)
+
+
+SINE = "fun f (a : bf16[m, k]) (b : bf16[k, n]) = sin (a @ b) + 1.0"
+SCORES = """
+fun f (q : bf16[h, s, d]) (k : bf16[h, s, d]) (v : bf16[h, s, d]) =
+  let val e = for h i j => exp (sin (sum c => q[h, i, c] * k[h, j, c])) in for h i c => sum j => e[h, i, j] * v[h, j, c] end
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks", "refused", "families"),
+    [
+        (SINE, (2, 2), "sin", ["Contraction", "Nest"]),  # the epilogue alone is plain
+        (SINE, (2, 2), "", ["Nest", "Nest"]),
+        (SCORES, (3, 3, 3), "sin", ["Contraction", "Nest", "Contraction"]),
+    ],
+)
+def test_a_kernel_of_which_no_mapping_fits_is_made_by_others(
+    builds: Builds, text: str, ranks: tuple[int, ...], refused: str, families: list[str]
+) -> None:
+    program = executable(text, *ranks)
+    bound = {symbol: 64 for value in program.program.inputs for d in value.shape for symbol in d.variables}
+    builds.refuse = lambda stages: stages.barriers is not None and refused in stages.source.text
+    served, plans = program.built({}, bound)
+    assert [type(plan.kernel).__name__ for plan in plans.values()] == families
+    assert any("registers" in reason.worded({}) for k in served.kernels if isinstance(k, Nest) for reason in k.reasons)
+    assert program.serving({}, bound) is served  # nothing is tried again
+    chance = np.random.default_rng(0)
+    arrays = {v.symbol: chance.standard_normal((64,) * len(v.shape)).astype(v.element.dtype) / 8 for v in program.program.inputs}
+    got = run(served, bound, arrays, {})[program.program.block.results[0]].astype(np.float32)
+    want = axon.compile(text).f(*arrays.values(), target="interpret").astype(np.float32)
+    np.testing.assert_allclose(got, want, atol=2e-2 * np.abs(want).max())
 
 
 def refused_order(program: Executable, mapping: Any, bound: Any) -> Any:
