@@ -65,12 +65,13 @@ def parse_arguments(texts: list[str], seed: int | None) -> dict[str, Any]:
 def described(value: Any) -> Any:
     """An argument that stands for others like it: the text of a type (`bf16[4096, 4096]`) as zeros, which take no memory."""
     if isinstance(value, str):
-        return _Reader(f"zeros({value})", 0, None).whole()
+        return _Reader(value, 0, None).stand_in()
     if isinstance(value, tuple):
         return tuple(map(described, value))
     return {name: described(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
+_TYPES = 'what stands for an argument is an array, or the text of a type with sizes, such as "bf16[4096, 4096]"'
 _FORMS = "the forms of a value are x=3.5, x=file.npy, x=randn(f32[32, 784]), x=[1.0, 2.0], p={w = …, b = …}"
 
 
@@ -152,15 +153,7 @@ class _Reader:
             help = f"did you mean `{near}`?" if near else "there are " + ", ".join(f"`{n}`" for n in _MAKERS)
             raise _wrong(self.text, start, self.at, f"`{name}` makes no arrays", help=help)
         self._next()
-        _, spelled, at = self._next()
-        element = next((e for e in Element if e.value == spelled), None)
-        if element is None:
-            known = "there are " + ", ".join(e.value for e in Element)
-            raise _wrong(self.text, at, self.at, f"`{spelled}` is not an element type", known)
-        shape: list[int] = []
-        if self._peek() == "[":
-            self._next()
-            shape = self._items("]", self._size)
+        element, shape = self._type()
         extra: list[Any] = []
         while self._peek() == ",":
             self._next()
@@ -168,9 +161,7 @@ class _Reader:
             extra.append(self._number(token, at) if kind == "number" else {"true": True, "false": False}.get(token, token))
         if self._next()[1] != ")":
             raise self._unexpected()
-        count = 1
-        for size in shape:
-            count *= size
+        count = math.prod(shape)
         if self.rng is not None and count * element.dtype.itemsize > MAX_BYTES:
             raise _wrong(self.text, start, self.at, f"an array of {count:,} elements is too large")
         if len(shape) > 64:
@@ -190,6 +181,30 @@ class _Reader:
         if refused:
             raise _wrong(self.text, start, self.at, refused)
         return made.astype(element.dtype)
+
+    def stand_in(self) -> Array:
+        """Zeros of the type that the text is, which take no memory."""
+        if not self.text.strip():
+            raise _wrong(self.text, 0, len(self.text), "a type is missing", _TYPES)
+        element, shape = self._type()
+        if self.text[self.at :].strip():
+            raise _wrong(self.text, self.at, len(self.text), "a type ends before this", _TYPES)
+        try:
+            return np.broadcast_to(np.zeros((), element.dtype), tuple(shape))
+        except ValueError as error:  # more dimensions, or elements, than NumPy can count
+            raise _wrong(self.text, 0, len(self.text), f"no array has this type: {error}") from None
+
+    def _type(self) -> tuple[Element, list[int]]:
+        """`f32[32, 784]`, or `f32` for a number."""
+        _, spelled, at = self._next()
+        element = next((e for e in Element if e.value == spelled), None)
+        if element is None:
+            known = "there are " + ", ".join(e.value for e in Element)
+            raise _wrong(self.text, at, self.at, f"`{spelled}` is not an element type", known)
+        if self._peek() != "[":
+            return element, []
+        self._next()
+        return element, self._items("]", self._size)
 
     def _size(self) -> int:
         _, token, start = self._next()

@@ -183,8 +183,9 @@ class Session:
         from axon import values
         from axon.arguments import described
 
-        given = [values.stand_in(described(value)) for value in arguments(callee, args, kwargs)]
-        program, _, bound = self._bound(callee, check_sizes(callee, sizes), given)
+        original = arguments(callee, args, kwargs)
+        given = [values.stand_in(described(value)) for value in original]
+        program, _, bound = self._bound(callee, check_sizes(callee, sizes), given, original)
         with _in_call(callee):
             compiler.warm(self._executable(callee, program), bound)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -254,7 +255,9 @@ _USUAL = (Element.F32, Element.I32, *Element)  # what to suggest first where sev
 
 
 def conversion(value: Any, name: str, element: Element) -> str:
-    """How a caller writes the conversion of an array, in its own library's words."""
+    """How a caller writes the conversion of an array, in its own library's words; of a text that stands for one, the right text."""
+    if isinstance(value, str):
+        return f'"{element.value}{value.strip().lstrip(ascii_letters + digits)}"'
     library, numpy = libraries.of(value), NUMPY_NAME[element]
     own = element.dtype.name
     match library.name if library is not None else "numpy":

@@ -56,9 +56,16 @@ class Algorithms:
     def __init__(self, target: Target) -> None:
         self.target = target
         self._lock = RLock()
+        self.foreseen: set[str] = set()  # sources of what was built before it is launched
         self._built: dict[str, Kernel] = {}
         self._loaded: dict[tuple[int, Kernel], tuple[int, Any]] = {}
         self._bound: OrderedDict[tuple[Any, ...], Bound | Compressing] = OrderedDict()
+
+    @property
+    def count(self) -> int:
+        """How many kernels are built."""
+        with self._lock:
+            return len(self.foreseen.union(self._built))
 
     def sort(self, cuda: Driver, device: int, source: Tensor) -> Bound:
         """The launches that sort tensors that lie like this one, which has elements. Their results are contiguous."""

@@ -155,10 +155,10 @@ class Executable:
             picked = {n: (r, served._choices_of(n, r).pick(r, sizes, exact=exact or served.exact)) for n, r in ready.items()}
             return list(served._forms(picked).values())
 
-    def made(self) -> list[tuple[int, Any, int]]:
-        """The kernels that are built: the number of each, its variant, its registers."""
+    def made(self) -> list[tuple[int, Any, Any, int]]:
+        """The kernels that are built: the number of each, how its tensors lie, its variant, its registers."""
         with self._lock:
-            return [(number, variant, kernel.registers) for (number, _, variant), (_, kernel) in self._built.items()]
+            return [(number, key, variant, kernel.registers) for (number, key, variant), (_, kernel) in self._built.items()]
 
     def lying(self, sizes: MappingOf[Symbol, int]) -> dict[Symbol, Tensor]:
         """All values one by one, copies in rows that bulk copies can read."""

@@ -15,7 +15,7 @@ from axon.backend.driver import Driver
 from axon.backend.failures import Watch
 from axon.backend.memory import Tensor
 from axon.backend.parts import Body, Part, Repeat, Straight, parts, straights
-from axon.backend.pipeline import Forms
+from axon.backend.pipeline import Forms, Plain
 from axon.backend.runtime import Bound, Executable
 from axon.backend.schedule import Mapping as KernelMapping
 from axon.backend.schedule_file import NOTHING, Schedule
@@ -97,11 +97,11 @@ class Stepped:
     def fixed(self) -> tuple[Any, ...]:
         return tuple(fixed for executable in dict.fromkeys(self.executables.values()) for fixed in executable.fixed)
 
-    def made(self) -> list[tuple[int, Any, int]]:
-        """The kernels that are built: the number of each, its variant, its registers."""
+    def made(self) -> list[tuple[int, Any, Any, int]]:
+        """The kernels that are built: the number of each, how its tensors lie, its variant, its registers."""
         rows, before = [], 0
         for executable in dict.fromkeys(self.executables.values()):
-            rows += [(before + number, variant, registers) for number, variant, registers in executable.made()]
+            rows += [(before + number, *rest) for number, *rest in executable.made()]
             before += len(executable.kernels)
         return rows
 
@@ -128,17 +128,19 @@ class Stepped:
 
     def _build_together(self, sizes: Mapping[Symbol, int], *, exact: bool) -> None:
         forms: list[Forms] = []
+        apart: list[Plain] = []
         for part, own in self._typical(self.parts.body, dict(sizes)):
             match part:
                 case Straight():
                     forms += self.executables[id(part)].wanted(own, exact=exact)
                 case Sort(values=values):
-                    forms += self.algorithms.kernels(values.element, len(values.shape))
+                    apart += self.algorithms.kernels(values.element, len(values.shape))
                 case Compress():
-                    forms += self.algorithms.kernels(None, 1)
+                    apart += self.algorithms.kernels(None, 1)
                 case _:
                     pass
-        build_all(forms, self.target)
+        build_all([*forms, *apart], self.target)
+        self.algorithms.foreseen.update(kernel.source.text for kernel in apart)
 
     def _typical(self, body: Body, sizes: dict[Symbol, int]) -> Iterator[tuple[Part, dict[Symbol, int]]]:
         """Every part with sizes at which its kernels are built; without counters that nothing is to depend on."""

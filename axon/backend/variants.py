@@ -38,6 +38,7 @@ _NOTHING = Granted()
 LIMIT = 3
 TOLERANCE = 1.1
 TRIES = 4  # mappings beside a schedule's that may turn out not to fit their registers
+_SHOWN = 6  # sizes in a text
 SAMPLES = 96  # sizes over which the third variant is chosen
 
 
@@ -48,9 +49,16 @@ class Variant:
     mapping: Mapping
     granted: Granted
     why: str = field(compare=False)
+    at: str = field(default="", compare=False)  # the sizes that it was made for
 
     def serves(self, ready: Prepared) -> bool:
         return self.granted <= ready.granted
+
+
+def worded(sizes: MappingOf[Symbol, int]) -> str:
+    """`n = 64, m = 1`: the first few."""
+    shown = [f"{symbol.name} = {size}" for symbol, size in list(sizes.items())[:_SHOWN]]
+    return ", ".join([*shown, "…"] if len(sizes) > _SHOWN else shown)
 
 
 class Choices:
@@ -76,13 +84,13 @@ class Choices:
         found = min(usable, key=lambda v: self._time(v, ready), default=None)
         if exact:
             same = next((v for v in usable if v.mapping == order[0] and v.granted == ready.granted), None)
-            return same or self._add(Variant(order[0], ready.granted, ASKED))
+            return same or self._add(Variant(order[0], ready.granted, ASKED, worded(sizes)))
         free = sum(v.why != ASKED for v in self.variants)
         if found is not None and (free >= LIMIT or self._time(found, ready) <= best * TOLERANCE):
             return found
         if free < LIMIT - 1 or self.only is not None or (free >= LIMIT and not usable):
             why = "the first sizes" if not self.variants else "sizes that the others serve less well"
-            return self._add(Variant(order[0], ready.granted, why))
+            return self._add(Variant(order[0], ready.granted, why, worded(sizes)))
         return self._add(Variant(self._covering(ready, sizes, order), _NOTHING, "any size"))
 
     def fits(self, ready: Prepared) -> bool:
@@ -150,39 +158,86 @@ class Made:
     why: str
     registers: int
     asked: bool  # by a warmup
+    at: str = ""  # the sizes that it was made for: `n = 64, m = 1`
+    lies: str = ""  # what it takes for granted of how tensors lie
 
 
 class Variants(tuple[Made, ...]):
     """The machine codes of a function; printed, a table that says how many there can be."""
 
-    limit: int
+    limit: int  # of those that calls make
+    others: int  # kernels of sorts and compresses, which have no variants
 
     @staticmethod
     def of(made: Sequence[tuple[Program, Any]]) -> Variants:
         """Of a function's specializations, each with its executable, if there is one."""
         rows: list[Made] = []
-        kernels = 0
+        kernels = others = 0
         for program, executable in made:
             if executable is None:
                 continue
-            kernels += len(executable.kernels)
+            others += executable.algorithms.count
+            built = executable.made()
+            ways = {(number, key) for number, key, _, _ in built}
+            kernels += len(ways) + len(executable.kernels) - len({number for number, _ in ways})
             text = ", ".join(f"{v.element.value}[{', '.join(map(str, v.shape))}]" for v in program.inputs)
-            for number, variant, registers in executable.made():
+            for number, key, variant, registers in built:
+                lies = _lying(key, variant, program)
                 fixed = executable.fixed[number]
                 why = f"{variant.why}, with {fixed}" if fixed.values else variant.why
-                rows.append(Made(text, number, variant.mapping, why, registers, variant.why == ASKED))
+                rows.append(Made(text, number, variant.mapping, why, registers, variant.why == ASKED, variant.at, lies))
         variants = Variants(rows)
-        variants.limit = LIMIT * kernels
+        variants.limit, variants.others = LIMIT * kernels, others
         return variants
 
     def __str__(self) -> str:
-        if not self:
+        if not self and not self.others:
             return "no GPU kernels made yet"
-        own = sum(not row.asked for row in self)
-        lines = [f"{own} of at most {self.limit} variants made" + (f", and {len(self) - own} asked for" if len(self) > own else "")]
-        lines += [
-            f"  ({r.specialization}) kernel {r.kernel + 1}: {r.mapping} · {r.registers} registers · for {r.why}" for r in self
-        ]
+        lines = []
+        if self.limit:
+            asked = sum(row.asked for row in self)
+            by_warmup = f", {asked} by warmup" if asked else ""
+            lines.append(f"variants made: {len(self) - asked} of at most {self.limit} by calls{by_warmup}")
+        for r in self:
+            why = f"{r.why} ({r.at})" if r.at else r.why
+            row = f"  ({r.specialization}) kernel {r.kernel + 1}: {r.mapping} · {r.registers} registers · for {why}"
+            lines.append(f"{row} · {r.lies}" if r.lies else row)
+        if self.others:
+            lines.append(f"kernels made of sorts and of compresses, which have no variants: {self.others}")
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def _lying(key: Any, variant: Any, program: Program) -> str:
+    """In words, how tensors lie for a variant: the class that it is made for, and what it takes for granted."""
+    given = [v.symbol for v in program.inputs]
+    results = program.block.results
+
+    def name(symbol: Symbol) -> str:
+        return "the result" if results == (symbol,) and symbol not in given else f"`{symbol.name}`"
+
+    said: list[str] = []
+    if isinstance(key, tuple):  # of a nest
+        ranks = {v.symbol: len(v.shape) for v in program.inputs}
+        for symbol, unit in key:
+            if unit < 0 < ranks.get(symbol, 0):
+                said.append(f"{name(symbol)} has gaps")
+            elif unit < ranks.get(symbol, 0) - 1:
+                said.append(f"{name(symbol)} lies along dimension {unit + 1}")
+    else:
+        for operand in key.operands:
+            if operand.order != tuple(sorted(operand.order)):
+                order = ", ".join(str(d + 1) for d in operand.order)
+                said.append(f"{name(operand.value.symbol)} lies in the order of dimensions {order}")
+        granted: Granted = variant.granted
+        for result in key.results:
+            symbol = result.place.symbol
+            if symbol in granted.boxed:
+                said.append(f"rows of {name(symbol)} are multiples of 16 bytes")
+            elif symbol in granted.dense:
+                said.append(f"rows of {name(symbol)} have no gaps")
+        pairs = sorted((symbol for symbol in granted.paired if symbol in given), key=given.index)
+        if pairs:
+            said.append(f"{', '.join(map(name, pairs))} can be read in pairs")
+    return f"where {' and '.join(said)}" if said else ""

@@ -105,7 +105,7 @@ def test_what_was_asked_for_comes_on_top(builds: Builds) -> None:
     assert asked >= 2
     assert {v.why for v in m.f.variants} == {ASKED}
     assert str(m.f.variants).startswith(
-        f"0 of at most 3 variants made, and {asked} asked for\n  (bf16[m, k], bf16[n, k]) kernel 1: tile"
+        f"variants made: 0 of at most 3 by calls, {asked} by warmup\n  (bf16[m, k], bf16[n, k]) kernel 1: tile"
     )
     m.f.warmup("bf16[64, 4096]", "bf16[64, 4096]")
     assert len(m.f.variants) == asked
@@ -135,12 +135,44 @@ def test_calls_where_there_is_no_gpu_make_what_calls_make(builds: Builds, text: 
     assert not any(v.asked for v in m.f.variants)
 
 
+def test_the_text_tells_variants_apart(builds: Builds) -> None:
+    m = axon.compile("fun f (a : bf16[m, k]) (b : bf16[k, n]) = a @ b")
+    for a, b in (("64, 64", "64, 64"), ("64, 1", "1, 64")):
+        m.f.warmup(f"bf16[{a}]", f"bf16[{b}]")
+    _, first, second = str(m.f.variants).splitlines()
+    assert "(m = 64, k = 64, n = 64) · where rows of the result are multiples of 16 bytes" in first
+    assert "(m = 64, k = 1, n = 64) · where `a` lies in the order of dimensions 2, 1" in second
+
+
+def test_kernels_without_variants_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "build_all", lambda wanted, target: wanted)
+    m = axon.compile("fun f (x : f32[n]) = loop (s = x) for t < 5 => sort s")
+    assert str(m.f.warmup("f32[5]")) == "kernels made of sorts and of compresses, which have no variants: 4"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("foo", "│ foo"),
+        ("", "a type is missing"),
+        ("f32[10, 20])", "a type ends before this"),
+        ("f16[10, 20]", 'help: pass "f32[10, 20]"'),
+    ],
+)
+def test_texts_that_stand_for_no_argument(text: str, says: str) -> None:
+    m = axon.compile("fun f (x : f32[m, k]) = x + 1")
+    with pytest.raises(axon.AxonError) as caught:
+        m.f.warmup(text)
+    assert says in str(caught.value)
+    assert "zeros" not in str(caught.value)
+
+
 def test_each_kernel_has_its_own(builds: Builds) -> None:
     program = executable(TWO, 2, 2)
     for size in (16, 8192, 256, 64, 1000):
         bound = named(program, m=size, k=512)
         program.plans(tensors(program, bound), bound)
-    assert {number for number, _, _ in program.made()} == {0, 1}
+    assert {number for number, *_ in program.made()} == {0, 1}
     assert len(builds.made) <= 2 * LIMIT
 
 

@@ -15,6 +15,7 @@ from axon.backend.simt.access import unit_of
 from axon.backend.simt.emit import emit
 from axon.backend.simt.general import general
 from axon.backend.simt.mapping import Mapping, choose, plainest
+from axon.backend.variants import worded
 from axon.core import Value
 from axon.names import Symbol
 
@@ -59,6 +60,7 @@ class Variant:
 
     mapping: Mapping
     why: str = field(compare=False)
+    at: str = field(default="", compare=False)  # the sizes that it was made for
 
 
 class Choices:
@@ -78,10 +80,11 @@ class Choices:
         if found is not None:
             return found
         if exact:
-            return self._add(Variant(wanted, ASKED))
+            return self._add(Variant(wanted, ASKED, worded(sizes)))
         free = [v for v in self.variants if v.why != ASKED]
         if len(free) < LIMIT - 1:
-            return self._add(Variant(wanted, "sizes that the others do not serve" if self.variants else "the first sizes"))
+            why = "sizes that the others do not serve" if self.variants else "the first sizes"
+            return self._add(Variant(wanted, why, worded(sizes)))
         found = next((v for v in self.variants if v.why == ANY), None)
         if found is not None:
             return found
