@@ -82,7 +82,7 @@ def check_module(loader: Loader, path: str, known: Mapping[SourceFile, CheckedMo
         return checked
     known = {s: m for s, m in session.modules.items() if s is not source}
     solve = partial(solutions, source, loader, known)
-    found = tried(checked.diagnostics, source, lambda changed: _recheck(changed, loader, known), solve)
+    found = tried(checked.diagnostics, source, lambda changed, fewer: _recheck(changed, fewer, loader, known), solve)
     return replace(checked, diagnostics=found)
 
 
@@ -123,9 +123,13 @@ class Session:
         they import, stay as they are. A checked module is not changed by those that import it.
     """
 
-    def __init__(self, loader: Loader, modules: dict[SourceFile, CheckedModule] | None = None, blanks: Iterable[Span] = ()) -> None:
+    def __init__(
+        self, loader: Loader, modules: dict[SourceFile, CheckedModule] | None = None, blanks: Iterable[Span] = (),
+        explains: bool = True,
+    ) -> None:  # fmt: skip
         self.loader = loader
         self.blanks = blanks  # written sizes that are left open
+        self.explains = explains  # see Note [Tried changes]
         self.modules = {} if modules is None else dict(modules)
         self.open: list[SourceFile] = []
         self.declared: dict[str, set[str]] | None = None  # by each module of the standard library, once somebody asks
@@ -155,6 +159,7 @@ class Session:
     def _declarations(self, source: SourceFile, program: S.Program, problems: tuple[Diagnostic, ...]) -> CheckedModule:
         checker = Declarations()
         checker.blanks = {span: [] for span in self.blanks if span.file is source}
+        checker.explains = self.explains
         checker.diagnostics.extend(problems)
         scope = Scope(values={name: BuiltinName(name) for name in builtins.NAMES}).child()
         imports: dict[str, CheckedModule] = {}
@@ -360,9 +365,21 @@ class _Overlay:
         return self.loader.find(name)
 
 
-def _recheck(changed: SourceFile, loader: Loader, known: dict[SourceFile, CheckedModule]) -> Attempt | None:
+def _recheck(
+    changed: SourceFile, fewer: int | None, loader: Loader, known: dict[SourceFile, CheckedModule]
+) -> Attempt | None:
+    """What the checker says of a changed file; None if it cannot be read, or does not have fewer errors than some number.
+
+    Note [Tried changes]
+        Most changes that are tried help nothing, and to find out why sizes do not fit takes longer than to find that they do not.
+        So a changed file is first checked without that: one error then stands for all of a declaration's sizes.
+    """
     try:
-        checked = Session(_Overlay(loader, changed), known).check(changed)
+        checked = Session(_Overlay(loader, changed), known, explains=fewer is None).check(changed)
+        if not checked.ok and fewer is not None:
+            if sum(d.severity == "error" for d in checked.diagnostics) >= fewer:
+                return None
+            checked = Session(_Overlay(loader, changed), known).check(changed)
     except AxonError:
         return None
     asked = ((f, frozenset(scheme.explicit)) for scheme in checked.schemes.values() for f in scheme.facts if f.span is not None)

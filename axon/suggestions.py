@@ -37,6 +37,9 @@ class Attempt:
     found: tuple[Diagnostic, ...] | None = None
 
 
+Recheck = Callable[[SourceFile, int | None], Attempt | None]  # of a file with so many errors or more None says enough
+
+
 class _Budget:
     """What may still be tried for a diagnostic: so many checks, none after a deadline."""
 
@@ -70,7 +73,7 @@ def _tries(diagnostic: Diagnostic, diagnostics: Sequence[Diagnostic], source: So
 def tried(
     diagnostics: Sequence[Diagnostic],
     source: SourceFile,
-    recheck: Callable[[SourceFile], Attempt | None],
+    recheck: Recheck,
     solve: Callable[[Span], Iterable[str]] = lambda _: (),
 ) -> tuple[Diagnostic, ...]:
     """The diagnostics of a file with the suggestions that help. `recheck` checks a changed file; `solve` gives what may stand in
@@ -91,7 +94,8 @@ def tried(
                 continue
             settled = diagnostic.code not in _BOUNDS and (bool(kept) or not suggestion.asks)
             budget.spend()
-            tried_ = _attempt(source, suggestion.edits, recheck, settled)
+            fewer = None if suggestion.change is Change.ROWS else errors  # of those, what is wrong next may be mended likewise
+            tried_ = _attempt(source, suggestion.edits, recheck, settled, fewer)
             if tried_ is None:
                 continue
             attempt, changed = tried_
@@ -188,19 +192,19 @@ def _words(d: Diagnostic) -> tuple[str, ...]:
 
 
 def _again(
-    new: Diagnostic, suggestion: Suggestion, changed: SourceFile, recheck: Callable[[SourceFile], Attempt | None], errors: int
+    new: Diagnostic, suggestion: Suggestion, changed: SourceFile, recheck: Recheck, errors: int
 ) -> bool:
     """Whether what came up is the same mistake once more, for which the same kind of change helps."""
     for again in new.suggestions if suggestion.change is Change.ROWS else ():
         if again.change is Change.ROWS:
-            found = _attempt(changed, again.edits, recheck, True)
+            found = _attempt(changed, again.edits, recheck, True, errors)
             if found is not None and found[0].errors < errors:
                 return True
     return False
 
 
 def _attempt(
-    source: SourceFile, edits: tuple[Edit, ...], recheck: Callable[[SourceFile], Attempt | None], settled: bool
+    source: SourceFile, edits: tuple[Edit, ...], recheck: Recheck, settled: bool, fewer: int | None
 ) -> tuple[Attempt, SourceFile] | None:
     """A file after edits; None if they do not apply or, where that is asked (`settled`), leave the question to a call."""
     text = source.text
@@ -209,7 +213,7 @@ def _attempt(
             return None
         text = text[: edit.span.start] + edit.text + text[edit.span.end :]
     changed = SourceFile(source.path, text)
-    attempt = recheck(changed)
+    attempt = recheck(changed, fewer)
     if attempt is None or (settled and any(_edited(span, changed, edits) for span in attempt.facts)):
         return None
     return attempt, changed

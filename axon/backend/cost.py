@@ -1,10 +1,10 @@
-"""How many floating-point operations a piece of core asks for, by the convention of papers: a product and a sum are one each, so is
-`exp`; comparisons, selections, conversions and arithmetic on integers are none. A matrix product has 2 · rows · columns · depth.
+"""How many operations a piece of core asks for. Floating-point operations are counted as papers do: a product and a sum are one
+each, so is `exp`; a matrix product has 2 · rows · columns · depth. Comparisons, selections and arithmetic on integers are others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import permutations
 from typing import assert_never
 
@@ -13,17 +13,13 @@ from axon.core import (
     LOGIC,
     Axis,
     Binary,
-    Bind,
     Check,
     Compress,
     Compute,
-    Const,
-    Convert,
     Index,
-    Local,
     Loop,
+    Monoid,
     Op,
-    Read,
     Scalar,
     Scan,
     Select,
@@ -31,33 +27,40 @@ from axon.core import (
     Unary,
     element_of,
 )
+from axon.core_walk import children
 from axon.names import Symbol
 from axon.shapes.dimension import Dim, Minimum
 
+Counts = Callable[[Scalar], bool]
+
 
 def flops(op: Op) -> Dim:
-    """The operations of one operation of core, over its dimensions; of extents that vary the largest counts.
+    """The floating-point operations of one operation of core, over its dimensions; of extents that vary the largest counts.
 
     Of a loop, those of one step times its trips; where only the data know these, of one step.
     """
+    return _of(op, _is_flop)
+
+
+def other_operations(op: Op) -> Dim:
+    """Comparisons, selections, and arithmetic on integers, likewise."""
+    return _of(op, _is_other)
+
+
+def _of(op: Op, counts: Counts) -> Dim:
     match op:
         case Compute(axes=axes, reduction=reduction, body=body):
-            each = sum(map(_count, body))
+            each = sum(_count(scalar, counts) for scalar in body)
             inner: tuple[Axis, ...] = ()
             if reduction is not None:
                 inner = reduction.axes
-                each += (
-                    sum(map(_count, reduction.monoid.combine))
-                    if reduction.monoid.combine
-                    else _combining(reduction.monoid.kind, body)
-                )
+                each += _combining(reduction.monoid, body, counts)
+                each += _count(reduction.where, counts) if reduction.where is not None else 0
             return _points((*axes, *inner)) * each
         case Scan(axes=axes, monoid=monoid, body=body):
-            each = sum(map(_count, body))
-            each += sum(map(_count, monoid.combine)) if monoid.combine else _combining(monoid.kind, body)
-            return _points(axes) * each
+            return _points(axes) * (sum(_count(scalar, counts) for scalar in body) + _combining(monoid, body, counts))
         case Loop(trip=trip, body=block):
-            step = total(block.ops)
+            step = sum((_of(inner, counts) for inner in block.ops), start=Dim.of(0))
             return step * trip.dim if isinstance(trip, Index) else step
         case Sort() | Compress() | Check():
             return Dim.of(0)
@@ -66,14 +69,29 @@ def flops(op: Op) -> Dim:
 
 
 def total(ops: Iterable[Op]) -> Dim:
-    out = Dim.of(0)
-    for op in ops:
-        out = out + flops(op)
-    return out
+    """The floating-point operations of several."""
+    return sum(map(flops, ops), start=Dim.of(0))
 
 
-def _combining(kind: str, body: tuple[Scalar, ...]) -> int:
-    return int(kind in ("sum", "prod") and element_of(body[0]).is_float)
+def _is_flop(scalar: Scalar) -> bool:
+    match scalar:
+        case Unary(op=op, operand=operand):
+            return op != "not" and element_of(operand).is_float
+        case Binary(op=op, left=left):
+            return op not in COMPARISONS and op not in LOGIC and element_of(left).is_float
+    return False
+
+
+def _is_other(scalar: Scalar) -> bool:
+    return isinstance(scalar, Unary | Binary | Select) and not _is_flop(scalar)
+
+
+def _combining(monoid: Monoid, body: tuple[Scalar, ...], counts: Counts) -> int:
+    """What putting one element to those before it takes."""
+    if monoid.combine:
+        return sum(_count(scalar, counts) for scalar in monoid.combine)
+    arithmetic = monoid.kind in ("sum", "prod") and element_of(body[0]).is_float
+    return int(arithmetic == (counts is _is_flop))
 
 
 def _points(axes: Iterable[Axis]) -> Dim:
@@ -114,23 +132,9 @@ def least_of(size: Dim) -> tuple[Dim, ...]:
     return ()
 
 
-def _count(scalar: Scalar) -> int:
-    match scalar:
-        case Const() | Index() | Local():
-            return 0
-        case Read(subscripts=subscripts, padding=padding):
-            inner = [s for s in subscripts if not isinstance(s, Dim)]
-            return sum(map(_count, inner)) + (_count(padding) if padding is not None else 0)
-        case Unary(op=op, operand=operand):
-            return _count(operand) + int(op != "not" and element_of(operand).is_float)
-        case Binary(op=op, left=left, right=right):
-            own = int(op not in COMPARISONS and op not in LOGIC and element_of(left).is_float)
-            return own + _count(left) + _count(right)
-        case Select(condition=condition, then=then, otherwise=otherwise):
-            return _count(condition) + max(_count(then), _count(otherwise))
-        case Convert(operand=operand):
-            return _count(operand)
-        case Bind(bindings=bindings, body=body):
-            return sum(_count(value) for _, value in bindings) + _count(body)
-        case _:
-            assert_never(scalar)
+def _count(scalar: Scalar, counts: Counts) -> int:
+    """Of a choice, the longer branch."""
+    if isinstance(scalar, Select):
+        branches = max(_count(scalar.then, counts), _count(scalar.otherwise, counts))
+        return counts(scalar) + _count(scalar.condition, counts) + branches
+    return counts(scalar) + sum(_count(child, counts) for child in children(scalar))

@@ -15,7 +15,7 @@ Note [Matrix descriptors]
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
@@ -101,13 +101,13 @@ _RESERVED = frozenset({  # the emitter's own names, and Python's
 })  # fmt: skip
 
 
-def emit(program: BarrierProgram, paired: frozenset[Symbol] = frozenset()) -> Emitted:
-    """The kernel's source.
+def emit(program: BarrierProgram, paired: frozenset[Symbol] = frozenset(), comments: Sequence[str] = ()) -> Emitted:
+    """The kernel's source, headed by comments.
 
     The 16-bit tensors in `paired` have a contiguous last dimension of even extent, and rows that start at even elements of an
     aligned word: an epilogue loads their neighbours together.
     """
-    return Emitter(program, paired).run()
+    return Emitter(program, paired).run(comments)
 
 
 class Emitter:
@@ -126,7 +126,7 @@ class Emitter:
         self.stream = StreamEmitter(self)
         self.results = ResultEmitter(self, paired)
 
-    def run(self) -> Emitted:
+    def run(self, comments: Sequence[str] = ()) -> Emitted:
         program = self.program
         for value in program.tensors:
             self.names[value.symbol]
@@ -150,6 +150,7 @@ class Emitter:
         used = {expression.partition(".")[0] for expression in self.intrinsics}
         modules = ["ptx", *sorted(used & {"ptx_rows", "ptx_tiles"})]
         head = [
+            *(f"# {line}" for line in comments),
             "from numba import cuda, float32, int32, int64",
             "from numba.cuda import libdevice",
             "",

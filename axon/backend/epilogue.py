@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from axon.backend.scalars import inexact, obstacle
@@ -47,6 +47,7 @@ class Result:
     axes: tuple[Symbol, ...]
     expression: Scalar
     view: View | None = None
+    span: Span | None = field(default=None, compare=False)
 
     @property
     def place(self) -> Value:
@@ -121,10 +122,10 @@ class Group(Generic[K]):
             expression = views.bare(self._inline(rename(scalar, names)))
             at = tuple(names[a.symbol] for a in op.axes)
             if all(dim.symbol is not None for dim in at):
-                new.append(Result(out, tuple(dim.symbol for dim in at if dim.symbol), expression))
+                new.append(Result(out, tuple(dim.symbol for dim in at if dim.symbol), expression, span=op.span))
             else:
                 order = sorted(self.extents, key=lambda axis: _first(axis, at))
-                new.append(Result(out, tuple(order), expression, stored(out, at, self.extents, tuple(order))))
+                new.append(Result(out, tuple(order), expression, stored(out, at, self.extents, tuple(order)), op.span))
         try:
             check_epilogue(self.kernel, new, views, op.span)
         except Unsupported:

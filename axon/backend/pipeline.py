@@ -13,6 +13,7 @@ from axon.backend.contraction import Contraction
 from axon.backend.emit import Emitted
 from axon.backend.families import Tiled
 from axon.backend.granted import Granted
+from axon.backend.places import placed
 from axon.backend.roles import RoleProgram
 from axon.backend.schedule import Mapping, Traits, check, panel
 from axon.backend.stream import Stream
@@ -80,7 +81,14 @@ def stages(
     # A bulk copy stores whole panels; a tile that is narrower stores element by element.
     wide = frozenset(r.place.symbol for r in kernel.results if mapping.columns % panel(r.value.element, target) == 0)
     program = lower_roles.lower(split, target, replace(granted, boxed=granted.boxed & wide, dense=granted.dense & wide))
-    return Stages(tiled, split, program, emission.emit(program, granted.paired))
+    return Stages(tiled, split, program, emission.emit(program, granted.paired, places(kernel)))
+
+
+def places(kernel: Tiled) -> list[str]:
+    """Where what a kernel computes is written: its product, and the results that it makes of that."""
+    product = placed((kernel.product.name,), kernel.span)
+    made = (placed((r.value.symbol.name,), r.span) for r in kernel.results if r.span is not None and r.span != kernel.span)
+    return [product, *made]
 
 
 def traits(kernel: Tiled) -> Traits:

@@ -216,7 +216,7 @@ def size_in_bytes(value: Value) -> Dim:
 def bytes_moved(kernel: Kernel, values: Mapping[Symbol, Value]) -> Dim:
     """What a kernel must move at least: each tensor that it needs read once, each that it stores written once.
 
-    Of what `touched` finds to be a part, the part; of a gather the whole table, and of a loop one step.
+    Of what `touched` finds to be a part, the part; of a loop one step.
     """
     total = Dim.of(0)
     match kernel:

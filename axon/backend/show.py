@@ -18,11 +18,12 @@ from typing import Any
 from axon.backend import render_barriers, roles, tile
 from axon.backend.algorithms import Algorithms
 from axon.backend.build import build, ptx
+from axon.backend.cost import flops, other_operations
 from axon.backend.families import Tiled
 from axon.backend.needs import Missing, gpu
 from axon.backend.parts import everything, parts, straights
-from axon.backend.pipeline import Plain, traits
-from axon.backend.plan import Nest, bytes_moved
+from axon.backend.pipeline import Plain, tensors, traits
+from axon.backend.plan import Nest, bytes_moved, size_in_bytes
 from axon.backend.prepare import is_empty, problem_of
 from axon.backend.runtime import Executable, Plan
 from axon.backend.schedule import Mapping, Problem, predict, ranked
@@ -41,6 +42,8 @@ MEASURED = 3  # of them, that it measures
 FLOPS, BANDWIDTH = (1e12, "TFLOP/s"), (1e9, "GB/s")
 LAUNCH = 2e-6  # seconds that a plain kernel takes if it does nothing
 MEMORY_RATE = 4.2e12  # bytes per second, of what is not in a cache
+FLOP_RATE = 6e13  # per second, of plain kernels: a product and the sum that it goes into are one instruction
+OTHER_RATE = 3e13  # comparisons, choices and arithmetic on integers per second
 
 
 def show(program: Program, stage: str, sizes: MappingOf[Symbol, int] | None = None, schedule: Schedule | None = None) -> str:
@@ -210,25 +213,32 @@ def _tiled_work(
     executable: Executable, number: int, plan: Plan, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, str]
 ) -> _Told:
     problem = problem_of(plan.kernel, sizes)
-    lines = [_work(plan.kernel, problem), _resources(plan)]
+    amount = _flops(plan.kernel, problem)
+    moved = sum(size_in_bytes(value).evaluate(sizes) for value in tensors(plan.kernel, executable.values))
+    lines = [f"{_work(plan.kernel, problem)}: {amount:,} FLOPs, moves {moved:,} bytes", _resources(plan, executable.target)]
     if executable.fixed[number].values:
         lines.append(f"  {executable.fixed[number]}")
     candidates = [plan.mapping, *_alternatives(plan, problem, executable.target)]
-    return _Told(lines, [(c, predict(c, problem, executable.target)) for c in candidates], _flops(plan.kernel, problem), FLOPS)
+    return _Told(lines, [(c, predict(c, problem, executable.target)) for c in candidates], amount, FLOPS)
 
 
 def _nest_work(
     executable: Executable, number: int, plan: Plan, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, str]
 ) -> _Told:
-    """A plain kernel: what it is over, why it is one, and the time in which memory moves what it must."""
+    """A plain kernel: what it is over, why it is one, and the time by a roofline: of the bytes that it must move, or of its
+    arithmetic, if that takes longer."""
     nest = plan.kernel
     extents = " × ".join(str(axis.extent.evaluate(sizes)) for axis in nest.rows)
     rows = f" over ({', '.join(axis.symbol.name for axis in nest.rows)}) = {extents}" if nest.rows else ""
     moved = bytes_moved(nest, executable.known).evaluate(sizes)
+    amount, others = (sum(count(step).evaluate(sizes) for step in nest.steps) for count in (flops, other_operations))
     steps = f"{len(nest.steps)} operations" if len(nest.steps) > 1 else "1 operation"
-    lines = [f"{nest.family}{rows}: {steps}, moves {moved:,} bytes"]
+    lines = [f"{nest.family}{rows}: {steps}, {amount:,} FLOPs, moves {moved:,} bytes"]
     lines += [f"  {reason.worded(names)}" for reason in nest.reasons]
-    return _Told([*lines, _resources(plan)], [(plan.mapping, LAUNCH + moved / MEMORY_RATE)], moved, BANDWIDTH)
+    memory, arithmetic = moved / MEMORY_RATE, amount / FLOP_RATE + others / OTHER_RATE
+    rate = (moved, BANDWIDTH) if memory >= arithmetic or not amount else (amount, FLOPS)
+    told = [*lines, _resources(plan, executable.target)]
+    return _Told(told, [(plan.mapping, LAUNCH + max(memory, arithmetic))], *rate)
 
 
 def _alternatives(plan: Plan, problem: Problem, target: Target) -> list[Mapping]:
@@ -248,22 +258,26 @@ def _work(kernel: Tiled, problem: Problem) -> str:
     return f"{family} over ({', '.join(a.symbol.name for a in axes)}) = {' × '.join(map(str, extents))}{outer}"
 
 
-def _resources(plan: Plan) -> str:
+def _resources(plan: Plan, target: Target) -> str:
     source = plan.stages.source
+    at_once = target.occupancy(plan.threads, plan.built.registers, source.shared)
+    share = at_once * plan.threads / target.threads_per_multiprocessor
     return (
         f"  {plan.blocks:,} block{'s' * (plan.blocks != 1)} of {plan.threads} threads"
         f" · {plan.built.registers} registers for each thread at launch · {source.shared:,} bytes of shared memory"
+        f" · occupancy {share:.0%}, {at_once} block{'s' * (at_once != 1)} on a multiprocessor"
     )
 
 
-def _flops(kernel: Tiled, problem: Problem) -> float:
+def _flops(kernel: Tiled, problem: Problem) -> int:
     """Of its products; what a mask leaves out is counted."""
     if isinstance(kernel, Stream):
-        return 2.0 * problem.rows * problem.keys * (problem.columns + problem.depth) * problem.outer
-    return 2.0 * problem.rows * problem.columns * problem.depth * problem.outer
+        return 2 * problem.rows * problem.keys * (problem.columns + problem.depth) * problem.outer
+    return 2 * problem.rows * problem.columns * problem.depth * problem.outer
 
 
 def _time(seconds: float, amount: float, rate: tuple[float, str], how: str) -> str:
     if seconds == inf:
         return f"{'no time':>12} {how}, blocks without work"
-    return f"{seconds * 1e6:9.1f} µs {how}, {amount / seconds / rate[0]:4.0f} {rate[1]}"
+    scale, unit = next((s, u) for s, u, least in ((1.0, "s ", 1.0), (1e3, "ms", 0.01), (1e6, "µs", 0.0)) if seconds >= least)
+    return f"{seconds * scale:9.1f} {unit} {how}, {amount / seconds / rate[0]:4.0f} {rate[1]}"

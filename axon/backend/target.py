@@ -13,7 +13,10 @@ class Target:
     compute_capability: tuple[int, int, str]
     multiprocessors: int
     shared_per_block: int
+    shared_per_multiprocessor: int
     registers_per_multiprocessor: int
+    threads_per_multiprocessor: int
+    blocks_per_multiprocessor: int
     register_granule: int  # setmaxnreg takes multiples of this
     max_registers: int  # of one thread
     warpgroup: int  # threads
@@ -32,6 +35,17 @@ class Target:
     product_depth: int  # k of one matrix instruction, in bytes
     l2: int
 
+    def occupancy(self, threads: int, registers: int, shared: int) -> int:
+        """How many blocks of so many threads, of so many registers each, and bytes of shared memory a multiprocessor holds at once.
+
+        Source: the CUDA programming guide's table of compute capability 9.0. A warp's registers come in units of 256; a block's
+        shared memory in units of 128 bytes, of which the driver takes 1,024 more for each block.
+        """
+        warps = -(-threads // 32)
+        by_registers = self.registers_per_multiprocessor // (-(-registers * 32 // 256) * 256 * warps)
+        by_shared = self.shared_per_multiprocessor // (-(-shared // 128) * 128 + 1024)
+        return min(by_registers, by_shared, self.threads_per_multiprocessor // (32 * warps), self.blocks_per_multiprocessor)
+
     def resident(self, cluster: int) -> int:
         """How many blocks run at once in clusters of this size, one per multiprocessor: larger clusters fit its groups worse."""
         left_over = 12 if cluster > 2 else 0  # seen with clusters of 4
@@ -43,7 +57,10 @@ HOPPER = Target(
     compute_capability=(9, 0, "a"),
     multiprocessors=132,
     shared_per_block=227 * 1024,
+    shared_per_multiprocessor=228 * 1024,
     registers_per_multiprocessor=65536,
+    threads_per_multiprocessor=2048,
+    blocks_per_multiprocessor=32,
     register_granule=8,
     max_registers=255,
     warpgroup=128,

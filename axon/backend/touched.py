@@ -1,17 +1,18 @@
 """How many elements of a tensor a kernel reads: all of them, unless its subscripts leave some out that no call's sizes bring back.
 
-A row (`x[0, j]`), a diagonal (`x[i, i]`) and part of a dimension (`x[i]` below half of it) are counted as what they are. Where
-several different parts are read, and where data decide, the whole tensor is counted.
+A row (`x[0, j]`), a diagonal (`x[i, i]`) and part of a dimension (`x[i]` below half of it) are counted as what they are. Where data
+decide what is read, no more is than there are indices for it: of `table[ids[i], j]` an element for each i and j. Where several
+different parts are read, the whole tensor is counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from axon.core import Compute, Read, Scan, Value
-from axon.core_walk import all_axes
+from axon.core import Compute, Local, Read, Scalar, Scan, Value
+from axon.core_walk import all_axes, mentions, nodes
 from axon.names import Symbol
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, minimum
 
 Part = tuple[tuple[object, ...], Dim]  # what tells it from other parts, and how many elements it has
 
@@ -33,10 +34,11 @@ def _part(op: Compute | Scan, read: Read, value: Value) -> Part | None:
     if read.padding is not None:
         return None
     extents = {axis.symbol: axis.extent for axis in all_axes(op)}
+    if not all(isinstance(subscript, Dim) for subscript in read.subscripts):
+        return _gathered(read, value, extents)
     mentioned: list[frozenset[Symbol]] = []
     for subscript in read.subscripts:
-        if not isinstance(subscript, Dim):
-            return None
+        assert isinstance(subscript, Dim)
         mentioned.append(subscript.variables & extents.keys())
     total = Dim.of(1)
     key: list[object] = []
@@ -63,3 +65,20 @@ def _part(op: Compute | Scan, read: Read, value: Value) -> Part | None:
         else:
             return None
     return tuple(key), total
+
+
+def _gathered(read: Read, value: Value, extents: Mapping[Symbol, Dim]) -> Part | None:
+    """What is read where data decide: an element for each point of the axes that its subscripts mention, or the whole tensor."""
+    points, whole = Dim.of(1), Dim.of(1)
+    for extent in value.shape:
+        whole = whole * extent
+    for axis, extent in extents.items():
+        if any(axis in s.variables if isinstance(s, Dim) else _may_mention(s, axis) for s in read.subscripts):
+            if not extent.variables.isdisjoint(extents):
+                return None
+            points = points * extent
+    return read.subscripts, minimum(points, whole)
+
+
+def _may_mention(scalar: Scalar, axis: Symbol) -> bool:
+    return mentions(scalar, axis) or any(isinstance(node, Local) for node in nodes(scalar))

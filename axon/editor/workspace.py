@@ -157,7 +157,7 @@ class Workspace:
         left, warned = (errors, warnings) if after is None else _counts(after)
         return left < errors if is_error else left <= errors and warned < warnings
 
-    def _recheck(self, analysis: Analysis, changed: SourceFile) -> Attempt | None:
+    def _recheck(self, analysis: Analysis, changed: SourceFile, _: int | None) -> Attempt | None:
         """What the checker says of a module with another text."""
         trial = self.fork({analysis.path: changed.text})
         try:

@@ -247,7 +247,8 @@ class _Lowering:
                 case TensorValue():
                     kept = value
                     if value.lazy or value.symbol is None or value.symbol in inputs or value.symbol in results:
-                        kept = builder.store(_fresh_copy(value), Context(), "result")
+                        own = TensorValue(value.element, value.shape, value.at, lazy=True, span=value.span or self.span)
+                        kept = builder.store(own, Context(), "result")
                     assert kept.symbol is not None
                     results.append(kept.symbol)
                     return Leaf(len(results) - 1)
@@ -266,10 +267,6 @@ class _Lowering:
 
 
 _USUAL = (Element.F32, Element.I32, *Element)
-
-
-def _fresh_copy(value: TensorValue) -> TensorValue:
-    return TensorValue(value.element, value.shape, value.at, lazy=True)
 
 
 def _span(decl: T.Decl) -> Span:

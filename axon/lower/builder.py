@@ -43,6 +43,7 @@ from axon.core import (
     element_of,
 )
 from axon.core import Binary as CoreBinary
+from axon.core_walk import nodes
 from axon.diagnostics import AxonError, Diagnostic, Label
 from axon.element import Element
 from axon.lower.extents import Extents, divides
@@ -241,17 +242,18 @@ class Builder:
         before = self.risk
         body = value.at(tuple(Dim.of(a.symbol) for a in axes))
         risky = self.risk > before or value.guarded
-        return self.compute(axes, (body,), context, risky, (name,))[0]
+        return self.compute(axes, (body,), context, risky, (name,), around=value.span)[0]
 
     def compute(
         self, axes: Sequence[Axis], body: Sequence[Scalar], context: Context, risky: bool, names: Sequence[str],
         reduction: tuple[Sequence[Axis], Monoid, Scalar | None] | None = None, span: Span | None = None,
         image: Mapping[Symbol, Dim] = MappingProxyType({}),
-        asked: Scalar | None = None,
+        asked: Scalar | None = None, around: Span | None = None,
     ) -> list[TensorValue]:  # fmt: skip
         """Store bodies over their own axes and those of the context that they mention; reduced, if so wished.
 
-        `image` puts expressions over the own axes for other variables of the bodies; `asked` is that of core's Reduction.
+        Its place is `span`, or that of arithmetic in it that can fail, or else `around`. `image` puts expressions over the own axes
+        for other variables of the bodies; `asked` is that of core's Reduction.
         """
         guard = conjunction((*self._existence(context), *context.guards)) if risky else None
         where = reduction[2] if reduction is not None else None
@@ -285,7 +287,8 @@ class Builder:
         if monoid is not None and monoid.kind in ("argmax", "argmin"):
             elements = elements[1:]
         outs = tuple(Value(fresh(n), e, shape) for n, e in zip(names, elements, strict=True))
-        self.ops.append(Compute(outs, tuple(domain), reduce_, placed, span or self.here))
+        at = span or (self.here if any(map(_can_fail, placed)) else around)
+        self.ops.append(Compute(outs, tuple(domain), reduce_, placed, at))
         prefix = tuple(Dim.of(a.symbol) for a in outer)
         return [self.view(out, prefix) for out in outs]
 
@@ -386,7 +389,7 @@ class Builder:
         domain = [Axis(rename[a.symbol], self._hull(a, context)) for a in context.axes]
         domain += [Axis(rename[a.symbol], _renamed(a.extent, rename)) for a in own]
         out = Value(fresh(name), value.element, tuple(a.extent for a in domain))
-        self.ops.append(Compute((out,), tuple(domain), None, (placed,)))
+        self.ops.append(Compute((out,), tuple(domain), None, (placed,), self.here if _can_fail(placed) else value.span))
         return out.symbol
 
     def loop(
@@ -511,3 +514,9 @@ def _renamed(dim: Dim, rename: Mapping[Symbol, Symbol]) -> Dim:
 
 def _choose(condition: Scalar, then: TensorValue, otherwise: TensorValue) -> TensorValue:
     return TensorValue(then.element, then.shape, lambda s: Select(condition, then.at(s), otherwise.at(s)), lazy=True)
+
+
+def _can_fail(scalar: Scalar) -> bool:
+    """Whether arithmetic in it stops the program for some values."""
+    whole = (n for n in nodes(scalar) if isinstance(n, CoreBinary) and n.op in ("div", "mod", "pow"))
+    return any(element_of(n).is_integer for n in whole)

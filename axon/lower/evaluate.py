@@ -7,6 +7,7 @@ builder's block; the scalar code between them becomes scalar expressions of core
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from axon import builtins
@@ -33,6 +34,11 @@ class Evaluator(Indexing):
     # ── expressions ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def eval(self, env: Env, e: T.Expr, c: Context) -> Value:
+        value = self._eval(env, e, c)
+        unplaced = isinstance(value, TensorValue) and value.symbol is None and value.span is None
+        return replace(value, span=e.span) if isinstance(value, TensorValue) and unplaced else value
+
+    def _eval(self, env: Env, e: T.Expr, c: Context) -> Value:
         match e:
             case T.Literal(value=written):
                 element = self._element_of(env, e.type)
@@ -221,7 +227,7 @@ class Evaluator(Indexing):
         before = self.b.risk
         inside = c.with_axes(axes)
         result = self.apply(f, scalars, inside, span)
-        return self._collect(result, axes, c, self.b.risk > before)
+        return self._collect(result, axes, c, self.b.risk > before, span)
 
     def apply(self, f: Value, arguments: Sequence[Value], c: Context, span: Span, risky: bool = False) -> Value:
         """A function applied to some arguments, risky ones if only guards make them right; with too few it waits for the others."""

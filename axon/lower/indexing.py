@@ -115,14 +115,14 @@ class Indexing(ABC):
         body = self.eval(inner, e.body, c.with_axes(axes))
         risky = self.b.risk > before
         if all(len(g) == 1 for g in groups):
-            return self._collect(body, axes, c, risky)
-        return rebuild(body, [self._flattened(leaf, axes, groups, c, risky) for leaf in leaves(body)])
+            return self._collect(body, axes, c, risky, e.span)
+        return rebuild(body, [self._flattened(leaf, axes, groups, c, risky, e.span) for leaf in leaves(body)])
 
-    def _collect(self, body: Value, axes: list[Axis], c: Context, risky: bool) -> Value:
-        """The tensors of a comprehension's body, for all indices."""
-        return rebuild(body, [self._collected(leaf, axes, c, risky) for leaf in leaves(body)])
+    def _collect(self, body: Value, axes: list[Axis], c: Context, risky: bool, at: Span) -> Value:
+        """The tensors of a comprehension's body, for all indices; it is written `at` a place."""
+        return rebuild(body, [self._collected(leaf, axes, c, risky, at) for leaf in leaves(body)])
 
-    def _collected(self, leaf: TensorValue, axes: list[Axis], c: Context, risky: bool) -> TensorValue:
+    def _collected(self, leaf: TensorValue, axes: list[Axis], c: Context, risky: bool, at: Span) -> TensorValue:
         own = [Axis(fresh("i"), extent) for extent in leaf.shape]
         before = self.b.risk
         scalar = leaf.at(tuple(Dim.of(a.symbol) for a in own))
@@ -131,7 +131,7 @@ class Indexing(ABC):
         view = self._as_view(scalar, every)
         if view is not None and not (risky and c.guards):
             return view
-        return self.b.compute(every, (scalar,), c, risky, ("t",))[0]
+        return self.b.compute(every, (scalar,), c, risky, ("t",), around=at)[0]
 
     def _as_view(self, scalar: Scalar, axes: list[Axis]) -> TensorValue | None:
         """A comprehension that only reads each element from somewhere needs no storage: a transposition, a slice, a row."""
@@ -172,7 +172,9 @@ class Indexing(ABC):
             return d
         return out if d == Dim.of(0) else CoreBinary("add", out, Index(d))
 
-    def _flattened(self, leaf: TensorValue, axes: list[Axis], groups: list[list[Axis]], c: Context, risky: bool) -> TensorValue:
+    def _flattened(
+        self, leaf: TensorValue, axes: list[Axis], groups: list[list[Axis]], c: Context, risky: bool, at: Span
+    ) -> TensorValue:
         """A comprehension in which several indices make one dimension: the first of them varies slowest."""
         own = [Axis(fresh("i"), extent) for extent in leaf.shape]
         before = self.b.risk
@@ -187,7 +189,7 @@ class Indexing(ABC):
             for part in reversed(group[1:]):
                 image[part.symbol], rest = rest % part.extent, rest // part.extent
             image[group[0].symbol] = rest
-        return self.b.compute([*outer, *own], (scalar,), c, risky, ("t",), image=image)[0]
+        return self.b.compute([*outer, *own], (scalar,), c, risky, ("t",), image=image, around=at)[0]
 
     def _stored(self, value: TensorValue, c: Context) -> TensorValue:
         return self.b.store(value, c) if value.lazy else value
@@ -343,8 +345,8 @@ class Indexing(ABC):
         """A reduction or scan of tensors, one element after the other."""
         count = prod((a.extent for a in axes), start=ONE)
         counter = fresh("n")
-        elements = self._collect(body, axes, c, True)
-        chosen = None if where is None else self._collected(scalar_value(where, Element.BOOL), axes, c, True)
+        elements = self._collect(body, axes, c, True, e.span)
+        chosen = None if where is None else self._collected(scalar_value(where, Element.BOOL), axes, c, True, e.span)
         rest, at = Dim.of(counter), []
         for axis in reversed(axes):
             at.append(rest % axis.extent if axis is not axes[0] else rest)

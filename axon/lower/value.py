@@ -10,6 +10,7 @@ from axon.core import Scalar
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
+from axon.source import Span
 from axon.typed import Expr, Pattern
 from axon.types.unify import State
 
@@ -29,6 +30,7 @@ class TensorValue:
     lazy: bool = False
     guarded: bool = False
     symbol: Symbol | None = None  # of the core value that it is as a whole
+    span: Span | None = None  # where one is written that is no core value yet
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -163,3 +163,4 @@ class Problem:
     loose: frozenset[Symbol] = frozenset()  # those that inference made up, for indices: see Note [Degenerate]
     passed: tuple[Dim, ...] = ()  # sizes of parameters
     promised: tuple[tuple[Dim, Span], ...] = ()  # sizes of the result, and what it is made by
+    blame: bool = True  # whether it matters why something is wrong, or only that it is

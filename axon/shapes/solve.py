@@ -47,7 +47,8 @@ class Equation:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Equations that cannot hold together: a minimal set of their reasons, and what they boil down to."""
+    """Equations that cannot hold together: a set of their reasons, minimal where those to blame are looked for, and what they
+    boil down to."""
 
     reasons: tuple[object, ...]
     relation: Relation
@@ -77,7 +78,8 @@ def solve(
     """Eliminates flexible variables (later ones first) from equations that hold under facts. May raise DimensionTooLarge.
 
     Those to be `kept` are eliminated only where they equal another variable, as long as there is a choice. Without `blame` the
-    equations of conflicts are not looked for, which costs much more than the solution. `loose` may be 1, see Note [Degenerate].
+    equations to blame for a conflict are not looked for, which costs much more than the solution. `loose` may be 1, see Note
+    [Degenerate].
     """
     system = tuple(equations)
     start = _Start(flexible, facts, loose, kept)
@@ -88,8 +90,8 @@ def solve(
     blamed: set[int] = set()
     deadline = thread_time() + _MINIMISE_SECONDS
     strict = replace(start, loose=frozenset())  # where something else is wrong, what makes a size 1 is likely to be
-    for used, relation in solver.conflicts if blame else ():
-        core, what = _minimal(system, used, relation, strict, deadline)
+    for used, relation in solver.conflicts:
+        core, what = _minimal(system, used, relation, strict, deadline) if blame else (used, relation)
         if blamed.isdisjoint(core):  # else another conflict of the same mistake
             blamed.update(core)
             conflicts.append(Conflict(tuple(system[i].reason for i in sorted(core)), what))

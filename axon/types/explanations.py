@@ -47,6 +47,7 @@ class Explanations(Expressions):
 
     def __init__(self) -> None:
         super().__init__()
+        self.explains = True  # or says only that something is wrong with the sizes of a declaration, not why
         self.annotations: list[Span] = []
         self.made: dict[tuple[int, int, int, tuple[int | str, ...]], Inner | None] = {}  # of dimensions of functions' results
         self.followed: list[str] = []  # the functions into which a size is just being followed
@@ -57,8 +58,6 @@ class Explanations(Expressions):
         return Trail(self.state, tree, params, self.binders, *written, self.results)
 
     def _explain(self, outcome: Outcome, problem: Problem, where: Callable[[str], Edit] | None, t: Type, trail: Trail) -> None:
-        if not outcome.troubles:
-            return
         namer = Namer(self.state)
         mentioned = [s for e in problem.equals for d in (e.left, e.right) for s in self.state.dimension(d).variables]
         mentioned += [s for u in problem.uses for s in self.state.dimension(u.target).variables]

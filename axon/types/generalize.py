@@ -116,8 +116,11 @@ class Generalization(Explanations):
         if state.level == 1:  # until then a declaration around may say more of their sizes
             self.coercions.clear()
             self.named.clear()
-        if not broken:  # sizes that follow from wrong types say nothing new
-            self._explain(outcome, problem, where, t, self.trail(params, (body,)))
+        if outcome.troubles and not broken:  # sizes that follow from wrong types say nothing new
+            if self.explains:
+                self._explain(outcome, problem, where, t, self.trail(params, (body,)))
+            else:
+                self.report(Diagnostic("AX0301", "sizes do not fit", (Label(body.span),)))
         state.level -= 1
         ok = not broken and not self._failed(mark)
         if ok:
@@ -222,7 +225,7 @@ class Generalization(Explanations):
             tuple(s.equals[mark.equals :]), tuple(s.stretches[mark.stretches :]), tuple(s.ranges[mark.ranges :]),
             tuple(s.uses[mark.uses :]), (*s.obligations[mark.obligations :], *owed), tuple(assumed), flexible, outer,
             frozenset(s.data_sizes), s.dimension, self._own_sizes(t), frozenset(s.loose_dims).intersection(flexible),
-            *(self._in_calls(t, span) if level == 1 else ()),
+            *(self._in_calls(t, span) if level == 1 else ((), ())), self.explains,
         )  # fmt: skip
         outcome = settle(problem)
         self._drop(mark)

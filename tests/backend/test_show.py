@@ -8,6 +8,7 @@ import pytest
 
 from axon import compiler
 from axon.backend.show import explain, show
+from axon.backend.target import HOPPER
 from axon.backend.unsupported import Unsupported
 from axon.core import Program
 
@@ -45,9 +46,10 @@ def test_explain_names_the_choice_and_what_it_was_preferred_to() -> None:
     assert m is not None
     assert k is not None
     lines = explain(core, {m: 16, k: 14336}).splitlines()
-    assert lines[0] == "contraction over (i, j, k) = 16 × 4096 × 14336"
+    assert lines[0] == "contraction over (i, j, k) = 16 × 4096 × 14336: 1,879,048,192 FLOPs, moves 118,030,336 bytes"
     assert "registers" in lines[1]
     assert "bytes of shared memory" in lines[1]
+    assert "occupancy" in lines[1]
     assert lines[2].startswith("  chosen")
     assert "tile 64×64×128" in lines[2]
     assert len(lines) > 5
@@ -71,7 +73,7 @@ def test_plain_kernels_have_one_role_and_are_explained_by_what_memory_moves() ->
         assert show(core, stage, sizes).startswith("plain: one role, no barriers\nmapping ")
     assert "def kernel(" in show(core, "kernel", sizes)
     lines = explain(core, sizes).splitlines()
-    assert lines[0] == "reduce over (i) = 8192: 3 operations, moves 67,108,864 bytes"
+    assert lines[0] == "reduce over (i) = 8192: 3 operations, 50,331,648 FLOPs, moves 67,108,864 bytes"
     assert "registers" in lines[-2]
     assert lines[-1].startswith("  chosen       18.0 µs predicted, 3733 GB/s: ")
     assert len(lines) <= 8
@@ -84,7 +86,39 @@ def test_a_product_that_is_none_for_the_tensor_cores_says_why() -> None:
 
 def test_a_loop_shows_the_kernels_of_its_step() -> None:
     core = program("fun f (a : bf16[n, n]) (x : bf16[n, m]) = loop (y = x) for i < 3 => a @ y")
-    assert explain(core).splitlines()[0] == "contraction over (i, j, k) = 4096 × 4096 × 4096"
+    assert explain(core).splitlines()[0].startswith("contraction over (i, j, k) = 4096 × 4096 × 4096: ")
+
+
+def test_arithmetic_that_takes_longer_than_memory_is_predicted() -> None:
+    """By 6e13 operations on floats, and 3e13 others, a second; a comparison is no FLOP."""
+    core = program("fun f (a : f32[m, k]) (b : f32[k, n]) = a @ b")
+    assert "   2292.6 µs predicted,   60 TFLOP/s" in explain(core)
+    core = program("fun f (x : f32[n]) (y : f32[m]) = for i => any j => x[i] <= y[j]")
+    n, m = (value.shape[0].symbol for value in core.inputs)
+    assert n is not None
+    assert m is not None
+    said = explain(core, {n: 65_536, m: 65_536})
+    assert " 0 FLOPs, moves 589,824 bytes" in said
+    assert "    288.3 µs predicted" in said
+
+
+def test_of_a_table_what_is_looked_up_is_moved() -> None:
+    core = program("fun f (t : f32[v, d]) (ids : i32[n]) = for i j => t[ids[i], j]")
+    v, d = (size.symbol for size in core.inputs[0].shape)
+    (n,) = (size.symbol for size in core.inputs[1].shape)
+    assert v is not None
+    assert d is not None
+    assert n is not None
+    assert f"moves {4 * (2 * 128 * 512 + 128):,} bytes" in explain(core, {v: 50_000, d: 512, n: 128})
+    assert f"moves {4 * (10 * 512 + 128 * 512 + 128):,} bytes" in explain(core, {v: 10, d: 512, n: 128})
+
+
+@pytest.mark.parametrize(
+    ("threads", "registers", "shared", "blocks"),
+    [(256, 32, 0, 8), (256, 33, 0, 6), (1024, 64, 0, 1), (32, 16, 0, 32), (128, 40, 16 * 1024, 12), (384, 168, 230_400, 1)],
+)
+def test_occupancy(threads: int, registers: int, shared: int, blocks: int) -> None:
+    assert HOPPER.occupancy(threads, registers, shared) == blocks
 
 
 def test_what_runs_nothing_says_so() -> None:

@@ -72,13 +72,13 @@ def test_machine_code(axon_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_explain(axon_cli: Cli) -> None:
     ran = axon_cli("explain", "p.axon:biased", "a=randn(bf16[8192, 4096])", "b=randn(bf16[4096, 14336])", "c=randn(bf16[14336])")
     lines = ran.out.splitlines()
-    assert lines[0] == "contraction over (i, j, k) = 8192 × 14336 × 4096"
+    assert lines[0] == "contraction over (i, j, k) = 8192 × 14336 × 4096: 962,072,674,304 FLOPs, moves 419,459,072 bytes"
     assert "registers for each thread" in lines[1]
     assert lines[2].lstrip().startswith("chosen")
     assert "µs predicted" in lines[2]
     assert len(lines) > 3
     assert "64 × 16 × 24" in axon_cli("explain", "p.axon:heads", "h=3", "x=randn(bf16[64, 24])", "w=randn(bf16[24, 16])").out
-    assert axon_cli("explain", "p.axon:biased").out.startswith("contraction over (i, j, k) = 4096 × 4096 × 4096\n")
+    assert axon_cli("explain", "p.axon:biased").out.startswith("contraction over (i, j, k) = 4096 × 4096 × 4096: ")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def tries(length: int, errors: int, helping: tuple[int, ...] = ()) -> tuple[list
     found = tuple(Diagnostic("AX0301", f"error {n}", (Label(place, ""),), suggestions=changes) for n in range(errors))
     seen: list[int] = []
 
-    def recheck(changed: SourceFile) -> Attempt:
+    def recheck(changed: SourceFile, _: int | None) -> Attempt:
         seen.append(int(changed.text.split()[0]))
         return Attempt(errors - (seen[-1] in helping), (), ())
 

@@ -21,6 +21,7 @@ from axon.backend.emit import (
     StrideParameter,
 )
 from axon.backend.lanes import inner
+from axon.backend.places import placed
 from axon.backend.plan import Nest
 from axon.backend.render import Names
 from axon.backend.scalar_facts import at_least_0
@@ -178,7 +179,8 @@ class Emitter:
         if not shared:
             body.remove("    shared = as_i64(shared_memory())")
         parameters = tuple(self.parameters)
-        used = set(re.findall(r"\b[a-z]\w*(?=\()", "\n".join(body))) | {"inf", "nan"} & set(re.findall(r"\w+", "\n".join(body)))
+        said = "\n".join(line for line in body if not line.lstrip().startswith("#"))
+        used = set(re.findall(r"\b[a-z]\w*(?=\()", said)) | {"inf", "nan"} & set(re.findall(r"\w+", said))
         used -= {"range", "shared_memory", "cluster_of"}
         head = ["from numba import cuda", ""]
         head += ["from axon.backend import ptx"] if shared else []
@@ -366,7 +368,7 @@ class Emitter:
             if self.kept is not None and self.kept[0] & set(tensors_of(step)):
                 self.code.line(self.kept[1])
                 self.kept = None
-            self.code.line(f"# {', '.join(out.symbol.name for out in step.outs)}")
+            self.code.line(f"# {placed((out.symbol.name for out in step.outs), step.span)}")
             total = below.get(step.outs[0].symbol)
             if isinstance(step, Compute) and total is not None:
                 self.reductions.below(step, total)
