@@ -15,6 +15,8 @@ from axon.loader import SUFFIX, FileLoader
 if TYPE_CHECKING:
     from axon.checker import CheckedModule
 
+_SYSTEM = ("/dev", "/proc", "/sys")  # hold no programs, and may have no end
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -33,9 +35,9 @@ class Report:
         return f"checked {count(len(self.files), 'file')}: {', '.join(counts)}"
 
 
-def check_files(paths: Sequence[str]) -> Report:
-    """Check the files that the paths name. Raises AxonError for a directory without any."""
-    loader = FileLoader()
+def check_files(paths: Sequence[str], overlay: dict[str, str] | None = None) -> Report:
+    """Check the files that the paths name, with the text of some of them. Raises AxonError for a directory without any."""
+    loader = FileLoader(overlay)
     found: dict[tuple[Any, ...], Diagnostic] = {}  # a module that several files import is reported once
     files = files_of(paths)
     read = set(files)
@@ -71,7 +73,8 @@ def _imported(checked: CheckedModule) -> set[str]:
 
 
 def files_of(paths: Sequence[str]) -> list[str]:
-    """The files that the paths name; a directory stands for every .axon file in it, hidden directories left out."""
+    """The files that the paths name; a directory stands for every .axon file in it, hidden directories and the system's own left
+    out."""
     out: list[str] = []
     for path in paths:
         if not os.path.isdir(path):
@@ -79,7 +82,7 @@ def files_of(paths: Sequence[str]) -> list[str]:
             continue
         found: list[str] = []
         for folder, inner, names in os.walk(path):
-            inner[:] = sorted(name for name in inner if not name.startswith("."))
+            inner[:] = sorted(name for name in inner if not name.startswith(".") and os.path.join(folder, name) not in _SYSTEM)
             found += [os.path.normpath(os.path.join(folder, name)) for name in sorted(names) if name.endswith(SUFFIX)]
         if not found:
             raise AxonError((Diagnostic("AX0408", f"there is no {SUFFIX} file in `{path}`"),))

@@ -78,8 +78,20 @@ def _note(text: str) -> None:
 # ── commands ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+_STDIN = "<stdin>"  # what messages call it
+_MANY = 500  # files take a while
+
+
+def _standard_input() -> str:
+    return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+
+
 def _check(arguments: argparse.Namespace) -> int:
-    report = check_files(arguments.paths)
+    paths = [_STDIN if path in ("-", "/dev/stdin") else path for path in arguments.paths]
+    files = files_of(paths)
+    if len(files) > _MANY and arguments.format == "text":
+        _note(f"checking {count(len(files), 'file')}")
+    report = check_files(files, {_STDIN: _standard_input()} if _STDIN in paths else None)
     status = _report(report.diagnostics, arguments.format)
     if arguments.format == "text":
         _note(report.summary)
@@ -147,8 +159,8 @@ def _fmt(arguments: argparse.Namespace) -> int:
     if arguments.paths == ["-"]:
         from axon.source import SourceFile
 
-        text = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
-        formatted = compiler.format_text(SourceFile("<stdin>", text))
+        text = _standard_input()
+        formatted = compiler.format_text(SourceFile(_STDIN, text))
         if arguments.check:
             return int(formatted != text)
         sys.stdout.write(formatted)
@@ -180,14 +192,14 @@ def _test(arguments: argparse.Namespace) -> int:
     from axon.doctest import run_file
 
     loader = FileLoader()
-    passed, failures = 0, list[Diagnostic]()
+    passed, failed, failures = 0, 0, list[Diagnostic]()
     for file in files_of(arguments.paths):
         outcome = run_file(loader, file, arguments.target)
-        passed += outcome.passed
+        passed, failed = passed + outcome.passed, failed + outcome.failed
         failures += outcome.failures
     status = _report(failures, arguments.format)
     if arguments.format == "text":
-        _note(f"{count(passed, 'test')} passed, {len(failures)} failed")
+        _note(f"{count(passed, 'test')} passed, {failed:,} failed")
     return status
 
 
@@ -213,7 +225,7 @@ def _explain(arguments: argparse.Namespace) -> int:
         phase = partial(compiler.explain, schedule=session.schedule(callee), measure=arguments.measure)
         print(listing.of_kernels(session, callee, arguments.arguments, phase))
         return 0
-    text = listing.code_page(arguments.code)
+    text = "\n\n".join(listing.code_page(code).rstrip() for code in (arguments.code, *arguments.arguments))
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         from rich.console import Console
         from rich.markdown import Markdown

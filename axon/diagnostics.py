@@ -45,6 +45,7 @@ class Change(Enum):
     SLIP = "what was meant, hardly anything else"
     EXCHANGED = "two values in each other's place"
     TRANSPOSED = "a matrix transposed"
+    PARENTHESES = "parentheses where an expression is read otherwise than it is meant"
 
 
 @dataclass(frozen=True, slots=True)

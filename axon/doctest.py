@@ -42,7 +42,8 @@ class Example:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     passed: int
-    failures: tuple[Diagnostic, ...]
+    failures: tuple[Diagnostic, ...]  # what is wrong: one example may have several errors
+    failed: int = 0  # examples, all of them where the file itself is wrong
 
 
 def run_file(loader: Loader, path: str, target: str | None = None) -> Outcome:
@@ -50,19 +51,19 @@ def run_file(loader: Loader, path: str, target: str | None = None) -> Outcome:
     source = loader.read(path)
     if isinstance(source, Diagnostic):
         return Outcome(0, (source,))
-    examples = find_examples(source)
+    all_ = examples = find_examples(source)
     failures: list[Diagnostic] = []
     while True:
         extended = _Extended(source, examples)
         try:
             checked = compiler.check(FileLoader({path: extended.text}), path)
         except AxonError as error:
-            return Outcome(0, error.diagnostics)
+            return Outcome(0, error.diagnostics, len(all_))
         errors = [(extended.example_at(d.span), extended.moved(d)) for d in checked.diagnostics if d.severity == "error"]
         if not errors:
             break
         if own := [diagnostic for example, diagnostic in errors if example is None]:  # the module itself is wrong
-            return Outcome(0, tuple(own))
+            return Outcome(0, tuple(own), len(all_))
         failures += [diagnostic for _, diagnostic in errors]
         wrong = {example for example, _ in errors}
         examples = [example for example in examples if example not in wrong]
@@ -74,7 +75,7 @@ def run_file(loader: Loader, path: str, target: str | None = None) -> Outcome:
             failures.append(extended.moved(failure))
         passed += failure is None
     failures.sort(key=lambda d: d.span.start if d.span else 0)
-    return Outcome(passed, tuple(failures))
+    return Outcome(passed, tuple(failures), len(all_) - passed)
 
 
 # ── finding examples ────────────────────────────────────────────────────────────────────────────────────────────────────

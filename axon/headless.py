@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from axon import syntax as S
 from axon.builtins import REDUCTIONS
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
-from axon.grammar.explain import BRACKETS, DECLARATIONS
+from axon.grammar.extent import BRACKETS, DECLARATIONS
 from axon.grammar.lexer import END, Token, tokenize
 from axon.grammar.table import load
 from axon.nearest import one_slip
@@ -103,9 +103,19 @@ def _reduction(left: S.Expr) -> tuple[S.Var | None, list[S.Var]]:
 
 
 def without_doubts(found: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Without the warnings that a comparison may be meant as a declaration, where it surely is."""
+    """Without the warnings of what may be meant otherwise, where it surely is: a comparison is a declaration without its keyword;
+    where nothing is subtracted from the `exp` of `exp -x`, the error has the help."""
     sure = {d.span for d in found if d.code == "AX0101"}
-    return [d for d in found if d.code != "AX0118" or d.span not in sure]
+    functions = [d.span for d in found if d.code == "AX0204"]
+    out = [d for d in found if d.code != "AX0118" or d.span not in sure]
+    return [d for d in out if d.code != "AX0110" or not any(_is_before(f, d.span) for f in functions)]
+
+
+def _is_before(span: Span | None, other: Span | None) -> bool:
+    """Whether nothing but spaces stands between two places."""
+    if span is None or other is None or span.file is not other.file or span.end > other.start:
+        return False
+    return not span.file.text[span.end : other.start].strip()
 
 
 def _said(place: Span, word: str, is_misspelt: bool, inside: bool) -> Diagnostic:

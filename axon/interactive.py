@@ -20,7 +20,7 @@ from axon import syntax as S
 from axon.assembly import Assembly
 from axon.call import Callee, Session
 from axon.diagnostics import AxonError, Diagnostic, Label, Suggestion
-from axon.grammar.explain import DECLARATIONS
+from axon.grammar.extent import DECLARATIONS
 from axon.grammar.mistakes import DECLARING
 from axon.listing import declared, types_of
 from axon.loader import FileLoader

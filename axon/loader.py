@@ -22,6 +22,7 @@ _library: dict[str, SourceFile] = {}  # of the standard library, what was last r
 TEXT = "<text>"  # what messages call a program that comes from memory; the lexer says if it is too large
 MAX_BYTES = 1 << 20  # of one file: far more than a person writes, little enough to parse in seconds
 SUFFIX = ".axon"
+_OTHERS = frozenset({".py", ".pyi", ".ipynb", ".json", ".toml", ".yaml", ".yml", ".md", ".sml", ".c", ".cpp", ".h", ".rs", ".sh"})
 LIBRARY = "stdlib"  # what messages call the directory of the standard library
 
 
@@ -71,6 +72,9 @@ class FileLoader:
         self._lock = Lock()
 
     def read(self, path: str) -> SourceFile | Diagnostic:
+        if path not in self._overlay and os.path.splitext(path)[1].lower() in _OTHERS and os.path.exists(path):
+            note = f"it is no program of Axon: the name of such a file ends in {SUFFIX}"
+            return Diagnostic("AX0408", f"cannot read `{path}`", notes=(note,))
         answer = self._read(Path(path), path)
         return answer if isinstance(answer, SourceFile) else Diagnostic("AX0408", f"cannot read `{path}`", notes=(answer,))
 
@@ -131,7 +135,7 @@ class FileLoader:
         if len(raw) > MAX_BYTES:
             return f"it holds more than {MAX_BYTES:,} bytes, which is the most for a source file"
         try:
-            text = raw.decode("utf-8", "surrogatepass")  # the lexer points at lone surrogates
+            text = raw.decode("utf-8", "surrogatepass").removeprefix("\ufeff")  # the lexer points at lone surrogates
         except UnicodeDecodeError as error:
             line = raw.count(b"\n", 0, error.start) + 1
             return f"it is not UTF-8 text: byte 0x{raw[error.start]:02x} on line {line}"

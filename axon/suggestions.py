@@ -23,6 +23,7 @@ MAX_DECLARATION = 5_000  # characters of a declaration in which changes are trie
 MAX_MORE = 8  # tries after one that helps
 MAX_KEPT = 2  # suggestions with edits of one diagnostic
 _DECLARATION = re.compile(r"^(fun|val|sig|type|import)\b", re.MULTILINE)
+_BY_ITSELF = re.compile(r"\W*(\w+)\s*<.*\b\1\b")  # `n < n - 1`, where an index has the name of a size
 _INDICES = (Change.SWAPPED, Change.MOVED, Change.INDEX)
 _BOUNDS = ("AX0302", "AX0303")  # where a call may well be asked whether a range is empty
 TRIED = ("AX02", "AX03")  # the codes of types and sizes; a misspelt name is corrected in any case
@@ -92,6 +93,8 @@ def tried(
         for suggestion in _filled(diagnostic.suggestions, solve, budget):
             if not suggestion.edits or not budget.left or any(_needless(suggestion, s) for s in kept):
                 continue
+            if any(_BY_ITSELF.match(edit.text) for edit in suggestion.edits):
+                continue
             settled = diagnostic.code not in _BOUNDS and (bool(kept) or not suggestion.asks)
             budget.spend()
             fewer = None if suggestion.change is Change.ROWS else errors  # of those, what is wrong next may be mended likewise
@@ -108,8 +111,17 @@ def tried(
                 budget.helped(len(kept) == MAX_KEPT)
         whole -= budget.spent
         general = () if kept else tuple(s for s in diagnostic.suggestions if not s.edits)
-        out.append(replace(diagnostic, suggestions=(*kept, *general)))
+        out.append(replace(diagnostic, suggestions=(*_placed(kept, source), *general)))
     return tuple(out)
+
+
+def _placed(kept: list[Suggestion], source: SourceFile) -> list[Suggestion]:
+    """Suggestions of the same kind for accesses on several lines, each with its line."""
+    lines = [source.position(min(e.span.start for e in s.edits))[0] for s in kept]
+    kinds = [s.text.partition(": `")[0] if s.change in _INDICES else "" for s in kept]
+    if len(kept) < 2 or not kinds[0] or len(set(kinds)) > 1 or len(set(lines)) < len(lines):
+        return kept
+    return [replace(s, text=s.text.replace(": `", f" on line {n}: `", 1)) for s, n in zip(kept, lines, strict=True)]
 
 
 def _needless(more: Suggestion, kept: Suggestion) -> bool:
@@ -119,7 +131,7 @@ def _needless(more: Suggestion, kept: Suggestion) -> bool:
 
     both = {more.change, kept.change}
     resized = more.change is Change.SIZE
-    if more.text == kept.text or set(kept.edits) <= set(more.edits):
+    if more.text == kept.text or set(kept.edits) <= set(more.edits) or kept.change is Change.PARENTHESES:
         return True
     if both in ({Change.ROWS}, {Change.GROUPED}):  # by the first indices that fit
         return True

@@ -21,7 +21,7 @@ from itertools import takewhile
 
 from axon import syntax as S
 from axon.diagnostics import Diagnostic
-from axon.grammar.explain import DECLARATIONS
+from axon.grammar.extent import DECLARATIONS
 from axon.grammar.lexer import Tokens, tokenize
 from axon.grammar.mistakes import DECLARING
 from axon.grammar.parse import parse

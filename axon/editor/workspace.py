@@ -125,10 +125,10 @@ class Workspace:
         others = [replace(d, suggestions=()) for d in analysis.diagnostics() if d.labels[:1] != diagnostic.labels[:1]]
         recheck, solve = partial(self._recheck, analysis), partial(solutions, whole, self.loader, {})
         found = tried((replace(diagnostic, suggestions=here), *others), whole, recheck, solve)[0]
-        texts = {(s.text, s.edits): original[id(s)] for s in here}
+        known = {s.edits: original[id(s)] for s in here}
         blanks = {s.edits[0].span: original[id(s)] for s in here if s.blank}
         kept = (
-            replace(texts.get((s.text, s.edits)) or blanks[s.edits[0].span].filled(s.edits[0].text), checked=s.checked)
+            replace(known.get(s.edits) or blanks[s.edits[0].span].filled(s.edits[0].text), text=s.text, checked=s.checked)
             for s in found.suggestions
         )
         analysis.tried[diagnostic] = replace(diagnostic, suggestions=tuple(kept))

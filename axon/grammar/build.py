@@ -19,6 +19,8 @@ WITH_MONOID = frozenset({"reduce", "scan"})
 MAX_INTEGER = 2**63  # itself allowed, so that the least i64 can be written as its negation
 _EQUALS = re.compile(r"[ \t]*=(?!>)")
 _WITH_COMMAS = re.compile(rf"\b({'|'.join(REDUCTIONS)})\s+([a-zA-Z_]\w*(?:\s*,\s*[a-zA-Z_]\w*)+)\s*\Z")
+_BOUNDED = r"[a-zA-Z_]\w*(?:[ \t]+[a-zA-Z_]\w*)*(?:\s*<\s*[^,<>=]+)?"
+_WITH_BOUNDS = re.compile(rf"\b({'|'.join(REDUCTIONS)})\s+(?!for\b)({_BOUNDED}(?:,\s*{_BOUNDED})*)\s*\Z")
 
 
 def between_commas(file: SourceFile, arrow: int) -> Diagnostic | None:
@@ -33,6 +35,20 @@ def between_commas(file: SourceFile, arrow: int) -> Diagnostic | None:
     help_ = Suggestion(f"write `{found[1]} {names} => …`", (Edit(indices, names),))
     message = "no commas between the indices of a reduction"
     return Diagnostic("AX0101", message, (Label(Span(file, comma, comma + 1)),), (), (help_,))
+
+
+def bounded_alone(file: SourceFile, arrow: int) -> Diagnostic | None:
+    """Of `sum i < n, j => …`, whose indices end at the offset `arrow`: bounds stand after `for`."""
+    begin = max(arrow - 200, 0)
+    found = _WITH_BOUNDS.search(file.text[begin:arrow])
+    if found is None or "<" not in found[2]:
+        return None
+    bound, end = file.text.index("<", begin + found.start(2)), begin + found.end(1)
+    indices = " ".join(found[2].split())
+    shown = f"{found[1]} for {indices if len(indices) <= 40 else 'i < n'} => …"
+    help_ = Suggestion(f"write `{shown}`", (Edit(Span(file, end, end), " for"),))
+    message = "the indices of a reduction that have bounds stand after `for`"
+    return Diagnostic("AX0115", message, (Label(Span(file, bound, bound + 1)),), (), (help_,))
 
 
 class Builder:
@@ -444,10 +460,11 @@ class Builder:
         return True
 
     def _not_a_reduction(self, head: s.Expr, function: s.Expr, arguments: list[s.Expr], after: Token) -> None:
-        if (told := between_commas(self.file, after.start)) is not None:
+        bounds = after.text == "for"
+        told = between_commas(self.file, after.start) or (None if bounds else bounded_alone(self.file, after.start))
+        if told is not None:
             self.diagnostics.append(told)
             return
-        bounds = after.text == "for"
         if isinstance(function, s.Var) and not arguments and not bounds:
             message = f"`{function.name} =>` has no `fn` before it"
             put = Edit(Span(self.file, function.span.start, function.span.start), "fn ")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from axon.grammar.build import Builder
-from axon.grammar.explain import DECLARATIONS
+from axon.grammar.extent import DECLARATIONS
 from axon.grammar.lexer import END, Token, tokenize
 from axon.grammar.machine import Machine
 from axon.grammar.table import load

@@ -12,18 +12,26 @@ from itertools import pairwise
 
 from axon import syntax as s
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
-from axon.grammar.build import REDUCTIONS, between_commas
+from axon.element import Element
+from axon.grammar.build import REDUCTIONS, between_commas, bounded_alone
+from axon.grammar.extent import (
+    AFTER_INDICES,
+    BOUNDARIES,
+    BRACKETS,
+    CLOSERS,
+    DECLARATIONS,
+    end_of_construct,
+    end_of_operand,
+    value_of_let,
+)
 from axon.grammar.lexer import END, Token
 from axon.grammar.machine import Machine
 from axon.grammar.mistakes import DECLARING, IN_EXPRESSIONS, LIBRARIES, LOGICAL, PYTHON_LIBRARY
 from axon.nearest import one_slip
 from axon.source import SourceFile, Span
 
-DECLARATIONS = frozenset({"val", "fun", "type", "sig", "import"})
 RELATIONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
-BRACKETS = {"(": ")", "[": "]", "{": "}", "[|": "|]"}
-_CLOSERS = frozenset({*BRACKETS.values(), "in", "end", "then", "else"})
-_BOUNDARIES = _CLOSERS | DECLARATIONS | {END}
+_ELEMENTS = frozenset(e.value for e in Element) | {"_"}
 
 # What a state waits for, told by the nonterminals it can go on with; the first that fits.
 _PHRASES = (
@@ -255,7 +263,7 @@ def _declaration(t: Trouble) -> Advice | None:
         )  # fmt: skip
     if in_let:
         return t.advise("AX0101", f"expected a declaration after `let`, found {t.shown}", help="write `let val x = … in … end`")
-    if found.kind in _CLOSERS:
+    if found.kind in CLOSERS:
         return _stray_closer(t)
     meant = DECLARING.get(found.text)
     if meant is not None:
@@ -307,7 +315,7 @@ def _stray_closer(t: Trouble) -> Advice | None:
     kind, opened = t.found.kind, {v.kind for v in t.machine.values if isinstance(v, Token)}
     openers = {_OWNERS[kind]} if kind in _OWNERS else {o for o, c in BRACKETS.items() if c == kind}
     innermost = innermost_open(t.machine)
-    if kind not in _CLOSERS or opened & openers or (innermost and innermost.token.kind in BRACKETS and t.accepts(innermost.closer)):
+    if kind not in CLOSERS or opened & openers or (innermost and innermost.token.kind in BRACKETS and t.accepts(innermost.closer)):
         return None
     wanted = _OWNERS.get(kind) or next(iter(openers))
     return t.advise("AX0101", f"this `{kind}` has no `{wanted}` before it")
@@ -361,6 +369,20 @@ def _particular(t: Trouble) -> Advice | None:
         return t.advise("AX0101", f"the state of a `{values[-1].kind}` stands in parentheses: `{values[-1].kind} (s = …) for …`")
     if last[-1:] == ["cast"]:
         return t.advise("AX0101", f"expected an element type after `cast`, found {t.shown}", help="write `cast f32 x`")
+    if last == ["cast", "NAME"] and found.kind in ("[", ".", "PROJ") and values[-1].text not in _ELEMENTS:
+        operand = t.file.text[values[-1].start : end_of_operand(t.tokens, t.at)]
+        shown = operand if len(operand) <= 40 and "\n" not in operand else f"{clip(values[-1].text)}{found.text}…"
+        start = t.file.span(values[-1].start, values[-1].start)
+        missing = Suggestion(f"write `cast f32 {shown}`", (Edit(start, "f32 "),))
+        label = Label(t.file.span(values[-1].start, values[-1].end))
+        message = f"expected an element type after `cast`, found `{clip(values[-1].text)}`"
+        return Advice(Diagnostic("AX0101", message, (label,), (), (missing,)))
+    named = t.tokens[t.at - 2 : t.at]
+    if [k.kind for k in named] == ["val", "NAME"] and found.kind in ("NAME", "(", "{") and t.accepts("=") and _is_head(t):
+        name = clip(named[1].text)
+        fun = Suggestion(f"for a function, write `fun {name} …`", (Edit(t.file.span(named[0].start, named[0].end), "fun"),))
+        message = f"a `val` has no parameters, and `{name}` has some"
+        return Advice(Diagnostic("AX0101", message, (Label(t.place),), (), (fun,)))
     if found.kind == ".." and (t.accepts("RUN")):
         following = t.tokens[t.at + 1]
         gap = t.file.span(found.end, following.start) if following.kind == "NAME" else None
@@ -379,6 +401,9 @@ def _particular(t: Trouble) -> Advice | None:
         return t.advise("AX0113", message, help="write `for i => if x[i] > 0.0 then x[i] else 0.0`")
     arrow = next(token for token in t.tokens[t.at :] if token.kind not in (",", "NAME"))
     if found.kind == "," and arrow.kind == "=>" and (told := between_commas(t.file, arrow.start)) is not None:
+        return Advice(told)
+    arrow = next((token for token in t.tokens[t.at :] if token.kind in AFTER_INDICES), found)
+    if found.kind == "," and arrow.kind == "=>" and (told := bounded_alone(t.file, arrow.start)) is not None:
         return Advice(told)
     if found.kind == ")" and last == ["(", "NAME"] and t.accepts(","):
         return t.advise("AX0101", f"one index stands without parentheses: `{clip(values[-1].text)}`")
@@ -405,7 +430,7 @@ def _bare_argument(t: Trouble) -> Advice | None:
     head = value.text if isinstance(value, Token) else value.span.text if isinstance(value, (s.Var, s.Field, s.Apply)) else ""
     if before.kind != "NAME" or not head or "\n" in t.file.text[before.end : found.start]:
         return None
-    last = _end_of_construct(t.tokens, t.at)
+    last = end_of_construct(t.tokens, t.at)
     if last <= t.at:
         return None
     if found.kind == "if" and all(token.kind != "then" for token in t.tokens[t.at : last + 1]):
@@ -420,40 +445,6 @@ def _bare_argument(t: Trouble) -> Advice | None:
     return Advice(Diagnostic("AX0101", message, (Label(t.place),), (), (help_,)), instead, last - t.at)
 
 
-def _end_of_construct(tokens: Sequence[Token], at: int) -> int:
-    """The number of the last token of a construct: of a `cast` that of its operand, of the others the last before what cannot
-    belong to them."""
-    depth, pending = 0, []
-    if tokens[at].kind == "cast":
-        last = at + 2
-        if any(token.kind in _BOUNDARIES for token in tokens[at + 1 : last + 1]):
-            return at
-        for number in range(last, len(tokens)):
-            kind = tokens[number].kind
-            depth += (kind in BRACKETS) - (kind in BRACKETS.values())
-            following = tokens[number + 1] if number + 1 < len(tokens) else None
-            goes_on = following is not None and following.start == tokens[number].end and following.kind in ("[", ".", "PROJ")
-            if depth == 0 and not goes_on and kind != ".":
-                return number
-            if kind == END:
-                return at
-        return at
-    for number in range(at, len(tokens)):
-        kind = tokens[number].kind
-        if depth == 0 and (kind in (",", "in", "end", "|>", END) or kind in BRACKETS.values() or (kind in DECLARATIONS)):
-            return number - 1
-        if kind == "if":
-            pending.append(depth)
-        elif kind == "else":
-            if not pending:
-                return number - 1
-            pending.pop()
-        elif kind == "then" and not pending:
-            return number - 1
-        depth += (kind in BRACKETS or kind == "let") - (kind in BRACKETS.values() or kind == "end")
-    return at
-
-
 def _reduces(head: s.Expr) -> bool:
     while isinstance(head, s.Apply):
         head = head.function
@@ -464,7 +455,7 @@ def _never_closed(t: Trouble) -> Advice | None:
     opened = innermost_open(t.machine)
     if opened is None or not t.accepts(opened.closer):
         return None
-    if opened.token.kind in BRACKETS and t.found.kind not in _BOUNDARIES:
+    if opened.token.kind in BRACKETS and t.found.kind not in BOUNDARIES:
         return None
     return never_closed(t, opened) if opened.closer not in ("=>", "=") else None
 
@@ -478,8 +469,15 @@ def never_closed(t: Trouble, opened: Open) -> Advice:
         "else": ("AX0117", "this `if` has no `else`, so it would have no value when its condition is false"),
     }.get(closer, ("AX0102", f"this `{word}` is never closed"))
     message = what if closer == "else" else f"{what}: expected `{closer}` before {t.shown}"
-    labels = (Label(t.file.span(opened.token.start, opened.token.end)), Label(t.place, f"expected `{closer}` {_where(t)}"))
-    helps = _hints(t)
+    place, where, helps = t.place, _where(t), _hints(t)
+    if closer == "in" and t.found.kind == "end":  # the value stands before it
+        message, where = f"{what}, which stands between its declarations and its value", "before this"
+        if (body := value_of_let(t.file, t.tokens[: t.at], opened.token)) is not None:
+            place = t.file.span(body.start, body.end)
+            helps = (Suggestion(f"write `in` before `{clip(body.text)}`", (Edit(t.file.span(body.start, body.start), "in "),)),)
+        else:
+            where = "somewhere before this"
+    labels = (Label(t.file.span(opened.token.start, opened.token.end)), Label(place, f"expected `{closer}` {where}"))
     if not helps and t.before is not None and closer in ("end", *BRACKETS.values()):
         end = t.file.span(t.before.end, t.before.end)
         helps = (Suggestion("", (Edit(end, f" {closer}" if closer in ("end", "|]", "}") else closer),)),)

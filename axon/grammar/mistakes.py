@@ -104,4 +104,6 @@ VALUES = {
     "ones": "write `for i < n => 1.0`",
     "int": "to convert, write `cast i32 x`",
     "float": "to convert, write `cast f32 x`",
+    "log10": "a logarithm to another base is a quotient: write `log x / log 10.0`",
+    "log2": "a logarithm to another base is a quotient: write `log x / log 2.0`",
 }

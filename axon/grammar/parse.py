@@ -9,7 +9,8 @@ from typing import Any, cast
 from axon import syntax
 from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.grammar.build import Builder
-from axon.grammar.explain import BRACKETS, DECLARATIONS, Advice, Open, Trouble, explain, innermost_open, never_closed
+from axon.grammar.explain import Advice, Open, Trouble, explain, innermost_open, never_closed
+from axon.grammar.extent import BRACKETS, DECLARATIONS
 from axon.grammar.lexer import END, MAX_ERRORS, Token, tokenize
 from axon.grammar.machine import MAX_DEPTH, Machine
 from axon.grammar.table import load

@@ -55,8 +55,12 @@ def _unknown(u: Unknown, words: Words) -> Diagnostic:
         f"the uses of `{name}` ask for ranges that need not be equal",
         (Label(u.range.span, f"`{name}` could run to any of {ways}"),),
         ("which of these is the least depends on the sizes",),
-        (Suggestion(f"state the bound: `{name} < n`"),),
+        (Suggestion(f"state the bound: `{name} < {_a_size(name)}`"),),
     )
+
+
+def _a_size(index: str) -> str:
+    return "n" if index != "n" else "m"
 
 
 def _unbounded(ranges: tuple[Range, ...], unused: bool) -> Diagnostic:
@@ -64,7 +68,7 @@ def _unbounded(ranges: tuple[Range, ...], unused: bool) -> Diagnostic:
     if len(ranges) == 1:
         what = "indexes nothing" if unused else "does not index a dimension by itself"
         label = Label(ranges[0].span, f"{names[0]} {what}")
-        help_ = Suggestion(f"state its bound: `{ranges[0].symbol.name} < n`")
+        help_ = Suggestion(f"state its bound: `{ranges[0].symbol.name} < {_a_size(ranges[0].symbol.name)}`")
         return Diagnostic("AX0302", f"nothing says how far {names[0]} runs", (label,), suggestions=(help_,))
     listed = f"{', '.join(names[:-1])} and {names[-1]}"
     labels = tuple(Label(r.span) for r in ranges[:-1])

@@ -23,6 +23,7 @@ from axon.types.symbolic import impossible_divisors, only_sizes, symbolic
 from axon.types.type import (
     I32,
     POISON,
+    Function,
     Poison,
     RecordType,
     Row,
@@ -50,7 +51,11 @@ class Accesses(Annotations):
         def of(t: Type, part: bool = False) -> Type:
             match t:
                 case TupleType(items):
-                    return TupleType(tuple(of(self.state.prune(i), True) for i in items))
+                    if not part and self._is_position(items, subscripts):
+                        self.report(errors.part_by_index(e, items))
+                        return POISON
+                    parts = tuple(of(self.state.prune(i), True) for i in items)
+                    return POISON if any(isinstance(p, Poison) for p in parts) else TupleType(parts)
                 case RecordType(fields):
                     return RecordType(tuple((n, of(self.state.prune(f), True)) for n, f in fields))
                 case Tensor(element, shape):
@@ -74,6 +79,14 @@ class Accesses(Annotations):
         else:
             out = of(known)
         return T.Access(base, subscripts, default, env.context, type=out, span=e.span)
+
+    def _is_position(self, items: tuple[Type, ...], subscripts: tuple[T.Subscript, ...]) -> bool:
+        """Whether subscripts are one number, and not of a row in each part of a tuple, since there is a part without any."""
+        numbers = [v for s in subscripts for v in (s.values if isinstance(s, T.At) else (None,))]
+        number = symbolic(numbers[0], whole=True) if len(numbers) == 1 and numbers[0] is not None else None
+        parts = (self.state.prune(i) for i in items)
+        rowless = any(isinstance(p, Function) or (isinstance(p, Tensor) and not self.state.shape(p.shape)) for p in parts)
+        return rowless and number is not None and number.constant is not None
 
     def _parted(self, shape: Shape, subscripts: tuple[T.Subscript, ...]) -> tuple[Shape, Shape]:
         """A part of a record may have more dimensions than there are subscripts: the rest is kept."""

@@ -16,7 +16,7 @@ from axon.resolve import Module, ModuleName
 from axon.shapes.constraint import Reason, Side
 from axon.shapes.dimension import Dim
 from axon.source import Span
-from axon.types import errors, mend
+from axon.types import errors, mend, precedence
 from axon.types.access import _excerpt
 from axon.types.comprehension import Comprehensions
 from axon.types.constraint import Lift
@@ -147,7 +147,8 @@ class Applications(Comprehensions):
         have, need = self.state.prune(argument.type), self.state.prune(param)
         more = len(self.state.shape(need.shape)) - len(have.shape) if isinstance(have, Tensor) and isinstance(need, Tensor) else 0
         if isinstance(have, Tensor) and isinstance(need, Tensor) and more > 0:
-            if more == 1:
+            likely += precedence.accessed_result(f, arguments) if at == len(arguments) - 1 else ()
+            if more == 1 and (have.shape or not isinstance(argument, T.Access)):  # an element is no batch
                 text = f"[| {argument.span.text} |]"
                 likely.append(Suggestion(f"make it a batch of one: `{text}`", (Edit(argument.span, text),)))
             likely += self._as_stated(f, at, have, need)

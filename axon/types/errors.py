@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from axon import syntax as S
 from axon import typed as T
 from axon.diagnostics import Change, Diagnostic, Edit, Label, Suggestion
 from axon.element import ANY, FLOAT, INT, NUM, Element
@@ -342,6 +343,20 @@ def cannot_index(state: State, t: Type, span: Span) -> Diagnostic:
     return Diagnostic("AX0215", f"{sort_of(state, t)} cannot be indexed", (Label(span, f"this has type {text}"),))
 
 
+def part_by_index(e: S.Access, items: tuple[Type, ...]) -> Diagnostic:
+    """`t[0]` of a tuple."""
+    name, brackets = " ".join(e.base.span.text.split()), Span(e.span.file, e.base.span.end, e.span.end)
+    number = re.fullmatch(r"\[\s*(\d+)\s*\]", brackets.text)
+    helps: tuple[Suggestion, ...] = ()
+    note = f"it has {len(items)} parts, counted from 1"
+    if number is not None and int(number[1]) < len(items) and _ATOM.fullmatch(name):
+        part = f".{int(number[1]) + 1}"
+        note += f": for `{name}[{number[1]}]` write `{name}{part}`"
+        helps = (Suggestion("", (Edit(brackets, part),)),)
+    message = "a part of a tuple is taken by its position, after a point"
+    return Diagnostic("AX0215", message, (Label(e.span, "this is a tuple"),), (note,), helps)
+
+
 def bad_subscript(state: State, t: Type, span: Span) -> Diagnostic:
     text = show_type(Namer(state, classes=True), t)
     t = state.prune(t)
@@ -349,6 +364,9 @@ def bad_subscript(state: State, t: Type, span: Span) -> Diagnostic:
     if isinstance(t, TupleType):
         names = ", ".join("ijkl"[: len(t.items)])
         helps = (Suggestion(f"take the tuple apart: `let val ({names}) = … in x[{names}] end`"),)
+    elif isinstance(t, Tensor) and state.allowed_of(t.element) == frozenset({Element.BOOL}):
+        mask = " ".join(span.text.split())
+        helps = (Suggestion(f"to keep the rows at which it is true, write `filter ({mask if len(mask) <= 40 else '…'}) x`"),)
     elif isinstance(t, Tensor) and state.shape(t.shape):
         helps = (Suggestion("to gather with a tensor of indices, name its index: `for i => x[ids[i]]`"),)
     elif isinstance(t, Tensor):

@@ -17,7 +17,7 @@ from axon.shapes.constraint import Reason, Side
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
 from axon.source import Span
-from axon.types import errors
+from axon.types import errors, precedence
 from axon.types.annotate import FOREIGN
 from axon.types.application import Applications
 from axon.types.constraint import Member, Product
@@ -289,6 +289,10 @@ class Expressions(Applications):
         a = self.as_tensor(left.type, left.span, f"the left side of {what}")
         b = self.as_tensor(right.type, right.span, f"the right side of {what}")
         if a is None or b is None:
+            for side in (left, right):
+                if isinstance(self.state.prune(side.type), Function) and self.diagnostics[-1].span == side.span:
+                    said = self.diagnostics[-1]
+                    self.diagnostics[-1] = replace(said, suggestions=(*precedence.negated_argument(side.span), *said.suggestions))
             return self._broken(span)
         sides = (Side(left.span, f"this is {_type_words(self, a)}"), Side(right.span, f"this is {_type_words(self, b)}"))
         words = Reason(at, f"{what} needs one element type on both sides", sides)
@@ -299,7 +303,8 @@ class Expressions(Applications):
         try:
             self.state.unify_element(a.element, b.element)
         except Mismatch as m:
-            self.report(errors.mismatch(self.state, m, a, b, words))
+            found = errors.mismatch(self.state, m, a, b, words)
+            self.report(replace(found, suggestions=(*precedence.cast_of_sizes(left, right, at), *found.suggestions)))
             return self._broken(span)
         sides = (Side(left.span, "the left side has {}"), Side(right.span, "the right side has {}"))
         shape = self.broadcast(a, b, Reason(at, f"{what} works element by element", sides))
@@ -415,6 +420,10 @@ class Expressions(Applications):
                 if name in FOREIGN:
                     own = FOREIGN[name]
                     found = replace(found, suggestions=(Suggestion(f"write `cast {own}`", (Edit(e.element.span, own),)),))
+                elif e.value is None and env.scope.value(name) is not None:
+                    start = Span(e.span.file, e.element.span.start, e.element.span.start)
+                    missing = Suggestion(f"the element type is missing: write `cast f32 {name}`", (Edit(start, "f32 "),))
+                    found = replace(found, suggestions=(missing,))
                 self.report(found)
                 return self._broken(e.span)
             target = known[name]  # type: ignore[assignment]

@@ -15,6 +15,7 @@ from axon.shapes.constraint import Range, Use
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.source import Span
+from axon.types import precedence
 from axon.types.origin import Trail
 from axon.types.type import Row, Tensor, Unreached
 from axon.types.unify import State
@@ -32,6 +33,9 @@ def reached_outside(
     if found is None:
         return
     access = found[0]
+    if (divided := precedence.quotient(use.span)) is not None:
+        text = f"a quotient of numbers is rounded down, to 0: `{_replaced(access, use.span, divided)}`"
+        yield Suggestion(text, (Edit(use.span, divided),), change=Change.PARENTHESES)
     yield from (
         _before(access, use, size, trail, state, show) if low else _beyond(access, use, reach, size, ends, trail, state, show)
     )

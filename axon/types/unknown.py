@@ -18,13 +18,25 @@ def unknown_value(name: str, span: Span, scope: Scope, library: list[str]) -> Di
     """AX0401; `library` are the modules of the standard library that declare the name."""
     note = f"a dimension is a value where an annotation names it: `(x : f32[{name}])`" if _like_a_size(name, span) else ""
     found = unknown("value", name, span, scope.names(), note=note)
-    return replace(found, suggestions=(*found.suggestions, *_known_elsewhere(name, span, scope, library)))
+    meant = _known_elsewhere(name, span, scope, library)
+    near = () if meant and _is_of_the_language(found.suggestions) else found.suggestions  # `log` for `log2`
+    return replace(found, suggestions=(*near, *meant))
+
+
+def _is_of_the_language(near: tuple[Suggestion, ...]) -> bool:
+    return all(edit.text in builtins.NAMES for suggestion in near for edit in suggestion.edits)
 
 
 def _like_a_size(name: str, span: Span) -> bool:
     """Whether a name stands where a size would: after `<`, a cast or a division."""
     before = span.file.text[: span.start].rstrip("( \n")
     return len(name) == 1 and name.isalpha() and re.search(r"(<|[*/%]|\bcast\s+['\w]+)$", before) is not None
+
+
+def _begins_a_definition(span: Span) -> bool:
+    """Whether a name stands before `=` where a line begins, as statements do elsewhere."""
+    before, after = span.file.text[: span.start], span.file.text[span.end :]
+    return re.search(r"=\s*\n[ \t]*$|\bin\s*$", before[-200:]) is not None and re.match(r"[ \t]*=(?!>)", after[:80]) is not None
 
 
 def _inside_brackets(span: Span) -> bool:
@@ -61,6 +73,10 @@ def _known_elsewhere(name: str, span: Span, scope: Scope, library: list[str]) ->
             whole = Span(span.file, span.start, span.end + member.end())
             return (Suggestion(f"`{member[1]}` is part of the language: write `{member[1]}`", (Edit(whole, member[1]),)),)
         return (Suggestion(PYTHON_LIBRARY),)
+    if _begins_a_definition(span):
+        return (Suggestion(f"to define it, write `let val {name} = … in … end`"),)
+    if name in ("None", "newaxis") and _inside_brackets(span):
+        return (Suggestion("a dimension of 1 is that of an index with a bound: `for i, _ < 1 => x[i]`"),)
     if _inside_brackets(span):
         return (Suggestion(f"an index is bound before its use: `for {name} => …`, `sum {name} => …`"),)
     meant = VALUES.get(name) or IN_EXPRESSIONS.get(name)

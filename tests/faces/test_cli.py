@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from axon.batch import files_of
 from axon.cli import main
 
 Cli = Callable[..., object]
@@ -254,6 +255,22 @@ def test_fmt(axon_cli: Cli, here: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert os.listdir() == ["a.axon"]
 
 
+@pytest.mark.parametrize("path", ["-", "/dev/stdin"])
+def test_check_of_standard_input(axon_cli: Cli, here: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"fun f x = y")))
+    ran = axon_cli("check", path)
+    assert (ran.status, ran.err) == (1, "checked 1 file: 1 error\n")
+    assert "<stdin>:1:11" in ran.out
+
+
+def test_directories_of_the_system_are_left_out(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "proc").mkdir()
+    (here / "proc" / "a.axon").write_text("val a = 1\n")
+    (here / "b.axon").write_text("val b = 1\n")
+    monkeypatch.setattr("axon.batch._SYSTEM", (str(here / "proc"),))
+    assert files_of([str(here)]) == [str(here / "b.axon")]
+
+
 def test_fmt_finds_nothing_to_change_in_what_is_shipped(axon_cli: Cli) -> None:
     root = Path(__file__).parents[2]
     ran = axon_cli("fmt", "--check", root / "examples", root / "stdlib")
@@ -280,6 +297,13 @@ def test_test(axon_cli: Cli, here: Path, snapshot: SnapshotAssertion) -> None:
     assert bad.out == snapshot
 
 
+def test_tests_are_counted_and_not_errors(axon_cli: Cli, here: Path) -> None:
+    (here / "a.axon").write_text("(* >>> f 1 + y + z\n   w\n\n   >>> f 1\n   1 *)\nfun f x = x\n")
+    assert axon_cli("test", "a.axon").err == "1 test passed, 1 failed\n"
+    (here / "b.axon").write_text("(* >>> f 1\n   1\n\n   >>> f 2\n   2 *)\nfun f x = y\nval a = z\n")
+    assert axon_cli("test", "b.axon").err == "0 tests passed, 2 failed\n"
+
+
 # ── explain ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -290,6 +314,9 @@ def test_explain(axon_cli: Cli) -> None:
     wrong = axon_cli("explain", "AX501")
     assert (wrong.status, "did you mean `AX0501`?" in wrong.out) == (1, True)
     assert "AX0408" in axon_cli("explain", "mlp.axon:forward").out
+    both = axon_cli("explain", "AX0501", "ax0502")
+    assert "# AX0501: sizes break the contract\n" in both.out
+    assert "\n# AX0502: " in both.out
 
 
 # ── the process ─────────────────────────────────────────────────────────────────────────────────────────────────────────

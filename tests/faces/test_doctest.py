@@ -90,6 +90,7 @@ def test_mistakes_in_examples_are_shown_where_they_stand(tmp_path: Path) -> None
         ("AX0401", (1, 15)),
         ("AX0401", (5, 4)),
     ]
+    assert outcome.failed == 2
     assert all(d.span.file.text == text for d in outcome.failures if d.span)
 
 

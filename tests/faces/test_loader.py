@@ -176,3 +176,14 @@ def test_the_overlay_stands_for_files(tmp_path: Path) -> None:
     loader = FileLoader({main: "import new\n", str(tmp_path / "new.axon"): "val a = 1\n"})
     assert source(loader.read(main)).text == "import new\n"
     assert source(find(loader, source(loader.read(main)), "new")).text == "val a = 1\n"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+    assert source(FileLoader().read(write(tmp_path / "a.axon", "\ufeffval a = 1\n"))).text == "val a = 1\n"
+
+
+def test_files_of_other_kinds_are_no_programs(tmp_path: Path) -> None:
+    code, words = refused(FileLoader().read(write(tmp_path / "x.py", "import numpy\n")))
+    assert (code, "ends in .axon" in words) == ("AX0408", True)
+    assert source(FileLoader().read(write(tmp_path / "program", "val a = 1\n"))).text == "val a = 1\n"
+    assert "no such file" in refused(FileLoader().read(str(tmp_path / "nowhere.py")))[1]

@@ -61,6 +61,15 @@ ONE_MISTAKE = [
     ("type a = { w «=» f32 }", "AX0101", "a type follows `:` here, not `=`"),
     ("val a = «lambda» x: x", "AX0113", "Axon has no `lambda`: a function is `fn x => …`"),
     ("val a = sum i «<» n => x", "AX0115", "the indices of a reduction that have bounds stand after `for`"),
+    ("val a = sum i «<» n, j < n => x", "AX0115", "the indices of a reduction that have bounds stand after `for`"),
+    ("val a = max i «<» n, j => x", "AX0115", "the indices of a reduction that have bounds stand after `for`"),
+    ("val a = (1, sum i «<» n, j < n => x)", "AX0115", "the indices of a reduction that have bounds stand after `for`"),
+    ("val a = sum i, j «<» n - 1 => x", "AX0115", "the indices of a reduction that have bounds stand after `for`"),
+    ("val a = cast «x»[i] + 1", "AX0101", "expected an element type after `cast`, found `x`"),
+    ("val a «x» = x + 1", "AX0101", "a `val` has no parameters, and `a` has some"),
+    ("val a «(»x : f32) = x", "AX0101", "a `val` has no parameters, and `a` has some"),
+    ("val a = «let» val x = 1\n  x end", "AX0102",
+     "this `let` has no `in`, which stands between its declarations and its value"),
     ("fun a «val» x = val + x", "AX0101", "`val` is a word of the language, so it cannot be a name"),
     ("fun a «é» = é + é", "AX0105", "names are made of a-z, A-Z, 0-9 and _, so `é` (U+00E9) cannot be part of one"),
     ("val a = x «:» f32", "AX0101", "a type for an expression needs parentheses around both"),
@@ -327,3 +336,31 @@ def test_types_and_expressions_alone() -> None:
     assert [d.message for d in parse_expression(SourceFile("e", ""))[1]] == ["expected an expression, found the end of the text"]
     assert parse_type(SourceFile("t", "f32[n"))[0] is None
     assert [d.message for d in parse_type(SourceFile("t", "f32 =>"))[1]] == ["`=>` cannot follow `f32`"]
+
+
+@pytest.mark.parametrize(
+    ("text", "mended"),
+    [
+        ("val a = sum i < n, j < m => x[i, j]", "val a = sum for i < n, j < m => x[i, j]"),
+        ("val a = (1, max i < n, j => x[i, j])", "val a = (1, max for i < n, j => x[i, j])"),
+        ("val a = cast x[i].w * y", "val a = cast f32 x[i].w * y"),
+        ("val g y = y + 1", "fun g y = y + 1"),
+        ("val a =\n  let\n    val b = 1\n    b * b\n  end", "val a =\n  let\n    val b = 1\n    in b * b\n  end"),
+        ("val a = let\n  fun f x =\n    let val c = x in c end\n  f 1\nend",
+         "val a = let\n  fun f x =\n    let val c = x in c end\n  in f 1\nend"),
+    ],
+)  # fmt: skip
+def test_what_mends_it(text: str, mended: str) -> None:
+    _, (found,) = read(text)
+    (suggestion,) = found.suggestions
+    for edit in suggestion.edits:
+        text = text[: edit.span.start] + edit.text + text[edit.span.end :]
+    assert text == mended
+    assert read(text)[1] == ()
+
+
+def test_a_let_without_in_is_told_where_its_value_begins() -> None:
+    _, (found,) = read("val a = let\n  val b = f\n    1\n  b * b\nend")
+    assert found.labels[1].span.start == found.labels[1].span.file.text.index("b * b")
+    _, (found,) = read("val a = let val b = f b end")
+    assert found.labels[1].text == "expected `in` somewhere before this"
