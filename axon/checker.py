@@ -382,10 +382,17 @@ def _recheck(
             checked = Session(_Overlay(loader, changed), known).check(changed)
     except AxonError:
         return None
-    asked = ((f, frozenset(scheme.explicit)) for scheme in checked.schemes.values() for f in scheme.facts if f.span is not None)
-    # That `{h}` divides by `{g}` is asked of whoever gives them: they are given for that.
-    facts = tuple(f.span for f, given in asked if f.span and not (is_divisibility(f.relation) and f.relation.variables <= given))
-    return Attempt(sum(d.severity == "error" for d in checked.diagnostics), facts, checked.diagnostics)
+    errors = sum(d.severity == "error" for d in checked.diagnostics)
+    return Attempt(errors, tuple(asked(checked.schemes.values())), checked.diagnostics)
+
+
+def asked(schemes: Iterable[Scheme]) -> Iterator[Span]:
+    """Where the facts come from that contracts ask of calls, other than that `{h}` divides by `{g}`: they are given for that."""
+    for scheme in schemes:
+        given = frozenset(scheme.explicit)
+        for fact in scheme.facts:
+            if fact.span is not None and not (is_divisibility(fact.relation) and fact.relation.variables <= given):
+                yield fact.span
 
 
 def solutions(source: SourceFile, loader: Loader, known: dict[SourceFile, CheckedModule], place: Span) -> tuple[str, ...]:

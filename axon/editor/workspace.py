@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from axon import syntax as S
-from axon.checker import solutions
+from axon.checker import asked, solutions
 from axon.diagnostics import AxonError, Diagnostic, Edit, Suggestion
 from axon.editor.analysis import Analysis, AnalysisSession, Guard, needs_trial
 from axon.loader import SUFFIX, FileLoader, stdlib_root
@@ -165,7 +165,7 @@ class Workspace:
         except AxonError:
             return None
         assert fork is not None
-        spans = [f.span for c in fork.current() for scheme in c.schemes.values() for f in scheme.facts if f.span is not None]
+        spans = asked(scheme for c in fork.current() for scheme in c.schemes.values())
         places = [place for span in spans if (place := fork.place(span)) is not None]
         errors = sum(d.severity == "error" for d in fork.diagnostics())
         found = tuple(_in_whole(fork, changed, d) for c in fork.current() for d in c.diagnostics)

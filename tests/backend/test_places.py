@@ -27,7 +27,7 @@ CASES = [  # what a kernel computes, and where that begins
 def kernels(text: str) -> list[Emitted]:
     program = compiler.lower(axon.compile(text)._session.checked, "f", None)
     made = executables(program, sizes_of(program, None), NOTHING)
-    return [plan.stages.source for executable, sizes in made for plan in plans(executable, sizes).values()]
+    return [plan.stages.source for executable, sizes in made for plan in plans(executable, sizes)[1].values()]
 
 
 @pytest.mark.parametrize(("text", "places"), CASES)
