@@ -95,7 +95,7 @@ def _hopeless(h: Hopeless, problem: Problem, words: Words) -> Diagnostic:
         labels = [Label(reason.span, _needs(r.render(words.name), reason)) for r, reason in facts]
         for _, reason in facts:
             name = reason.text.split("`")[1] if reason.text.startswith("`") else ""  # of a call: where the function needs it
-            here = [side for side in reason.sides if name and side.span.file is reason.span.file]
+            here = [side for side in reason.sides if name and side.span.file.path == reason.span.file.path]
             labels += [Label(side.span, f"`{name}` needs it here: {side.text}") for side in here]
             of_access = (size_of(u, problem.resolve(u.target), words) for u in problem.uses if u.span == reason.span)
             labels += [label for label in of_access if label is not None]

@@ -39,7 +39,7 @@ def signatures(analysis: Analysis) -> dict[str, str]:
 ONE_MISTAKE = [
     f
     for f in REJECTED
-    if f.stem.startswith(("name_import_mis", "name_unknown_repeatedly", "size_field_of", "size_part", "size_linears"))
+    if f.stem.startswith(("name_import_mis", "name_unknown_rep", "size_field_of", "size_part", "size_cropped", "size_linears"))
 ]
 SAMPLE = [*EXAMPLES[:2], *LIBRARY[:1], *ACCEPTED[:: 1 if SOAK else 16], *(REJECTED if SOAK else [*REJECTED[::16], *ONE_MISTAKE])]
 
