@@ -80,6 +80,7 @@ class Builder:
     locals: dict[Symbol, Scalar] = field(default_factory=dict)
     shapes: dict[Symbol, tuple[Dim, ...]] = field(default_factory=dict)  # of what can be read
     risk: int = 0
+    calls: int = 0  # of functions
     extents: Extents = field(default_factory=Extents)
     here: Span | None = None  # the last arithmetic that can fail, for an operation that has no place of its own
 
