@@ -61,7 +61,7 @@ def test_pasting(prompt: Prompt) -> None:
 
 def test_interruptions_lose_nothing(prompt: Prompt) -> None:
     screen = prompt()
-    screen.enter("fun slow n = loop (s = 0.0) for i < n => s + 1.0", "slow : i32 -> f32")
+    screen.enter("fun slow n = loop (s = 0.0) for i < n => s + exp (sin (0.0 * s))", "slow : i32 -> f32")  # a minute, not a second
     screen.clear()
     screen.process.send("slow 2000000000\r")
     screen.rest(1.5)
