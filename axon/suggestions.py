@@ -118,8 +118,8 @@ def tried(
 def _placed(kept: list[Suggestion], source: SourceFile) -> list[Suggestion]:
     """Suggestions of the same kind for accesses on several lines, each with its line."""
     lines = [source.position(min(e.span.start for e in s.edits))[0] for s in kept]
-    kinds = [s.text.partition(": `")[0] if s.change in _INDICES else "" for s in kept]
-    if len(kept) < 2 or not kinds[0] or len(set(kinds)) > 1 or len(set(lines)) < len(lines):
+    alike = len({s.change for s in kept}) == 1 and kept[0].change in _INDICES
+    if len(kept) < 2 or not alike or len(set(lines)) < len(lines):
         return kept
     return [replace(s, text=s.text.replace(": `", f" on line {n}: `", 1)) for s, n in zip(kept, lines, strict=True)]
 

@@ -8,6 +8,7 @@ different parts are read, the whole tensor is counted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import prod
 
 from axon.core import Compute, Local, Read, Scalar, Scan, Value
 from axon.core_walk import all_axes, mentions, nodes
@@ -19,9 +20,7 @@ Part = tuple[tuple[object, ...], Dim]  # what tells it from other parts, and how
 
 def elements_read(reads: Iterable[tuple[Compute | Scan, Read]], value: Value) -> Dim:
     """Of a tensor, by these reads of it, each with the operation that it stands in."""
-    whole = Dim.of(1)
-    for extent in value.shape:
-        whole = whole * extent
+    whole = prod(value.shape, start=Dim.of(1))
     parts = {_part(op, read, value) for op, read in reads}
     if len(parts) != 1:
         return whole
@@ -69,15 +68,13 @@ def _part(op: Compute | Scan, read: Read, value: Value) -> Part | None:
 
 def _gathered(read: Read, value: Value, extents: Mapping[Symbol, Dim]) -> Part | None:
     """What is read where data decide: an element for each point of the axes that its subscripts mention, or the whole tensor."""
-    points, whole = Dim.of(1), Dim.of(1)
-    for extent in value.shape:
-        whole = whole * extent
+    points = Dim.of(1)
     for axis, extent in extents.items():
         if any(axis in s.variables if isinstance(s, Dim) else _may_mention(s, axis) for s in read.subscripts):
             if not extent.variables.isdisjoint(extents):
                 return None
             points = points * extent
-    return read.subscripts, minimum(points, whole)
+    return read.subscripts, minimum(points, prod(value.shape, start=Dim.of(1)))
 
 
 def _may_mention(scalar: Scalar, axis: Symbol) -> bool:

@@ -18,6 +18,12 @@ _BEGIN = ("NAME", "INT", "FLOAT", "(", "[|", "{", "let", "if", "for", "fn", "loo
 
 def end_of_operand(tokens: Sequence[Token], at: int) -> int:
     """The offset at which ends what is accessed by the bracket or dot at number `at`: `[i].w` of `x[i].w`."""
+    last = _last_of_operand(tokens, at)
+    return tokens[at if last is None else last].end
+
+
+def _last_of_operand(tokens: Sequence[Token], at: int) -> int | None:
+    """The number of an operand's last token, where `at` is the number of one; None if a bracket is never closed."""
     depth = 0
     for number in range(at, len(tokens)):
         token = tokens[number]
@@ -25,28 +31,18 @@ def end_of_operand(tokens: Sequence[Token], at: int) -> int:
         following = tokens[number + 1] if number + 1 < len(tokens) else None
         goes_on = following is not None and following.start == token.end and following.kind in ("[", ".", "PROJ")
         if depth == 0 and token.kind != "." and not goes_on:
-            return token.end
-    return tokens[at].end
+            return number
+    return None
 
 
 def end_of_construct(tokens: Sequence[Token], at: int) -> int:
     """The number of the last token of a construct: of a `cast` that of its operand, of the others the last before what cannot
     belong to them."""
-    depth, pending = 0, []
     if tokens[at].kind == "cast":
-        last = at + 2
-        if any(token.kind in BOUNDARIES for token in tokens[at + 1 : last + 1]):
-            return at
-        for number in range(last, len(tokens)):
-            kind = tokens[number].kind
-            depth += (kind in BRACKETS) - (kind in BRACKETS.values())
-            following = tokens[number + 1] if number + 1 < len(tokens) else None
-            goes_on = following is not None and following.start == tokens[number].end and following.kind in ("[", ".", "PROJ")
-            if depth == 0 and not goes_on and kind != ".":
-                return number
-            if kind == END:
-                return at
-        return at
+        whole = not any(token.kind in BOUNDARIES for token in tokens[at + 1 : at + 3])
+        last = _last_of_operand(tokens, at + 2) if whole else None
+        return at if last is None else last
+    depth, pending = 0, []
     for number in range(at, len(tokens)):
         kind = tokens[number].kind
         if depth == 0 and (kind in (",", "in", "end", "|>", END) or kind in BRACKETS.values() or (kind in DECLARATIONS)):
