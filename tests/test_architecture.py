@@ -65,6 +65,7 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.backend.parts", CORE | {"core_walk", "core_verify"}),
     # The simulator's operators are the interpreter's, which also does what has no barrier program.
     ("axon.backend.values", CORE | {"interpret.arithmetic"}),
+    ("axon.backend.tables", CORE | {"core_walk", "interpret.compute"}),
     ("axon.backend.simulated", CORE | {"interpret.frame", "interpret.program"}),
     # What stops a program is worded by the interpreter, and what is tiny is left to it.
     ("axon.backend.cpu*", CORE | {"core_walk", "interpret", "interpret.box", "interpret.compute", "interpret.strided"}),

@@ -115,7 +115,7 @@ class Call:
         self.library, self.device, self.driver = library, device, driver()
         self.stream_of, self.current, self.capturing = library.stream, library.current, library.capturing
         self.finishes = not library.writable
-        program = executable.program
+        program = stepped.program
         inputs = {v.symbol: number for number, v in enumerate(program.inputs)}
         values = {v.symbol: v for v in executable.values}
         stream = library.stream(device)

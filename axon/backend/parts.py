@@ -32,6 +32,7 @@ from typing import TypeAlias, assert_never
 
 from axon.backend.dissolve import copied, with_tensors
 from axon.backend.scalar_facts import mapped, may_fail
+from axon.backend.tables import without_tables
 from axon.core import (
     Binary,
     Block,
@@ -103,10 +104,13 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A program in parts. `program` is what was split, for its inputs, contract and structure; `body` replaces its block."""
+    """A program in parts. `program` is what was split, for its inputs, contract and structure; `body` replaces its block, with the
+    `tables` that it states in full as further inputs."""
 
     program: Program
     body: Body
+    rest: Program  # the program without its tables
+    tables: tuple[Compute, ...] = ()
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -120,15 +124,16 @@ class Parts:
         rest = self.body.parts[len(self.checks) :]
         if len(rest) != 1 or not isinstance(rest[0], Straight):
             return None
-        ops = tuple(op for op in self.program.block.ops if not isinstance(op, Check))
-        return replace(self.program, block=replace(self.program.block, ops=ops))
+        ops = tuple(op for op in self.rest.block.ops if not isinstance(op, Check))
+        return replace(self.rest, block=replace(self.rest.block, ops=ops))
 
 
 def parts(program: Program) -> Parts:
     """The parts of a program, in order."""
     facts = program.contract.facts
-    values = {value.symbol: value for value in program.inputs}
-    return Parts(program, _block(program.block, _Around(program, values, facts)))
+    rest, tables = without_tables(program, results_apart=True)
+    values = {value.symbol: value for value in rest.inputs}
+    return Parts(program, _block(rest.block, _Around(rest, values, facts)), rest, tables)
 
 
 def fails(op: Op) -> bool:
@@ -403,7 +408,8 @@ def _as_dim(scalar: Scalar) -> Dim | Scalar:
 
 def as_program(split: Parts) -> Program:
     """A program with the operations of the parts in their order. The interpreter runs it: what the parts mean."""
-    return replace(split.program, block=_as_block(split.body))
+    block = _as_block(split.body)
+    return replace(split.program, block=replace(block, ops=(*split.tables, *block.ops)))
 
 
 def _as_block(body: Body) -> Block:
@@ -449,6 +455,9 @@ def print_parts(split: Parts, *, operations: bool = True) -> str:
     names = names_in(whole)
     count = len(split.body.parts)
     lines = [f"{split.program.name}: {count} part{'' if count == 1 else 's'} on a GPU"]
+    tables = [out for op in split.tables for out in op.outs]
+    told = ", ".join(f"{names[v.symbol]} : {v.element.value}[{', '.join(map(str, v.shape))}]" for v in tables)
+    lines += [f"  tables, put there once: {told}"] if told else []
 
     def visit(body: Body, indent: str, number: str) -> None:
         for position, part in enumerate(body.parts, start=1):
@@ -501,7 +510,7 @@ def verify_parts(split: Parts) -> None:
         verify(as_program(split))
     except CoreInvalid as error:
         raise PartsInvalid(f"the parts are no program of core: {error}") from None
-    _verify(split.body, {value.symbol: value for value in program.inputs}, dims)
+    _verify(split.body, {value.symbol: value for value in split.rest.inputs}, dims)
 
 
 def _verify(body: Body, values: dict[Symbol, Value], dims: set[Symbol]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from axon.backend import failures, scratch
 from axon.backend.build import Kernel, RegistersExhausted, build_all
+from axon.backend.device_tables import NONE, DeviceTables
 from axon.backend.driver import Driver, driver
 from axon.backend.emit import (
     ExtentParameter,
@@ -92,13 +93,15 @@ class Executable:
         copied: frozenset[Factor] = frozenset(),
         why: MappingOf[Symbol, str] = NO_REASONS,
         bare: frozenset[Symbol] = frozenset(),
+        tables: DeviceTables = NONE,
     ) -> None:
         """Raises `Unsupported` for a program that is not straight (see `parts`).
 
+        Of the program's inputs, no call gives those that are `tables`: they lie on the GPU already.
         A given mapping holds for every kernel; a schedule fixes values of some (AX0605 for one that is not there). With
         `exact`, every size gets its best mapping, and variants have no limit.
         """
-        self.program, self.target, self.mapping, self.exact = program, target, mapping, exact
+        self.program, self.target, self.mapping, self.exact, self.tables = program, target, mapping, exact, tables
         self.kernels, self.aligned = with_copies(kernels(program, plain, apart, why, bare), copied)
         self.fixed = schedule.of(len(self.kernels))
         self.schedule, self.plain, self.apart, self.copied, self.why, self.bare = schedule, plain, apart, copied, why, bare
@@ -264,7 +267,15 @@ class Executable:
                 return self
             if key not in self._others:
                 self._others[key] = Executable(
-                    self.program, self.target, exact=self.exact, plain=plain, apart=apart, copied=copied, why=why, bare=bare
+                    self.program,
+                    self.target,
+                    exact=self.exact,
+                    plain=plain,
+                    apart=apart,
+                    copied=copied,
+                    why=why,
+                    bare=bare,
+                    tables=self.tables,
                 )
         return self._others[key].serving(tensors, sizes)
 
@@ -278,7 +289,7 @@ class Executable:
         scalars: Sequence[Symbol] = (),
         changing: frozenset[Symbol] = frozenset(),
     ) -> Bound:
-        """The launches for tensors that lie like these, on a GPU. What is not among `tensors` lies between the kernels.
+        """The launches for tensors that lie like these, on a GPU. What is no table, and not among `tensors`, lies between kernels.
 
         `tensors` are in the order in which their addresses will be given; `scalars` are inputs of rank 0 that are given by value.
         Of the dimensions that are `changing`, of which no shape and no extent depends, nothing is taken for granted: they are
@@ -286,7 +297,8 @@ class Executable:
         """
         cuda = driver()
         context = cuda.context(device)
-        lying = self.lying(sizes) | dict(tensors)
+        tables = self.tables.on(cuda, device)
+        lying = self.lying(sizes) | tables | dict(tensors)
         steady = {symbol: size for symbol, size in sizes.items() if symbol not in changing}
         serving, plans = self.built(lying, steady)
         if serving is not self:
@@ -295,7 +307,7 @@ class Executable:
         used = {p.tensor for p in taken if isinstance(p, PointerParameter)}
         used |= {p.descriptor.tensor for p in taken if isinstance(p, MapParameter)}
         used |= {view.source for plan in plans.values() for view in views_of(plan.kernel)}
-        between = [v for v in self.values if v.symbol not in tensors and v.symbol in used]
+        between = [v for v in self.values if v.symbol not in tensors and v.symbol not in tables and v.symbol in used]
         offsets, room = scratch.plan([self._life(v, sizes, v.symbol in scalars) for v in between])
         inside = {v.symbol: at for v, at in zip(between, offsets, strict=True)}
         given = tuple(tensors)
@@ -336,6 +348,8 @@ class Executable:
         tensors = with_views(views, tensors, sizes)
         places = dict(places)
         for view in views:
+            if view.source not in places:  # a table
+                continue
             number, offset = places[view.source]
             offset += tensors[view.value.symbol].pointer - tensors[view.source].pointer
             places[view.value.symbol] = number, offset
@@ -350,10 +364,13 @@ class Executable:
                     size = tensor.element.bits // 8
                     strides = [s * size for s in tensor.strides[:-1]]
                     values.append(cuda.tensor_map(tensor.pointer, tensor.shape, strides, tensor.element, descriptor.box))
-                    slots.append(Slot(number, True, *places[descriptor.tensor]))
-                case PointerParameter(tensor=symbol):
+                    if descriptor.tensor in places:
+                        slots.append(Slot(number, True, *places[descriptor.tensor]))
+                case PointerParameter(tensor=symbol) if symbol in places:
                     values.append(bytes(8))
                     slots.append(Slot(number, False, *places[symbol]))
+                case PointerParameter(tensor=symbol):  # a table's address is the same in all calls
+                    values.append(tensors[symbol].pointer.to_bytes(8, "little"))
                 case StrideParameter(tensor=symbol, dimension=dimension):
                     values.append(tensors[symbol].strides[dimension].to_bytes(8, "little", signed=True))
                 case SizeParameter(size=size_):

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from itertools import islice
-from math import inf
+from math import inf, prod
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from axon.backend import render_barriers, roles, tile
 from axon.backend.algorithms import Algorithms
 from axon.backend.build import build, ptx
 from axon.backend.cost import flops, other_operations
-from axon.backend.families import Tiled
+from axon.backend.device_tables import DeviceTables
+from axon.backend.families import Tiled, views_of
 from axon.backend.needs import Missing, gpu
 from axon.backend.parts import everything, parts, straights
 from axon.backend.pipeline import Plain, tensors, traits
@@ -28,10 +29,11 @@ from axon.backend.prepare import is_empty, problem_of
 from axon.backend.runtime import Executable, Plan
 from axon.backend.schedule import Mapping, Problem, predict, ranked
 from axon.backend.schedule_file import NOTHING, Schedule
+from axon.backend.simt.variants import used_by
 from axon.backend.stream import Stream
 from axon.backend.target import HOPPER, Target
 from axon.backend.unsupported import Unsupported
-from axon.core import Compress, Program, Sort
+from axon.core import Compress, Program, Sort, Value
 from axon.core_print import names_in
 from axon.names import Symbol
 
@@ -93,8 +95,9 @@ def _plain_stage(kernel: Plain, stage: str, target: Target) -> str:
 def executables(program: Program, sizes: MappingOf[Symbol, int], schedule: Schedule) -> list[tuple[Executable, dict[Symbol, int]]]:
     """What runs a program's straight parts, and the sizes of each: of those that data or loops decide, a typical one."""
     found = parts(program)
-    whole = found.straight
-    made = [Executable(whole, schedule=schedule)] if whole else [Executable(part.program) for part in straights(found.body)]
+    whole, tables = found.straight, DeviceTables(found.tables)
+    inside = [whole] if whole else [part.program for part in straights(found.body)]
+    made = [Executable(inner, schedule=schedule if whole else NOTHING, tables=tables) for inner in inside]
     if whole is None:
         fixed = iter(schedule.of(sum(len(executable.kernels) for executable in made)))
         for executable in made:
@@ -216,6 +219,8 @@ def _tiled_work(
     amount = _flops(plan.kernel, problem)
     moved = sum(size_in_bytes(value).evaluate(sizes) for value in tensors(plan.kernel, executable.values))
     lines = [f"{_work(plan.kernel, problem)}: {amount:,} FLOPs, moves {moved:,} bytes", _resources(plan, executable.target)]
+    read = {view.source for view in views_of(plan.kernel)} | {v.symbol for v in tensors(plan.kernel, executable.values)}
+    lines += _tables(executable, [v for v in executable.values if v.symbol in read], names)
     if executable.fixed[number].values:
         lines.append(f"  {executable.fixed[number]}")
     candidates = [plan.mapping, *_alternatives(plan, problem, executable.target)]
@@ -235,10 +240,17 @@ def _nest_work(
     steps = f"{len(nest.steps)} operations" if len(nest.steps) > 1 else "1 operation"
     lines = [f"{nest.family}{rows}: {steps}, {amount:,} FLOPs, moves {moved:,} bytes"]
     lines += [f"  {reason.worded(names)}" for reason in nest.reasons]
+    lines += _tables(executable, used_by(nest, executable.known), names)
     memory, arithmetic = moved / MEMORY_RATE, amount / FLOP_RATE + others / OTHER_RATE
     rate = (moved, BANDWIDTH) if memory >= arithmetic or not amount else (amount, FLOPS)
     told = [*lines, _resources(plan, executable.target)]
     return _Told(told, [(plan.mapping, LAUNCH + max(memory, arithmetic))], *rate)
+
+
+def _tables(executable: Executable, used: Iterable[Value], names: MappingOf[Symbol, str]) -> list[str]:
+    """What is said of the tables that a kernel reads."""
+    found = {v.symbol: prod(d.evaluate({}) for d in v.shape) for v in used if v.symbol in executable.tables.values}
+    return [f"  {names.get(s, s.name)} is a table of {count:,} elements, put on the GPU once" for s, count in found.items()]
 
 
 def _alternatives(plan: Plan, problem: Problem, target: Target) -> list[Mapping]:

@@ -26,6 +26,7 @@ from axon.backend.schedule import Mapping
 from axon.backend.schedule_file import FREE, NOTHING, Fixed, Schedule
 from axon.backend.simulate import SimulationError, simulate
 from axon.backend.stream import Stream
+from axon.backend.tables import values_of
 from axon.backend.target import HOPPER, Target
 from axon.backend.unsupported import Unsupported
 from axon.backend.verify import verify
@@ -53,7 +54,9 @@ def run(
     """
     sizes = program.contract.bind(explicit, [a.shape for a in arrays])
     held = {v.symbol: np.asarray(a, order="C") for v, a in zip(program.inputs, arrays, strict=True)}
-    body = parts(program).body
+    split = parts(program)
+    body = split.body
+    held |= values_of(split.tables)
     made = {id(part.program): kernels(part.program) for part in straights(body)}
     fixed = iter(schedule.of(sum(map(len, made.values()))))
     own = {key: tuple(islice(fixed, len(found))) for key, found in made.items()}

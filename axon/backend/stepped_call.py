@@ -92,6 +92,7 @@ class SteppedCall:
         self.driver = driver()
         stepped.build(sizes)
         self.context = self.driver.context(device)
+        self.tables = stepped.tables.on(self.driver, device)
         program = stepped.program
         lies = lying(library, program, given, matched, library.stream(device))
         self.tensors, self.extents, self.careful = lies.tensors, lies.extents, lies.careful
@@ -125,7 +126,8 @@ class SteppedCall:
             self.watch.look()
         library, stream = self.library, self.library.stream(self.device)
         pool = Pool(lambda size: self._made((size,), Element.U8, stream))
-        held = {symbol: Held(_at(tensor, leaves[self.arrays[symbol]])) for symbol, tensor in self.tensors.items()}
+        held = {symbol: Held(tensor) for symbol, tensor in self.tables.items()}
+        held |= {symbol: Held(_at(tensor, leaves[self.arrays[symbol]])) for symbol, tensor in self.tensors.items()}
         numbers: dict[Symbol, Any] = {}
         for symbol, (number, pack) in self.numbers.items():
             value = self.stepped.values[symbol]
@@ -211,7 +213,7 @@ class HostCall:
 
         program = stepped.program
         try:
-            held: dict[Symbol, Held] = {}
+            held = {symbol: Held(tensor) for symbol, tensor in stepped.tables.on(cuda, 0).items()}
             numbers: dict[Symbol, Any] = {}
             for value, x in zip(program.inputs, self.host, strict=True):
                 _, address = allocate(x.nbytes)

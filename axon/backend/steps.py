@@ -11,6 +11,7 @@ from typing import Any, assert_never
 
 from axon.backend.algorithms import Algorithms
 from axon.backend.build import build_all
+from axon.backend.device_tables import DeviceTables
 from axon.backend.driver import Driver
 from axon.backend.failures import Watch
 from axon.backend.memory import Tensor
@@ -63,7 +64,8 @@ class Stepped:
         self.parts = parts(program)
         self.checks = self.parts.checks
         self.algorithms = Algorithms(target)
-        self.values = _values(program, self.parts.body)
+        self.tables = DeviceTables(self.parts.tables)
+        self.values = _values(self.parts.rest, self.parts.body)
         self._lock = RLock()
         self._bound: OrderedDict[tuple[Any, ...], Bound] = OrderedDict()
         self._watches: dict[int, Watch] = {}
@@ -76,11 +78,11 @@ class Stepped:
         found = list(straights(self.parts.body))
         self.straight: Executable | None = None
         if whole is not None:
-            self.straight = Executable(whole, target, mapping, exact=exact, schedule=schedule)
+            self.straight = Executable(whole, target, mapping, exact=exact, schedule=schedule, tables=self.tables)
             self.executables = {id(part): self.straight for part in found}
             self._know(self.parts.body, frozenset())
             return
-        self.executables = {id(part): Executable(part.program, target, mapping, exact=exact) for part in found}
+        self.executables = {id(part): Executable(part.program, target, mapping, exact=exact, tables=self.tables) for part in found}
         fixed = iter(schedule.of(len(self.kernels)))
         for executable in self.executables.values():
             executable.fixed = tuple(next(fixed) for _ in executable.kernels)
@@ -213,7 +215,7 @@ class Stepped:
     def _known_of(self, part: Straight, counters: frozenset[Symbol]) -> Known:
         executable, explicit = self.executables[id(part)], part.program.explicit
         changing = counters.intersection(explicit) - _of_extents(part.program)
-        inputs = tuple(value.symbol for value in executable.program.inputs)
+        inputs = tuple(value.symbol for value in executable.program.inputs if value.symbol not in self.tables.values)
         return Known(executable, inputs, part.results, tuple(s for s in explicit if s not in changing), changing)
 
     def known(self, part: Straight) -> Known:

@@ -108,7 +108,7 @@ def serving(
     split = parts(program)
     whole = split.straight
     body = split.body if whole is None else Body((Straight(whole),), whole.block.results)
-    known = {value.symbol: value for value in program.inputs}
+    known = {value.symbol: value for value in split.rest.inputs}
     given = NOTHING if whole is None else schedule
     return [
         (inner, here, Executable(inner, target, schedule=given).serving({}, here))

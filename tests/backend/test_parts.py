@@ -9,7 +9,7 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.backend.parts import Body, Parts, PartsInvalid, Repeat, Straight, as_program, parts, print_parts, straights, verify_parts
+from axon.backend.parts import Body, PartsInvalid, Repeat, Straight, as_program, parts, print_parts, straights, verify_parts
 from axon.core import Check, Sort
 from axon.core_verify import CoreInvalid
 from axon.diagnostics import AxonError
@@ -145,7 +145,7 @@ def test_broken_parts_are_named():
 
     def broken(body, word):
         with pytest.raises(PartsInvalid, match=word):
-            verify_parts(Parts(made.program, body))
+            verify_parts(replace(made, body=body))
 
     results = made.body.results
     broken(Body((loop, first), results), "no program of core")

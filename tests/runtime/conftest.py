@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from axon import libraries
-from axon.backend import arrays, needs, runtime, stepped_call
+from axon.backend import arrays, failures, needs, runtime, stepped_call
 from axon.element import Element
 from tests.runtime.fake import Builds, DeviceArray, FakeDriver, FakeLibrary, aligned, recorded
 
@@ -25,6 +25,8 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     monkeypatch.setattr(runtime, "driver", lambda: made)
     monkeypatch.setattr(arrays, "driver", lambda: made)
     monkeypatch.setattr(stepped_call, "driver", lambda: made)
+    monkeypatch.setattr(failures, "driver", lambda: made)
+    monkeypatch.setattr(failures, "_free", [])  # its memory goes with it
     monkeypatch.setattr(arrays, "gpu", lambda device=0, target=None: None)
     monkeypatch.setattr(needs, "gpu", lambda device=0, target=None: None)
     monkeypatch.setattr(runtime.Executable, "_launch", recorded(made, runtime.Executable._launch))

@@ -18,7 +18,9 @@ from axon.backend.driver import DeviceError, LaunchConfig, NodeParameters, OutOf
 from axon.backend.emit import MapParameter, PointerParameter, SizeParameter, StrideParameter
 from axon.backend.runtime import Executable, Plan
 from axon.backend.simulate import simulate
+from axon.core import Block
 from axon.element import Element, of_dtype
+from axon.interpret.program import _block as interpret
 from axon.libraries import Memory
 
 
@@ -37,6 +39,7 @@ class FakeDriver:
         self.contexts: list[int] = []
         self.dropped = 0
         self.waited = 0
+        self.uploaded: list[int] = []  # bytes
 
     def check(self, call: str, status: int) -> None:
         if status == 2:
@@ -124,7 +127,7 @@ class FakeDriver:
     def _run(self, function: int, size: Any, arguments: int) -> None:
         plan, tensors, sizes = self.plans[function]
         source = plan.stages.source
-        assert size == ((plan.blocks, 1, 1), (source.threads, 1, 1), source.shared)
+        assert size == ((plan.blocks, 1, 1), (plan.threads, 1, 1), source.shared)
         pointers = (ctypes.c_uint64 * len(source.parameters)).from_address(arguments)
         places: dict[Any, int] = {}
         for parameter, at in zip(source.parameters, pointers, strict=True):
@@ -139,7 +142,10 @@ class FakeDriver:
                 case SizeParameter(size=dim):
                     assert value == dim.evaluate(sizes)
         held = {s: view(p, tensors[s].shape, tensors[s].strides, tensors[s].element) for s, p in places.items()}
-        simulate(plan.stages.barriers, held, sizes, seed=0)
+        if plan.stages.barriers is None:
+            _interpret(plan.kernel, held, sizes)
+        else:
+            simulate(plan.stages.barriers, held, sizes, seed=0)
 
     # memory
     def allocate(self, size: int) -> int:
@@ -152,9 +158,11 @@ class FakeDriver:
         self.held.pop(pointer)[:] = 0xCD
 
     def upload(self, pointer: int, address: int, size: int) -> None:
+        self.uploaded.append(size)
         ctypes.memmove(pointer, address, size)
 
-    download = upload
+    def download(self, pointer: int, address: int, size: int) -> None:
+        ctypes.memmove(pointer, address, size)
 
     def pinned(self, size: int) -> int:
         return self.allocate(size)
@@ -181,6 +189,15 @@ class FakeDriver:
 
     def fill32(self, at: int, bits: int, count: int, stream: int) -> int:
         return self._fill(at, bits, 4)
+
+
+def _interpret(nest: Any, held: dict[Any, Any], sizes: dict[Any, int]) -> None:
+    """A plain kernel, whose threads wait for nothing: its operations, and what it stores."""
+    made = dict(held)
+    with np.errstate(all="ignore"):
+        interpret(Block(nest.steps, ()), sizes, made)
+    for symbol in nest.stored:
+        held[symbol][...] = made[symbol]
 
 
 def _size(parameter: Any) -> int:

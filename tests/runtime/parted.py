@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from axon.backend import sorting
+from axon.backend import runtime, sorting
 from axon.backend.cache import Kernel
+from axon.backend.device_tables import NONE, DeviceTables
 from axon.backend.runtime import Bound
 from axon.core import Program
 from axon.diagnostics import AxonError
@@ -26,8 +27,8 @@ class PlayedExecutable:
     log: ClassVar[list[str]] = []
     given: ClassVar[dict[Program, tuple[list[Any], dict[Symbol, int]]]] = {}
 
-    def __init__(self, program: Program, *_: Any, **__: Any) -> None:
-        self.program = program
+    def __init__(self, program: Program, *_: Any, tables: DeviceTables = NONE, **__: Any) -> None:
+        self.program, self.tables = program, tables
         self.kernels: tuple[Any, ...] = ()
         self.fixed: tuple[Any, ...] = ()
         made = (out for op in program.block.ops for out in getattr(op, "outs", ()))
@@ -46,7 +47,9 @@ class PlayedExecutable:
         self.log.append("bind")
         lies, known = dict(given), dict(sizes)
         inputs = [v.symbol for v in self.program.inputs]
-        assert set(given) == {*inputs, *self.program.block.results}
+        tables = {s: t for s, t in self.tables.on(runtime.driver(), device).items() if s in inputs}
+        assert {*given, *tables} == {*inputs, *self.program.block.results}
+        assert tables.keys().isdisjoint(given)
 
         def launches(addresses: list[int], changed: Any = frozenset(), now: Any = None) -> None:
             self.log.append("launch")
@@ -54,6 +57,7 @@ class PlayedExecutable:
             *pointers, room, status, stream = addresses
             assert (room, stream >= 0) == (0, True)
             at = {s: view(p, t.shape, t.strides, t.element) for (s, t), p in zip(lies.items(), pointers, strict=True)}
+            at |= {s: view(t.pointer, t.shape, t.strides, t.element) for s, t in tables.items()}
             own = {**known, **{s: now[s] for s in changing}}
             arrays = [at[s].copy() for s in inputs]
             self.given[self.program] = (arrays, own)

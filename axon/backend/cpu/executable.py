@@ -11,10 +11,10 @@ import numpy as np
 
 from axon.backend.cpu import build, loops, nests, scatters
 from axon.backend.cpu.function import Function, TensorParameter
-from axon.backend.cpu.tables import without_tables
 from axon.backend.cpu.totals import split_totals
 from axon.backend.fuse import Policy, fuse
 from axon.backend.plan import Kernels, Nest, Plan, Repeat, as_program, operations, values_in
+from axon.backend.tables import values_of, without_tables
 from axon.core import Program, Value
 from axon.core_print import print_op
 from axon.element import Element
@@ -40,7 +40,8 @@ class Executable:
     """A program's plan with its functions; compiled when first launched. Safe to call from several threads."""
 
     def __init__(self, program: Program) -> None:
-        planned, self.tables = without_tables(program)
+        planned, tables = without_tables(program)
+        self.tables = values_of(tables)
         self.plan: Plan = split_totals(fuse(planned, POLICY))
         self.program = program
         self.values = values_in(self.plan)
