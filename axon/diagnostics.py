@@ -39,6 +39,7 @@ class Change(Enum):
     INDEX = "another index in an access"
     MOVED = "an index at another place of its access"
     SWAPPED = "two indices of an access in each other's place"
+    ARRANGED = "indices in the order of the dimensions, or these in theirs"
     ROWS = "indices for what was applied to a whole tensor"
     GROUPED = "other groups of the indices of a `for`"
     ZEROS = "zeros outside a tensor"

@@ -133,6 +133,8 @@ def _needless(more: Suggestion, kept: Suggestion) -> bool:
     resized = more.change is Change.SIZE
     if more.text == kept.text or set(kept.edits) <= set(more.edits) or kept.change is Change.PARENTHESES:
         return True
+    if kept.change is Change.ARRANGED:
+        return more.change is not Change.ARRANGED  # by sizes alone, much fits
     if both in ({Change.ROWS}, {Change.GROUPED}):  # by the first indices that fit
         return True
     if Change.INDEX in both and both <= set(_INDICES):

@@ -1,12 +1,12 @@
 """One mistake gives one error: of everything that went wrong in a declaration, what the rest only follows from.
 
 What a product of sizes that disagree is used for is not looked at, also by the names of values; the same conflict at several calls
-of one function is one mistake in that function; an access whose index has no agreed range is not blamed for
-leaving its tensor; of several accesses that leave a tensor by one index, the one that reaches furthest speaks for all; an access
-that leaves its tensor in several dimensions is one; and indices
-that only their sum bounds are one question, as are those that index nothing, one inside the other; what
-stands in the scope of an index that indexes nothing is not compared, for something there was to be indexed by it. A size that a
-wrong slice gives is not compared; and of several arguments of one call, one is refused.
+of one function is one mistake in that function; an access whose index has no agreed range, or of which another index is refused,
+is not blamed for leaving its tensor; of several accesses that leave a tensor by one index, the one that reaches furthest speaks for
+all; an access that leaves its tensor in several dimensions is one; and indices that only their sum bounds are one question, as are
+those that index nothing, one inside the other; what stands in the scope of an index that indexes nothing is not compared, for
+something there was to be indexed by it. A size that a wrong slice gives is not compared; of several arguments of one call, one is
+refused; and a call that is refused an argument is not asked for its contract.
 """
 
 from __future__ import annotations
@@ -50,19 +50,20 @@ def causes(
     sliced = [
         t.obligation.reason.span for t in troubles if isinstance(t, Refuted) and t.obligation.reason.text.startswith("the slice")
     ]
+    flexible = set(problem.flexible)
+    stated = [t.obligation.reason.span for t in troubles if isinstance(t, Refuted) and _is_stated(t, flexible)]
     blamed: set[object] = set()
     out: list[Cause] = []
     unknown = [t.range for t in troubles if isinstance(t, Unknown) and not t.candidates]
     open_ = {s for r in unknown for s in r.extent.variables if not r.stated}
     idle = {r.symbol for r in unknown if not _used(r, problem)}
     in_scope = {u.span for u in problem.uses if any(s in idle for s, _ in u.context.indices)} if idle else set()
-    flexible = set(problem.flexible)
     left_to: dict[int, Clash] = {}  # of a conflict that is not looked at: the one that it follows from
     for trouble in troubles:
         match trouble:
             case Clash():
                 keys = _keys(trouble, access)
-                at_call = any(side.span in broken for side in primary(trouble).reason.sides)
+                at_call = any(side.span in (stated if _of_argument(trouble) else broken) for side in primary(trouble).reason.sides)
                 sides = [side.span for side in primary(trouble).reason.sides]
                 sources = _sources(trouble, behind) if clashes[1:] or sliced else []
                 others = [c for c in clashes[:_MAX_COMPARED] if not _ends_at(trouble, c, left_to)]
@@ -90,7 +91,8 @@ def causes(
                 out[first : first + 1] = [_with(out[first], trouble)] if first < len(out) else [trouble]
             case Refuted():
                 use = trouble.obligation.use
-                disputed = any(_disputes(c, trouble) for c in clashes) or (use is not None and use.span in in_scope)
+                disputed = any(_disputes(c, trouble, access) for c in clashes) or (use is not None and use.span in in_scope)
+                disputed = disputed or (not _is_stated(trouble, flexible) and any(_refused(c, trouble) for c in clashes))
                 if not disputed and not any(_further(o, trouble) for o in troubles if isinstance(o, Refuted)):
                     same = next(
                         (n for n, o in enumerate(out) if isinstance(o, Refuted) and _one_access(o, trouble, access)), len(out)
@@ -190,10 +192,31 @@ def _vaguer(c: Clash, other: Clash, flexible: set[Symbol]) -> bool:
     return shared and bool(c.relation.variables & flexible) and not other.relation.variables & flexible
 
 
-def _disputes(c: Clash, r: Refuted) -> bool:
-    """Whether a conflict leaves open how far an index of the access runs."""
+def _disputes(c: Clash, r: Refuted, access: Callable[[Span], Span | None]) -> bool:
+    """Whether a conflict leaves open how far an index of the access runs, or is about another index of it."""
     use = r.obligation.use
-    return use is not None and any(use.span in (e.reason.span, *(s.span for s in e.reason.sides)) for e in c.equals)
+    if use is None:
+        return False
+    told = (primary(c).reason.span, *(side.span for side in primary(c).reason.sides if side.about))
+    if (whole := access(use.span)) is not None and any(access(at) == whole for at in told):
+        return True
+    return any(use.span in (e.reason.span, *(s.span for s in e.reason.sides)) for e in c.equals)
+
+
+def _of_argument(c: Clash) -> bool:
+    """Whether a conflict is about what a call is given, and not about what its contract asks."""
+    return primary(c).reason.text.startswith(("argument", "the argument")) and all(e.asked is None for e in c.equals)
+
+
+def _is_stated(r: Refuted, flexible: set[Symbol]) -> bool:
+    """Whether a call breaks a contract by what stands in its braces, whatever its arguments are."""
+    return bool(r.obligation.subject) and all(size.variables.isdisjoint(flexible) for _, size in r.obligation.subject)
+
+
+def _refused(c: Clash, r: Refuted) -> bool:
+    """Whether a call whose contract is broken is given an argument that it does not take."""
+    at = r.obligation.reason.span
+    return bool(r.obligation.subject) and _of_argument(c) and any(side.span == at for side in primary(c).reason.sides)
 
 
 def _further(other: Refuted, r: Refuted) -> bool:

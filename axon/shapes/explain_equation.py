@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import combinations, pairwise, permutations
 
 from axon.diagnostics import Change, Diagnostic, Edit, Label, Suggestion
 from axon.shapes.causes import primary as blamed
@@ -34,6 +35,7 @@ from axon.shapes.wording import (
 from axon.source import Span
 
 _MAX_AROUND = 1_000
+_MAX_TURNED = 5  # dimensions of an annotation that are put in another order
 
 
 def clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
@@ -187,6 +189,26 @@ def annotated(c: Clash, others: Sequence[Clash], problem: Problem, words: Words)
             yield Suggestion(f"make it `{annotation(edits, words)}`", edits, change=Change.SIZE)
 
 
+def _turned(place: Place, old: Dim, new: Dim, near: list[tuple[Dim, Span]], words: Words) -> Iterable[Suggestion]:
+    """`f32[b, 3, h, w]` for `f32[b, h, w, 3]`: an annotation in the order of another layout, with the size that is needed where
+    another one stands. What is alike side by side, as the sides of a window are, stays so; the others keep their order as far as
+    they can.
+    """
+    written = sorted(((old, place.span), *near), key=lambda w: w[1].start)
+    spans, dims = [s for _, s in written], [d for d, _ in written]
+    beside = [adjacent(a, b) for a, b in pairwise(spans)]
+    if not 3 <= len(dims) <= _MAX_TURNED or not all(beside) or dims.count(new) != 1 or len({s.start for s in spans}) < len(dims):
+        return
+    pairs = [(n, n + 1) for n in range(len(dims) - 1) if dims[n] == dims[n + 1]]
+    ways = [way for way in permutations(range(len(dims))) if all(way.index(b) == way.index(a) + 1 for a, b in pairs)]
+    ways.sort(key=lambda way: sum(a > b for a, b in combinations(way, 2)))
+    for at in (n for n, d in enumerate(dims) if d == old):  # of two sides of a window, the place tells no one
+        order = next((way for way in ways if dims[way[at]] == new), None)
+        edits = tuple(Edit(spans[n], spans[k].text) for n, k in enumerate(order or ()) if n != k)
+        if len(edits) > 2 or any(not adjacent(spans[at], e.span) for e in edits if e.span != spans[at]):
+            yield Suggestion(f"make it `{annotation(edits, words)}`", edits, change=Change.ARRANGED)
+
+
 def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c: Clash, words: Words) -> Iterable[Suggestion]:
     """Changes that may make the sizes agree: a stated bound, an annotation, a stated fact; what is least likely comes last."""
     sides = primary.reason.sides
@@ -200,6 +222,7 @@ def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c:
         for span in [s for d, s in near if d == new and adjacent(s, place.span)]:
             edits = (Edit(place.span, new.render(words.name)), Edit(span, old.render(words.name)))
             yield Suggestion(f"make it `{annotation(edits, words)}`", edits, change=Change.SIZE)
+        yield from _turned(place, old, new, near, words)
         for other, span in near if all(words.stated(s) for s in new.variables) else ():  # `f32[b, s]` for what is flattened
             if adjacent(span, place.span) and other * old == new and new.constant is None:
                 first, last = sorted((span, place.span), key=lambda s: s.start)

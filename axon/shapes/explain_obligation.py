@@ -185,23 +185,24 @@ def _reached(r: Refuted, words: Words, several: bool, sized: bool) -> tuple[Labe
     assert use is not None
     assert r.reach is not None
     assert r.size is not None
-    end, extent = _without_nothing(r.reach).render(words.name), r.size.render(words.name)
+    reached, extent = _without_nothing(r.reach).render(words.name), r.size.render(words.name)
     what = f"{use.axis} of `{use.base}`"
     whose = "" if sized else f", whose size is {extent}"
     low = r.obligation.relation.op != "<"
     if low:
-        text = f"reaches index {end} of {what}; indices start at 0"
+        text = f"reaches index {reached} of {what}; indices start at 0"
     elif r.ends and _bounded(r.reach):
         text = f"can pass the end of {what}{whose}"
     else:
-        text = f"reaches index {end} of {what}{whose}"
+        text = f"reaches index {reached} of {what}{whose}"
     indices = {s for s, _ in use.context.indices}
 
     def name(s: Symbol) -> str:  # the bound of an index may speak of those around it
         return s.name if s in indices else words.name(s)
 
     same = {words.name(v) for _, e in r.ends for v in e.variables - indices}  # an index that is called like a size
-    notes = [f"{'the index ' * (s.name in same)}`{s.name}` runs from 0 to {(e - 1).render(name)}" for s, e in r.ends]
+    ends = [(f"{'the index ' * (s.name in same)}`{s.name}`", e) for s, e in r.ends]
+    notes = [f"{i} runs from 0 to {(e - 1).render(name)}" if e != Dim.of(1) else f"{i} is 0 at most" for i, e in ends]
     if use.index.constant is not None and not low and r.size.constant is not None and r.size.constant > 0:
         notes.append(f"the last index{f' of {what}' if several else ''} is {r.size.constant - 1}")
     return Label(use.span, text), notes

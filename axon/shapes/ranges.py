@@ -138,6 +138,9 @@ class _Ranges:
             self.s.order.remove(r.extent.symbol)
             self.s.order.append(r.extent.symbol)
         text = f"the largest range of `{r.symbol.name}` that stays inside `{use.base}`"
+        if extent.constant is not None and extent.constant < 0:  # then the first index leaves the tensor, and is refused for that
+            self._decide(r, _ONE, Reason(use.span, text))
+            return True
         self._decide(r, extent, Reason(use.span, text))
         need = f"`{use.base}` must be large enough for this: {{}}"
         self.owed.append(Obligation(not_negative(extent), r.context, Reason(use.span, need), sized=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from axon import builtins
 from axon import syntax as S
@@ -27,6 +27,16 @@ from axon.types.show import Namer, show_element
 from axon.types.type import POISON, Exists, Function, Poison, RecordType, Tensor, TupleType, Type, TypeVar
 
 _OPERATORS = {name: (allowed, gives_bool) for name, allowed, gives_bool in builtins.OPERATORS.values()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A tensor that a call gives to a function whose parameters are known: in which argument, and for what name."""
+
+    argument: int
+    pattern: T.PatternName
+    have: Tensor
+    need: Tensor
 
 
 class Applications(Comprehensions):
@@ -151,29 +161,45 @@ class Applications(Comprehensions):
             if more == 1 and (have.shape or not isinstance(argument, T.Access)):  # an element is no batch
                 text = f"[| {argument.span.text} |]"
                 likely.append(Suggestion(f"make it a batch of one: `{text}`", (Edit(argument.span, text),)))
-            likely += self._as_stated(f, at, have, need)
+        given = list(self._given(f, arguments[: at + 1]))
+        lower = [g for g in given if g.argument == at and len(self.state.shape(g.need.shape)) > len(g.have.shape)]
+        likely += (s for g in lower for s in self._as_stated(g))
         likely += mend.swapped(tuple(a.span for a in arguments), at, name)
         whole = f.instance.rows.values() if isinstance(f, T.Variable) and f.instance is not None else ()
-        if isinstance(param, Tensor) and param.shape in whole:  # any rank at all, and so that of the arguments before
-            for i, other in enumerate(arguments[:at]):
-                if isinstance(scalar := self.state.prune(other.type), Tensor) and not scalar.shape:
-                    likely += self._as_stated(f, i, scalar, param)
+        if any(g.argument == at and g.need.shape in whole for g in given):  # any rank at all, and so that of what stands before
+            likely += (s for g in given for s in self._as_stated(g))
             help_ = f"without annotations `{name}` takes equal shapes: where a parameter has a rank, `(… : 'a[n])`, it broadcasts"
             likely.append(Suggestion(help_))
         for i in range(before, len(self.diagnostics)):
             found = self.diagnostics[i]
             self.diagnostics[i] = replace(found, suggestions=(*likely, *found.suggestions))
 
-    def _as_stated(self, f: T.Expr, at: int, have: Tensor, need: Tensor) -> Iterator[Suggestion]:
-        """The annotation of a parameter that has none which lets this argument broadcast: `(rate : f32)`."""
+    def _given(self, f: T.Expr, arguments: list[T.Expr]) -> Iterator[_Given]:
+        """The tensors that a call gives to a function, also as parts of tuples."""
         params = self.parameters.get(f.symbol, ()) if isinstance(f, T.Variable) else ()
-        pattern = params[at] if at < len(params) else None
-        if not isinstance(pattern, T.PatternName) or pattern.span.text != pattern.symbol.name or have.shape:
+        t = self.state.prune(f.type)
+        for n, (argument, pattern) in enumerate(zip(arguments, params, strict=False)):
+            if isinstance(t, Function):
+                yield from self._parts_given(n, pattern, argument.type, t.param)
+                t = self.state.prune(t.result)
+
+    def _parts_given(self, n: int, pattern: T.Pattern, have: Type, need: Type) -> Iterator[_Given]:
+        have, need = self.state.prune(have), self.state.prune(need)
+        match pattern, have, need:
+            case T.PatternName(), Tensor(), Tensor():
+                yield _Given(n, pattern, have, need)
+            case T.PatternTuple(items), TupleType(parts), TupleType(wanted):
+                for item, part, want in zip(items, parts, wanted, strict=False):
+                    yield from self._parts_given(n, item, part, want)
+
+    def _as_stated(self, given: _Given) -> Iterator[Suggestion]:
+        """The annotation of a parameter that has none, or of a part of one, which lets a scalar broadcast: `(rate : f32)`."""
+        name = given.pattern.span
+        if given.have.shape or name.text != given.pattern.symbol.name or name.followed(":"):
             return
-        if not pattern.span.followed(":"):
-            namer = Namer(self.state)
-            text = f"({pattern.span.text} : {show_element(namer, self.state.element(need.element))})"
-            yield Suggestion(f"annotate the parameter, and it broadcasts: `{text}`", (Edit(pattern.span, text),))
+        text = f"{name.text} : {show_element(Namer(self.state), self.state.element(given.need.element))}"
+        text = text if name.followed(",") or name.file.text[: name.start].rstrip().endswith(",") else f"({text})"
+        yield Suggestion(f"annotate the parameter, and it broadcasts: `{text}`", (Edit(name, text),))
 
     def _argument_reason(self, argument: T.Expr, n: int, count: int, name: str, function: Span) -> Reason:
         which = "the argument" if count == 1 else f"argument {n}"

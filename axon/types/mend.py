@@ -18,8 +18,9 @@ from axon.diagnostics import Change, Edit, Suggestion
 from axon.shapes.constraint import Equal, Reason
 from axon.shapes.dimension import Dim
 from axon.source import Span
+from axon.types.layout import in_order
 from axon.types.origin import Trail
-from axon.types.places import subscripts
+from axon.types.places import single, subscripts
 from axon.types.quote import fitting, operand, short, shown
 from axon.types.ranges import Origin
 from axon.types.show import Namer, show_element
@@ -390,13 +391,6 @@ def _exchanges(count: int, here: int) -> Iterator[tuple[int, ...]]:
 # ── indices ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _alone(access: T.Access) -> list[Span]:
-    """The subscripts of an access by single indices, beside runs of indices; none if it has others."""
-    spans = [s.values[0].span for s in access.subscripts if isinstance(s, T.At) and len(s.values) == 1]
-    others = [s for s in access.subscripts if not isinstance(s, T.Run)]
-    return spans if len(spans) == len(others) else []
-
-
 def _with(access: T.Access, changes: dict[Span, str]) -> str:
     """An access with other texts for some of its subscripts, as it is shown."""
     text, start = access.span.text, access.span.start
@@ -413,6 +407,8 @@ def _reindexed(reads: Iterable[tuple[T.Access, Span]], trail: Trail) -> Iterator
     """
     found: list[tuple[int, Suggestion]] = []
     reads = list(reads)
+    for access, at in reads:
+        yield from in_order(access, at, trail)
     for access, at in sorted(reads, key=lambda r: -r[0].span.start):  # what comes first is what the others are written for
         found += [(_agreeing(access, s, trail), s) for s in _exchanged(access, at, trail, True)]
     for access, at in reads:
@@ -441,7 +437,7 @@ def _agreeing(access: T.Access, change: Suggestion, trail: Trail) -> int:
 
 def _exchanged(access: T.Access, at: Span, trail: Trail, orderly: bool) -> Iterator[Suggestion]:
     """The subscripts of an access in another order: in that in which one `for` binds them (`orderly`), or not."""
-    spans = _alone(access)
+    spans = single(access)
     for span in spans if at in spans else ():
         if span != at and _settled(access, (at, span), trail) != orderly:
             edits = (Edit(at, span.text), Edit(span, at.text))
@@ -452,7 +448,7 @@ def _exchanged(access: T.Access, at: Span, trail: Trail, orderly: bool) -> Itera
 
 def _neighbours(access: T.Access, at: Span, trail: Trail) -> Iterator[Suggestion]:
     """`x[..b, i, j, c]` for `x[..b, j, i, c]`, which keeps the order of `(i, c)`: two names that stand side by side."""
-    spans = _alone(access)
+    spans = single(access)
     if len(spans) > 2 and at in spans:
         here = spans.index(at)
         beside = spans[max(here - 1, 0) : here + 2]
@@ -515,7 +511,7 @@ def _settled(access: T.Access, pair: tuple[Span, Span], trail: Trail) -> bool:
 
 def _replaced(access: T.Access, at: Span, trail: Trail) -> Iterator[Suggestion]:
     """Another index in the place of one."""
-    spans = _alone(access)
+    spans = single(access)
     if at not in spans:
         return
     taken = {name for s in spans for name in _WORD.findall(s.text)}  # twice in one access, it would read a diagonal

@@ -111,6 +111,18 @@ class Places:
                 if isinstance(value, T.Dimension):
                     yield access, axis, value.dim
 
+    def indexed_elsewhere(self, index: Symbol, but: T.Access) -> Iterator[Dim]:
+        """The sizes of the dimensions that an index stands for by itself in other accesses."""
+        for access, axis, _ in self._reads.get(index, ()):
+            size = self.size(access.base, axis) if access is not but else None
+            if size is not None:
+                yield size
+
+    def is_summed(self, index: Symbol) -> bool:
+        """Whether an access is by an index together with another: `x[i + u]`."""
+        values = (v for access, _ in self._indexed.values() for s in access.subscripts if isinstance(s, T.At) for v in s.values)
+        return any(isinstance(v, T.Dimension) and index in v.dim.variables and len(v.dim.variables) > 1 for v in values)
+
     def binding(self, index: Symbol) -> Binding | None:
         return self._binders.get(index)
 
@@ -329,6 +341,13 @@ def subscripts(access: T.Access) -> list[Span]:
     end = access.span.end - 1 if access.default is None else file.text.rfind("|", start, access.default.span.start)
     found = [p for p in parts(Span(file, start, end)) if p.text] if 0 < start <= end else []
     return found if len(found) == len(access.subscripts) else []
+
+
+def single(access: T.Access) -> list[Span]:
+    """The subscripts of an access by single indices, beside runs of indices; none if it has others."""
+    spans = [s.values[0].span for s in access.subscripts if isinstance(s, T.At) and len(s.values) == 1]
+    others = [s for s in access.subscripts if not isinstance(s, T.Run)]
+    return spans if len(spans) == len(others) else []
 
 
 def excerpt(span: Span) -> str:

@@ -51,7 +51,7 @@ def _of(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
                 plain = re.fullmatch(r"\w+", span.text) is not None
                 if not plain or around == span or trail.is_field(around):  # else `explain_equation` proposes what there is
                     whole = type_around(span) if around == span else around
-                    yield Suggestion(f"make it `{_within(whole, span)}`", (Edit(span, "{}"),), blank=True, change=Change.SIZE)
+                    yield Suggestion(f"make it `{within(whole, span)}`", (Edit(span, "{}"),), blank=True, change=Change.SIZE)
         case "bound" if origin.index is not None and not trail.is_guarded(origin.index):
             bound = re.fullmatch(r"(\w+\s*<\s*)(.*\S)\s*", origin.span.text, re.DOTALL)
             if bound is not None:
@@ -66,7 +66,7 @@ def _other_numbers(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
     beside = re.findall(r"\d+", around.text[around.text.find("[") :]) if around is not None else []
     for text in dict.fromkeys(reversed(beside)):
         if text != origin.span.text:
-            whole = _within(trail.around(origin.span), origin.span).replace("{}", text)
+            whole = within(trail.around(origin.span), origin.span).replace("{}", text)
             yield Suggestion(f"make it `{whole}`", (Edit(origin.span, text),), change=Change.SIZE)
 
 
@@ -76,7 +76,7 @@ def _dimensions(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
     given = dimension_arguments(function)
     yield from exchanged(function)
     for span in sorted(given, key=lambda s: s != origin.span):
-        yield Suggestion(f"make it `{_within(function, span)}`", (Edit(span, "{}"),), asks=True, blank=True, change=Change.SIZE)
+        yield Suggestion(f"make it `{within(function, span)}`", (Edit(span, "{}"),), asks=True, blank=True, change=Change.SIZE)
 
 
 def _function(origin: Origin, trail: Trail) -> Span:
@@ -94,7 +94,7 @@ def _given_elsewhere(function: Span, trail: Trail) -> Iterator[Suggestion]:
         others = [s.text for _, given in calls for s in given if not s.text.isdecimal()]
         for text in dict.fromkeys((*alike, *others)):
             if text != span.text:
-                whole = _within(function, span).replace("{}", text)
+                whole = within(function, span).replace("{}", text)
                 yield Suggestion(f"make it `{whole}`", (Edit(span, text),), change=Change.SIZE)
 
 
@@ -102,7 +102,7 @@ def unused_given(function: Span, names: Iterable[str]) -> Iterator[Suggestion]:
     """A dimension parameter that nothing uses, given to a call."""
     for span in dimension_arguments(function):
         for name in names:
-            yield Suggestion(f"nothing uses `{name}`: make it `{_within(function, span).replace('{}', name)}`", (Edit(span, name),))
+            yield Suggestion(f"nothing uses `{name}`: make it `{within(function, span).replace('{}', name)}`", (Edit(span, name),))
 
 
 def exchanged(function: Span) -> Iterator[Suggestion]:
@@ -124,7 +124,7 @@ def exchanged_at(place: Span, trail: Trail) -> Iterator[Suggestion]:
         yield from exchanged(function)
 
 
-def _within(around: Span, blank: Span) -> str:
+def within(around: Span, blank: Span) -> str:
     """The text of an annotation with a blank in it."""
     before, after = around.text[: blank.start - around.start], around.text[blank.end - around.start :]
     whole = " ".join((before + "{}" + after).split())
