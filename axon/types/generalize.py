@@ -396,7 +396,7 @@ class Generalization(Explanations):
         shown = show_type(namer, scheme.type)
         trail = self.trail(params, (body,))
         open_ = self._running_so_far(set(missing), span)
-        labels = (Label(span, "a call could not tell"), *self._untold(set(missing), open_, span))
+        labels = (Label(span, "a call could not tell"), *self._untold(set(missing), open_, span, namer))
         used = {s for part in self._walk(scheme.type) for s in symbols_of(self.state, part)}
         idle = [s.name for s in scheme.explicit if s not in used]
         parts = (
@@ -404,11 +404,16 @@ class Generalization(Explanations):
             *flattened_later(span, idle or [s.name for s in scheme.explicit], trail),
             *self._in_halves(set(missing), span),
         )
-        found = _not_found([namer.dim(s) for s in missing], labels, f"the inferred type is {shown}", span)
+        called = list(dict.fromkeys(s.name or namer.dim(s) for s in missing))  # two indices `c` are two sizes of one name
+        found = _not_found(called, labels, f"the inferred type is {shown}", span)
         helps = [*parts, *found.suggestions]
         if any(trail.in_product(symbol) for symbol, _ in open_):
             text = "the indices of a flattening take no bound: build the tensor with a bound for each part, and flatten that"
             helps.append(Suggestion(text))
+        elif open_:
+            letter = next((c for c in _LETTERS if c not in called), _LETTERS[0])
+            text = f"`{open_[-1][0].name} < {letter}` with `{span.text} {{{letter}}}`"
+            helps.append(Suggestion(f"bound an index of each split by a dimension parameter, which calls give: {text}"))
         self.report(replace(found, suggestions=tuple(helps)))
         return False
 
@@ -428,10 +433,14 @@ class Generalization(Explanations):
         here = ((s, b) for s, b in self.binders.items() if b.span.file is function.file and b.span.start > function.start)
         return [(s, b) for s, b in here if not b.range.stated and self.state.dimension(b.range.extent).symbol in sizes]
 
-    def _untold(self, missing: set[Symbol], open_: list[tuple[Symbol, Binding]], function: Span) -> Iterator[Label]:
-        """Where sizes that no argument tells are written, and the indices that run so far."""
+    def _untold(
+        self, missing: set[Symbol], open_: list[tuple[Symbol, Binding]], function: Span, namer: Namer
+    ) -> Iterator[Label]:
+        """Where sizes that no argument tells are written, and the indices that run so far, with other names that the type has."""
         for symbol, binding in open_[:_MAX_UNTOLD]:
-            yield Label(binding.span, f"nothing says how far `{symbol.name}` runs")
+            shown = self.state.dimension(binding.range.extent).render(namer.dim)
+            other = f": {shown} in the inferred type" if shown != symbol.name else ""
+            yield Label(binding.span, f"nothing says how far `{symbol.name}` runs{other}")
         for dim, place in self.origins:
             size = self.state.dimension(dim)
             if size.symbol is None and size.variables & missing and place.file is function.file and place.start > function.start:
@@ -523,6 +532,7 @@ def _why(reason: Reason) -> str:
     return f"{reason.text}: here {{}}" if " needs " in reason.text else f"{reason.text}: it needs {{}}"
 
 
+_LETTERS = "kmnpqrst"  # of dimension parameters to add
 _MAX_UNTOLD = 4  # indices that are labelled
 _PREFERENCE = [Element.F32, *Element]
 
