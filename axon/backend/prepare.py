@@ -10,7 +10,8 @@ from axon.backend.epilogue import Operand, views_of
 from axon.backend.families import Kernel, Tiled, with_operands
 from axon.backend.granted import Granted
 from axon.backend.memory import Tensor
-from axon.backend.plan import Nest
+from axon.backend.parts import fails
+from axon.backend.plan import Nest, values_of
 from axon.backend.schedule import Mapping, Problem
 from axon.backend.stream import Stream
 from axon.backend.target import Target
@@ -85,9 +86,13 @@ def tiled_axes(kernel: Tiled) -> frozenset[Symbol]:
 
 
 def is_empty(kernel: Kernel, sizes: MappingOf[Symbol, int]) -> bool:
-    """Whether its results have no elements, so that nothing is to be done."""
+    """Whether its results have no elements, so that nothing is to be done. What may stop the program is done for each row."""
     axes = kernel.rows if isinstance(kernel, Nest) else (*kernel.outer, kernel.rows, kernel.columns)
-    return any(axis.extent.evaluate(sizes) <= 0 for axis in axes)
+    if any(axis.extent.evaluate(sizes) <= 0 for axis in axes):
+        return True
+    if not isinstance(kernel, Nest) or any(map(fails, kernel.steps)):
+        return False
+    return all(any(extent.evaluate(sizes) <= 0 for extent in value.shape) for value in values_of(kernel))
 
 
 def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> Problem:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from itertools import islice
@@ -20,12 +20,13 @@ from axon.backend.algorithms import Algorithms
 from axon.backend.build import build, ptx
 from axon.backend.cost import flops, other_operations
 from axon.backend.device_tables import DeviceTables
-from axon.backend.families import Tiled, views_of
+from axon.backend.families import Kernel, Tiled, views_of
+from axon.backend.foreseen import of_extents, typical, values_between
 from axon.backend.needs import Missing, gpu
-from axon.backend.parts import everything, parts, straights
+from axon.backend.parts import Parts, Straight, everything, parts
 from axon.backend.pipeline import Plain, tensors, traits
 from axon.backend.plan import Nest, bytes_moved, size_in_bytes
-from axon.backend.prepare import is_empty, problem_of
+from axon.backend.prepare import problem_of
 from axon.backend.runtime import Executable, Plan
 from axon.backend.schedule import Mapping, Problem, predict, ranked
 from axon.backend.schedule_file import NOTHING, Schedule
@@ -33,12 +34,14 @@ from axon.backend.simt.variants import used_by
 from axon.backend.stream import Stream
 from axon.backend.target import HOPPER, Target
 from axon.backend.unsupported import Unsupported
-from axon.core import Compress, Program, Sort, Value
+from axon.core import Axis, Compress, Program, Sort, Value
 from axon.core_print import names_in
 from axon.names import Symbol
+from axon.source import Span
 
 STAGES = ("tile", "roles", "barriers", "kernel", "ptx", "sass")
 TYPICAL = 4096  # stands for every dimension that is not given
+LISTED = 6  # dimensions that `explain` names
 ALTERNATIVES = 6  # that `explain` shows of a kernel
 MEASURED = 3  # of them, that it measures
 FLOPS, BANDWIDTH = (1e12, "TFLOP/s"), (1e9, "GB/s")
@@ -53,15 +56,20 @@ def show(program: Program, stage: str, sizes: MappingOf[Symbol, int] | None = No
 
     Raises `Unsupported` where nothing runs, and `Missing` without the tools that build a kernel, or for `sass` without `nvdisasm`.
     """
+    served = executables(program, sizes_of(program, sizes), schedule or NOTHING)
     found = [
-        _stage(plan, stage, executable.target)
-        for executable, own in executables(program, sizes_of(program, sizes), schedule or NOTHING)
-        for plan in plans(executable, own)[1].values()
+        _stage(plan, stage, executable.target) for executable, own in served for plan in executable.built({}, own)[1].values()
     ]
     found += [_plain_stage(kernel, stage, HOPPER) for kernel in _own_kernels(program)]
     if not found:
+        for kernel in (kernel for executable, _ in served for kernel in executable.kernels):
+            raise Unsupported("its result has no elements, so nothing runs", _span(kernel))
         raise Unsupported("it has no kernels of its own: what it gives is made by the host, or is an argument")
     return "\n".join(found)
+
+
+def _span(kernel: Kernel) -> Span | None:
+    return kernel.steps[0].span if isinstance(kernel, Nest) else kernel.span
 
 
 def _own_kernels(program: Program) -> Iterator[Plain]:
@@ -93,35 +101,26 @@ def _plain_stage(kernel: Plain, stage: str, target: Target) -> str:
 
 
 def executables(program: Program, sizes: MappingOf[Symbol, int], schedule: Schedule) -> list[tuple[Executable, dict[Symbol, int]]]:
-    """What runs a program's straight parts, and the sizes of each: of those that data or loops decide, a typical one."""
+    """What runs a program's straight parts, and the sizes of each: of those that data or loops decide, what `typical` says."""
     found = parts(program)
     whole, tables = found.straight, DeviceTables(found.tables)
-    inside = [whole] if whole else [part.program for part in straights(found.body)]
-    made = [Executable(inner, schedule=schedule if whole else NOTHING, tables=tables) for inner in inside]
+    inside = [(part.program, own) for part, own in _straights(found, sizes)]
+    made = [Executable(whole or inner, schedule=schedule if whole else NOTHING, tables=tables) for inner, _ in inside]
     if whole is None:
         fixed = iter(schedule.of(sum(len(executable.kernels) for executable in made)))
         for executable in made:
             executable.fixed = tuple(islice(fixed, len(executable.kernels)))
-    out = []
-    for executable in made:
-        mentioned = {s for v in executable.values for d in v.shape for s in d.variables} | set(executable.program.explicit)
-        own = {s: sizes.get(s, TYPICAL) for s in {*mentioned, *sizes}}
-        out.append((executable.serving({}, own), own))
-    return out
+    return [(executable.serving({}, own), own) for executable, (_, own) in zip(made, inside, strict=True)]
 
 
-def plans(executable: Executable, sizes: MappingOf[Symbol, int]) -> tuple[Executable, dict[int, Plan]]:
-    """What runs a program for contiguous tensors of these sizes, and its kernels, built."""
-    for kernel in executable.kernels:
-        if is_empty(kernel, sizes):
-            span = kernel.steps[0].span if isinstance(kernel, Nest) else kernel.span
-            raise Unsupported("its result has no elements, so nothing runs", span)
-    return executable.built({}, sizes)
+def _straights(split: Parts, sizes: MappingOf[Symbol, int]) -> Iterator[tuple[Straight, dict[Symbol, int]]]:
+    return ((p, own) for p, own in typical(split.body, dict(sizes), values_between(split)) if isinstance(p, Straight))
 
 
 def sizes_of(program: Program, sizes: MappingOf[Symbol, int] | None) -> dict[Symbol, int]:
     """A value for every dimension: the one given, or a typical one."""
-    variables = {s for v in program.inputs for d in v.shape for s in d.variables} | set(program.explicit)
+    shaped = (s for v in program.inputs for d in v.shape for s in sorted(d.variables, key=lambda symbol: symbol.id))
+    variables = dict.fromkeys([*program.explicit, *shaped])
     return {s: (sizes or {}).get(s, TYPICAL) for s in variables}
 
 
@@ -170,15 +169,20 @@ def explain(
     """
     if measure:
         gpu()
-    lines: list[str] = []
     found = [
-        (executable, number, plan, own)
+        (executable, number, made.get(number), own)
         for served, own in executables(program, sizes_of(program, sizes), schedule or NOTHING)
-        for executable, made in [plans(served, own)]
-        for number, plan in made.items()
+        for executable, made in [served.built({}, own)]
+        for number in range(len(executable.kernels))
     ]
     names = names_in(program)
+    lines = _assumed(program, sizes or {}, names)
     for count, (executable, number, plan, own) in enumerate(found, 1):
+        if len(found) > 1:
+            lines.append(f"kernel {count}")
+        if plan is None:
+            lines.append(f"{_nothing(executable.kernels[number], own, names)}: no elements, so nothing is launched")
+            continue
         work = _nest_work if isinstance(plan.kernel, Nest) else _tiled_work
         told = work(executable, number, plan, own, names)
         times: MappingOf[Any, float | None] = {}
@@ -187,8 +191,6 @@ def explain(
 
             tried = told.candidates[: 1 + MEASURED]
             times = measured(executable, number, [c for c, _ in tried], [seconds for _, seconds in tried], own)
-        if len(found) > 1:
-            lines.append(f"kernel {count}")
         lines += told.lines
         for candidate, seconds in told.candidates:
             mark = "chosen" if candidate == plan.mapping else ""
@@ -218,7 +220,7 @@ def _tiled_work(
     problem = problem_of(plan.kernel, sizes)
     amount = _flops(plan.kernel, problem)
     moved = sum(size_in_bytes(value).evaluate(sizes) for value in tensors(plan.kernel, executable.values))
-    lines = [f"{_work(plan.kernel, problem)}: {amount:,} FLOPs, moves {moved:,} bytes", _resources(plan, executable.target)]
+    lines = [f"{_work(plan.kernel, problem, names)}: {_flop(amount)}, moves {moved:,} bytes", _resources(plan, executable.target)]
     read = {view.source for view in views_of(plan.kernel)} | {v.symbol for v in tensors(plan.kernel, executable.values)}
     lines += _tables(executable, [v for v in executable.values if v.symbol in read], names)
     if executable.fixed[number].values:
@@ -233,12 +235,10 @@ def _nest_work(
     """A plain kernel: what it is over, why it is one, and the time by a roofline: of the bytes that it must move, or of its
     arithmetic, if that takes longer."""
     nest = plan.kernel
-    extents = " × ".join(str(axis.extent.evaluate(sizes)) for axis in nest.rows)
-    rows = f" over ({', '.join(axis.symbol.name for axis in nest.rows)}) = {extents}" if nest.rows else ""
     moved = bytes_moved(nest, executable.known).evaluate(sizes)
     amount, others = (sum(count(step).evaluate(sizes) for step in nest.steps) for count in (flops, other_operations))
     steps = f"{len(nest.steps)} operations" if len(nest.steps) > 1 else "1 operation"
-    lines = [f"{nest.family}{rows}: {steps}, {amount:,} FLOPs, moves {moved:,} bytes"]
+    lines = [f"{_over(nest, sizes, names)}: {steps}, {_flop(amount)}, moves {moved:,} bytes"]
     lines += [f"  {reason.worded(names)}" for reason in nest.reasons]
     lines += _tables(executable, used_by(nest, executable.known), names)
     memory, arithmetic = moved / MEMORY_RATE, amount / FLOP_RATE + others / OTHER_RATE
@@ -259,7 +259,65 @@ def _alternatives(plan: Plan, problem: Problem, target: Target) -> list[Mapping]
     return [m for m in order[: ALTERNATIVES + 1] if m != plan.mapping][:ALTERNATIVES]
 
 
-def _work(kernel: Tiled, problem: Problem) -> str:
+def _flop(amount: int) -> str:
+    return f"{amount:,} FLOP{'s' * (amount != 1)}"
+
+
+def _over(nest: Nest, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, str]) -> str:
+    """Of what family a plain kernel is, and over what."""
+    extents = " × ".join(str(max(0, axis.extent.evaluate(sizes))) for axis in nest.rows)
+    return f"{nest.family} over ({', '.join(_axes(nest.rows, names))}) = {extents}" if nest.rows else nest.family
+
+
+def _nothing(kernel: Kernel, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, str]) -> str:
+    """A kernel that has nothing to do."""
+    return _over(kernel, sizes, names) if isinstance(kernel, Nest) else _work(kernel, problem_of(kernel, sizes), names)
+
+
+def _axes(axes: Sequence[Axis], names: MappingOf[Symbol, str]) -> list[str]:
+    """The names of a kernel's axes, no two of them equal."""
+    taken, out = set(names.values()), list[str]()
+    for axis in axes:
+        stem = name = axis.symbol.name
+        number = 2
+        while name in out or (name != stem and name in taken):
+            name, number = f"{stem}{number}", number + 1
+        out.append(name)
+    return out
+
+
+def _assumed(program: Program, given: MappingOf[Symbol, int], names: MappingOf[Symbol, str]) -> list[str]:
+    """One line about the sizes that kernels are explained for, and nobody gave."""
+    split = parts(program)
+    known = sizes_of(program, given)
+    everywhere: dict[Symbol, int] = {}
+    for part, own in _straights(split, known):
+        everywhere |= {s: size for s, size in own.items() if s in known or s in of_extents(part.program)}
+    of_data = {part.size for part in everything(split.body) if isinstance(part, Compress)}
+
+    def said(symbols: Iterable[Symbol]) -> str:
+        return ", ".join(f"{names.get(s, s.name)} = {everywhere[s]}" for s in symbols)
+
+    free = [names.get(s, s.name) for s in known if s not in given and s in everywhere]
+    told = [f"{TYPICAL} for {_listed(free)}, which no argument gives"] if free else []
+    data = [s for s in everywhere if s in of_data]
+    told += [f"{said(data)}, the most that data can give"] if data else []
+    counters = [s for s in everywhere if s not in known and s not in of_data]
+    told += [f"{said(counters)}, half-way through a loop"] if counters else []
+    return [f"with {'; with '.join(told)}"] if told else []
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first dimensions by name, of which some have none."""
+    shown = [name for name in names if not name.startswith("_")][:LISTED]
+    more = len(names) - len(shown)
+    if not shown:
+        return f"{more} size{'s' * (more != 1)}"
+    shown += [f"{more} more"] if more else []
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def _work(kernel: Tiled, problem: Problem, names: MappingOf[Symbol, str]) -> str:
     axes = [kernel.rows, kernel.columns, kernel.depth]
     extents = [problem.rows, problem.columns, problem.depth]
     if isinstance(kernel, Stream):
@@ -267,7 +325,7 @@ def _work(kernel: Tiled, problem: Problem) -> str:
         extents.append(problem.keys)
     family = "stream" if isinstance(kernel, Stream) else "contraction"
     outer = f", {problem.outer} times" if problem.outer != 1 else ""
-    return f"{family} over ({', '.join(a.symbol.name for a in axes)}) = {' × '.join(map(str, extents))}{outer}"
+    return f"{family} over ({', '.join(_axes(axes, names))}) = {' × '.join(map(str, extents))}{outer}"
 
 
 def _resources(plan: Plan, target: Target) -> str:

@@ -14,6 +14,7 @@ from axon.backend.build import build_all
 from axon.backend.device_tables import DeviceTables
 from axon.backend.driver import Driver
 from axon.backend.failures import Watch
+from axon.backend.foreseen import made, of_extents, typical, values_between
 from axon.backend.memory import Tensor
 from axon.backend.parts import Body, Part, Repeat, Straight, parts, straights
 from axon.backend.pipeline import Forms, Plain
@@ -21,8 +22,8 @@ from axon.backend.runtime import Bound, Executable
 from axon.backend.schedule import Mapping as KernelMapping
 from axon.backend.schedule_file import NOTHING, Schedule
 from axon.backend.target import HOPPER, Target
-from axon.core import Axis, Block, Check, Compress, Compute, Leaf, Param, Program, Read, Scan, Sort, Value
-from axon.core_walk import outs_of, tensors_of
+from axon.core import Axis, Block, Check, Compress, Compute, Leaf, Param, Program, Read, Sort, Value
+from axon.core_walk import tensors_of
 from axon.diagnostics import ShapeError
 from axon.element import Element
 from axon.names import Symbol, fresh
@@ -30,7 +31,6 @@ from axon.shapes.contract import Contract, ParameterShape
 from axon.shapes.dimension import Dim
 
 KEPT = 256  # bindings of one program
-TYPICAL_TRIP = 8  # steps that kernels are built for where data decide how many there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Stepped:
         self.checks = self.parts.checks
         self.algorithms = Algorithms(target)
         self.tables = DeviceTables(self.parts.tables)
-        self.values = _values(self.parts.rest, self.parts.body)
+        self.values = values_between(self.parts)
         self._lock = RLock()
         self._bound: OrderedDict[tuple[Any, ...], Bound] = OrderedDict()
         self._watches: dict[int, Watch] = {}
@@ -116,7 +116,7 @@ class Stepped:
         for op in self.checks:
             self.check(op, sizes)
         self._build_together(sizes, exact=exact)
-        for part, own in self._typical(self.parts.body, dict(sizes)):
+        for part, own in self._typical(sizes):
             if isinstance(part, Straight):
                 self.executables[id(part)].warm(own, exact=exact)
 
@@ -131,7 +131,7 @@ class Stepped:
     def _build_together(self, sizes: Mapping[Symbol, int], *, exact: bool) -> None:
         forms: list[Forms] = []
         apart: list[Plain] = []
-        for part, own in self._typical(self.parts.body, dict(sizes)):
+        for part, own in self._typical(sizes):
             match part:
                 case Straight():
                     forms += self.executables[id(part)].wanted(own, exact=exact)
@@ -144,23 +144,11 @@ class Stepped:
         build_all([*forms, *apart], self.target)
         self.algorithms.foreseen.update(kernel.source.text for kernel in apart)
 
-    def _typical(self, body: Body, sizes: dict[Symbol, int]) -> Iterator[tuple[Part, dict[Symbol, int]]]:
+    def _typical(self, sizes: Mapping[Symbol, int]) -> Iterator[tuple[Part, dict[Symbol, int]]]:
         """Every part with sizes at which its kernels are built; without counters that nothing is to depend on."""
-        for part in body.parts:
-            match part:
-                case Straight():
-                    changing = self._known[id(part)].changing
-                    yield part, {symbol: size for symbol, size in sizes.items() if symbol not in changing}
-                case Repeat():
-                    trip = part.trip.evaluate(sizes) if isinstance(part.trip, Dim) else TYPICAL_TRIP
-                    yield from self._typical(part.body, {**sizes, part.op.counter: max(0, trip) // 2})
-                case Compress(size=size, mask=mask):
-                    yield part, sizes
-                    sizes[size] = self.values[mask].shape[0].evaluate(sizes)
-                case Sort() | Check():
-                    yield part, sizes
-                case _:
-                    assert_never(part)
+        for part, own in typical(self.parts.body, dict(sizes), self.values):
+            changing = self._known[id(part)].changing if isinstance(part, Straight) else frozenset()
+            yield part, {symbol: size for symbol, size in own.items() if symbol not in changing}
 
     # ── what is kept ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -214,7 +202,7 @@ class Stepped:
 
     def _known_of(self, part: Straight, counters: frozenset[Symbol]) -> Known:
         executable, explicit = self.executables[id(part)], part.program.explicit
-        changing = counters.intersection(explicit) - _of_extents(part.program)
+        changing = counters.intersection(explicit) - of_extents(part.program)
         inputs = tuple(value.symbol for value in executable.program.inputs if value.symbol not in self.tables.values)
         return Known(executable, inputs, part.results, tuple(s for s in explicit if s not in changing), changing)
 
@@ -245,26 +233,6 @@ class Stepped:
             return self._copies[element, rank]
 
 
-def _values(program: Program, body: Body) -> dict[Symbol, Value]:
-    """Every tensor that lies between parts, or is an input."""
-    found = {value.symbol: value for value in program.inputs}
-
-    def visit(body: Body) -> None:
-        for part in body.parts:
-            if isinstance(part, Repeat):
-                found.update((state.symbol, state) for state in part.op.states)
-                visit(part.body)
-            found.update((value.symbol, value) for value in made(part))
-
-    visit(body)
-    return found
-
-
-def made(part: Part) -> tuple[Value, ...]:
-    """The tensors that a part leaves in memory."""
-    return part.results if isinstance(part, Straight) else outs_of(part.op if isinstance(part, Repeat) else part)
-
-
 def reads(part: Part) -> frozenset[Symbol]:
     match part:
         case Straight(program=program):
@@ -287,16 +255,6 @@ def _deaths(body: Body) -> tuple[frozenset[Symbol], ...]:
     for symbol in body.results:
         last.pop(symbol, None)
     return tuple(frozenset(s for s, at in last.items() if at == number) for number in range(len(body.parts)))
-
-
-def _of_extents(program: Program) -> frozenset[Symbol]:
-    """The dimensions on which a shape or an extent depends."""
-    found = {v for value in program.inputs for d in value.shape for v in d.variables}
-    for op in program.block.ops:
-        assert isinstance(op, Compute | Scan), "a straight part is straight"
-        axes = op.axes if isinstance(op, Scan) or op.reduction is None else (*op.axes, *op.reduction.axes)
-        found |= {v for axis in axes for v in axis.extent.variables}
-    return frozenset(found)
 
 
 def _copy(element: Element, rank: int) -> Straight:

@@ -10,7 +10,7 @@ from axon.backend import build
 from axon.backend.emit import Emitted
 from axon.backend.places import placed
 from axon.backend.schedule_file import NOTHING
-from axon.backend.show import executables, plans, sizes_of
+from axon.backend.show import executables, sizes_of
 from axon.backend.target import HOPPER
 from axon.source import SourceFile
 
@@ -27,7 +27,7 @@ CASES = [  # what a kernel computes, and where that begins
 def kernels(text: str) -> list[Emitted]:
     program = compiler.lower(axon.compile(text)._session.checked, "f", None)
     made = executables(program, sizes_of(program, None), NOTHING)
-    return [plan.stages.source for executable, sizes in made for plan in plans(executable, sizes)[1].values()]
+    return [plan.stages.source for executable, sizes in made for plan in executable.built({}, sizes)[1].values()]
 
 
 @pytest.mark.parametrize(("text", "places"), CASES)

@@ -11,6 +11,7 @@ from axon.backend.show import explain, show
 from axon.backend.target import HOPPER
 from axon.backend.unsupported import Unsupported
 from axon.core import Program
+from axon.names import Symbol
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +23,7 @@ def program(text: str) -> Program:
     return compiler.lower(compiler.check_text(text), "f", None)
 
 
+FILTER = "fun f (x : f32[n]) = let val (ix : i32[k]) = nonzero (for i => x[i] > 0.0) in for i => exp x[ix[i]] end"
 PRODUCT = "fun f (a : bf16[m, k]) (b : bf16[k, n]) = a @ b"
 
 
@@ -45,7 +47,8 @@ def test_explain_names_the_choice_and_what_it_was_preferred_to() -> None:
     m, k = (d.symbol for d in core.inputs[0].shape)
     assert m is not None
     assert k is not None
-    lines = explain(core, {m: 16, k: 14336}).splitlines()
+    assumed, *lines = explain(core, {m: 16, k: 14336}).splitlines()
+    assert assumed == "with 4096 for n, which no argument gives"
     assert lines[0] == "contraction over (i, j, k) = 16 × 4096 × 14336: 1,879,048,192 FLOPs, moves 118,030,336 bytes"
     assert "registers" in lines[1]
     assert "bytes of shared memory" in lines[1]
@@ -86,7 +89,86 @@ def test_a_product_that_is_none_for_the_tensor_cores_says_why() -> None:
 
 def test_a_loop_shows_the_kernels_of_its_step() -> None:
     core = program("fun f (a : bf16[n, n]) (x : bf16[n, m]) = loop (y = x) for i < 3 => a @ y")
-    assert explain(core).splitlines()[0].startswith("contraction over (i, j, k) = 4096 × 4096 × 4096: ")
+    assumed, first = explain(core).splitlines()[:2]
+    assert assumed == "with 4096 for n and m, which no argument gives"
+    assert first.startswith("contraction over (i, j, k) = 4096 × 4096 × 4096: ")
+
+
+def sizes(core: Program, **named: int) -> dict[Symbol, int]:
+    return {s: named[s.name] for v in core.inputs for d in v.shape for s in d.variables if s.name in named}
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "line"),
+    [
+        ("fun f (x : f32[n]) = exp x", {"n": 7}, None),
+        ("fun f (x : f32[n]) = exp x", {}, "with 4096 for n, which no argument gives"),
+        ("fun f x y = x @ y", {}, "with 4096 for 3 sizes, which no argument gives"),
+        (
+            "fun f (x : f32[n, m]) (y : f32[a, b, c]) (z : f32[d, e, g]) = (exp x, exp y, exp z)",
+            {"m": 3},
+            "with 4096 for n, a, b, c, d, e and 1 more, which no argument gives",
+        ),
+        (FILTER, {"n": 1000}, "with k = 1000, the most that data can give"),
+        (FILTER, {}, "with 4096 for n, which no argument gives; with k = 4096, the most that data can give"),
+        (
+            "fun f (x : f32[n]) = loop (s = x) for t < n => for i => s[i] + sum for j < t => x[j]",
+            {"n": 100},
+            "with t = 50, half-way through a loop",
+        ),
+        ("fun f (x : f32[n]) = loop (s = x) for t < n => for i => s[i] + cast _ t", {"n": 100}, None),  # t is a number alone
+    ],
+)
+def test_sizes_that_nobody_gave_are_said(text: str, given: dict[str, int], line: str | None) -> None:
+    core = program(text)
+    said = [one for one in explain(core, sizes(core, **given)).splitlines() if one.startswith("with ")]
+    assert said == ([] if line is None else [line])
+
+
+def test_a_size_that_data_decide_is_the_most_that_it_can_be() -> None:
+    """As where kernels are built before a call."""
+    core = program(FILTER)
+    assert "gather over (i) = 1000: " in explain(core, sizes(core, n=1000))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("fun f (x : f32[n, m]) = for i j => x[i, j] * 2.0", "map over (i, j) = 5 × 0"),
+        ("fun f (x : f32[n, m]) = for i => scan (op +, 0.0) j => x[i, j]", "scan over (i) = 5"),
+        ("fun f (a : bf16[n, k]) (b : bf16[k, m]) = a @ b", "contraction over (i, j, k) = 5 × 0 × 4096"),
+    ],
+)
+def test_what_has_no_elements_is_not_launched(text: str, line: str) -> None:
+    core = program(text)
+    assert f"{line}: no elements, so nothing is launched" in explain(core, sizes(core, n=5, m=0)).splitlines()
+    with pytest.raises(Unsupported, match="its result has no elements, so nothing runs"):
+        show(core, "kernel", sizes(core, n=5, m=0))
+
+
+def test_what_has_no_elements_beside_what_has_some() -> None:
+    core = program("fun f (x : f32[n, m]) = let val y = for i j => exp x[i, j] in (y, for i => sum j => y[n - 1 - i, j]) end")
+    assert show(core, "kernel", sizes(core, n=5, m=0)).count("def kernel(") == 1
+    lines = explain(core, sizes(core, n=5, m=0)).splitlines()
+    assert [line.partition(":")[0] for line in lines if " over " in line] == ["map over (i, j) = 5 × 0", "reduce over (i) = 5"]
+
+
+def test_what_may_stop_the_program_is_done_for_each_row() -> None:
+    core = program("fun f (x : f32[n, m]) (k : i32[n]) = for i => let val a = argmax j => x[k[i], j] in for j < m => a + j end")
+    assert "no elements" not in explain(core, sizes(core, n=5, m=0))
+
+
+def test_axes_have_names_of_their_own() -> None:
+    core = program("fun f (x : f32[2, 3, i2, n]) = for ..i j => x[..i, j] - (sum k => x[..i, k])")
+    (line,) = (line for line in explain(core).splitlines() if " over (" in line)
+    assert line.startswith("reduce over (i, i3, i4) = 2 × 3 × 4096: ")
+
+
+def test_one_thread_is_one() -> None:
+    said = explain(program("fun f (x : f32[n, 1]) = for i => max j => x[i, j]"))
+    assert "1 thread of a warp for each row" in said
+    assert "1 time in registers" in said
+    assert "1 threads" not in said
 
 
 def test_arithmetic_that_takes_longer_than_memory_is_predicted() -> None:

@@ -78,13 +78,22 @@ def test_explain(axon_cli: Cli) -> None:
     assert "µs predicted" in lines[2]
     assert len(lines) > 3
     assert "64 × 16 × 24" in axon_cli("explain", "p.axon:heads", "h=3", "x=randn(bf16[64, 24])", "w=randn(bf16[24, 16])").out
-    assert axon_cli("explain", "p.axon:biased").out.startswith("contraction over (i, j, k) = 4096 × 4096 × 4096: ")
+    assumed, first, *_ = axon_cli("explain", "p.axon:biased").out.splitlines()
+    assert assumed == "with 4096 for m, k and n, which no argument gives"
+    assert first.startswith("contraction over (i, j, k) = 4096 × 4096 × 4096: ")
+
+
+def test_what_has_no_elements(axon_cli: Cli) -> None:
+    given = ["p.axon:product", "a=zeros(bf16[0, 8])", "b=zeros(bf16[8, 8])"]
+    assert axon_cli("explain", *given).out == "contraction over (i, j, k) = 0 × 8 × 8: no elements, so nothing is launched\n"
+    ran = axon_cli("emit", "--stage", "tile", *given)
+    assert (ran.status, "no elements" in ran.out) == (1, True)
+    assert ran.out.startswith("error[AX0603]")
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["p.axon:product", "a=zeros(bf16[0, 8])", "b=zeros(bf16[8, 8])"], "AX0603", "no elements"),
         (["p.axon:product", A, "b=randn(bf16[63, 16])"], "AX0501", "must be 64"),
         (["p.axon:product", A], "AX0505", "lacks `b`"),
         (["p.axon:heads", "h=2", "x=randn(bf16[64, 24])", "w=randn(bf16[24, 16])"], "AX0501", "must be 16"),

@@ -93,9 +93,9 @@ class Mapping:
         elif self.pieces is not None:
             team = f"{self.pieces.blocks} blocks of a cluster for each row"
         elif self.by in ("warp", "block"):
-            team = f"{self.team} threads of a {self.by} for each row"
+            team = f"{self.team} thread{'s' * (self.team != 1)} of a {self.by} for each row"
         wide = f"{self.vector} neighbours at a time" if self.vector > 1 else "one element at a time"
-        more = f" · {self.chunks} times in registers" if self.chunks else ""
+        more = f" · {self.chunks} time{'s' * (self.chunks != 1)} in registers" if self.chunks else ""
         more += f" · {self.pieces}" if self.persistent else ""
         more += f" · {self.turns} times" if self.turns > 1 else ""
         more += " · as one long row" if self.flat else ""
