@@ -22,7 +22,7 @@ from axon.grammar.parse import parse
 from axon.headless import blamed, without_doubts
 from axon.loader import Loader, is_library, library_modules
 from axon.names import Symbol
-from axon.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, duplicate, once_per_name
+from axon.resolve import OF_NAMES, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, duplicate, once_per_name
 from axon.shapes.divisibility import is_divisibility
 from axon.shapes.settle import simpler
 from axon.source import SourceFile, Span
@@ -34,6 +34,7 @@ from axon.types.origin import Trail
 from axon.types.show import Namer, dimension_names, show_type, signature
 from axon.types.type import Scheme, Type
 from axon.types.unify import State
+from axon.unchanged import Recorder, Step, Unchanged
 
 _MAX_ERRORS = 200
 
@@ -54,6 +55,7 @@ class CheckedModule:
     exports: Module | None = None
     trail: Callable[[T.Decl], Trail] | None = None  # where the sizes of a declaration come from
     filled: Mapping[Span, tuple[str, ...]] = field(default_factory=dict)  # what sizes that were left blank turned out to be
+    steps: tuple[Step, ...] = ()  # its declarations one by one, for whoever checks it with a change
 
     def inner(self, names: Sequence[str], within: Span) -> Iterator[tuple[str, Span, str]]:
         """Every name that is bound within a declaration of these names, and its type as text: sizes are called what the
@@ -81,8 +83,8 @@ def check_module(loader: Loader, path: str, known: Mapping[SourceFile, CheckedMo
     if checked.ok:
         return checked
     known = {s: m for s, m in session.modules.items() if s is not source}
-    solve = partial(solutions, source, loader, known)
-    found = tried(checked.diagnostics, source, lambda changed, fewer: _recheck(changed, fewer, loader, known), solve)
+    solve = partial(solutions, source, loader, known, former=checked)
+    found = tried(checked.diagnostics, source, lambda changed, fewer: _recheck(changed, fewer, loader, known, checked), solve)
     return replace(checked, diagnostics=found)
 
 
@@ -125,11 +127,12 @@ class Session:
 
     def __init__(
         self, loader: Loader, modules: dict[SourceFile, CheckedModule] | None = None, blanks: Iterable[Span] = (),
-        explains: bool = True,
+        fewer: int | None = None, former: CheckedModule | None = None,
     ) -> None:  # fmt: skip
         self.loader = loader
-        self.blanks = blanks  # written sizes that are left open
-        self.explains = explains  # see Note [Tried changes]
+        self.blanks = tuple(blanks)  # written sizes that are left open
+        self.former = former  # the module with another text, for who counts errors; see Note [Unchanged declarations]
+        self.fewer = fewer  # whether there are fewer errors is asked, and not why; see Note [Tried changes]
         self.modules = {} if modules is None else dict(modules)
         self.open: list[SourceFile] = []
         self.declared: dict[str, set[str]] | None = None  # by each module of the standard library, once somebody asks
@@ -159,7 +162,7 @@ class Session:
     def _declarations(self, source: SourceFile, program: S.Program, problems: tuple[Diagnostic, ...]) -> CheckedModule:
         checker = Declarations()
         checker.blanks = {span: [] for span in self.blanks if span.file is source}
-        checker.explains = self.explains
+        checker.explains = self.fewer is None
         checker.diagnostics.extend(problems)
         scope = Scope(values={name: BuiltinName(name) for name in builtins.NAMES}).child()
         imports: dict[str, CheckedModule] = {}
@@ -179,6 +182,8 @@ class Session:
         checker.later = {n: span for d in wanted if not isinstance(d, S.Sig | S.TypeDecl) for n, span in binds(d)}
         checker.state.aliases = alias_names(scope)
         decls: list[T.Decl] = []
+        steps: list[Step] = []
+        unchanged = self._unchanged(checker, source, wanted, imports)
         sigs = [d for d in wanted if isinstance(d, S.Sig)]
         for decl in wanted:
             if isinstance(decl, S.Sig):
@@ -190,15 +195,40 @@ class Session:
             for defined_now in declared_names(decl):
                 checker.later.pop(defined_now, None)
             mine = [] if isinstance(decl, S.TypeDecl) else [s for s in sigs if s.name.text in declared_names(decl)]
-            before = len(checker.diagnostics)
-            decls += checker.declarations(Env(scope), [*mine, decl], top=True)
-            checker.diagnostics[before:], headless = blamed(decl, checker.diagnostics[before:])
-            if headless:
-                scope.values[headless] = BrokenName()
-            if isinstance(decl, S.TypeDecl):
-                checker.state.aliases[id(decl)] = decl.name.text
+            step = unchanged.find(decl, mine, declared_names(decl)) if unchanged is not None else None
+            if step is not None:
+                step.again(checker, scope)
+            else:
+                step = self._checked(checker, scope, decl, mine)
+            decls += step.typed
+            steps.append(step)
+            if step.alias is not None:
+                checker.state.aliases[id(step.alias.decl)] = step.names[0]
+            if self.fewer is not None and sum(_counts(d) for d in checker.diagnostics) >= self.fewer:
+                break
         self.lonely_sigs(checker, wanted, sigs)
-        return self._finish(source, checker, scope, tuple(decls), imports)
+        return replace(self._finish(source, checker, scope, tuple(decls), imports), steps=tuple(steps))
+
+    def _checked(self, checker: Declarations, scope: Scope, decl: S.Decl, sigs: list[S.Sig]) -> Step:
+        recorder, before = Recorder(checker), len(checker.diagnostics)
+        typed = checker.declarations(Env(scope), [*sigs, decl], top=True)
+        checker.diagnostics[before:], headless = blamed(decl, checker.diagnostics[before:])
+        if headless:
+            scope.values[headless] = BrokenName()
+        return recorder.step(decl, sigs, [*declared_names(decl), *([headless] if headless else [])], typed, scope)
+
+    def _unchanged(
+        self, checker: Declarations, source: SourceFile, wanted: Sequence[S.Decl], imports: Mapping[str, CheckedModule]
+    ) -> Unchanged | None:
+        """The declarations of the former check of a file that need not be checked again."""
+        former = self.former
+        if former is None or former.source.path != source.path:
+            return None
+        imported = {n for n in {*imports, *former.imports} if imports.get(n) is not former.imports.get(n)}
+        declared = {(isinstance(d, S.TypeDecl), n) for d in wanted if not isinstance(d, S.Sig) for n in declared_names(d)}
+        blanks = [b for b in self.blanks if b.file is source]
+        gone = declared ^ {place for step in former.steps for place in step.places}
+        return Unchanged(former.steps, (*imported, *(name for _, name in gone)), blanks, checker.explains)
 
     def library(self, name: str, at: Span) -> list[str]:
         """The modules of the standard library that declare a value. They are parsed, not checked, when this is first asked."""
@@ -300,6 +330,11 @@ class Session:
 _TYPE_VARIABLE = re.compile(r"'[A-Za-z]\w*")
 
 
+def _counts(d: Diagnostic) -> bool:
+    """Whether it is an error for good: those of unknown names become one for each name."""
+    return d.severity == "error" and d.code not in OF_NAMES
+
+
 def _text(decl: T.Decl) -> str:
     return (decl.body if isinstance(decl, T.Fun) else decl.value).span.text
 
@@ -366,20 +401,21 @@ class _Overlay:
 
 
 def _recheck(
-    changed: SourceFile, fewer: int | None, loader: Loader, known: dict[SourceFile, CheckedModule]
+    changed: SourceFile, fewer: int | None, loader: Loader, known: dict[SourceFile, CheckedModule], former: CheckedModule
 ) -> Attempt | None:
     """What the checker says of a changed file; None if it cannot be read, or does not have fewer errors than some number.
 
     Note [Tried changes]
         Most changes that are tried help nothing, and to find out why sizes do not fit takes longer than to find that they do not.
-        So a changed file is first checked without that: one error then stands for all of a declaration's sizes.
+        So a changed file is first checked without that: one error then stands for all of a declaration's sizes, and the check
+        ends when there are as many as before. What was without errors is not checked again when the others are to be explained.
     """
     try:
-        checked = Session(_Overlay(loader, changed), known, explains=fewer is None).check(changed)
+        checked = Session(_Overlay(loader, changed), known, fewer=fewer, former=former).check(changed)
         if not checked.ok and fewer is not None:
             if sum(d.severity == "error" for d in checked.diagnostics) >= fewer:
                 return None
-            checked = Session(_Overlay(loader, changed), known).check(changed)
+            checked = Session(_Overlay(loader, changed), known, former=checked).check(changed)
     except AxonError:
         return None
     errors = sum(d.severity == "error" for d in checked.diagnostics)
@@ -395,9 +431,11 @@ def asked(schemes: Iterable[Scheme]) -> Iterator[Span]:
                 yield fact.span
 
 
-def solutions(source: SourceFile, loader: Loader, known: dict[SourceFile, CheckedModule], place: Span) -> tuple[str, ...]:
+def solutions(
+    source: SourceFile, loader: Loader, known: dict[SourceFile, CheckedModule], place: Span, former: CheckedModule | None = None
+) -> tuple[str, ...]:
     """What may stand in the place of a written size for the rest of a file to fit, as texts."""
     try:
-        return Session(loader, known, (place,)).check(source).filled[place]
+        return Session(loader, known, (place,), former=former).check(source).filled[place]
     except AxonError:
         return ()

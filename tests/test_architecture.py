@@ -82,7 +82,7 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     (
         "axon.editor*",
         VOCABULARY
-        | {"syntax", "typed", "resolve", "builtins", "checker", "headless", "suggestions", "loader"}
+        | {"syntax", "typed", "resolve", "builtins", "checker", "headless", "suggestions", "unchanged", "loader"}
         | {"grammar.*", "types.*", *DIMENSIONS},
     ),
     ("axon.weak", VOCABULARY | {"libraries"}),
@@ -90,6 +90,7 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.room", VOCABULARY | {"core", "libraries", "values"}),
     ("axon.broken", VOCABULARY | {"shapes.contract", "shapes.dimension", "shapes.legal", "shapes.relation"}),
     ("axon.headless", VOCABULARY | {"syntax", "builtins", "grammar.*"}),
+    ("axon.unchanged", VOCABULARY | {"syntax", "typed", "resolve", "types.declare", "types.unify"}),
     ("axon.suggestions", VOCABULARY),  # it is given what checks a file
     (
         "axon.derivation",

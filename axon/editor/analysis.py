@@ -33,6 +33,7 @@ from axon.types.elaborator import Env
 from axon.types.show import signature
 from axon.types.type import Scheme, Type
 from axon.types.unify import State
+from axon.unchanged import closed
 
 if TYPE_CHECKING:
     from axon.editor.facts import Facts
@@ -215,7 +216,7 @@ class Analysis:
                 typed = checker.declarations(Env(scope), [*sigs, decl], top=True)
         except AxonError:
             return None
-        entities = {n: _closed(scope.values.get(n), checker.state) for n in names}
+        entities = {n: closed(scope.values.get(n), checker.state) for n in names}
         checker.state.aliases = self.alias_names
         chunk = Chunk(source.text, source, (decl,), ())
         return Checked(chunk, decl, sigs, ((), (), None), typed, checker.state, (), entities, {}, None, tuple(checker.inner))
@@ -498,7 +499,7 @@ class _Run:
         if isinstance(decl, S.TypeDecl):
             versions[names[0]] = f"type {next(_fresh_version)}"
         for name in names if alias is None else ():
-            entity = entities[name] = _closed(self.scope.values.get(name), checker.state)
+            entity = entities[name] = closed(self.scope.values.get(name), checker.state)
             if isinstance(entity, ValueName):
                 why = "; ".join(f.why for f in entity.scheme.facts)
                 shown = signature(checker.state, entity.scheme)
@@ -583,10 +584,3 @@ class _Run:
 def _named(checked: Checked) -> list[tuple[bool, str]]:
     """Whether a declaration is of a type, with each name that it declares: types and values have name spaces of their own."""
     return [(isinstance(checked.decl, S.TypeDecl), name) for name in checked.versions]
-
-
-def _closed(entity: Entity | None, state: State) -> Entity:
-    """What a name stands for, without variables that only its own state knows."""
-    if not isinstance(entity, ValueName):
-        return entity or BrokenName()
-    return replace(entity, scheme=replace(entity.scheme, type=state.zonk(entity.scheme.type)))
