@@ -65,6 +65,28 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
+class Built:
+    """A kernel that is built: of which executable, which of its kernels, how its tensors lie, its variant, its registers."""
+
+    executable: Executable
+    number: int
+    key: Any
+    variant: Any
+    registers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A kernel that is still to be built, and what wants it."""
+
+    executable: Executable
+    number: int
+    ready: Any
+    variant: Any
+    forms: Forms
+
+
+@dataclass(frozen=True, slots=True)
 class Bound:
     """A program's launches for tensors of some shapes and strides on one device. Addresses are given to `launches`, in this order:
     those of `given`, of `room` bytes between the kernels, of the word for failures, the stream. `fails`: one may write there."""
@@ -149,19 +171,40 @@ class Executable:
                 if self.serving(tensors, sizes) is served:
                     raise
 
-    def wanted(self, sizes: MappingOf[Symbol, int], *, exact: bool = False) -> list[Forms]:
-        """What is still to be built for contiguous tensors of these sizes, so that several programs' kernels are built together."""
+    def wanted(self, sizes: MappingOf[Symbol, int], *, exact: bool = False) -> list[Wanted]:
+        """What is still to be built for contiguous tensors of these sizes, so that several programs' kernels are built together.
+        What is built of it is given to `keep`."""
         served = self.serving({}, sizes)
         tensors = served.lying(sizes)
         with served._lock:
             ready = {n: served._prepared(n, tensors, sizes) for n, k in enumerate(served.kernels) if not is_empty(k, sizes)}
             picked = {n: (r, served._choices_of(n, r).pick(r, sizes, exact=exact or served.exact)) for n, r in ready.items()}
-            return list(served._forms(picked).values())
+            return [Wanted(served, n, *picked[n], forms) for n, forms in served._forms(picked).items()]
 
-    def made(self) -> list[tuple[int, Any, Any, int]]:
-        """The kernels that are built: the number of each, how its tensors lie, its variant, its registers."""
+    def keep(self, wanted: Wanted, kernel: Kernel | RegistersExhausted) -> None:
+        """What was made of a kernel that this executable wanted."""
         with self._lock:
-            return [(number, key, variant, kernel.registers) for (number, key, variant), (_, kernel) in self._built.items()]
+            if isinstance(kernel, Kernel):
+                self._built[wanted.number, wanted.ready.key, wanted.variant] = wanted.forms, kernel
+            else:
+                self._choices_of(wanted.number, wanted.ready).refuse(wanted.variant)
+
+    def made(self) -> list[Built]:
+        """The kernels that are built, also those of what serves instead of this (see `serving`)."""
+        with self._lock:
+            own = [Built(self, *key, kernel.registers) for key, (_, kernel) in self._built.items()]
+            return own + [built for other in self._others.values() for built in other.made()]
+
+    @property
+    def ways(self) -> int:
+        """Of how many kernels, as their tensors lie, calls make variants: as far as is known of what is built."""
+        return self._ways() or len(self.kernels)
+
+    def _ways(self) -> int:
+        with self._lock:
+            own = {(number, key) for number, key, _ in self._built}
+            mine = len(own) + len(self.kernels) - len({number for number, _ in own}) if own else 0
+            return mine + sum(other._ways() for other in self._others.values())
 
     def lying(self, sizes: MappingOf[Symbol, int]) -> dict[Symbol, Tensor]:
         """All values one by one, copies in rows that bulk copies can read."""

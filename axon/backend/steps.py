@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import RLock
 from typing import Any, assert_never
 
@@ -17,8 +17,8 @@ from axon.backend.failures import Watch
 from axon.backend.foreseen import made, of_extents, typical, values_between
 from axon.backend.memory import Tensor
 from axon.backend.parts import Body, Part, Repeat, Straight, parts, straights
-from axon.backend.pipeline import Forms, Plain
-from axon.backend.runtime import Bound, Executable
+from axon.backend.pipeline import Plain
+from axon.backend.runtime import Bound, Built, Executable, Wanted
 from axon.backend.schedule import Mapping as KernelMapping
 from axon.backend.schedule_file import NOTHING, Schedule
 from axon.backend.target import HOPPER, Target
@@ -99,13 +99,17 @@ class Stepped:
     def fixed(self) -> tuple[Any, ...]:
         return tuple(fixed for executable in dict.fromkeys(self.executables.values()) for fixed in executable.fixed)
 
-    def made(self) -> list[tuple[int, Any, Any, int]]:
-        """The kernels that are built: the number of each, how its tensors lie, its variant, its registers."""
-        rows, before = [], 0
+    def made(self) -> list[Built]:
+        """The kernels that are built, counted through all parts."""
+        rows, before = list[Built](), 0
         for executable in dict.fromkeys(self.executables.values()):
-            rows += [(before + number, *rest) for number, *rest in executable.made()]
+            rows += [replace(built, number=before + built.number) for built in executable.made()]
             before += len(executable.kernels)
         return rows
+
+    @property
+    def ways(self) -> int:
+        return sum(executable.ways for executable in dict.fromkeys(self.executables.values()))
 
     def warm(self, sizes: Mapping[Symbol, int], *, exact: bool = True) -> None:
         """Build all kernels for contiguous tensors: mapped for these sizes, or, if it need not be `exact`, those that a call takes.
@@ -129,19 +133,21 @@ class Stepped:
                     self._build_together(sizes, exact=False)
 
     def _build_together(self, sizes: Mapping[Symbol, int], *, exact: bool) -> None:
-        forms: list[Forms] = []
+        wanted: list[Wanted] = []
         apart: list[Plain] = []
         for part, own in self._typical(sizes):
             match part:
                 case Straight():
-                    forms += self.executables[id(part)].wanted(own, exact=exact)
+                    wanted += self.executables[id(part)].wanted(own, exact=exact)
                 case Sort(values=values):
                     apart += self.algorithms.kernels(values.element, len(values.shape))
                 case Compress():
                     apart += self.algorithms.kernels(None, 1)
                 case _:
                     pass
-        build_all([*forms, *apart], self.target)
+        kernels = build_all([*(one.forms for one in wanted), *apart], self.target)
+        for one, kernel in zip(wanted, kernels, strict=False):
+            one.executable.keep(one, kernel)
         self.algorithms.foreseen.update(kernel.source.text for kernel in apart)
 
     def _typical(self, sizes: Mapping[Symbol, int]) -> Iterator[tuple[Part, dict[Symbol, int]]]:

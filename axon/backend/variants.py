@@ -19,12 +19,14 @@ from __future__ import annotations
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf, log
 from random import Random
 from typing import Any
 
 from axon.backend.granted import Granted
 from axon.backend.pipeline import traits
+from axon.backend.plan import Nest, reads_of
 from axon.backend.prepare import Prepared, is_empty, problem_of
 from axon.backend.schedule import Mapping, holds, predict
 from axon.backend.schedule_file import FREE, Fixed
@@ -160,6 +162,7 @@ class Made:
     asked: bool  # by a warmup
     at: str = ""  # the sizes that it was made for: `n = 64, m = 1`
     lies: str = ""  # what it takes for granted of how tensors lie
+    instead: str = ""  # how the program's kernels differ from those that it has where everything fits: `where `b` is copied first`
 
 
 class Variants(tuple[Made, ...]):
@@ -178,14 +181,16 @@ class Variants(tuple[Made, ...]):
                 continue
             others += executable.algorithms.count
             built = executable.made()
-            ways = {(number, key) for number, key, _, _ in built}
-            kernels += len(ways) + len(executable.kernels) - len({number for number, _ in ways})
+            kernels += executable.ways
             text = ", ".join(f"{v.element.value}[{', '.join(map(str, v.shape))}]" for v in program.inputs)
-            for number, key, variant, registers in built:
-                lies = _lying(key, variant, program)
-                fixed = executable.fixed[number]
+            for one in built:
+                variant = one.variant
+                lies = _lying(one.key, variant, program)
+                instead = _instead(one.executable, program)
+                fixed = FREE if instead else executable.fixed[one.number]  # nothing serves instead of what a schedule fixes
                 why = f"{variant.why}, with {fixed}" if fixed.values else variant.why
-                rows.append(Made(text, number, variant.mapping, why, registers, variant.why == ASKED, variant.at, lies))
+                asked = variant.why == ASKED
+                rows.append(Made(text, one.number, variant.mapping, why, one.registers, asked, variant.at, lies, instead))
         variants = Variants(rows)
         variants.limit, variants.others = LIMIT * kernels, others
         return variants
@@ -200,7 +205,8 @@ class Variants(tuple[Made, ...]):
             lines.append(f"variants made: {len(self) - asked} of at most {self.limit} by calls{by_warmup}")
         for r in self:
             why = f"{r.why} ({r.at})" if r.at else r.why
-            row = f"  ({r.specialization}) kernel {r.kernel + 1}: {r.mapping} · {r.registers} registers · for {why}"
+            which = f"kernel {r.kernel + 1} {r.instead}" if r.instead else f"kernel {r.kernel + 1}"
+            row = f"  ({r.specialization}) {which}: {r.mapping} · {r.registers} registers · for {why}"
             lines.append(f"{row} · {r.lies}" if r.lies else row)
         if self.others:
             lines.append(f"kernels made of sorts and of compresses, which have no variants: {self.others}")
@@ -209,14 +215,26 @@ class Variants(tuple[Made, ...]):
     __repr__ = __str__
 
 
+def _instead(executable: Any, program: Program) -> str:
+    """In words, how an executable differs from that of the program where everything fits."""
+    copies = (k for k in executable.kernels if isinstance(k, Nest) and not executable.aligned.isdisjoint(k.stored))
+    copied = (symbol for kernel in copies for symbol in reads_of(kernel))
+    said = [f"{_named(s, program)} is copied first" for s in dict.fromkeys(copied)]
+    ways = ((executable.apart, "is no stream"), (executable.bare - executable.plain, "is made apart from its product"))
+    for symbols, words in (*ways, (executable.plain, "is plain")):
+        said += [f"{_named(s, program)} {words}" for s in sorted(symbols, key=lambda s: s.id)]
+    return f"where {' and '.join(said)}" if said else ""
+
+
+def _named(symbol: Symbol, program: Program) -> str:
+    given = any(v.symbol == symbol for v in program.inputs)
+    return "the result" if program.block.results == (symbol,) and not given else f"`{symbol.name}`"
+
+
 def _lying(key: Any, variant: Any, program: Program) -> str:
     """In words, how tensors lie for a variant: the class that it is made for, and what it takes for granted."""
     given = [v.symbol for v in program.inputs]
-    results = program.block.results
-
-    def name(symbol: Symbol) -> str:
-        return "the result" if results == (symbol,) and symbol not in given else f"`{symbol.name}`"
-
+    name = partial(_named, program=program)
     said: list[str] = []
     if isinstance(key, tuple):  # of a nest
         ranks = {v.symbol: len(v.shape) for v in program.inputs}

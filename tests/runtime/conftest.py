@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from axon import libraries
-from axon.backend import arrays, failures, needs, runtime, stepped_call
+from axon.backend import arrays, failures, needs, runtime, stepped_call, steps
 from axon.element import Element
 from tests.runtime.fake import Builds, DeviceArray, FakeDriver, FakeLibrary, aligned, recorded
 
@@ -38,6 +38,7 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> Builds:
     """Kernels without a compiler."""
     made = Builds()
     monkeypatch.setattr(runtime, "build_all", made)
+    monkeypatch.setattr(steps, "build_all", made)
     return made
 
 

@@ -32,6 +32,8 @@ from tests.runtime.fake import Builds
 
 NT = "fun f (a : bf16[m, k]) (b : bf16[n, k]) = for i j => sum c => a[i, c] * b[j, c]"
 BIAS = "fun f (a : bf16[m, k]) (b : bf16[n, k]) (c : bf16[n]) = for i j => (sum l => a[i, l] * b[j, l]) + c[j]"
+NN = "fun f (a : bf16[m, k]) (b : bf16[k, n]) = a @ b"
+SINE = "fun f (a : bf16[m, k]) (b : bf16[k, n]) = sin (a @ b) + 1.0"
 TWO = "fun f (a : bf16[m, k]) (b : bf16[k, k]) = let val x = a @ b in x @ b + x end"
 
 
@@ -125,7 +127,6 @@ def test_calls_where_there_is_no_gpu_make_what_calls_make(builds: Builds, text: 
         raise Missing("a GPU")
 
     monkeypatch.setattr(arrays, "gpu", nowhere)
-    monkeypatch.setattr(steps, "build_all", lambda wanted, target: wanted)
     m = axon.compile(text)
     for sizes in sweep(count=30):
         given = [np.zeros((sizes[n], sizes["k"]), Element.BF16.dtype) for n in ("m", "n")][: text.count("bf16")]
@@ -144,8 +145,69 @@ def test_the_text_tells_variants_apart(builds: Builds) -> None:
     assert "(m = 64, k = 1, n = 64) · where `a` lies in the order of dimensions 2, 1" in second
 
 
-def test_kernels_without_variants_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "build_all", lambda wanted, target: wanted)
+def test_a_program_that_copies_a_factor_is_listed(builds: Builds) -> None:
+    """Where rows of `a` do not lie for bulk copies, what runs has a kernel more; it is listed as what it is."""
+    m = axon.compile(NN)
+    m.f.warmup("bf16[128, 65]", "bf16[65, 128]")
+    copy, product = m.f.variants
+    assert {copy.instead, product.instead} == {"where `a` is copied first"}
+    assert (copy.kernel, product.kernel) == (0, 1)
+    assert len(builds.made) == 2
+    assert "kernel 2 where `a` is copied first: tile" in str(m.f.variants)
+    assert m.f.variants.limit == 2 * LIMIT
+    m.f.warmup("bf16[128, 64]", "bf16[64, 128]")
+    assert [v.instead for v in m.f.variants] == ["", "where `a` is copied first", "where `a` is copied first"]
+    assert m.f.variants.limit == 3 * LIMIT
+
+
+@pytest.mark.parametrize(
+    ("text", "refused", "words"),
+    [
+        (SINE, "sin", "the result is made apart from its product"),
+        (NN, "", "the result is plain"),
+    ],
+)
+def test_what_does_not_fit_its_registers_is_listed_as_what_serves(
+    builds: Builds, text: str, refused: str, words: str
+) -> None:
+    builds.refuse = lambda stages: stages.barriers is not None and refused in stages.source.text
+    m = axon.compile(text)
+    m.f.warmup("bf16[64, 64]", "bf16[64, 64]")
+    assert {v.instead for v in m.f.variants} == {f"where {words}"}
+    assert len(m.f.variants) == len(builds.made) > 0
+
+
+def test_what_was_built_before_the_first_call_is_listed(builds: Builds) -> None:
+    """Of all parts, at the sizes that were foreseen."""
+    m = axon.compile("fun f (x : f32[n]) = loop (s = x) for t < 5 => sort (for i => s[i] * 2.0)")
+    program = m._session.program(m._session.callee("f"), (np.zeros(8, np.float32),), {})
+    stepped = steps.Stepped(program)
+    (n,) = (d.symbol for d in program.inputs[0].shape)
+    stepped.build({n: 64})
+    (made,) = stepped.made()
+    assert made.executable is stepped.executables[id(stepped.parts.body.parts[0].body.parts[0])]
+    assert len(builds.made) > 1  # those of the sort have no variants
+
+
+def test_what_was_foreseen_and_refused_is_no_choice(builds: Builds) -> None:
+    """The best mapping does not fit: the next best one is built when it is wanted, and is the one that is listed."""
+    refused: list[Any] = []
+
+    def refuse(stages: Any) -> bool:
+        refused.append(stages)
+        return len(refused) == 1
+
+    builds.refuse = refuse
+    m = axon.compile(NN)
+    m.f.warmup("bf16[512, 512]", "bf16[512, 512]")
+    (made,) = m.f.variants
+    first, second = refused
+    assert first.source.text != second.source.text
+    assert builds.made == [second]
+    assert made.instead == ""
+
+
+def test_kernels_without_variants_are_counted(builds: Builds) -> None:
     m = axon.compile("fun f (x : f32[n]) = loop (s = x) for t < 5 => sort s")
     assert str(m.f.warmup("f32[5]")) == "kernels made of sorts and of compresses, which have no variants: 4"
 
@@ -172,7 +234,7 @@ def test_each_kernel_has_its_own(builds: Builds) -> None:
     for size in (16, 8192, 256, 64, 1000):
         bound = named(program, m=size, k=512)
         program.plans(tensors(program, bound), bound)
-    assert {number for number, *_ in program.made()} == {0, 1}
+    assert {built.number for built in program.made()} == {0, 1}
     assert len(builds.made) <= 2 * LIMIT
 
 
@@ -232,7 +294,6 @@ def test_the_next_mapping_is_taken_where_one_does_not_fit(builds: Builds) -> Non
         fixed.plans(tensors(fixed, bound), bound)
 
 
-SINE = "fun f (a : bf16[m, k]) (b : bf16[k, n]) = sin (a @ b) + 1.0"
 SCORES = """
 fun f (q : bf16[h, s, d]) (k : bf16[h, s, d]) (v : bf16[h, s, d]) =
   let val e = for h i j => exp (sin (sum c => q[h, i, c] * k[h, j, c])) in for h i c => sum j => e[h, i, j] * v[h, j, c] end
