@@ -23,7 +23,6 @@ MAX_DECLARATION = 5_000  # characters of a declaration in which changes are trie
 MAX_MORE = 8  # tries after one that helps
 MAX_KEPT = 2  # suggestions with edits of one diagnostic
 _DECLARATION = re.compile(r"^(fun|val|sig|type|import)\b", re.MULTILINE)
-_BY_ITSELF = re.compile(r"\W*(\w+)\s*<.*\b\1\b")  # `n < n - 1`, where an index has the name of a size
 _INDICES = (Change.SWAPPED, Change.MOVED, Change.INDEX)
 _BOUNDS = ("AX0302", "AX0303")  # where a call may well be asked whether a range is empty
 TRIED = ("AX02", "AX03")  # the codes of types and sizes; a misspelt name is corrected in any case
@@ -92,8 +91,6 @@ def tried(
         kept: list[Suggestion] = []
         for suggestion in _filled(diagnostic.suggestions, solve, budget):
             if not suggestion.edits or not budget.left or any(_needless(suggestion, s) for s in kept):
-                continue
-            if any(_BY_ITSELF.match(edit.text) for edit in suggestion.edits):
                 continue
             settled = diagnostic.code not in _BOUNDS and (bool(kept) or not suggestion.asks)
             budget.spend()

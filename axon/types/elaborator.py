@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from axon import syntax as S
 from axon import typed as T
-from axon.diagnostics import Diagnostic
+from axon.diagnostics import Diagnostic, Suggestion
 from axon.element import Element
 from axon.names import Symbol
 from axon.resolve import OF_NAMES, Module, Scope, with_use
@@ -100,8 +100,11 @@ class Elaborator(ABC):
             return
         self.diagnostics.append(diagnostic)
 
-    def unify(self, left: Type, right: Type, reason: Reason, written: Mapping[Symbol, Dim] = MappingProxyType({})) -> bool:
-        """Make `left`, which stands in the source, what is needed; reports and answers False if that cannot be.
+    def unify(
+        self, left: Type, right: Type, reason: Reason, written: Mapping[Symbol, Dim] = MappingProxyType({}),
+        helps: tuple[Suggestion, ...] = (),
+    ) -> bool:  # fmt: skip
+        """Make `left`, which stands in the source, what is needed; reports with `helps` and answers False if that cannot be.
 
         `written`: what a message shows in the place of sizes that are left open.
         """
@@ -109,7 +112,8 @@ class Elaborator(ABC):
             self.state.unify(left, right, reason)
         except Mismatch as m:
             self.state.dims.update(written)
-            self.report(errors.mismatch(self.state, m, left, right, reason))
+            found = errors.mismatch(self.state, m, left, right, reason)
+            self.report(replace(found, suggestions=(*helps, *found.suggestions)))
             return False
         return True
 
@@ -150,15 +154,18 @@ class Elaborator(ABC):
         if relation.trivial is not True:
             self.state.obligations.append(Obligation(relation, context, reason, sized=sized))
 
-    def as_tensor(self, t: Type, span: Span, text: str = "a tensor is needed here") -> Tensor | None:
-        """The type as a tensor's, made one if nothing is known of it; None (after a report, or of poison) if it is another."""
+    def as_tensor(
+        self, t: Type, span: Span, text: str = "a tensor is needed here", helps: tuple[Suggestion, ...] = ()
+    ) -> Tensor | None:
+        """The type as a tensor's, made one if nothing is known of it; None (after a report with `helps`, or of poison) if it is
+        another."""
         t = self.state.prune(t)
         if isinstance(t, Tensor):
             return t
         if isinstance(t, Poison):
             return None
         new = self.state.tensor()
-        return new if self.unify(t, new, Reason(span, text)) else None
+        return new if self.unify(t, new, Reason(span, text), helps=helps) else None
 
     def instantiate(self, scheme: Scheme, span: Span, name: str, context: Context, given: tuple[Dim, ...] = ()) -> Instance:
         """Fresh variables for a scheme's; its facts become obligations of this use."""

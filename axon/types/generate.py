@@ -286,13 +286,11 @@ class Expressions(Applications):
     def _elementwise(
         self, name: str, allowed: frozenset[Element], gives_bool: bool, left: T.Expr, right: T.Expr, at: Span, span: Span, what: str
     ) -> T.Expr:  # fmt: skip
-        a = self.as_tensor(left.type, left.span, f"the left side of {what}")
-        b = self.as_tensor(right.type, right.span, f"the right side of {what}")
+        a, b = (
+            self.as_tensor(e.type, e.span, f"the {side} side of {what}", self._applied_to_less(e))
+            for side, e in (("left", left), ("right", right))
+        )
         if a is None or b is None:
-            for side in (left, right):
-                if isinstance(self.state.prune(side.type), Function) and self.diagnostics[-1].span == side.span:
-                    said = self.diagnostics[-1]
-                    self.diagnostics[-1] = replace(said, suggestions=(*precedence.negated_argument(side.span), *said.suggestions))
             return self._broken(span)
         sides = (Side(left.span, f"this is {_type_words(self, a)}"), Side(right.span, f"this is {_type_words(self, b)}"))
         words = Reason(at, f"{what} needs one element type on both sides", sides)
@@ -310,6 +308,10 @@ class Expressions(Applications):
         shape = self.broadcast(a, b, Reason(at, f"{what} works element by element", sides))
         result = Tensor(Element.BOOL if gives_bool else a.element, shape)
         return T.Binary(name, left, right, type=result, span=span)
+
+    def _applied_to_less(self, e: T.Expr) -> tuple[Suggestion, ...]:
+        """What may have been meant where something is subtracted from a function."""
+        return tuple(precedence.negated_argument(e.span)) if isinstance(self.state.prune(e.type), Function) else ()
 
     def _symbolic(self, env: Env, op: str, left: T.Expr, right: T.Expr, found: T.Expr) -> T.Expr:
         """Arithmetic on dimensions and indices stays symbolic where it can."""

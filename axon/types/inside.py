@@ -217,7 +217,7 @@ def unreached(function: str, trail: Trail, state: State) -> Iterator[Unreached]:
             split = index.linear_in(symbol)
             if isinstance(size, Dim) and split is not None and split[0] == Dim.of(1) and split[1]:
                 bound = state.dimension(size) - split[1]
-                if bound.variables <= state.rigid:
+                if bound.variables <= state.rigid and not is_called(symbol, bound, str):
                     text = f"{symbol.name} < {bound}"
                     where = f"in `{function}`, " if function else ""
                     why = f"{where}this holds for every `{symbol.name}`, so the other branch is never taken"
@@ -327,12 +327,17 @@ def _last_parts(trail: Trail) -> Iterator[Symbol]:
 def _bounded(symbol: Symbol, bound: Dim, access: T.Access, trail: Trail, state: State, show: Show) -> Iterator[Suggestion]:
     binding = trail.binding(symbol)
     text = show(bound)
-    if binding is None or "(-" in text or text.startswith("-") or trail.in_product(symbol):
+    if binding is None or "(-" in text or text.startswith("-") or trail.in_product(symbol) or is_called(symbol, bound, show):
         return
     naming = _named(bound, access, trail, state, show)
     edit = bound_edit(binding.span, symbol.name, text, binding.range.stated)
     annotated = "".join(f"annotate `{e.text}` and " for e in naming)
     yield Suggestion(f"{annotated}{_BOUND}`{symbol.name} < {text}`", (edit, *naming), change=None if naming else Change.BOUND)
+
+
+def is_called(index: Symbol, bound: Dim, show: Show) -> bool:
+    """Whether a bound would speak of the index itself, `n < n - 1`: where it has the name of a size."""
+    return any(show(Dim.of(v)) == index.name for v in bound.variables)
 
 
 def bound_edit(span: Span, name: str, bound: str, stated: bool) -> Edit:

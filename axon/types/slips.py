@@ -19,7 +19,7 @@ from axon.names import Symbol
 from axon.shapes.constraint import Reason, Side
 from axon.shapes.dimension import Dim
 from axon.source import Span
-from axon.types.inside import bound_edit
+from axon.types.inside import bound_edit, is_called
 from axon.types.origin import Trail
 from axon.types.places import subscripts
 from axon.types.ranges import Origin
@@ -37,6 +37,8 @@ _MAX_VALUES = 3  # tried in the place of one
 def resized(origin: Origin, own: Dim, needed: Dim, trail: Trail, state: State, show: Show) -> Iterator[Suggestion]:
     """Changes of what makes a size for it to be another one, which names show."""
     if not all(s in state.rigid for s in needed.variables):
+        return
+    if origin.kind in ("index", "bound") and origin.index is not None and is_called(origin.index, needed, show):
         return
     match origin.kind:
         case "slice":
@@ -69,7 +71,7 @@ def one_range(reason: Reason, sizes: tuple[Dim, Dim], trail: Trail, state: State
     else:
         tables = [read is not None and isinstance(read[0].base, T.Field) for read in reads]
         bound = (left if tables[1] else right) if tables[0] != tables[1] else None
-    if bound is not None:
+    if bound is not None and not is_called(symbol, bound, show):
         edit = bound_edit(binding.span, symbol.name, show(bound), False)
         yield Suggestion(f"state the bound: `{symbol.name} < {show(bound)}`", (edit,), change=Change.BOUND)
 
