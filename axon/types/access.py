@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from axon import syntax as S
@@ -48,20 +49,21 @@ class Accesses(Annotations):
         default = None if e.default is None else self.infer(env, e.default)
         name = _excerpt(e.base.span)
 
-        def of(t: Type, part: bool = False) -> Type:
+        def of(t: Type, way: str = "") -> Type:
             match t:
                 case TupleType(items):
-                    if not part and self._is_position(items, subscripts):
-                        self.report(errors.part_by_index(e, items))
+                    if not way and self._is_position(items, subscripts):
+                        found = errors.part_by_index(self.state, e, items)
+                        self.report(replace(found, suggestions=(*self._part_chosen(base), *found.suggestions)))
                         return POISON
-                    parts = tuple(of(self.state.prune(i), True) for i in items)
+                    parts = tuple(of(self.state.prune(i), f"{way}.{n}") for n, i in enumerate(items, 1))
                     return POISON if any(isinstance(p, Poison) for p in parts) else TupleType(parts)
                 case RecordType(fields):
-                    return RecordType(tuple((n, of(self.state.prune(f), True)) for n, f in fields))
+                    return RecordType(tuple((n, of(self.state.prune(f), f"{way}.{n}")) for n, f in fields))
                 case Tensor(element, shape):
-                    shape, rest = self._parted(shape, subscripts) if part else (shape, ())
-                    found = self._access_tensor(env.context, e, Tensor(element, shape), subscripts, default, name)
-                    return Tensor(found.element, (*found.shape, *rest)) if isinstance(found, Tensor) else found
+                    shape, rest = self._parted(shape, subscripts) if way else (shape, ())
+                    out = self._access_tensor(env.context, e, Tensor(element, shape), subscripts, default, name, way)
+                    return Tensor(out.element, (*out.shape, *rest)) if isinstance(out, Tensor) else out
                 case TypeVar():
                     new = self.state.tensor()
                     self.unify(t, new, Reason(e.base.span, "this is indexed"))
@@ -81,12 +83,21 @@ class Accesses(Annotations):
         return T.Access(base, subscripts, default, env.context, type=out, span=e.span)
 
     def _is_position(self, items: tuple[Type, ...], subscripts: tuple[T.Subscript, ...]) -> bool:
-        """Whether subscripts are one number, and not of a row in each part of a tuple, since there is a part without any."""
+        """Whether subscripts are one position, and not of a row in each part of a tuple, since there is a part without any."""
         numbers = [v for s in subscripts for v in (s.values if isinstance(s, T.At) else (None,))]
-        number = symbolic(numbers[0], whole=True) if len(numbers) == 1 and numbers[0] is not None else None
         parts = (self.state.prune(i) for i in items)
         rowless = any(isinstance(p, Function) or (isinstance(p, Tensor) and not self.state.shape(p.shape)) for p in parts)
-        return rowless and number is not None and number.constant is not None
+        return rowless and len(numbers) == 1 and numbers[0] is not None
+
+    def _part_chosen(self, e: T.Expr) -> tuple[Suggestion, ...]:
+        """What may have been meant by `t[i]` of a tuple, which is a tuple, where a tensor is needed."""
+        t = self.state.prune(e.base.type) if isinstance(e, T.Access) else None
+        if not isinstance(e, T.Access) or not isinstance(t, TupleType) or len(e.subscripts) != 1 or e.default is not None:
+            return ()
+        chosen = e.subscripts[0]
+        brackets = Span(e.span.file, e.base.span.end, e.span.end)
+        single = isinstance(chosen, T.At) and not chosen.sizes
+        return tuple(errors.one_tensor(self.state, e.span, brackets, t.items)) if single else ()
 
     def _parted(self, shape: Shape, subscripts: tuple[T.Subscript, ...]) -> tuple[Shape, Shape]:
         """A part of a record may have more dimensions than there are subscripts: the rest is kept."""
@@ -155,15 +166,17 @@ class Accesses(Annotations):
         return T.Literal(0, type=POISON, span=e.span)
 
     def _access_tensor(
-        self, context: Context, e: S.Access, base: Tensor, subscripts: tuple[T.Subscript, ...], default: T.Expr | None, name: str
-    ) -> Type:
-        """The type of an access to one tensor, with the uses of its indices noted."""
+        self, context: Context, e: S.Access, base: Tensor, subscripts: tuple[T.Subscript, ...], default: T.Expr | None, name: str,
+        way: str = "",
+    ) -> Type:  # fmt: skip
+        """The type of an access to one tensor, or to the part of something to which a way leads, with the uses of its indices
+        noted."""
         shape = self.state.shape(base.shape)
         whole = not any(isinstance(i, Row) for i in shape) and not any(isinstance(x, T.Run | T.Keep) for x in subscripts)
         if any(isinstance(x, T.At) and any(isinstance(v.type, Poison) for v in x.values) for x in subscripts):
             return POISON
         if whole and len(shape) != len(subscripts):
-            self.report(errors.subscript_count(self.state, shape, len(subscripts), e.span, name))
+            self.report(errors.subscript_count(self.state, shape, len(subscripts), e.span, f"{name}{way}"))
             return POISON
         items = self._items(base, subscripts)
         kept: list[ShapeItem] = []

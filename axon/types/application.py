@@ -99,7 +99,8 @@ class Applications(Comprehensions):
         """Functions of the language broadcast like operators."""
         match f:
             case T.Builtin(name=name) if name in builtins.UNARY and len(arguments) == 1:
-                t = self.as_tensor(arguments[0].type, arguments[0].span, f"`{name}` is computed element by element")
+                given = arguments[0]
+                t = self.as_tensor(given.type, given.span, f"`{name}` is computed element by element", self._part_chosen(given))
                 reason = Reason(arguments[0].span, f"the argument of `{name}`")
                 if t is None or not self.narrow(t, builtins.UNARY[name], reason):
                     return self._broken(span)

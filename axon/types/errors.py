@@ -343,18 +343,32 @@ def cannot_index(state: State, t: Type, span: Span) -> Diagnostic:
     return Diagnostic("AX0215", f"{sort_of(state, t)} cannot be indexed", (Label(span, f"this has type {text}"),))
 
 
-def part_by_index(e: S.Access, items: tuple[Type, ...]) -> Diagnostic:
-    """`t[0]` of a tuple."""
+def part_by_index(state: State, e: S.Access, items: tuple[Type, ...]) -> Diagnostic:
+    """`t[0]` of a tuple, or `t[i]`."""
     name, brackets = " ".join(e.base.span.text.split()), Span(e.span.file, e.base.span.end, e.span.end)
     number = re.fullmatch(r"\[\s*(\d+)\s*\]", brackets.text)
-    helps: tuple[Suggestion, ...] = ()
+    helps = () if number is not None else tuple(one_tensor(state, e.span, brackets, items))
     note = f"it has {len(items)} parts, counted from 1"
     if number is not None and int(number[1]) < len(items) and _ATOM.fullmatch(name):
         part = f".{int(number[1]) + 1}"
         note += f": for `{name}[{number[1]}]` write `{name}{part}`"
         helps = (Suggestion("", (Edit(brackets, part),)),)
     message = "a part of a tuple is taken by its position, after a point"
-    return Diagnostic("AX0215", message, (Label(e.span, "this is a tuple"),), (note,), helps)
+    return Diagnostic("AX0215", message, (Label(e.base.span, "this is a tuple"),), (note,), helps)
+
+
+def one_tensor(state: State, access: Span, brackets: Span, items: tuple[Type, ...]) -> Iterator[Suggestion]:
+    """`[| t.1, t.2 |][i, ..]` for `t[i]` of a tuple, which indexes each of its parts."""
+    name = access.text[: brackets.start - access.start].strip()
+    parts = [t for t in map(state.prune, items) if isinstance(t, Tensor)]
+    ranks = {len(state.shape(t.shape)) for t in parts}
+    if len(parts) == len(items) and len(ranks) == 1 and re.fullmatch(r"[A-Za-z_][\w.]*", name):
+        listed = ", ".join(f"{name}.{n}" for n in range(1, len(items) + 1))
+        inside = brackets.text.strip()[1:-1].strip() + ", .." * (ranks != {0})
+        text = f"[| {listed} |][{inside}]"
+        help_ = f"brackets index each part of a tuple; to choose a part by an index, make one tensor of them: `{text}`"
+        yield Suggestion(help_, (Edit(access, text),), asks=True)
+        yield Suggestion(help_)
 
 
 def bad_subscript(state: State, t: Type, span: Span) -> Diagnostic:

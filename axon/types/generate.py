@@ -287,7 +287,7 @@ class Expressions(Applications):
         self, name: str, allowed: frozenset[Element], gives_bool: bool, left: T.Expr, right: T.Expr, at: Span, span: Span, what: str
     ) -> T.Expr:  # fmt: skip
         a, b = (
-            self.as_tensor(e.type, e.span, f"the {side} side of {what}", self._applied_to_less(e))
+            self.as_tensor(e.type, e.span, f"the {side} side of {what}", self._no_tensor(e))
             for side, e in (("left", left), ("right", right))
         )
         if a is None or b is None:
@@ -309,9 +309,10 @@ class Expressions(Applications):
         result = Tensor(Element.BOOL if gives_bool else a.element, shape)
         return T.Binary(name, left, right, type=result, span=span)
 
-    def _applied_to_less(self, e: T.Expr) -> tuple[Suggestion, ...]:
-        """What may have been meant where something is subtracted from a function."""
-        return tuple(precedence.negated_argument(e.span)) if isinstance(self.state.prune(e.type), Function) else ()
+    def _no_tensor(self, e: T.Expr) -> tuple[Suggestion, ...]:
+        """What may have been meant by an operand that is no tensor: something is subtracted from a function, or a tuple indexed."""
+        is_function = isinstance(self.state.prune(e.type), Function)
+        return tuple(precedence.negated_argument(e.span)) if is_function else self._part_chosen(e)
 
     def _symbolic(self, env: Env, op: str, left: T.Expr, right: T.Expr, found: T.Expr) -> T.Expr:
         """Arithmetic on dimensions and indices stays symbolic where it can."""
@@ -339,8 +340,8 @@ class Expressions(Applications):
         return T.Dimension(dim, type=found.type, span=found.span)
 
     def _matmul(self, left: T.Expr, right: T.Expr, e: S.Binary) -> T.Expr:
-        a = self.as_tensor(left.type, e.left.span, "the left side of `@`")
-        b = self.as_tensor(right.type, e.right.span, "the right side of `@`")
+        a = self.as_tensor(left.type, e.left.span, "the left side of `@`", self._no_tensor(left))
+        b = self.as_tensor(right.type, e.right.span, "the right side of `@`", self._no_tensor(right))
         if a is None or b is None:
             return self._broken(e.span)
         for t, node in ((a, e.left), (b, e.right)):
