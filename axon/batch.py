@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
@@ -15,6 +16,7 @@ from axon.loader import SUFFIX, FileLoader
 if TYPE_CHECKING:
     from axon.checker import CheckedModule
 
+_SLOW = 1.0  # seconds to look for files in silence
 _SYSTEM = ("/dev", "/proc", "/sys")  # hold no programs, and may have no end
 
 
@@ -72,10 +74,11 @@ def _imported(checked: CheckedModule) -> set[str]:
     return out
 
 
-def files_of(paths: Sequence[str]) -> list[str]:
+def files_of(paths: Sequence[str], slow: Callable[[str], None] = lambda path: None) -> list[str]:
     """The files that the paths name; a directory stands for every .axon file in it, hidden directories and the system's own left
-    out."""
+    out. Of the first one whose files take a second to find, `slow` is told."""
     out: list[str] = []
+    begun, told = monotonic(), False
     for path in paths:
         if not os.path.isdir(path):
             out.append(path)
@@ -83,6 +86,9 @@ def files_of(paths: Sequence[str]) -> list[str]:
         found: list[str] = []
         for folder, inner, names in os.walk(path):
             inner[:] = sorted(name for name in inner if not name.startswith(".") and os.path.join(folder, name) not in _SYSTEM)
+            if not told and monotonic() - begun > _SLOW:
+                slow(path)
+                told = True
             found += [os.path.normpath(os.path.join(folder, name)) for name in sorted(names) if name.endswith(SUFFIX)]
         if not found:
             raise AxonError((Diagnostic("AX0408", f"there is no {SUFFIX} file in `{path}`"),))

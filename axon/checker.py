@@ -17,6 +17,7 @@ from axon import builtins
 from axon import syntax as S
 from axon import typed as T
 from axon.diagnostics import AxonError, Diagnostic, Label, Suggestion
+from axon.grammar.foreign import no_program
 from axon.grammar.mistakes import LIBRARIES, PYTHON_LIBRARY
 from axon.grammar.parse import parse
 from axon.headless import blamed, without_doubts
@@ -82,6 +83,8 @@ def check_module(loader: Loader, path: str, known: Mapping[SourceFile, CheckedMo
     checked = session.check(source)
     if checked.ok:
         return checked
+    if (problem := no_program(source, checked.diagnostics)) is not None:
+        return _unreadable(path, problem)
     known = {s: m for s, m in session.modules.items() if s is not source}
     solve = partial(solutions, source, loader, known, former=checked)
     found = tried(checked.diagnostics, source, lambda changed, fewer: _recheck(changed, fewer, loader, known, checked), solve)

@@ -88,7 +88,7 @@ def _standard_input() -> str:
 
 def _check(arguments: argparse.Namespace) -> int:
     paths = [_STDIN if path in ("-", "/dev/stdin") else path for path in arguments.paths]
-    files = files_of(paths)
+    files = files_of(paths, lambda path: _note(f"looking for {SUFFIX} files in `{path}`"))
     if len(files) > _MANY and arguments.format == "text":
         _note(f"checking {count(len(files), 'file')}")
     report = check_files(files, {_STDIN: _standard_input()} if _STDIN in paths else None)

@@ -22,7 +22,6 @@ _library: dict[str, SourceFile] = {}  # of the standard library, what was last r
 TEXT = "<text>"  # what messages call a program that comes from memory; the lexer says if it is too large
 MAX_BYTES = 1 << 20  # of one file: far more than a person writes, little enough to parse in seconds
 SUFFIX = ".axon"
-_OTHERS = frozenset({".py", ".pyi", ".ipynb", ".json", ".toml", ".yaml", ".yml", ".md", ".sml", ".c", ".cpp", ".h", ".rs", ".sh"})
 LIBRARY = "stdlib"  # what messages call the directory of the standard library
 
 
@@ -72,9 +71,6 @@ class FileLoader:
         self._lock = Lock()
 
     def read(self, path: str) -> SourceFile | Diagnostic:
-        if path not in self._overlay and os.path.splitext(path)[1].lower() in _OTHERS and os.path.exists(path):
-            note = f"it is no program of Axon: the name of such a file ends in {SUFFIX}"
-            return Diagnostic("AX0408", f"cannot read `{path}`", notes=(note,))
         answer = self._read(Path(path), path)
         return answer if isinstance(answer, SourceFile) else Diagnostic("AX0408", f"cannot read `{path}`", notes=(answer,))
 

@@ -16,6 +16,7 @@ from axon import syntax as s
 from axon.diagnostics import AxonError
 from axon.grammar import printer
 from axon.grammar.doc import LINE, Comment, Doc, Fresh, Group, Headed, Hug, Line, Nest, layout
+from axon.grammar.foreign import no_program
 from axon.grammar.lexer import Token, Tokens, tokenize
 from axon.grammar.parse import parse
 from axon.grammar.table import load
@@ -57,7 +58,8 @@ def format_source(source: SourceFile) -> str:
     node, diagnostics = parse(plain)
     errors = tuple(d for d in diagnostics if d.severity == "error")
     if errors:
-        raise AxonError(errors)
+        problem = no_program(source, errors)
+        raise AxonError(errors if problem is None else (problem,))
     lexed = tokenize(plain, load())
     formatted = layout(_Weaver(plain, lexed).weave_all(printer.program(node)), WIDTH)
     formatted += "\n" if formatted else ""

@@ -271,6 +271,18 @@ def test_directories_of_the_system_are_left_out(here: Path, monkeypatch: pytest.
     assert files_of([str(here)]) == [str(here / "b.axon")]
 
 
+def test_who_waits_for_files_is_told(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(3):
+        (here / f"d{n}").mkdir()
+    (here / "d2" / "b.axon").write_text("val b = 1\n")
+    told: list[str] = []
+    assert len(files_of([str(here / "d2")], told.append)) == 1
+    assert told == []
+    monkeypatch.setattr("axon.batch._SLOW", -1.0)
+    assert len(files_of([str(here)], told.append)) == len(files_of([str(here)]))
+    assert told == [str(here)]
+
+
 def test_fmt_finds_nothing_to_change_in_what_is_shipped(axon_cli: Cli) -> None:
     root = Path(__file__).parents[2]
     ran = axon_cli("fmt", "--check", root / "examples", root / "stdlib")

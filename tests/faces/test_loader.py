@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from axon import compiler
-from axon.diagnostics import Diagnostic
+from axon.diagnostics import AxonError, Diagnostic
 from axon.grammar.parse import parse
 from axon.loader import MAX_BYTES, FileLoader, stdlib_root
 from axon.source import SourceFile
@@ -182,8 +182,28 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
     assert source(FileLoader().read(write(tmp_path / "a.axon", "\ufeffval a = 1\n"))).text == "val a = 1\n"
 
 
-def test_files_of_other_kinds_are_no_programs(tmp_path: Path) -> None:
-    code, words = refused(FileLoader().read(write(tmp_path / "x.py", "import numpy\n")))
-    assert (code, "ends in .axon" in words) == ("AX0408", True)
-    assert source(FileLoader().read(write(tmp_path / "program", "val a = 1\n"))).text == "val a = 1\n"
-    assert "no such file" in refused(FileLoader().read(str(tmp_path / "nowhere.py")))[1]
+@pytest.mark.parametrize(
+    ("name", "text", "code"),
+    [
+        ("x.py", "import numpy as np\n\ndef f(x):\n    return x\n", "AX0408"),
+        ("x.py", "import numpy\n", "AX0408"),
+        ("notes.md", "# Notes\n\nof today\n", "AX0408"),
+        ("notes", "what is it\n", "AX0408"),
+        ("program", "val a = 1\n", ""),
+        ("program.md", "val a = 1\n", ""),
+        ("program.txt", "val a = (1\n", "AX0102"),
+        ("program.axon", "what is it\n", "AX0101"),
+    ],
+)
+def test_what_is_in_a_file_says_if_it_is_a_program(tmp_path: Path, name: str, text: str, code: str) -> None:
+    path = write(tmp_path / name, text)
+    said = compiler.check(FileLoader(), path).diagnostics
+    assert [d.code for d in said[:1]] == ([code] if code else [])
+    assert code != "AX0408" or (f"`{path}` is no program" in said[0].message and "first error in line 1" in said[0].notes[0])
+    if any(d.severity == "error" for d in parse(source(FileLoader().read(path)))[1]):
+        with pytest.raises(AxonError, match=code):
+            compiler.format_text(source(FileLoader().read(path)))
+
+
+def test_a_file_that_is_not_there() -> None:
+    assert "no such file" in refused(FileLoader().read("nowhere.py"))[1]
