@@ -60,7 +60,7 @@ class Library(Protocol):
         """All of an array that decides how it is used: element type, shape, strides, alignment, GPU."""
 
     def maker(self, shape: Shape, element: Element, device: int) -> Callable[[], Any]:
-        """What makes room for a result, contiguous, on the current stream. Raises TypeError for an element type that it lacks."""
+        """What makes room for a result, contiguous, on the current GPU and stream. TypeError for an element type that it lacks."""
 
     def to_host(self, x: Any) -> Any:
         """An array on the host as NumPy's, without a copy if that can be. Raises TypeError for one that lies elsewhere."""
@@ -192,7 +192,14 @@ class Torch:
     def maker(self, shape: Shape, element: Element, device: int) -> Callable[[], Any]:
         if element not in self.dtypes:
             raise TypeError(f"this PyTorch has no {element.value}")
-        return partial(self.torch.empty, shape, dtype=self.dtypes[element], device=self.torch.device(self.device_type, device))
+        dtype = self.dtypes[element]
+        try:
+            # What torch.compile's code calls for its results, on the current GPU: a third of the time of torch.empty.
+            below = getattr(self.torch._C._dynamo.guards, f"_empty_strided_{self.device_type}")
+            below((0,), (1,), dtype)
+        except (AttributeError, TypeError):
+            return partial(self.torch.empty, shape, dtype=dtype, device=self.torch.device(self.device_type, device))
+        return partial(below, shape, self.torch.empty(shape, device="meta").stride(), dtype)
 
     def _stream(self, device: int) -> int:
         return int(self.torch.cuda.current_stream(device).cuda_stream)

@@ -122,6 +122,7 @@ class Call:
         lies = lying(library, program, given, matched, stream)
         tensors, scalars = dict(lies.tensors), lies.numbers
         self.arrays, self.careful, self.extents = lies.arrays, lies.careful, lies.extents
+        self.alone = not scalars  # every argument is an array
         self.written: list[tuple[int, int]] = []
         self.makers: list[Callable[[], Any]] = []
         for number, symbol in enumerate(program.block.results):
@@ -170,7 +171,7 @@ class Call:
         if self.watch is not None:
             self.watch.look()
         stream = self.stream_of(self.device)
-        addresses = [leaves[n] for n in self.arrays] if self.scalars else leaves[:]
+        addresses = leaves[:] if self.alone else [leaves[n] for n in self.arrays]
         if outs is None:
             try:
                 results = [make() for make in self.makers]
@@ -273,9 +274,9 @@ class Quick:
             try:
                 if last.like(*args) if out is None else last.like(*args, out):
                     leaves = [x.data_ptr() for x in args]
-                    written = [] if out is None else [out.data_ptr()]
-                    bits = 0
-                    for address in (*leaves, *written):
+                    bits = 0 if out is None else out.data_ptr()
+                    written = [bits]
+                    for address in leaves:
                         bits |= address
                     if not bits & 15:
                         if out is None:

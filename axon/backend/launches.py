@@ -190,7 +190,8 @@ class Replay:
             if status == _INVALID_CONTEXT:
                 self.driver.check("cuCtxSetCurrent", self.driver.set_context(self.context))
                 status = self.driver.launch_graph(self.graph[0], stream)
-            self.driver.check("cuGraphLaunch", status)
+            if status:
+                self.driver.check("cuGraphLaunch", status)
 
     def _point(self, graph: tuple[int, list[int], Any], addresses: list[int]) -> None:
         touched = {n for changed in self.arguments.point(addresses) for n in self.arguments.used[changed]}

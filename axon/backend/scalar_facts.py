@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from axon.core import Axis, Binary, Bind, Compute, Const, Index, Local, Read, Scalar, Scan, Select, Unary, Value, element_of
@@ -107,6 +107,21 @@ def is_inside(read: Read, value: Value, extents: Mapping[Symbol, Dim]) -> bool:
         (symbol := bare(subscript)) is not None and extents.get(symbol) == extent
         for subscript, extent in zip(read.subscripts, value.shape, strict=True)
     )
+
+
+def certain(scalar: Scalar) -> Iterator[Scalar]:
+    """The parts that are evaluated whenever the expression is: those that stand in no branch."""
+    pending = [scalar]
+    while pending:
+        node = pending.pop()
+        yield node
+        match node:
+            case Select(condition=first) | Binary(op="and" | "or", left=first):
+                pending.append(first)
+            case Read(padding=padding) if padding is not None:
+                pending.extend(part for part in children(node) if part is not padding)
+            case _:
+                pending.extend(children(node))
 
 
 @dataclass(frozen=True, slots=True)

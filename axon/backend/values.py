@@ -45,7 +45,7 @@ class Values:
                 return self._held(self._dim(dim), element)
             case Read(tensor=tensor, subscripts=subscripts, element=element):
                 array = self.tensors[tensor]
-                at = [self.axes[s.symbol] for s in subscripts if isinstance(s, Dim) and s.symbol is not None]
+                at = [self._dim(s) for s in subscripts if isinstance(s, Dim)]
                 # Beyond the edges values do not matter: they are never stored.
                 clipped = tuple(np.minimum(i, n - 1) for i, n in zip(at, array.shape, strict=True))
                 return self._held(np.asarray(array[clipped]), element)

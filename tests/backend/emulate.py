@@ -25,6 +25,7 @@ is a TypeError.
 from __future__ import annotations
 
 import ast
+import ctypes
 import math
 import random
 import re
@@ -116,6 +117,14 @@ class Storage:
         spans = zip(self.tensor.shape, self.tensor.strides, strict=True)
         span = 1 + sum((n - 1) * stride for n, stride in spans) if all(self.tensor.shape) else 0
         self.values, self.written = np.zeros(span, self.tensor.element.dtype), np.zeros(span, bool)
+
+    def lie_there(self) -> Storage:
+        """The memory of this process at the tensor's address, and all of it written."""
+        size = self.values.nbytes
+        if size:
+            self.values = np.frombuffer((ctypes.c_uint8 * size).from_address(self.tensor.pointer), self.values.dtype)
+        self.written[...] = True
+        return self
 
     def _seen(self, flat: Any) -> Any:
         strides = [stride * flat.itemsize for stride in self.tensor.strides]
@@ -745,15 +754,11 @@ def launch(
     chance: random.Random,
 ) -> None:
     """Run a kernel; what it stores lies in `storages` then. Raises `Hazard`."""
-    if grid.threads > source.threads:
-        raise Hazard(f"{grid.threads} threads of a kernel that is compiled for {source.threads}")
     arguments = []
-    used = {status.tensor.pointer: status}
     for parameter in source.parameters:
         match parameter:
             case PointerParameter(tensor=symbol):
                 arguments.append(storages[symbol].tensor.pointer)
-                used[storages[symbol].tensor.pointer] = storages[symbol]
             case StrideParameter(tensor=symbol, dimension=dimension):
                 arguments.append(storages[symbol].tensor.strides[dimension])
             case ExtentParameter(size=size):
@@ -762,6 +767,19 @@ def launch(
                 arguments.append(status.tensor.pointer)
             case _:
                 raise TypeError(f"{parameter} of a plain kernel")
+    launch_with(source, grid, arguments, [storages[s] for s in pointers(source)] + [status], chance)
+
+
+def pointers(source: Emitted) -> list[Symbol]:
+    """The tensors whose addresses a kernel takes."""
+    return [parameter.tensor for parameter in source.parameters if isinstance(parameter, PointerParameter)]
+
+
+def launch_with(source: Emitted, grid: Grid, arguments: Sequence[int], storages: Iterable[Storage], chance: random.Random) -> None:
+    """Run a kernel whose arguments are already numbers; `storages` is the memory that it may touch. Raises `Hazard`."""
+    if grid.threads > source.threads:
+        raise Hazard(f"{grid.threads} threads of a kernel that is compiled for {source.threads}")
+    used = {storage.tensor.pointer: storage for storage in storages}
     for storage in used.values():
         storage.begin()
     code, names = _compiled(source.text)

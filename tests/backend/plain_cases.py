@@ -68,7 +68,7 @@ def legal(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> list[
         same = frozenset(uniform(nest, by_lanes.vector, sizes)) if by_lanes.vector > 1 else frozenset()
         wide = Mapping("lanes", by_lanes.vector, by_lanes.beside, uniform=same)
         found += [wide, replace(wide, uniform=frozenset()), Mapping("lanes")]
-        through = across(nest, tensors, sizes)
+        through = across(nest, made.known, tensors, sizes)
         if through is not None:
             tiles = replace(wide, by="tiles", across=through)
             found += [tiles, replace(tiles, across=replace(through, vector=1)), Mapping("tiles", across=through)]

@@ -53,6 +53,7 @@ fun running (x : T[n, d]) = for i < n => sum for k < i + 1 => max j => x[k, j]
 fun below (x : T[n, d]) = for j < d => sum for i < j + 1 => x[i, j | 0.0]
 fun ratios (x : T[n, d]) = for i j => x[i, j] / x[i, 0]
 fun choose (x : T[n, d]) = for i < n, j => if i > 0 andalso x[i - 1, j] > 0.0 then x[i - 1, j] else 0.0
+fun larger (x : T[n, d]) = for j < d + 3, i < n + 5 => if i < n andalso j < d then x[i, j] else 0.5
 """
 INTEGERS = """
 fun add (x : T[n, d]) = for i j => x[i, j] * 3 - x[i, d - 1 - j]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -17,7 +17,7 @@ from axon.diagnostics import AxonError
 from axon.names import Symbol
 from axon.shapes.guard import ContractBroken
 
-LARGEST = 9  # of a size
+SIZES = range(1, 10)
 TRIES = 3000
 
 
@@ -30,15 +30,17 @@ def general(folder: Path) -> Iterator[tuple[str, Program]]:
                 yield f"{file.stem}.{name}", compiler.lower(checked, name, None)
 
 
-def admitted(program: Program, random: Random) -> tuple[list[int], list[Any], dict[Symbol, int]] | None:
+def admitted(
+    program: Program, random: Random, sizes: Sequence[int] = SIZES
+) -> tuple[list[int], list[Any], dict[Symbol, int]] | None:
     """Explicit sizes, arguments, and all dimensions; None where no such sizes were found."""
-    return next(_admitted(program, random), None)
+    return next(_admitted(program, random, sizes), None)
 
 
-def _admitted(program: Program, random: Random) -> Iterator[tuple[list[int], list[Any], dict[Symbol, int]]]:
+def _admitted(program: Program, random: Random, among: Sequence[int]) -> Iterator[tuple[list[int], list[Any], dict[Symbol, int]]]:
     names = sorted({s for v in program.inputs for d in v.shape for s in d.variables} | set(program.explicit), key=lambda s: s.id)
     for _ in range(TRIES):
-        sizes = {s: random.randint(1, LARGEST) for s in names}
+        sizes = {s: random.choice(among) for s in names}
         try:
             shapes = [tuple(d.evaluate(sizes) for d in v.shape) for v in program.inputs]
             explicit = [sizes[s] for s in program.explicit]

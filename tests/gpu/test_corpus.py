@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -19,11 +16,7 @@ from axon.core_verify import CoreInvalid
 from axon.doctest import run_file
 from axon.interpret import run
 from axon.loader import FileLoader, library_modules, stdlib_root
-from tests.gpu.test_generated import different, outcome
-
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "core"))
-from core_arguments import admitted, general  # noqa: E402
+from tests.backend.oracle import corpus, different, outcome
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
@@ -37,19 +30,9 @@ def test_examples_of_the_library(name: str) -> None:
     assert done.passed
 
 
-def programs() -> dict[str, Any]:
-    """The functions that have one program for all sizes, with arguments."""
-    found = {}
-    for name, program in general(ROOT / "tests" / "corpus" / "accepted"):
-        given = admitted(program, Random(name))
-        if given is not None:
-            found[name] = program, given
-    return found
-
-
 def test_the_accepted_programs() -> None:
     """All kernels are built together first."""
-    wanted = programs()
+    wanted = corpus()
     forms: list[Any] = []
     original = steps.build_all
     try:

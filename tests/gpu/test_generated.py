@@ -11,7 +11,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 
 from axon.backend import steps
@@ -21,8 +20,8 @@ from axon.backend.steps import Stepped
 from axon.backend.target import HOPPER
 from axon.core_print import print_program
 from axon.core_verify import CoreInvalid
-from axon.diagnostics import AxonError
 from axon.interpret import run
+from tests.backend.oracle import NARROW, different, outcome
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 from core_random import Generator
@@ -31,19 +30,7 @@ torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
     pytest.skip("needs a Hopper GPU", allow_module_level=True)
 
-# Floats of 16 and 8 bits are rounded when they are stored, where the interpreter rounds after each operation. A wider result may
-# show that, too, if it comes from one; such programs are few, and counted.
-ROUNDING = {"float16": 4e-3, "bfloat16": 3e-2, "float8_e4m3fn": 0.25, "float8_e5m2": 0.5}
-NARROW = {"f16": 4e-3, "bf16": 3e-2, "f8e4m3": 0.25, "f8e5m2": 0.5}
 PROGRAMS = int(os.environ.get("AXON_PROGRAMS", 2_000 if os.environ.get("AXON_SOAK") else 40))
-
-
-def outcome(compute: Any, *arguments: Any) -> Any:
-    """What a program gives, or the diagnostics with which it stops."""
-    try:
-        return compute(*arguments)
-    except AxonError as error:
-        return error.diagnostics
 
 
 def generated(seed: int) -> Any:
@@ -86,24 +73,3 @@ def test_generated_programs(part: int) -> None:
     assert not wrong, f"{len(wrong)} programs differ\n" + "\n".join(wrong[:3])
     assert "equal" in seen
     assert rounded <= 1 + PROGRAMS // 400
-
-
-def different(got: Any, want: Any, least: float = 0.0) -> str:
-    """Why results, or what stops a program, are not the same. `least` is the least relative error that is allowed."""
-    if isinstance(want, tuple) or isinstance(got, tuple):
-        return (
-            ""
-            if got == want
-            else f"{got if isinstance(got, tuple) else 'results'}, not {want if isinstance(want, tuple) else 'results'}"
-        )
-    for x, y in zip(got, want, strict=True):
-        if (x.dtype, x.shape) != (y.dtype, y.shape):
-            return f"{x.dtype}{x.shape}, not {y.dtype}{y.shape}"
-        mine, theirs = x.astype(float), y.astype(float)
-        rounding = ROUNDING.get(x.dtype.name)
-        relative, absolute = max(1e-4, least), 1e-5
-        if rounding is not None:
-            relative, absolute = rounding, rounding * abs(theirs[np.isfinite(theirs)]).max(initial=1e-5)
-        if not np.allclose(mine, theirs, rtol=relative, atol=absolute, equal_nan=True):
-            return f"{x}, not {y}"
-    return ""

@@ -297,3 +297,16 @@ def test_where_arguments_lie_is_asked_by_name(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(libraries.Torch, "device", device)
     with pytest.raises(axon.AxonError, match=r"AX0505.*`y` holds a traced value"):
         double(torch.ones(3), torch.ones(4))
+
+
+@pytest.mark.parametrize("below", [True, False])
+@pytest.mark.parametrize("shape", [(), (0,), (3, 4), (2, 0, 3), (1, 5, 1)])
+def test_room_for_results_is_what_torch_makes(shape: tuple[int, ...], below: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made below PyTorch's Python layer, and by a PyTorch that has no such function."""
+    if not below:
+        monkeypatch.delattr(torch._C._dynamo.guards, "_empty_strided_cpu")
+    made, want = libraries.Torch("cpu").maker(shape, Element.BF16, 0)(), torch.empty(shape, dtype=torch.bfloat16)
+    assert (made.shape, made.stride(), made.dtype, made.device) == (want.shape, want.stride(), want.dtype, want.device)
+    assert (made.requires_grad, made._version) == (want.requires_grad, want._version)
+    with torch.inference_mode():
+        assert libraries.Torch("cpu").maker(shape, Element.BF16, 0)().is_inference() == torch.empty(shape).is_inference()

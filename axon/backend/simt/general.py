@@ -50,7 +50,7 @@ def general(nest: Nest, values: MappingOf[Symbol, Value], units: MappingOf[Symbo
     else:
         found = Mapping("lanes")
         width = width_of(nest, values, tensors, easy, True)
-        through = None if nest_sweeps(nest) else across(nest, tensors, easy)
+        through = None if nest_sweeps(nest) else across(nest, values, tensors, easy)
         cut = None if through or nest_sweeps(nest) else halves(nest)
         if through is not None:
             found = Mapping("tiles", across=through)

@@ -147,7 +147,7 @@ def _map(
     nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
 ) -> Mapping:
     width = width_of(nest, values, tensors, sizes, True)
-    through = across(nest, tensors, sizes)
+    through = across(nest, values, tensors, sizes)
     if through:
         return replace(_lanes(nest, width, sizes), by="tiles", across=through)
     cut = halves(nest)

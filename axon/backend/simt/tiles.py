@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING
 from axon.backend.lanes import inner, reduced
 from axon.backend.memory import Tensor
 from axon.backend.plan import Nest
+from axon.backend.scalar_facts import certain, is_inside
 from axon.backend.simt.access import ACCESS, Access, accesses, aligned, divides, is_beside, is_steady, steady, unit_of
 from axon.backend.simt.writer import Lane
-from axon.core import Axis, Read, Scan
-from axon.core_walk import nodes, scalars
+from axon.core import Axis, Read, Scan, Value
+from axon.core_walk import reads, scalars
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 
@@ -70,12 +71,17 @@ class Staged:
     words: str = ""
 
 
-def across(nest: Nest, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Across | None:
-    """What a map reads across, if it reads anything so."""
+def across(
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
+) -> Across | None:
+    """What a map reads across, if it reads anything so.
+
+    A rectangle is brought whole. So what is read in a branch must lie inside of its tensor everywhere, whatever the branch asks.
+    """
     if len(nest.rows) < 2 or any(isinstance(s, Scan) or inner(s, len(nest.rows)) or reduced(s) for s in nest.steps):
         return None
     lane = nest.rows[-1]
-    whole = {(n.tensor, n.subscripts) for n in _reads(nest) if n.padding is None and n.checked is None}
+    whole = {(n.tensor, n.subscripts) for n in _inside(nest, values)}
     found: dict[Symbol, set[int]] = {}
     for number, access in enumerate(accesses(nest, True)):
         unit = unit_of(tensors[access.tensor]) if access.tensor in tensors else -1
@@ -88,9 +94,9 @@ def across(nest: Nest, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symb
                 found.setdefault(axis.symbol, set()).add(number)
     if not found:
         return None
-    chosen, reads = max(found.items(), key=lambda pair: len(pair[1]))
+    chosen, numbers = max(found.items(), key=lambda pair: len(pair[1]))
     extents = {a.symbol: a.extent for a in nest.rows}
-    made = [a for n, a in enumerate(accesses(nest, True)) if n in reads]
+    made = [a for n, a in enumerate(accesses(nest, True)) if n in numbers]
     bytes_ = [max(1, tensors[a.tensor].element.bits // 8) for a in made]
     long, short = SIDES
     if short * short * sum(bytes_) > MOST:
@@ -101,13 +107,18 @@ def across(nest: Nest, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symb
     straight = divides(vector, extents[chosen], sizes) and all(
         aligned(Access(a.tensor, a.subscripts, Axis(chosen, extents[chosen])), tensors[a.tensor], sizes, vector) for a in made
     )
-    return Across(chosen, frozenset(reads), vector if straight else 1, tall, wide)
+    return Across(chosen, frozenset(numbers), vector if straight else 1, tall, wide)
 
 
-def _reads(nest: Nest) -> Iterator[Read]:
-    for step in nest.steps:
-        for scalar in scalars(step):
-            yield from (node for node in nodes(scalar) if isinstance(node, Read))
+def _inside(nest: Nest, values: MappingOf[Symbol, Value]) -> Iterator[Read]:
+    """The reads that are inside of their tensors for every element of the result."""
+    extents = {axis.symbol: axis.extent for axis in nest.rows}
+    for scalar in (scalar for step in nest.steps for scalar in scalars(step)):
+        always = {id(node) for node in certain(scalar)}
+        for read in reads(scalar):
+            plain = read.padding is None and read.checked is None
+            if plain and (id(read) in always or is_inside(read, values[read.tensor], extents)):
+                yield read
 
 
 def _plain(subscripts: tuple[object, ...], lane: Symbol) -> bool:
