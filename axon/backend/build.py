@@ -41,9 +41,11 @@ __all__ = ["BuildError", "Kernel", "RegistersExhausted", "build", "build_all", "
 # their calls in a kernel share it. ptxas counts it as a stack frame, like two things that are refused: room for spilled registers,
 # which it counts a second time, as spills; and a tile's registers in local memory, since something indexes them, which it counts
 # nowhere else. So a frame without a spilled byte is theirs if the source calls them and it is no larger: room for registers would
-# come on top.
+# come on top. In plain kernels such functions may be called (see `ptx_calls`), those of f64 always: what a call keeps comes on top.
 SCRATCH = 32  # bytes
+CALLED = 128
 _WITH_SCRATCH = re.compile(r"\blibdevice\.(?:sin|cos)f\(")
+_WITH_CALLS = re.compile(r"(?<![\w.])(?:sin|cos|power)\(")
 
 
 class BuildError(AxonError):
@@ -273,6 +275,8 @@ def link(text: str, kinds: Sequence[str], bounds: tuple[int, int], target: Targe
 
 def _scratch(source: Emitted) -> int:
     """The bytes of local memory that library functions of a kernel may have."""
+    if _WITH_CALLS.search(source.text):
+        return CALLED
     return SCRATCH if _WITH_SCRATCH.search(source.text) else 0
 
 
@@ -323,6 +327,7 @@ def _library(text: str, parameters: Sequence[str], bounds: tuple[int, int], targ
     from llvmlite import ir
     from numba.cuda import cgutils, compiler, types
 
+    from axon.backend import ptx_calls
     from axon.backend.ptx import tensor_map
 
     wide = ("PointerParameter", "StrideParameter", "ExtentParameter", "StatusParameter")
@@ -340,6 +345,7 @@ def _library(text: str, parameters: Sequence[str], bounds: tuple[int, int], targ
     )
     kernel = library.get_function(library._entry_name)
     module, i32 = kernel.module, ir.IntType(32)
+    ptx_calls.settle(module)
     maps = [ir.Constant(i32, n + 1) for n, kind in enumerate(parameters) if kind == "MapParameter"]
     if maps:
         annotations = cgutils.get_or_insert_named_metadata(module, "nvvm.annotations")

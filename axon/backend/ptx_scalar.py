@@ -19,7 +19,7 @@ from typing import Any
 from llvmlite import ir
 from numba.cuda import cgutils, types
 
-from axon.backend import llvm
+from axon.backend import llvm, ptx_calls
 from axon.backend.llvm import F32, F64, I1, I8, I16, I32, I64, Builder, Emit, Value
 from axon.backend.ptx import INSTRUCTIONS, with_arity
 
@@ -116,6 +116,11 @@ def _libdevice(name: str) -> Emit:
         return b.call(cgutils.get_or_insert_function(b.module, ir.FunctionType(x[0].type, [v.type for v in x]), own), x)
 
     return one
+
+
+def _large(name: str) -> Emit:
+    """A function of libdevice that is large for f32."""
+    return _by_type(lambda b, *x: ptx_calls.call(b, f"{name}f", list(x)), _libdevice(name))
 
 
 def _by_type(narrow: Emit, wide: Emit) -> Emit:
@@ -553,8 +558,8 @@ _UNARY: dict[str, Emit] = {
         _ptx("{{ .reg .f32 root; sqrt.rn.{0} root, $1; rcp.rn.{0} $0, root; }}"),
         _ptx("{{ .reg .f64 root; sqrt.rn.{0} root, $1; rcp.rn.{0} $0, root; }}"),
     ),
-    "sin": _libdevice("sin"),
-    "cos": _libdevice("cos"),
+    "sin": _large("sin"),
+    "cos": _large("cos"),
     "tanh": _libdevice("tanh"),
     "erf": _libdevice("erf"),
     "absolute": _libdevice("fabs"),
@@ -575,7 +580,7 @@ for _name in ("narrow_exp", "narrow_erf", "narrow_tanh", "narrow_rsqrt", "narrow
 for _name in ("narrow_div", "narrow_inverse"):
     _text = INSTRUCTIONS[_name].text
     elementwise(_name, 2, _same, lambda b, x, y, text=_text: _asm(b, F32, text, "=f,f,f", [x, y]))
-elementwise("power", 2, _same, _libdevice("pow"))
+elementwise("power", 2, _same, _large("pow"))
 
 # The names of types as functions.
 f32, f64, i32, i64, i8, u8 = types.float32, types.float64, types.int32, types.int64, types.int8, types.uint8
