@@ -436,6 +436,12 @@ class Builder:
         if not arguments or not isinstance(arguments[0], s.Tuple) or len(arguments[0].items) != 2:
             place = arguments[0].span if arguments else function.span
             message = f"`{kind.text}` needs a function and its unit first"
+            if any(isinstance(a, s.Binary) and a.op == "=" for a in arguments[:1]):  # `scan (state = …) for k => …`
+                loop = "unfold" if kind.text == "scan" else "loop"
+                what = "every state" if kind.text == "scan" else "the last state"
+                text = f"what gives {what} of a loop is `{loop} (state = …) for k < n => …`"
+                self.report("AX0115", message, place, suggest=text, put=Edit(kind.span, loop))
+                return None
             self.report("AX0115", message, place, suggest=f"`{kind.text} (op +, 0) k => …`")
             return None
         return kind, arguments[0], arguments[1:]

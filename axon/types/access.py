@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
 from axon import syntax as S
 from axon import typed as T
-from axon.diagnostics import Diagnostic, Label, Suggestion
+from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import Element
 from axon.names import Symbol
-from axon.resolve import ANONYMOUS_RUN, unknown
+from axon.resolve import ANONYMOUS_RUN, ValueName, unknown
 from axon.shapes.constraint import Context, Reason, Side, Use
 from axon.shapes.dimension import Dim, dim_sum
 from axon.shapes.relation import Relation
@@ -36,6 +38,8 @@ from axon.types.type import (
     TypeVar,
     which,
 )
+
+_FLOATS = re.compile(r"\s*:\s*(f16|bf16|f32|f64)\b(\[[^\[\]]*\])?")  # the annotation of a name
 
 
 class Accesses(Annotations):
@@ -162,8 +166,19 @@ class Accesses(Annotations):
             case TypeVar():
                 self.unify(t, I32, Reason(e.span, "an index is an i32"))
                 return value
-        self.report(errors.bad_subscript(self.state, t, e.span))
+        found = errors.bad_subscript(self.state, t, e.span)
+        self.report(replace(found, suggestions=(*self._of_integers(env, e), *found.suggestions)))
         return T.Literal(0, type=POISON, span=e.span)
+
+    def _of_integers(self, env: Env, e: S.Expr) -> Iterator[Suggestion]:
+        """The annotation of a parameter that is an index, or has them, with integers for floats."""
+        base = e.base if isinstance(e, S.Access) else e
+        entity = env.scope.value(base.name) if isinstance(base, S.Var) else None
+        at = entity.span if isinstance(entity, ValueName) else None
+        written = _FLOATS.match(at.file.text, at.end) if at is not None else None
+        if at is not None and written is not None:
+            element = Span(at.file, written.start(1), written.end(1))
+            yield Suggestion(f"make it `{at.text} : i32{written[2] or ''}`", (Edit(element, "i32"),))
 
     def _access_tensor(
         self, context: Context, e: S.Access, base: Tensor, subscripts: tuple[T.Subscript, ...], default: T.Expr | None, name: str,

@@ -329,6 +329,10 @@ class Comprehensions(Accesses):
         """See that a step gives what it takes; of several states, each by itself, which says more of what is wrong."""
         new: tuple[tuple[Span, Type, T.Expr], ...] = ()
         given = self.state.prune(body.type)
+        parts = len(given.items) if isinstance(given, TupleType) else 1 if isinstance(given, Tensor) else len(first)
+        if len(first) > 1 and parts != len(first):
+            self.report(errors.states_lacking(e, parts))
+            return False
         if isinstance(given, TupleType) and len(given.items) == len(first) > 1:
             written = body.items if isinstance(body, T.Tuple) else (body,) * len(first)
             new = tuple((w.span, i, f) for w, i, f in zip(written, given.items, first, strict=True))

@@ -371,6 +371,17 @@ def one_tensor(state: State, access: Span, brackets: Span, items: tuple[Type, ..
         yield Suggestion(help_)
 
 
+def states_lacking(e: S.Loop, given: int) -> Diagnostic:
+    """A step of a loop that does not give as many values as there are states."""
+    names = [" ".join((p.pattern if isinstance(p, S.PatternTyped) else p).span.text.split()) for p, _ in e.states]
+    count = f"{given} values" if given > 1 else "one value"
+    body = e.body.body if isinstance(e.body, S.Let) else e.body
+    labels = (Label(body.span, f"this is {count}"), *(Label(p.span, "a state") for p, _ in e.states))
+    help_ = Suggestion(f"give the new value of each, in their order: `({', '.join(f'new_{n}' for n in names)})`")
+    message = f"a step of this loop gives {count}, and there are {len(names)} states"
+    return Diagnostic("AX0204", message, labels, (), (help_,))
+
+
 def bad_subscript(state: State, t: Type, span: Span) -> Diagnostic:
     text = show_type(Namer(state, classes=True), t)
     t = state.prune(t)
@@ -414,12 +425,21 @@ def subscript_count(state: State, shape: Shape, count: int, span: Span, name: st
 def matmul_rank(state: State, shape: Shape, span: Span, side: str, other: Shape, spans: tuple[Span, Span]) -> Diagnostic:
     text = show_shape(Namer(state), shape)
     helps: tuple[Suggestion, ...] = ()
-    if len(state.shape(shape)) == 1 == len(state.shape(other)):
-        names = [s.text if _ATOM.fullmatch(s.text) else f"({s.text})" for s in spans]
-        dot = f"sum i => {names[0]}[i] * {names[1]}[i]"
-        helps = (Suggestion(f"for two vectors, write the sum: `{dot}`", (Edit(spans[0].to(spans[1]), f"({dot})"),)),)
+    ranks = (len(state.shape(other)), 1) if side == "right" else (1, len(state.shape(other)))
+    if len(state.shape(shape)) == 1 <= len(state.shape(other)) <= 2:
+        a, b = (quote.operand(s) for s in spans)
+        taken = set(re.findall(r"\w+", f"{a} {b}"))
+        i, j = [letter for letter in "ijkmnpqr" if letter not in taken][:2]
+        product = {(1, 1): f"sum {i} => {a}[{i}] * {b}[{i}]", (1, 2): f"for {j} => sum {i} => {a}[{i}] * {b}[{i}, {j}]"}
+        written = product.get(ranks, f"for {i} => sum {j} => {a}[{i}, {j}] * {b}[{j}]")
+        what = "two vectors" if ranks == (1, 1) else "a vector"
+        shown = Suggestion(f"for {what}, write the sum: `{' '.join(written.split())}`")
+        helps = (replace(shown, edits=(Edit(spans[0].to(spans[1]), f"({written})"),)), shown)
     elif len(state.shape(shape)) == 1:
         helps = (Suggestion("for a vector, write the sum: `for i => sum k => a[i, k] * v[k]`"),)
+    elif not text:
+        gap = Span(spans[0].file, spans[0].end, spans[1].start)
+        helps = (Suggestion("to multiply by a number, write `*`", (Edit(gap, gap.text.replace("@", "*")),)),)
     found = f"its shape is [{text}]" if text else "it is a scalar"
     return Diagnostic("AX0219", "both sides of `@` need rank 2 or more", (Label(span, f"the {side} side: {found}"),), (), helps)
 

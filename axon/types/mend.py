@@ -409,17 +409,25 @@ def _reindexed(reads: Iterable[tuple[T.Access, Span]], trail: Trail) -> Iterator
     reads = list(reads)
     for access, at in reads:
         yield from in_order(access, at, trail)
+    again = _repeated([access for access, _ in reads], trail)
     for access, at in sorted(reads, key=lambda r: -r[0].span.start):  # what comes first is what the others are written for
-        found += [(_agreeing(access, s, trail), s) for s in _exchanged(access, at, trail, True)]
+        found += [(_agreeing(access, s, trail) - (access.span in again), s) for s in _exchanged(access, at, trail, True)]
     for access, at in reads:
         found += [(1, s) for s in _divided(access, trail)] + [(0, s) for s in _terms(access, at)]
     for access, at in reads:
-        found += [(_agreeing(access, s, trail), s) for s in _replaced(access, at, trail)]
+        found += [(_agreeing(access, s, trail) - (access.span in again), s) for s in _replaced(access, at, trail)]
     yield from (s for _, s in sorted(found, key=lambda f: -f[0]))
     for access, at in reads:
         yield from _neighbours(access, at, trail)
     for access, at in reads:
         yield from _moved(access, at)
+
+
+def _repeated(accesses: list[T.Access], trail: Trail) -> set[Span]:
+    """Those accesses that stand elsewhere in the same words, and so are meant, where others do not."""
+    alike = Counter(" ".join(e.span.text.split()) for e in trail.expressions() if isinstance(e, T.Access))
+    again = {a.span for a in accesses if alike[" ".join(a.span.text.split())] > 1}
+    return again if any(a.span not in again for a in accesses) else set()
 
 
 def _agreeing(access: T.Access, change: Suggestion, trail: Trail) -> int:

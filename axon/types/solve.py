@@ -214,6 +214,7 @@ class Solver(Elaborator):
         for shape, span, side in ((left, c.spans[0], "left"), (right, c.spans[1], "right")):
             if len(shape) < 2 and not any(isinstance(i, Row) for i in shape):
                 self.report(errors.matmul_rank(self.state, shape, span, side, left if shape is right else right, c.spans))
+                self._set_row(c.out, _with_vectors(left, right), c.reason)
                 return True
         ends = [s[-2:] for s in (left, right) if len(s) >= 2 and not any(isinstance(i, Row) for i in s[-2:])]
         if len(ends) < 2:
@@ -364,3 +365,8 @@ def _unknown_rank(state: State, t: Type) -> bool:
 def scalar_like(shape: Shape) -> Type:
     """A type to show a shape with in a message."""
     return Tensor(Element.F32, shape)
+
+
+def _with_vectors(left: Shape, right: Shape) -> Shape:
+    """The shape that a product with a vector is taken to have, so that no error follows from it."""
+    return (*left[:-1], *right[:-2], *(right[-1:] if len(right) > 1 else ()))
