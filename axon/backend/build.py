@@ -310,14 +310,31 @@ def function(text: str) -> Any:
 
 def ptx(emitted: Emitted, target: Target) -> str:
     """A kernel's PTX, to be read: libNVVM's text for the same module whose LTO-IR becomes the machine code. Parameters have the
-    names that they have in the source."""
+    names that they have in the source. Made by a worker, which Ctrl-C ends."""
     toolchain()
-    library = _library(emitted.text, _kinds(emitted), emitted.bounds, target, lto=False)
-    text = str(library.get_asm_str(cc=target.compute_capability)).replace(library._entry_name, "kernel")
-    names = inspect.signature(function(emitted.text)).parameters
+    job = {"text": emitted.text, "kinds": _kinds(emitted), "bounds": emitted.bounds, "stage": "ptx"}
+    with bar(1), crew(1) as workers:
+        for worker in workers:
+            try:
+                worker.send(job)
+                answering([worker], None)
+                return worker.receive()[0].decode()
+            except RuntimeError as error:
+                raise _compiler_failed(str(error)) from None
+            except (OSError, ValueError):  # it was killed: then here
+                break
+        with _ALONE:
+            return assembly(emitted.text, _kinds(emitted), emitted.bounds, target)[0].decode()
+
+
+def assembly(text: str, kinds: Sequence[str], bounds: tuple[int, int], target: Target) -> tuple[bytes, str]:
+    """What `ptx` gives, in this process, and an empty log."""
+    library = _library(text, kinds, bounds, target, lto=False)
+    made = str(library.get_asm_str(cc=target.compute_capability)).replace(library._entry_name, "kernel")
+    names = inspect.signature(function(text)).parameters
     for number, name in reversed(list(enumerate(names))):
-        text = text.replace(f"kernel_param_{number}", name)
-    return f"{text}\n"
+        made = made.replace(f"kernel_param_{number}", name)
+    return f"{made}\n".encode(), ""
 
 
 def _library(text: str, parameters: Sequence[str], bounds: tuple[int, int], target: Target, *, lto: bool) -> Any:

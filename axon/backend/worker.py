@@ -45,12 +45,12 @@ class Worker:
         self.process.stdin.flush()
 
     def receive(self) -> tuple[bytes, str]:
-        """The cubin of the last job and the linker's log. Raises RuntimeError with what the compiler said, if it failed."""
+        """The cubin, or the PTX, of a job and the log. Raises RuntimeError with what the compiler said, if it failed."""
         assert self.process.stdout is not None
         answer = json.loads(self.process.stdout.readline())
         if "error" in answer:
             raise RuntimeError(answer["error"])
-        return base64.b64decode(answer["cubin"]), str(answer["log"])
+        return base64.b64decode(answer["made"]), str(answer["log"])
 
     def fileno(self) -> int:
         """What can be read when the last job is done, or the process has ended."""
@@ -129,7 +129,7 @@ def main() -> None:
     os.dup2(2, 1)
     requests: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_read, args=(requests,), daemon=True, name="axon-requests").start()
-    from axon.backend.build import link
+    from axon.backend.build import assembly, link
     from axon.backend.target import HOPPER
 
     while True:
@@ -138,8 +138,9 @@ def main() -> None:
         except Empty:
             os._exit(0)
         try:
-            cubin, log = link(job["text"], tuple(job["kinds"]), tuple(job["bounds"]), HOPPER)
-            answer = {"cubin": base64.b64encode(cubin).decode(), "log": log}
+            make = assembly if job.get("stage") == "ptx" else link
+            made, log = make(job["text"], tuple(job["kinds"]), tuple(job["bounds"]), HOPPER)
+            answer = {"made": base64.b64encode(made).decode(), "log": log}
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         try:

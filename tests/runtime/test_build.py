@@ -289,7 +289,7 @@ def link(*_):
     print("compiling", file=sys.stderr, flush=True)
     time.sleep(600)
 
-build.link = link
+build.link = build.assembly = link
 main()
 """
 WAITS = """
@@ -301,7 +301,10 @@ from tests.runtime.test_build import Forever, SMALL, forms, replace
 worker.Worker = Forever
 count = int(sys.argv[1])
 try:
-    build.build_all([forms(replace(SMALL, stages=3 + n)) for n in range(count)], HOPPER)
+    if count:
+        build.build_all([forms(replace(SMALL, stages=3 + n)) for n in range(count)], HOPPER)
+    else:
+        build.ptx(forms().source, HOPPER)
 except KeyboardInterrupt:
     print("interrupted", len(list(build.cache.directory().glob("*.part"))))
 """
@@ -346,10 +349,10 @@ def waiting(count: int) -> Iterator[tuple[subprocess.Popen[str], set[int]]]:
         process.communicate()
 
 
-@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("count", [0, 1, 3])
 @pytest.mark.parametrize("whole", [True, False], ids=["the terminal", "the process"])
 def test_an_interruption_ends_the_build(count: int, whole: bool) -> None:
-    """Ctrl-C reaches whatever runs in the terminal; a notebook interrupts the process alone."""
+    """Ctrl-C reaches whatever runs in the terminal; a notebook interrupts the process alone. Of no kernel, its PTX is made."""
     with waiting(count) as (process, workers):
         assert workers
         began = time.monotonic()
@@ -380,6 +383,38 @@ def test_what_was_interrupted_is_built_by_the_next_call(monkeypatch: pytest.Monk
             build.build(forms(), HOPPER)
     assert not list(cache.directory().glob("*.cubin"))
     assert build.build(forms(), HOPPER).registers > 0
+
+
+@pytest.mark.usefixtures("afresh")
+def test_a_listing_is_made_by_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = forms().source
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "assembly", never)
+        text = build.ptx(source, HOPPER)
+    assert len(worker._kept) == 1
+    monkeypatch.setattr(build, "crew", nobody)  # where no process can be started: here
+    entry = text.index(".visible .entry kernel(")
+    assert text[entry : text.index(")", entry)] in build.ptx(source, HOPPER)
+
+
+@pytest.mark.usefixtures("afresh")
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_listing_that_fails(monkeypatch: pytest.MonkeyPatch, answers: bool) -> None:
+    """Of a worker that is killed it is made here; what a compiler says is said."""
+    broken = replace(forms().source, text="def kernel(x):\n    nothing(x)\n")
+    if answers:
+        with pytest.raises(build.BuildError, match="TypeError"):
+            build.ptx(broken, HOPPER)
+        return
+    sent = worker.Worker.send
+
+    def send(self: worker.Worker, job: Any) -> None:
+        self.process.kill()
+        self.process.wait()
+        sent(self, job)
+
+    monkeypatch.setattr(worker.Worker, "send", send)
+    assert ".visible .entry kernel(" in build.ptx(forms().source, HOPPER)
 
 
 @pytest.mark.usefixtures("afresh")
