@@ -16,8 +16,8 @@ _UNARY = {"exp": 10, "log": 12, "sin": 16, "cos": 16, "tanh": 14, "erf": 16, "sq
 _BINARY = {"div": 4, "mod": 8, "pow": 30}
 
 
-def weight(scalar: Scalar, axes: frozenset[Symbol]) -> int:
-    """What an expression costs at each point of the axes; parts that do not vary along them cost nothing."""
+def weight(scalar: Scalar, axes: frozenset[Symbol] | None) -> int:
+    """What an expression costs at each point of the axes, where parts that do not vary along them cost nothing; or (None) once."""
     total = 0
     for node in nodes(scalar):
         match node:
@@ -29,7 +29,7 @@ def weight(scalar: Scalar, axes: frozenset[Symbol]) -> int:
                 cost = 1
             case _:
                 continue
-        if varies(node, axes):
+        if axes is None or varies(node, axes):
             total += cost
     return total
 

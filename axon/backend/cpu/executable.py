@@ -117,8 +117,10 @@ class Executable:
         written = loops.write(kernel, self.values, "loop", print_op(program, kernel.op).splitlines())
         if isinstance(written, str):
             return written
-        source = build.source_of(written.function, self._element, tuple(name for name, _ in written.helpers))
-        return NativeLoop(Compiled(written.function, source), written.made)
+        elements = {symbol: value.element for symbol, value in self.values.items()} | {v.symbol: v.element for v in written.made}
+        helpers = tuple(name for name, _ in written.helpers)
+        source = build.source_of(written.function, lambda parameter: elements[parameter.tensor], helpers)
+        return NativeLoop(Compiled(written.function, source), written.made, written.progress)
 
     def _element(self, parameter: TensorParameter) -> Element:
         return self.values[parameter.tensor].element
@@ -135,7 +137,8 @@ class Executable:
 
 @dataclass(frozen=True, slots=True)
 class NativeLoop:
-    """A loop's function, and the tensors to allocate for it."""
+    """A loop's function, and the tensors to allocate for it; `progress` is one of them."""
 
     compiled: Compiled
     made: tuple[Value, ...]
+    progress: Value

@@ -6,35 +6,50 @@ Every tensor that the loop makes has memory of its own, for one step; what a ste
 `unfold`, into its place in the stack. Contractions become ordinary nests: where a step is so small that this function is used,
 they are too.
 
-The function makes the steps from `first` to `last`, its range of work items. All that passes from step to step is in memory, so
-that the host can look between two ranges whether the user has interrupted it.
+Note [Coming back]
+    What a step costs may be known only in the midst of a step: a loop inside may run as often as data say, and a sum over as many
+    as the step's number. So the function itself counts the additions that it makes, and comes back to the host after so many of
+    them, between two steps of any of its loops: the host sees then whether the user has interrupted it, and calls again. All that
+    passes from step to step is in memory anyway; `progress` holds what remains:
+      0        after how many additions to come back
+      1        the number of the loop between whose steps the function came back; 0 where it begins
+      1 + q    the step at which loop `q` goes on, of that loop and of those around it
+    Loops count from 1, outer ones before those inside. A body is taken up again in the midst: what stands before the loop that the
+    function came back from is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import assert_never
 
 from axon.backend.cpu import nests, scatters
 from axon.backend.cpu.function import BufferParameter, Function, LanesParameter, Parameters, SizeParameter, TensorParameter
-from axon.backend.plan import Contraction, Kernel, Nest, Repeat, Whole, kernels_in, values_of
+from axon.backend.plan import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, values_of
 from axon.backend.scalar_facts import at_least_0
 from axon.backend.writer import Code, Held, Writer
 from axon.core import Compute, Index, Read, Value
 from axon.core import Loop as LoopOp
 from axon.element import Element
-from axon.names import Symbol
+from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim
+
+AGAIN = 2  # what a function returns that came back before its end
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`function.cost` is that of one step. `made` are the tensors that the host allocates before a launch; `helpers` the
-    functions of the text that the entry calls, with the element types of their pointers (None for an i64)."""
+    """`function.cost` is about that of one step. `made` are the tensors that the host allocates before a launch, `progress` among
+    them; `helpers` the functions of the text that the entry calls, with the element types of their pointers (None for an i64).
+
+    `first` is not used, and `last` is how many steps there are.
+    """
 
     function: Function
     made: tuple[Value, ...]
+    progress: Value
     helpers: tuple[tuple[str, tuple[Element | None, ...]], ...]
 
 
@@ -68,6 +83,11 @@ def _values(kernel: Kernel) -> tuple[Value, ...]:
             return values_of(kernel)
 
 
+def _loops(kernel: Repeat) -> int:
+    """How many loops a loop is, those inside and itself."""
+    return 1 + sum(isinstance(inner, Repeat) for inner in kernels_in(kernel.body))
+
+
 def as_nest(kernel: Contraction) -> Nest:
     """A contraction as an ordinary reduction."""
     steps: tuple[Compute, ...] = (kernel.op, *kernel.epilogue)
@@ -82,8 +102,16 @@ class _Writer(Parameters):
         self.functions: list[Function] = []
         self.made: dict[Symbol, Value] = {}
         self.counters: dict[Symbol, str] = {}
+        self.loops = 0
+        self.progress = fresh("progress")
+        self.spent, self.place, self.enough = (self.unique(name) for name in ("spent", "place", "enough"))
 
     def write(self, kernel: Repeat, comments: Sequence[str]) -> Loop:
+        size = 2 + _loops(kernel)
+        progress = self.made[self.progress] = Value(self.progress, Element.I64, (Dim.of(size),))
+        self.code.line(f"{self.spent} = 0")
+        self.code.line(f"{self.enough} = {self.load(0)}")
+        self.code.line(f"{self.place} = {self.load(1)}")
         cost = self.loop(kernel)
         self.code.line("return 0")
         parameters, head = self.head(self.name)
@@ -91,7 +119,8 @@ class _Writer(Parameters):
         text = "\n\n".join([*(f.text for f in self.functions), "\n".join(own)])
         one = Dim.of(1)
         function = Function(self.name, text, parameters, one, None, 0, cost, one, "one native function")
-        return Loop(function, tuple(self.made.values()), tuple((f.name, self.types(f)) for f in self.functions))
+        helpers = tuple((f.name, self.types(f)) for f in self.functions)
+        return Loop(function, tuple(self.made.values()), progress, helpers)
 
     def types(self, function: Function) -> tuple[Element | None, ...]:
         found: list[Element | None] = []
@@ -120,22 +149,56 @@ class _Writer(Parameters):
     def variable(self, symbol: Symbol) -> str:
         return self.counters[symbol] if symbol in self.counters else self.size(Dim.of(symbol))
 
+    # ── progress ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def load(self, at: int) -> str:
+        return f"load_i64({self.pointer(self.progress)}, {at})"
+
+    def store(self, at: int, value: str) -> None:
+        self.code.line(f"store_i64({self.pointer(self.progress)}, {at}, {value})")
+
+    def added(self, cost: Dim) -> str:
+        """What a step adds to `spent`."""
+        return str(cost.constant) if cost.constant is not None else self.code.let(f"max_int({self.expression(cost)}, 1)", "cost_")
+
+    def come_back(self, number: int, step: str, when: str) -> None:
+        """Come back to the host; the loop goes on at `step`. See Note [Coming back]."""
+        with self.code.block(f"if {when}:"):
+            self.store(1, str(number))
+            self.store(1 + number, step)
+            self.code.line(f"return {AGAIN}")
+
+    @contextmanager
+    def taken_up(self, inside: bool) -> Iterator[None]:
+        """What a body makes between loops: left out where the function goes on in one of these."""
+        if not inside:
+            yield
+            return
+        with self.code.block(f"if {self.place} == 0:"):
+            yield
+
     # ── kernels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def kernel(self, kernel: Kernel) -> Dim:
-        """Call a kernel; its cost."""
-        match kernel:
-            case Nest():
-                return self.nest(kernel)
-            case Contraction():
-                return self.nest(as_nest(kernel))
-            case Repeat():
-                trip = kernel.op.trip.dim if isinstance(kernel.op.trip, Index) else Dim.of(1)
-                return self.loop(kernel) * trip
-            case Whole():
-                raise AssertionError(kernel)
-            case _:
-                assert_never(kernel)
+    def body(self, kernels: Kernels) -> tuple[Dim, Dim]:
+        """Call the kernels of a body; the cost of all, and of those outside of loops inside."""
+        inside = any(isinstance(kernel, Repeat) for kernel in kernels.kernels)
+        total, own = Dim.of(1), Dim.of(1)
+        for kernel in kernels.kernels:
+            match kernel:
+                case Nest() | Contraction():
+                    with self.taken_up(inside):
+                        cost = self.nest(kernel if isinstance(kernel, Nest) else as_nest(kernel))
+                    total, own = total + cost, own + cost
+                case Repeat():
+                    trip = kernel.op.trip.dim if isinstance(kernel.op.trip, Index) else Dim.of(1)
+                    number = self.loops + 1
+                    with self.code.block(f"if {self.place} == 0 or {number} <= {self.place} <= {number + _loops(kernel) - 1}:"):
+                        total = total + self.loop(kernel) * trip
+                case Whole():
+                    raise AssertionError(kernel)
+                case _:
+                    assert_never(kernel)
+        return total, own
 
     def nest(self, nest: Nest) -> Dim:
         write_nest = scatters.write if nest.family == "scatter" else nests.write
@@ -164,26 +227,47 @@ class _Writer(Parameters):
         return function.cost
 
     def loop(self, kernel: Repeat) -> Dim:
-        """A loop around its kernels, the outermost over a range of its steps; the cost of one step."""
+        """A loop around its kernels; the cost of one step. See Note [Coming back]."""
         op, code = kernel.op, self.code
+        self.loops += 1
+        number = self.loops
         counter = self.unique(op.counter.name)
         for value in (*op.states, *op.outs, Value(op.counter, Element.I32, ())):
             self.made[value.symbol] = value
-        steps = "first, last"
-        if self.counters:
+        start = code.let("0", "start_")
+        with code.block(f"if {self.place} == 0:"):
             self.begin(op)
-            steps = self.trip(op)
-        else:
-            with code.block("if first == 0:"):
-                self.begin(op)
-        cost = Dim.of(1)
-        with code.block(f"for {counter} in range({steps}):"):
+        with code.block("else:"):
+            code.line(f"{start} = {self.load(1 + number)}")
+        with code.block(f"if {self.place} == {number}:"):
+            code.line(f"{self.place} = 0")
+        steps = self.trip(op) if self.counters else "last"
+        stop = code.name("stop_")
+        before = len(code.lines)
+        with code.block(f"for {counter} in range({start}, {stop}):"):
             self.counters[op.counter] = counter
             code.line(f"store_i32({self.pointer(op.counter)}, 0, as_i32({counter}))")
-            for inner in kernel.body.kernels:
-                cost = cost + self.kernel(inner)
+            if _loops(kernel) > 1:
+                self.store(1 + number, counter)
+            cost, own = self.body(kernel.body)
             self.results(kernel, counter)
+            alike = _loops(kernel) == 1 and op.counter not in own.variables
+            if not alike:
+                code.line(f"{self.spent} = {self.spent} + {self.added(own)}")
+                self.come_back(number, f"{counter} + 1", f"{self.spent} >= {self.enough}")
             del self.counters[op.counter]
+        written = code.lines[before:]
+        del code.lines[before:]
+        if alike:  # then how many steps may be made is known before, and nothing is counted between them
+            added = self.added(own)
+            possible = f"unsigned_divide(max_int({self.enough} - {self.spent}, 0), {added}) + 1"
+            code.line(f"{stop} = min_int({steps}, {start} + {possible})")
+            code.lines.extend(written)
+            code.line(f"{self.spent} = {self.spent} + max_int({stop} - {start}, 0) * {added}")
+            self.come_back(number, stop, f"{stop} < {steps}")
+        else:
+            code.line(f"{stop} = {steps}")
+            code.lines.extend(written)
         if not op.stacked:
             for out, state in zip(op.outs, op.states, strict=True):
                 self.copy(out, self.pointer(out.symbol), self.pointer(state.symbol))

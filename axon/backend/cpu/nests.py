@@ -497,5 +497,5 @@ class NestWriter(Parameters):
                 points = points * bounds[axis.symbol]
             symbols = frozenset(axis.symbol for axis in axes)
             everywhere = everywhere + points
-            total = total + points * (1 + sum(weight(s, symbols) for s in scalars(step)))
+            total = total + points * (1 + sum(weight(s, symbols or None) for s in scalars(step)))
         return total, everywhere

@@ -22,6 +22,7 @@ from axon.backend.cpu import build, threads
 from axon.backend.cpu.arena import Arena
 from axon.backend.cpu.executable import Compiled, Executable, NativeLoop
 from axon.backend.cpu.function import BufferParameter, LanesParameter, SizeParameter, TensorParameter
+from axon.backend.cpu.loops import AGAIN
 from axon.backend.cpu.products import contract
 from axon.backend.plan import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, reads_of, writes_of
 from axon.core import Check, Compress, Index, Loop, Read, Sort, Value
@@ -146,13 +147,13 @@ class Run:
                     self.tensors[out.symbol] = self.allocate(out)
         self.launch(compiled)
 
-    def launch(self, compiled: Compiled, steps: tuple[int, int] | None = None) -> None:
-        """Run a function on all of its items, or on these steps of a loop."""
+    def launch(self, compiled: Compiled, steps: int | None = None) -> bool:
+        """Run a function on all of its items, or a loop of so many steps; whether that came back before its end."""
         function = compiled.function
         cost = self.size(function.cost)
         items, lanes = function.pieces(self.dims, threads.available() if function.lane is not None else 1, cost)
         if items <= 0:
-            return
+            return False
         if compiled.native is None:
             compiled.native = build.build(compiled.source)
         arguments: list[int] = []
@@ -184,8 +185,10 @@ class Run:
                     mine[position] = start + offset
             return call(*mine, first, last)
 
-        if work(0, *steps) if steps is not None else threads.share(work, items, cost):
+        answer = threads.share(work, items, cost) if steps is None else work(0, 0, steps)
+        if answer not in (0, AGAIN):
             raise Stopped
+        return answer == AGAIN
 
     # ── loops ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -203,10 +206,12 @@ class Run:
     def native_loop(self, kernel: Repeat, loop: NativeLoop) -> None:
         for value in loop.made:
             self.tensors[value.symbol] = self.allocate(value)
+        progress = self.tensors[loop.progress.symbol]
+        progress[...] = 0
+        progress[0] = LONG
         trip = max(0, self.number(kernel.op))
-        steps = max(1, LONG // max(1, self.size(loop.compiled.function.cost)))
-        for first in range(0, max(1, trip), steps):  # a loop without steps is launched too: it gives its states
-            self.launch(loop.compiled, (first, min(first + steps, trip)))
+        while self.launch(loop.compiled, trip):  # a loop without steps is launched too: it gives its states
+            pass
         outs = {out.symbol for out in kernel.op.outs}
         for value in loop.made:
             if value.symbol not in outs:
