@@ -78,3 +78,22 @@ def test_strided_and_transposed_arguments() -> None:
     base = torch.randn(300, 500, device="cuda")
     for x in (base[::2, 1:], base.T, base[:, ::3], base[10:, 100:101]):
         assert torch.allclose(function(x), x.sum(1), atol=1e-3)
+
+
+def test_a_branch_alone_keeps_a_read_inside_of_a_transposed_argument() -> None:
+    """A rectangle of it must not be fetched whole: it would end beyond the tensor."""
+    function = axon.compile(
+        "fun f (x : f32[n, d]) = for i < n + 500, j < d + 500 => if i < n andalso j < d then x[i, j] else 0.5"
+    ).f
+    for n, d in ((700, 300), (5, 9), (1024, 64)):
+        x = torch.randn(d, n, device="cuda").T
+        want = torch.full((n + 500, d + 500), 0.5, device="cuda")
+        want[:n, :d] = x
+        assert torch.equal(function(x), want)
+
+
+@pytest.mark.parametrize("element", ["f32", "f64", "bf16"])
+def test_many_calls_of_large_functions(element: str) -> None:
+    """Above 64 calls there is one copy of each."""
+    terms = " + ".join(f"sin ({n}.0 * x[i]) * cos (x[i] ** {n}.5)" for n in range(1, 12))
+    check(f"fun f (x : T[n, d]) = for k => let val x = for i => abs x[k, i] in for i => {terms} end", "f", element, (33, 4096))

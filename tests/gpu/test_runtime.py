@@ -139,6 +139,13 @@ def test_numbers(m: Any) -> None:
         near(m.scaled(a, b, s), (a.float() @ b.float()) * s)
 
 
+def test_a_number_that_nothing_uses() -> None:
+    f = axon.compile("fun f (x : f32[n]) (unused : i32) (y : f32[n]) = for i => x[i] - y[i]").f
+    x, y = torch.randn(2, 1000, device="cuda")
+    for number in (3, 4):
+        assert torch.equal(f(x, number, y), x - y)
+
+
 def test_numpy(m: Any) -> None:
     import ml_dtypes
 
