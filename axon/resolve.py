@@ -16,7 +16,7 @@ from axon.names import Symbol
 from axon.nearest import nearest, one_slip
 from axon.shapes.dimension import Dim
 from axon.source import Span
-from axon.types.type import ElementType, Row, Scheme, TypeVar
+from axon.types.type import ElementType, Function, RecordType, Row, Scheme, TypeVar
 
 # ── what a name can stand for ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -156,8 +156,27 @@ def unknown_member(module: Module, name: S.Name) -> Diagnostic:
     has = ", ".join(f"`{n}`" for n in sorted(module.values)[:12])
     more = ", …" if len(module.values) > 12 else ""
     notes = (f"it has {has}{more}",) if has and not near else ()
+    if name.text in module.aliases:
+        message = f"`{module.name}.{name.text}` is a type, not a value"
+        help_ = _taking(module, name.text)
+        return Diagnostic("AX0405", message, (Label(name.span, "used as a value"),), (), help_)
     message = f"the module `{module.name}` has no `{name.text}`"
     return Diagnostic("AX0405", message, (Label(name.span, "not defined there"),), notes, help_)
+
+
+def _taking(module: Module, type_: str) -> tuple[Suggestion, ...]:
+    """The functions of a module whose first parameter is a record with the fields of a type."""
+    written: S.Type = module.aliases[type_].decl.type
+    for _ in module.aliases:  # `linear` is `linear_of[f32, …]`
+        alias = module.aliases.get(written.name[0].text) if isinstance(written, S.TypeName) and len(written.name) == 1 else None
+        written = alias.decl.type if alias is not None else written
+    names = {name.text for name, _ in written.fields} if isinstance(written, S.TypeRecord) else set()
+    taking = []
+    for name, entity in module.values.items():
+        t = entity.scheme.type if isinstance(entity, ValueName) else None
+        if isinstance(t, Function) and isinstance(t.param, RecordType) and {n for n, _ in t.param.fields} == names:
+            taking.append(f"`{module.name}.{name}`")
+    return (Suggestion(f"what takes a record of this type: {', '.join(taking)}"),) if taking else ()
 
 
 def missing_import(name: str, span: Span) -> Diagnostic:

@@ -191,7 +191,8 @@ class Accesses(Annotations):
         if any(isinstance(x, T.At) and any(isinstance(v.type, Poison) for v in x.values) for x in subscripts):
             return POISON
         if whole and len(shape) != len(subscripts):
-            self.report(errors.subscript_count(self.state, shape, len(subscripts), e.span, f"{name}{way}"))
+            said = errors.subscript_count(self.state, shape, len(subscripts), e.span, f"{name}{way}")
+            self.report(replace(said, suggestions=(*_indexed_too(e, context, len(shape)), *said.suggestions)))
             return POISON
         items = self._items(base, subscripts)
         kept: list[ShapeItem] = []
@@ -316,3 +317,13 @@ def _excerpt(span: Span) -> str:
     """A few words of source, on one line."""
     text = " ".join(span.text.split())
     return text if len(text) <= 40 else text[:37] + "…"
+
+
+def _indexed_too(e: S.Access, context: Context, rank: int) -> Iterator[Suggestion]:
+    """`q[i, j]` for `q[i]` under indices `i` and `j`, where all that the access does not use are as many as it lacks."""
+    used = set(re.findall(r"\w+", e.span.text))
+    unused = [symbol.name for symbol, _ in context.indices if symbol.name not in used]
+    if 0 < len(unused) == rank - len(e.subscripts) < rank and e.span.text.endswith("]"):
+        end = Span(e.span.file, e.span.end - 1, e.span.end - 1)
+        more = f", {', '.join(unused)}"
+        yield Suggestion(f"index it by `{'`, `'.join(unused)}` too: `{e.span.text[:-1]}{more}]`", (Edit(end, more),))

@@ -281,17 +281,19 @@ class Comprehensions(Accesses):
     def condition(self, env: Env, e: S.Expr, what: str) -> T.Expr:
         """A single bool."""
         value = self.infer(env, e)
+        if not self.is_single_bool(value):
+            self.report(errors.condition(self.state, self.state.prune(value.type), e.span, what))
+        return value
+
+    def is_single_bool(self, value: T.Expr) -> bool:
+        """Whether a value is a single bool, or may be made one."""
         t = self.state.prune(value.type)
         ok = isinstance(t, (TypeVar, Poison)) or (
             isinstance(t, Tensor)
             and not any(isinstance(i, Dim) for i in self.state.shape(t.shape))
             and Element.BOOL in self.state.allowed_of(t.element)
         )
-        if ok:
-            self.unify(t, BOOL, Reason(e.span, "this must be a single bool"))
-        else:
-            self.report(errors.condition(self.state, t, e.span, what))
-        return value
+        return ok and self.unify(t, BOOL, Reason(value.span, "this must be a single bool"))
 
     # ── loops ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 

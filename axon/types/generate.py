@@ -476,15 +476,22 @@ class Expressions(Applications):
         return self.unify(found, t, Reason(value.span, "this must have the type that is written", sides))
 
     def _if(self, env: Env, e: S.If, expected: Type | None) -> T.Expr:
-        condition = self.condition(env, e.condition, "the condition of `if`")
+        condition = self.infer(env, e.condition)
+        single = self.is_single_bool(condition)
         yes, no = (env.guarded(says(condition, holds, self.named)) for holds in (True, False))
         with self.only_where(yes.context):
             then = self.infer(yes, e.then, expected)
         with self.only_where(no.context):
             otherwise = self.infer(no, e.otherwise, expected)
+        indices = [s.name for s, _ in env.context.indices]
+        helps = tuple(precedence.per_element(e.span, (condition, then, otherwise), self._rank, indices))
+        if not single:
+            said = errors.condition(self.state, self.state.prune(condition.type), e.condition.span, "the condition of `if`")
+            self.report(replace(said, suggestions=helps or said.suggestions))
+            return self._broken(e.span)
         sides = (Side(e.otherwise.span, "the `else` branch has {}"), Side(e.then.span, "the `then` branch has {}"))
         text = "the branches of an `if` have one type and shape"
-        if not self.unify(otherwise.type, then.type, Reason(e.otherwise.span, text, sides)):
+        if not self.unify(otherwise.type, then.type, Reason(e.otherwise.span, text, sides), helps=helps):
             return self._broken(e.span)
         t = self.state.prune(then.type)
         if isinstance(t, Function):
@@ -496,6 +503,13 @@ class Expressions(Applications):
             if size is not None and size.variables.isdisjoint(i for i, _ in env.context.indices):
                 return T.Dimension(size, type=t, span=e.span)
         return found
+
+
+    def _rank(self, e: T.Expr) -> int | None:
+        """The rank of a tensor, if it is known."""
+        t = self.state.prune(e.type)
+        shape = self.state.shape(t.shape) if isinstance(t, Tensor) else (self.state.row(),)
+        return None if any(isinstance(i, Row) for i in shape) else len(shape)
 
 
 def _type_words(expressions: Expressions, t: Tensor) -> str:

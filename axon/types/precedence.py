@@ -1,15 +1,15 @@
-"""Parentheses that are missing, as edits to try: what binds more tightly than it was meant to, or less."""
+"""How an expression may have been meant that is read otherwise, as edits to try: with parentheses, or element by element."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from axon import typed as T
 from axon.diagnostics import Change, Edit, Suggestion
 from axon.source import Span
-from axon.types.quote import fitting, short
+from axon.types.quote import fitting, short, shown
 
 _MORE_SIZES = re.compile(r"(?:\s*[-+*/%]\s*(?:[A-Za-z_]\w*|\d+)(?![\w.(\[]))*")
 _FRACTION = re.compile(r"(.*\S\s+[-+]\s+(\d+))\s*/\s*(\d+)", re.DOTALL)
@@ -71,3 +71,55 @@ def quotient(index: Span) -> str | None:
     if found is None or int(found[2]) >= int(found[3]) or any(c in found[1] for c in "()[]"):
         return None
     return f"({found[1]}) / {found[3]}"
+
+
+def per_element(
+    whole: Span, parts: tuple[T.Expr, T.Expr, T.Expr], rank_of: Callable[[T.Expr], int | None], around: Sequence[str]
+) -> Iterator[Suggestion]:
+    """`for i => if mask[i] then x[i] else 0.0` for `if mask then x else 0.0`, of parts of one rank, or scalars. Where the condition
+    alone is no scalar, the indices `around` may be meant.
+    """
+    ranks = [rank_of(part) for part in parts]
+    known = [r for r in ranks if r is not None]
+    rank = max(known, default=0)
+    if rank not in range(1, 5) or any(r not in (0, rank) for r in known):
+        return
+    taken = set(re.findall(r"\w+", whole.text))
+    single = ranks[1:] == [0, 0] and len(around) >= rank
+    letters = list(around[-rank:]) if single else [c for c in "ijklmnpq" if c not in taken][:rank]
+    at = f"[{', '.join(letters)}]"
+    texts = [_at_element(part, rank, at, rank_of) for part in parts]
+
+    def text(most: int) -> str:
+        written = (t if len(t) <= most else short(p.span, most) for t, p in zip(texts, parts, strict=True))
+        return ("" if single else f"for {' '.join(letters)} => ") + "if {} then {} else {}".format(*written)
+
+    if len(letters) == rank:
+        help_ = fitting(lambda most: f"choose per element: `{text(most)}`")
+        yield Suggestion(help_, (Edit(whole, text(max(map(len, texts)))),))
+        yield from (Suggestion(help_),) if len(known) == len(ranks) else ()
+
+
+def _at_element(e: T.Expr, rank: int, at: str, rank_of: Callable[[T.Expr], int | None]) -> str:
+    """One element of an expression: `x[i] > 0.0` of `x > 0.0`, or of what is not computed of names alone, `(f x)[i]`."""
+    ends: list[int] = []
+
+    def within(part: T.Expr) -> bool:
+        match part:
+            case _ if rank_of(part) == 0:
+                return True
+            case T.Variable() if rank_of(part) == rank:
+                ends.append(part.span.end)
+                return True
+            case T.Unary(operand=inner):
+                return within(inner)
+            case T.Binary(left=left, right=right):
+                return within(left) and within(right)
+        return False
+
+    text = e.span.text
+    if not within(e):
+        return f"{shown(e.span, len(text))}{at}"
+    for end in sorted(ends, reverse=True):
+        text = text[: end - e.span.start] + at + text[end - e.span.start :]
+    return " ".join(text.split())

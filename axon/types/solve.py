@@ -202,10 +202,12 @@ class Solver(Elaborator):
         return True
 
     def _set_row(self, out: Row, shape: Shape, reason: Reason) -> None:
+        """Let a result, of which the reason speaks by its operands, have a shape."""
         try:
-            self.state.unify_shape((out,), shape, reason)
+            self.state.unify_shape(shape, (out,), reason)
         except Mismatch as m:
-            self.report(errors.mismatch(self.state, m, scalar_like(shape), scalar_like((out,)), reason))
+            here = Reason(reason.span, "the result is not what is needed", (Side(reason.span, "it has {}"),))
+            self.report(errors.mismatch(self.state, m, scalar_like(shape), scalar_like((out,)), here))
 
     # ── the matrix product ─────────────────────────────────────────────────────────────────────────────────────────────
 
