@@ -204,10 +204,11 @@ class Solver(Elaborator):
     def _set_row(self, out: Row, shape: Shape, reason: Reason) -> None:
         """Let a result, of which the reason speaks by its operands, have a shape."""
         try:
-            self.state.unify_shape(shape, (out,), reason)
+            self.state.unify_shape((out,), shape, reason)
         except Mismatch as m:
             here = Reason(reason.span, "the result is not what is needed", (Side(reason.span, "it has {}"),))
-            self.report(errors.mismatch(self.state, m, scalar_like(shape), scalar_like((out,)), here))
+            turned = Mismatch(m.kind, m.right, m.left)
+            self.report(errors.mismatch(self.state, turned, scalar_like(shape), scalar_like((out,)), here))
 
     # ── the matrix product ─────────────────────────────────────────────────────────────────────────────────────────────
 
