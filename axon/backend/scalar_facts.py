@@ -135,24 +135,50 @@ class Scatter:
 
 
 def scatter(op: Compute) -> Scatter | None:
-    """The form of a Compute that is a scatter: `… for i where ids[i] = b [andalso …] => …` with `b` among its axes."""
+    """The form of a Compute that is a scatter: `… for i where ids[i] = b => …` with `b` among its axes, whatever is reduced.
+
+    Conditions may stand around `ids[i] = b`. What stands before it is asked for every `b`, and guards `ids[i]`: to ask it only
+    where `b` is `ids[i]` must lose no failure and bring no new one.
+    """
     reduction = op.reduction
     if reduction is None or reduction.where is None or reduction.monoid.kind in ("argmax", "argmin", "custom"):
         return None
-    where: Scalar = reduction.where
-    also: Scalar | None = None
-    if isinstance(where, Binary) and where.op == "and":
-        also, where = where.right, where.left
-    if not isinstance(where, Binary) or where.op != "eq" or element_of(where.left) not in (Element.I32, Element.I64):
+    # At a point of the axes none of them is empty: lowering says so of what may fail.
+    present = [Binary("gt", Index(a.extent, e), Index(Dim.of(0), e)) for a in op.axes for e in (Element.I32, Element.I64)]
+    conditions = [condition for condition in _conjuncts(reduction.where) if condition not in present]
+    for position, condition in enumerate(conditions):
+        found = _belongs(op, condition)
+        if found is not None and not (position and may_fail(found[1])):
+            also: Scalar | None = None
+            for other in (*conditions[:position], *conditions[position + 1 :]):
+                also = other if also is None else Binary("and", also, other)
+            return Scatter(found[0], found[1], element_of(found[1]), also)
+        if may_fail(condition):
+            return None
+    return None
+
+
+def _conjuncts(condition: Scalar) -> Iterator[Scalar]:
+    match condition:
+        case Binary(op="and", left=left, right=right):
+            yield from _conjuncts(left)
+            yield from _conjuncts(right)
+        case _:
+            yield condition
+
+
+def _belongs(op: Compute, condition: Scalar) -> tuple[Axis, Scalar] | None:
+    """The axis and the index of `ids[i] = b`."""
+    if not isinstance(condition, Binary) or condition.op != "eq" or element_of(condition.left) not in (Element.I32, Element.I64):
         return None
-    for mine, index in ((where.left, where.right), (where.right, where.left)):
+    assert op.reduction is not None
+    reduced = op.reduction.axes
+    for mine, index in ((condition.left, condition.right), (condition.right, condition.left)):
         axis = next((a for a in op.axes if isinstance(mine, Index) and mine.dim == Dim.of(a.symbol)), None)
-        if axis is None or varies(index, frozenset((axis.symbol,))):
+        if axis is None or varies(index, frozenset((axis.symbol,))) or not varies(index, frozenset(a.symbol for a in reduced)):
             continue
-        if not varies(index, frozenset(a.symbol for a in reduction.axes)):
-            continue
-        if all(axis.symbol not in a.extent.variables for a in reduction.axes):
-            return Scatter(axis, index, element_of(index), also)
+        if all(axis.symbol not in a.extent.variables for a in reduced):
+            return axis, index
     return None
 
 

@@ -16,6 +16,12 @@ fun largest {k} (ids : i32[n]) (x : f32[n]) = for b < k => max for i where ids[i
 fun some {k} (ids : i32[n]) (x : i32[n]) = for b < k => max for i where ids[i] = b => x[i]
 fun divided {k} (ids : i32[n]) (by : i32[n]) = for b < k => sum for i where ids[i] / by[i] = b => 1
 fun image {k} (ids : i32[n, m]) (x : f32[n, m, c]) = for b < k, c => sum for i j where ids[i, j] = b => x[i, j, c] * 2.0
+fun sparse {k} (rows : i32[z]) (cols : i32[z]) (v : 'a[z]) (x : 'a[m]) =
+  for i < k => sum for z where rows[z] = i => v[z] * x[cols[z]]
+fun matrix {k} (rows : i32[z]) (cols : i32[z]) (v : f32[z]) (x : f32[m, d]) =
+  for i < k, j => sum for z where rows[z] = i => v[z] * x[cols[z], j]
+fun masked {k} (ids : i32[n]) (x : f32[n]) =
+  for b < k => sum for i where x[i] < 1.0 andalso x[i] > -1.0 andalso ids[i] = b andalso b > 0 => x[i]
 fun repeated {k} (ids : i32[n]) = loop (s = for b < k => 0) for t < 3 => for b => s[b] + sum for i where ids[i] = b => 1 + t
 """
 M = axon.compile(SOURCE)
@@ -40,6 +46,48 @@ def test_scatters(n, k, d, lanes, monkeypatch):
     both(M.largest[k], ids, rng.standard_normal(n).astype(np.float32))
     both(M.image[k], ids.reshape(n, 1), x.reshape(n, 1, d))
     both(M.repeated[k], ids)
+    both(M.masked[k], ids, rng.standard_normal(n).astype(np.float32))
+    if d:
+        cols = rng.integers(0, d, n).astype(np.int32)
+        both(M.sparse[k], ids, cols, rng.standard_normal(n), rng.standard_normal(d))
+        both(M.matrix[k], ids, cols, rng.standard_normal(n).astype(np.float32), rng.standard_normal((d, 3)).astype(np.float32))
+
+
+FORMS = {  # whether a reduction is a scatter
+    "rows[z] = i": True,
+    "i = rows[z]": True,
+    "v[z] > 0.0 andalso rows[z] = i": True,
+    "rows[z] = i andalso x[cols[z]] > 0.0": True,
+    "rows[cols[z]] = i": True,
+    "rows[z] / cols[z] = i andalso i > 3": True,
+    "i > 3 andalso rows[z] / cols[z] = i": False,  # the condition keeps it from dividing
+    "x[cols[z]] > 0.0 andalso rows[z] = i": False,  # what is outside stops it, of whatever row
+    "rows[z] = i orelse v[z] > 0.0": False,
+    "rows[z] <= i": False,
+    "rows[z] = i + cols[z]": False,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_a_scatter(form):
+    source = "fun f {n} (rows : i32[z]) (cols : i32[z]) (v : f32[z]) (x : f32[m]) = for i < n => sum for z where " + form
+    m = axon.compile(f"{source} => v[z] * x[cols[z]]")
+    arguments = [np.array(ids, np.int32) for ids in ([3, 0, 4, 4, 9], [1, 2, 2, 1, 2])]
+    arguments += [np.array(v, np.float32) for v in ([1, -1, 2, -3, 4], [-1, 2, 3])]
+    plan = show(m._session.program(m._session.callee("f"), tuple(arguments), {}), "plan")
+    assert ("scatter over" in plan) is FORMS[form]
+    both(m.f[5], *arguments)
+
+
+def test_only_what_belongs_somewhere_is_looked_up():
+    rows, cols, v = np.array([0, 7], np.int32), np.array([1, 99], np.int32), np.ones(2)
+    both(M.sparse[2], rows, cols, v, np.arange(3.0))
+    raised = []
+    for target in ("interpret", "cpu"):
+        with pytest.raises(axon.ShapeError) as error:
+            M.sparse[8](rows, cols, v, np.arange(3.0), target=target)
+        raised.append(str(error.value))
+    assert raised[0] == raised[1]
 
 
 def test_sums_of_narrow_floats_accumulate_in_f32():
