@@ -38,6 +38,16 @@ class Element(Enum):
         return _BITS[self]
 
     @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest number of an integer type."""
+        assert self.is_integer
+        return (0, 2**self.bits - 1) if self is Element.U8 else (-(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1)
+
+    def holds(self, value: int) -> bool:
+        """Whether an integer literal can be of this type: floats round it."""
+        return not self.is_integer or self.limits[0] <= value <= self.limits[1]
+
+    @property
     def accumulator(self) -> Element:
         """The element type in which sums and products over this one accumulate: f32 for 16- and 8-bit floats."""
         return Element.F32 if self.is_float and self.bits < 32 else self

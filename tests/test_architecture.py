@@ -78,7 +78,11 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.types*", VOCABULARY | {"syntax", "typed", "resolve", "builtins", "grammar.parse", "grammar.mistakes", *DIMENSIONS}),
     ("axon.resolve", VOCABULARY | {"syntax", "types.type", *DIMENSIONS}),
     ("axon.typed", VOCABULARY | {"types.type", *DIMENSIONS}),
-    ("axon.lower*", VOCABULARY | {"core", "core_walk", "typed", "builtins", "checker", "types.type", "types.unify", "shapes.*"}),
+    (
+        "axon.lower*",
+        VOCABULARY
+        | {"core", "core_walk", "typed", "builtins", "checker", "types.literals", "types.type", "types.unify", "shapes.*"},
+    ),
     (
         "axon.editor*",
         VOCABULARY

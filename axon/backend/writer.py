@@ -76,7 +76,6 @@ class Held:
 
 
 _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
-_PLAIN = (Element.F64, Element.F32, Element.I64)  # Python's operators have the right meaning on these
 _UNARY = {
     "exp": "exp", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "sin": "sin", "cos": "cos", "tanh": "tanh", "erf": "erf",
     "floor": "floor", "ceil": "ceil", "round": "nearest", "neg": "minus", "abs": "absolute", "sign": "sign",
@@ -202,7 +201,7 @@ class Writer:
         return self.let(f"round_{element.value}({self.let(text)})") if is_narrow(element) else self.let(text)
 
     def arithmetic(self, op: str, x: str, y: str) -> str:
-        """A sum, a difference or a product where Python's operators have the right meaning."""
+        """A sum, a difference or a product of floats."""
         return f"{x} {_ARITHMETIC[op]} {y}"
 
     def unary(self, op: str, operand: str, element: Element) -> str:
@@ -231,8 +230,8 @@ class Writer:
         if op in ("max", "min"):
             return self.let(f"{op}_{kind}({x}, {y})")
         if op in _ARITHMETIC:
-            plain = element in _PLAIN or element.is_float
-            return self.rounded(self.arithmetic(op, x, y) if plain else f"{op}({x}, {y})", element)
+            # Integers wrap, while numba promises LLVM that those of Python's operators do not.
+            return self.rounded(self.arithmetic(op, x, y) if element.is_float else f"{op}({x}, {y})", element)
         if element.is_float:
             name = {"div": "divide", "mod": "float_remainder", "pow": "power"}[op]
             return self.rounded(f"{name}({x}, {y})", element)

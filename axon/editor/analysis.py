@@ -503,7 +503,8 @@ class _Run:
             if isinstance(entity, ValueName):
                 why = "; ".join(f.why for f in entity.scheme.facts)
                 shown = signature(checker.state, entity.scheme)
-                versions[name] = f"{shown} ({why}) {entity.literal} {entity.dim} {entity.scheme.opens}"
+                numbers = [([s for s, _ in entity.scheme.elements].index(x.element), x.value) for x in entity.scheme.literals]
+                versions[name] = f"{shown} ({why}) {entity.literal} {entity.dim} {entity.scheme.opens} {numbers}"
         checker.state.aliases = self.a.alias_names  # from here on: a version does not hide what an alias stands for
         given, inner = tuple(s for s in sigs if isinstance(s, S.Sig)), tuple(checker.inner)
         return Checked(

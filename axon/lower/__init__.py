@@ -7,7 +7,7 @@ the indices they use.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -28,6 +28,7 @@ from axon.shapes.contract import Contract, ContractFact, ParameterShape
 from axon.shapes.dimension import Dim
 from axon.shapes.prove import Facts
 from axon.source import Span
+from axon.types.literals import Literal
 from axon.types.type import ElementVar, Exists, Function, RecordType, Row, Scheme, Tensor, TupleType, Type, TypeVar
 
 
@@ -97,6 +98,7 @@ class _Lowering:
             for wanted, given in zip(types, arguments, strict=True):
                 self._match(wanted, given)
             self._match_waiting()
+        self._check_literals(types)
         for fact in scheme.facts:  # `where k = 1`: such a dimension stretches
             slack = fact.relation.slack
             for symbol in slack.variables:
@@ -235,6 +237,18 @@ class _Lowering:
         whole = Builder(Facts()).view(value)
         return Leaf(len(self.inputs) - 1), replace(whole, shape=tuple(d.substitute(self.frame.dims) for d in dims))
 
+    def _check_literals(self, types: Sequence[Type]) -> None:
+        """See that the element types of the arguments hold the literals that are of these types."""
+        for literal in self.scheme.literals:
+            element = self.frame.elements.get(literal.element)
+            if element is None or element.holds(literal.value):
+                continue
+            names = _parameter_names(self.checked.declarations[self.name], len(types))
+            path = next((p for name, t in zip(names, types, strict=True) for p in _paths(name, t, literal.element)), None)
+            notes = (f"`{self.name}` is called with {element.value}" + (f" for `{path}`" if path else ""),)
+            found = Literal(literal.value, element, literal.span).refused(element)
+            raise AxonError((replace(found, code="AX0504", notes=notes),))
+
     # ── results ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _store(self, builder: Builder, found: Lowered) -> tuple[tuple[Symbol, ...], Structure]:
@@ -271,6 +285,21 @@ _USUAL = (Element.F32, Element.I32, *Element)
 
 def _span(decl: T.Decl) -> Span:
     return decl.body.span if isinstance(decl, T.Fun) else decl.value.span
+
+
+def _paths(path: str, t: Type, element: Symbol) -> Iterator[str]:
+    """Where in a parameter there are tensors of an element type."""
+    match t:
+        case Tensor(ElementVar(symbol)) if symbol == element:
+            yield path
+        case TupleType(items):
+            for n, item in enumerate(items, 1):
+                yield from _paths(f"{path}.{n}", item, element)
+        case RecordType(fields):
+            for name, field in fields:
+                yield from _paths(f"{path}.{name}", field, element)
+        case Exists(_, _, body):
+            yield from _paths(path, body, element)
 
 
 def _parameter_names(decl: T.Decl, count: int) -> Iterator[str]:

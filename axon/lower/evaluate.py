@@ -19,7 +19,7 @@ from axon.element import Element
 from axon.lower.builder import Context
 from axon.lower.extents import divides
 from axon.lower.indexing import Indexing
-from axon.lower.scalars import as_scalar, conjunction, integer, simplified, zero
+from axon.lower.scalars import as_scalar, conjunction, integer, negated, simplified, zero
 from axon.lower.tensors import ONE, broadcast, choice, is_plain, leaves, name_of, ordered, rebuild, scalar_value, stretched
 from axon.lower.value import Closure, Env, Frame, Primitive, RecordValue, Subscripts, TensorValue, TupleValue, Value
 from axon.names import Symbol, fresh
@@ -293,7 +293,7 @@ class Evaluator(Indexing):
         if not x.shape:
             inner = x.at(())
             if op == "neg" and isinstance(inner, Const) and not isinstance(inner.value, bool):
-                return scalar_value(Const(-inner.value, inner.element), x.element)
+                return scalar_value(negated(inner), x.element)
             return scalar_value(Unary(op, inner), x.element)
         return TensorValue(x.element, x.shape, lambda s: Unary(op, x.at(s)), lazy=True, guarded=x.guarded)
 

@@ -182,6 +182,14 @@ def zero(element: Element) -> Const:
     return Const(False if element is Element.BOOL else 0.0 if element.is_float else 0, element)
 
 
+def negated(number: Const) -> Const:
+    """Integers wrap: there is no -1 in u8, and no 128 in i8."""
+    if not number.element.is_integer:
+        return Const(-number.value, number.element)
+    low, high = number.element.limits
+    return Const((-int(number.value) - low) % (high - low + 1) + low, number.element)
+
+
 def simplified(op: str, left: Scalar, right: Scalar) -> Scalar:
     """A binary operation; on symbolic integers the sum, difference or product is symbolic too, and comparisons are exact."""
     if op in ("add", "sub", "mul") and (isinstance(left, Index) or isinstance(right, Index)):

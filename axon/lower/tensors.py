@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 
 from axon import typed as T
-from axon.core import Binary, Const, Index, Local, Read, Scalar, Select
+from axon.core import Binary, Const, Index, Local, Read, Scalar, Select, identity
 from axon.element import Element
 from axon.lower.value import RecordValue, Subscripts, TensorValue, TupleValue, Value
 from axon.shapes.dimension import Dim
@@ -94,10 +93,7 @@ def ordered(value: Value, like: Value) -> Value:
 
 def unit_of(kind: str, like: TensorValue) -> TensorValue:
     """What a reduction of nothing gives. Integers have no largest and smallest; a contract keeps those from being empty."""
-    value: float | bool = {"sum": 0, "prod": 1, "any": False, "all": True, "max": -inf, "min": inf}[kind]
-    if like.element.is_integer and kind in ("max", "min"):
-        bits = like.element.bits - 1
-        value = 0 if like.element is Element.U8 and kind == "max" else -(2**bits) if kind == "max" else 2**bits - 1
+    value = identity(kind, like.element)
     return TensorValue(like.element, like.shape, lambda _: Const(value, like.element), lazy=True)
 
 

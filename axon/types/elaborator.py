@@ -22,6 +22,7 @@ from axon.source import Span
 from axon.typed import Instance
 from axon.types import errors
 from axon.types.constraint import Deferred
+from axon.types.literals import Literal, of_use
 from axon.types.places import Binding
 from axon.types.symbolic import Says
 from axon.types.type import InsideOf, Poison, ResultOf, Scheme, SchemeFact, Tensor, Type, Unreached
@@ -75,7 +76,7 @@ class Elaborator(ABC):
         self.library: Callable[[str, Span], list[str]] = lambda name, at: []  # modules of the standard library with a value
         self.unknown: set[str] = set()  # what was said of names that nothing introduces, in this declaration
         self.consequences = 0  # uses of broken declarations, which were reported where they stand
-        self.literals: list[tuple[int, Tensor, Span]] = []  # integer literals, whose values must fit their types
+        self.literals: list[Literal] = []  # whose types must hold their values
         self.coercions: list[tuple[Type, Type, Span]] = []
         self.opened = 0  # sizes that only the data decide, named so far
         self.closures: list[tuple[Type, tuple[Symbol, ...], Span]] = []  # `fn`s, and the sizes that one call names
@@ -176,6 +177,7 @@ class Elaborator(ABC):
             {s: (state.row(s.name),) for s in scheme.rows},
             {s: state.dim(s.name, loose=s in scheme.loose) for s in scheme.dims} | dict(zip(scheme.explicit, given, strict=False)),
         )
+        self.literals += of_use(scheme, instance.elements, span)
         for fact in (*scheme.facts, *_divisors(scheme.facts)):
             self._require(fact, instance, span, name, context, lambda s: scheme.names.get(s, s.name))
         return instance

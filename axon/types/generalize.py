@@ -21,6 +21,7 @@ from axon.source import Span
 from axon.types import errors
 from axon.types.explanations import Explanations
 from axon.types.inside import flattened_later, parameter_edit, parts_bounded
+from axon.types.literals import of_outer, of_scheme
 from axon.types.places import Binding
 from axon.types.show import Namer, dimension_names, show_type, symbols_of
 from axon.types.type import (
@@ -88,6 +89,7 @@ class Generalization(Explanations):
             return self._quantified(mark, t, explicit, facts, span, where, keep_functions, params, body)
         except DimensionTooLarge:
             self._drop(mark)
+            del self.literals[mark.literals :]
             self.state.level, self.state.overflowed = level - 1, True
             self.too_complex(span)
             return Scheme(POISON), False
@@ -129,6 +131,9 @@ class Generalization(Explanations):
         del self.closures[mark.closures :], self.introduced[mark.introduced :]
         kept = tuple(SchemeFact(r, _why(reason), reason.span) for r, reason in outcome.contract)
         scheme = self._quantify(t, explicit, kept if ok else ())
+        waiting = self.literals[mark.literals :]
+        scheme = replace(scheme, literals=of_scheme(waiting, scheme.elements))
+        self.literals[mark.literals :] = of_outer(waiting, scheme.elements) if state.level > 0 else ()
         contract = self._contract(scheme)
         if ok:
             ok = self._determined(scheme, contract, span, params, body) and self._anchored(scheme, introduced, body, span)
@@ -198,14 +203,20 @@ class Generalization(Explanations):
                 continue
             allowed = state.allowed[symbol]
             state.elements[symbol] = Element.I32 if Element.I32 in allowed else min(allowed, key=_PREFERENCE.index)
-        for value, literal, span in self.literals[mark.literals :]:
-            element = state.element(literal.element)
-            if isinstance(element, Element) and element.is_integer and not _fits(value, element):
-                message = f"{value} does not fit in {element.value}"
-                self.report(Diagnostic("AX0202", message, (Label(span, f"used as {element.value} here"),)))
+        self._judge_literals(mark)
         if state.level == 1:
-            self.literals.clear()
             state.flexible_elements.clear()
+
+    def _judge_literals(self, mark: _Mark) -> None:
+        """Literals whose types are known now must fit; the others wait for the declaration around, or for uses of this one."""
+        found = [replace(literal, element=self.state.element(literal.element)) for literal in self.literals[mark.literals :]]
+        self.literals[mark.literals :] = [literal for literal in found if not isinstance(literal.element, Element)]
+        uses: set[Span] = set()  # one mistake gives one error
+        for literal in found:
+            element, use = literal.element, literal.use
+            if isinstance(element, Element) and not element.holds(literal.value) and use not in uses:
+                self.report(literal.refused(element))
+                uses |= {use} if use is not None else set()
 
     def _settle_sizes(
         self, mark: _Mark, t: Type | None, facts: list[tuple[Relation, Span]], span: Span
@@ -535,8 +546,3 @@ def _why(reason: Reason) -> str:
 _LETTERS = "kmnpqrst"  # of dimension parameters to add
 _MAX_UNTOLD = 4  # indices that are labelled
 _PREFERENCE = [Element.F32, *Element]
-
-
-def _fits(value: int, element: Element) -> bool:
-    low, high = (0, 255) if element is Element.U8 else (-(2 ** (element.bits - 1)), 2 ** (element.bits - 1) - 1)
-    return low <= value <= high

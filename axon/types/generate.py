@@ -22,6 +22,7 @@ from axon.types.annotate import FOREIGN
 from axon.types.application import Applications
 from axon.types.constraint import Member, Product
 from axon.types.elaborator import Env
+from axon.types.literals import Literal
 from axon.types.scheme import instantiate_type
 from axon.types.show import Namer, show_element
 from axon.types.symbolic import chosen, says, symbolic
@@ -54,7 +55,7 @@ class Expressions(Applications):
                     return self._variable(env, expr)
                 case S.Int(value):
                     number = scalar(self.state.element_var(NUM))
-                    self.literals.append((value, number, expr.span))
+                    self.literals.append(Literal(value, number.element, expr.span))
                     return T.Literal(value, type=number, span=expr.span)
                 case S.Float(value):
                     return T.Literal(value, type=scalar(self.state.element_var(FLOAT)), span=expr.span)

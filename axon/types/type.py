@@ -127,6 +127,15 @@ class SchemeFact:
 
 
 @dataclass(frozen=True, slots=True)
+class SchemeLiteral:
+    """An integer literal whose element type each use of a declaration decides, and that not every such type holds."""
+
+    element: Symbol
+    value: int
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Unreached:
     """A branch that is never taken since its condition holds wherever an index runs, and the bound with which it would be."""
 
@@ -167,6 +176,7 @@ class Scheme:
     dims: tuple[Symbol, ...] = ()
     explicit: tuple[Symbol, ...] = ()
     facts: tuple[SchemeFact, ...] = ()
+    literals: tuple[SchemeLiteral, ...] = ()
     opens: bool = False  # a function whose calls open a size that only the data decide: none stands under a comprehension
     inside: InsideOf | None = None
     result: ResultOf | None = None

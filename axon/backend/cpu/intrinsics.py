@@ -223,8 +223,8 @@ def _power(base: int, exponent: int) -> int:
     result = 1
     while exponent > 0:
         if exponent & 1:
-            result = result * base
-        base = base * base
+            result = mul(result, base)  # type: ignore[name-defined]  # noqa: F821
+        base = mul(base, base)  # type: ignore[name-defined]  # noqa: F821
         exponent >>= 1
     return result
 

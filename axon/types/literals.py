@@ -1,0 +1,64 @@
+"""Integer literals: each is of the type that its context asks for, which must hold its value.
+
+Where a declaration leaves that type to its uses, so does its scheme the question (`Scheme.literals`): a use in the program answers
+it at the end of the declaration around, and a call from outside where it is specialized (`lower`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from axon.diagnostics import Diagnostic, Label
+from axon.element import Element
+from axon.names import Symbol
+from axon.source import Span
+from axon.types.type import ElementType, ElementVar, Scheme, SchemeLiteral
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """An integer literal of a declaration that is being checked, or that a function which it uses has left to it."""
+
+    value: int
+    element: ElementType
+    span: Span
+    use: Span | None = None  # of that function
+
+    def refused(self, element: Element) -> Diagnostic:
+        """It is of an element type that does not hold it."""
+        low, high = element.limits
+        where = f"as {element.value} here, which holds {low} to {high}"
+        labels = (Label(self.span, f"used {where}"),)
+        if self.use is not None:
+            same = self.use.file.path == self.span.file.path  # by name: in an editor, a declaration is a file of its own
+            own = (Label(self.span, "the number"),) if same else ()
+            labels = (Label(self.use, f"`{self.use.text}` uses {self.value} {where}"), *own)
+        return Diagnostic("AX0202", f"{self.value} does not fit in {element.value}", labels)
+
+
+def of_use(scheme: Scheme, elements: Mapping[Symbol, ElementType], use: Span) -> list[Literal]:
+    """The literals that one use of a declaration decides the types of."""
+    return [Literal(x.value, elements[x.element], x.span, use) for x in scheme.literals]
+
+
+def of_scheme(literals: Iterable[Literal], elements: Iterable[tuple[Symbol, frozenset[Element]]]) -> tuple[SchemeLiteral, ...]:
+    """What is left to the uses of a declaration: for each of its element types the least and the greatest literal, if some type
+    that it may be does not hold them."""
+    found: list[SchemeLiteral] = []
+    allowed = dict(elements)
+    for symbol in allowed:
+        own = [x for x in literals if isinstance(x.element, ElementVar) and x.element.symbol == symbol]
+        extremes = dict.fromkeys((max(own, key=_value), min(own, key=_value))) if own else {}
+        found += [SchemeLiteral(symbol, x.value, x.span) for x in extremes if not all(e.holds(x.value) for e in allowed[symbol])]
+    return tuple(found)
+
+
+def of_outer(literals: Iterable[Literal], elements: Iterable[tuple[Symbol, frozenset[Element]]]) -> list[Literal]:
+    """Those that wait for the declaration around one with these element types of its own."""
+    own = {symbol for symbol, _ in elements}
+    return [x for x in literals if isinstance(x.element, ElementVar) and x.element.symbol not in own]
+
+
+def _value(literal: Literal) -> int:
+    return literal.value
