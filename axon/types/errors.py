@@ -246,7 +246,8 @@ def no_field(state: State, record: Type, name: str, span: Span) -> Diagnostic:
     record = state.prune(record)
     if isinstance(record, RecordType):
         names = [n for n, _ in record.fields]
-        near = nearest(name, names)
+        longer = [n for n in names if n.startswith(name) or name.startswith(n)]  # `b` for `bias`
+        near = nearest(name, names) or (longer[0] if len(longer) == 1 else None)
         helps = (Suggestion(f"did you mean `.{near}`?", (Edit(span, near),)),) if near else ()
         has = "it has " + ", ".join(f"`{n}`" for n in names)
         return Diagnostic("AX0207", f"this record has no field `{name}`", (Label(span, "no such field"),), (has,), helps)
@@ -341,6 +342,12 @@ def condition(state: State, t: Type, span: Span, where: str) -> Diagnostic:
 def cannot_index(state: State, t: Type, span: Span) -> Diagnostic:
     text = show_type(Namer(state), t)
     return Diagnostic("AX0215", f"{sort_of(state, t)} cannot be indexed", (Label(span, f"this has type {text}"),))
+
+
+def per_field(record: RecordType) -> Suggestion:
+    """Arithmetic on records."""
+    listed = ", ".join(f"{n} = …" for n, _ in record.fields[:3]) + ", …" * (len(record.fields) > 3)
+    return Suggestion(f"operators work on tensors: write the record field by field, `{{ {listed} }}`")
 
 
 def part_by_index(state: State, e: S.Access, items: tuple[Type, ...]) -> Diagnostic:

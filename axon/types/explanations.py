@@ -25,7 +25,7 @@ from axon.source import Span
 from axon.types.blank import dimension_arguments
 from axon.types.generate import Expressions
 from axon.types.inside import compared_with, indexed_by, reached_outside, together, unreached, without_range
-from axon.types.members import half_of_a_window, merged_again, variants
+from axon.types.members import half_of_a_window, merged_again, together_elsewhere, variants
 from axon.types.mend import asked, behind, compared, last_resorts, mends, reindexed
 from axon.types.origin import Trail
 from axon.types.ranges import Origin
@@ -223,10 +223,16 @@ class Explanations(Expressions):
         return (*found, *(within[0].changes(within[1]) if within is not None else ()))
 
     def _from_modules(self, blamed: Equal, trail: Trail, show: Callable[[Dim], str]) -> Iterator[Suggestion]:
-        """Other functions of the modules that are used: a variant of one that a size has passed, and what merges parts again."""
+        """Other functions of the modules that are used: a variant of one that a size has passed, or of all such, and what merges
+        parts again."""
         for side, raw in zip(blamed.reason.sides, (blamed.left, blamed.right), strict=False):
-            for function in trail.through(side.span, raw, bool(side.about)):
-                yield from variants(function.span, self.modules)
+            passed = trail.through(side.span, raw, bool(side.about))
+            behind_it = [trail.at(o.span) for o in trail.sources(trail.of_place(side.span, raw, bool(side.about)))]
+            called = (e.function.span for e in behind_it if isinstance(e, T.Call))
+            calls = dict.fromkeys((*(function.span for function in passed), *called))
+            yield from together_elsewhere([list(variants(span, self.modules)) for span in calls])
+            yield from (s for span in calls for s in variants(span, self.modules))
+            for function in passed:
                 yield from half_of_a_window(function, self.modules, self.state, show)
         for side in blamed.reason.sides:
             at = trail.at(side.span)

@@ -311,9 +311,11 @@ class Expressions(Applications):
         return T.Binary(name, left, right, type=result, span=span)
 
     def _no_tensor(self, e: T.Expr) -> tuple[Suggestion, ...]:
-        """What may have been meant by an operand that is no tensor: something is subtracted from a function, or a tuple indexed."""
-        is_function = isinstance(self.state.prune(e.type), Function)
-        return tuple(precedence.negated_argument(e.span)) if is_function else self._part_chosen(e)
+        """What may have been meant by an operand that is no tensor: a function less something, an indexed tuple, a record."""
+        t = self.state.prune(e.type)
+        if isinstance(t, RecordType):
+            return (errors.per_field(t),)
+        return tuple(precedence.negated_argument(e.span)) if isinstance(t, Function) else self._part_chosen(e)
 
     def _symbolic(self, env: Env, op: str, left: T.Expr, right: T.Expr, found: T.Expr) -> T.Expr:
         """Arithmetic on dimensions and indices stays symbolic where it can."""

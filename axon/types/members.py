@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from axon import typed as T
 from axon.diagnostics import Change, Edit, Suggestion
@@ -28,6 +28,16 @@ def variants(function: Span, modules: Modules) -> Iterator[Suggestion]:
         alike = isinstance(value, ValueName) and name.startswith(f"{called}_") and not value.scheme.explicit
         if alike and isinstance(value, ValueName) and _arity(value.scheme.type) == _arity(own.scheme.type):
             yield Suggestion(f"use `{owner}.{name}`", (Edit(function, f"{owner}.{name}"),))
+
+
+def together_elsewhere(ways: Sequence[Sequence[Suggestion]]) -> Iterator[Suggestion]:
+    """The variants of several calls that a size passes, where each has the same one: `nn.conv2d_same` for both `nn.conv2d`."""
+    edits: dict[str, list[Edit]] = {}
+    for suggestion in (s for way in ways for s in way):
+        edits.setdefault(suggestion.text, []).extend(suggestion.edits)
+    for text, several in edits.items():
+        if len(several) > 1 and len({e.span for e in several}) == len(several):
+            yield Suggestion(f"{text} in each of the {len(several)} calls", tuple(several))
 
 
 def merged_again(e: T.Expr, modules: Modules, state: State) -> Iterator[Suggestion]:

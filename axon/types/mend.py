@@ -226,6 +226,8 @@ def _rows(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[
         return
     r, s = (n or 0 for n in ranks)
     most = max(r, s)
+    if r == s == 1 and isinstance(whole, T.Binary) and whole.op in ("mul", "sub"):
+        yield from _pairs(whole, left, right)
     if min(r, s) < 1 or not 2 <= most <= _MAX_RANK:
         return
     letters = _letters(whole.span, most)
@@ -249,6 +251,16 @@ def _rows(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[
             if found is not None:
                 pair = (partial(_beside, left), found[0]) if e is right else (found[0], partial(_beside, right))
                 yield _importing(fitting(partial(_applied_to, e, operator, pair)), found[1], Change.TRANSPOSED)
+
+
+def _pairs(whole: T.Binary, left: T.Expr, right: T.Expr) -> Iterator[Suggestion]:
+    """`for i j => x[i] * y[j]` for `x * y` of two vectors."""
+    letters = _letters(whole.span, 2)
+    if letters is not None:
+        operator = whole.span.file.text[left.span.end : right.span.start].strip(" ()\n")
+        at = _parenthesized(whole.span, left.span, right.span)
+        text = f"for {' '.join(letters)} => {_indexed(left, letters[:1])} {operator} {_indexed(right, letters[1:])}"
+        yield Suggestion(f"for every pair, name the indices: `{text}`", (Edit(at, _whole(at, text)),), change=Change.ROWS)
 
 
 def _applied_to(e: T.Expr, operator: str, pair: tuple[Callable[[int], str], Callable[[int], str]], most: int) -> str:
@@ -416,7 +428,8 @@ def _reindexed(reads: Iterable[tuple[T.Access, Span]], trail: Trail) -> Iterator
         found += [(1, s) for s in _divided(access, trail)] + [(0, s) for s in _terms(access, at)]
     for access, at in reads:
         found += [(_agreeing(access, s, trail) - (access.span in again), s) for s in _replaced(access, at, trail)]
-    yield from (s for _, s in sorted(found, key=lambda f: -f[0]))
+    best = max((score for score, _ in found), default=0)  # where names tell, an index is not taken from its own dimension
+    yield from (s for score, s in sorted(found, key=lambda f: -f[0]) if score >= 0 or best <= 0)
     for access, at in reads:
         yield from _neighbours(access, at, trail)
     for access, at in reads:
