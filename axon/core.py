@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import copysign
 from typing import TypeAlias
 
 from axon.element import Element
@@ -33,10 +34,20 @@ from axon.source import Span
 # ── scalar expressions ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Const:
     value: float | int | bool  # for integers and bool exact; floats may be inf or nan
     element: Element
+
+    def __eq__(self, other: object) -> bool:
+        """Two zeros of different signs are different constants, which Python's numbers are not."""
+        if not isinstance(other, Const) or self.element is not other.element:
+            return False
+        same = self.value == other.value or self.value is other.value
+        return same and (self.value != 0 or copysign(1.0, self.value) == copysign(1.0, other.value))
+
+    def __hash__(self) -> int:
+        return hash((self.value, self.element))
 
 
 @dataclass(frozen=True, slots=True)

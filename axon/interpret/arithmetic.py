@@ -106,6 +106,15 @@ def _rational(coefficients: tuple[tuple[float, ...], tuple[float, ...]], x: Arra
     return quotient
 
 
+def power(x: Array, y: Array) -> Array:
+    """x ** y as IEEE 754 and C have it; a single exponent of 0.5 is a square root to NumPy, which -inf and -0 do not have."""
+    result: Array = np.power(x, y)
+    if result.dtype.kind != "f" or not (halves := y == 0.5).any():
+        return result
+    signless = halves & ((x == 0) | (x == -np.inf))
+    return np.where(signless, np.abs(x), result) if signless.any() else result
+
+
 @dataclass(frozen=True, slots=True)
 class Extreme:
     """A ufunc for `max` or `min`; +0 is the greater of two zeros (IEEE 754-2019 `maximum`, `minimum`), where NumPy gives either."""
@@ -159,7 +168,7 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "sub": np.subtract,
     "mul": np.multiply,
     "mod": np.mod,
-    "pow": np.power,
+    "pow": power,
     "max": MAXIMUM,
     "min": MINIMUM,
     "eq": np.equal,
