@@ -6,9 +6,11 @@ Exit status: 0 if all is well, 1 if something is wrong with a program, a call or
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +24,9 @@ from axon.output import save_arrays, write_text
 
 if TYPE_CHECKING:
     from axon.checker import CheckedModule
+
+# What writing to standard output meets on a device that is full or broken.
+_CANNOT_WRITE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,6 +48,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        if error.errno not in _CANNOT_WRITE:
+            raise
+        with suppress(OSError):
+            print(f"axon: cannot write: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in its buffer goes nowhere
+        return 1
     except KeyboardInterrupt:
         return 130
 
@@ -52,9 +64,11 @@ def _guarded(command: Callable[[argparse.Namespace], int], arguments: argparse.N
         return command(arguments)
     except AxonError as error:
         return _report(error.diagnostics, getattr(arguments, "format", "text"))
-    except (BrokenPipeError, KeyboardInterrupt):
+    except (BrokenPipeError, KeyboardInterrupt, Warning):
         raise
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _CANNOT_WRITE and error.filename is None:  # of no file that has a name
+            raise
         if os.environ.get("AXON_DEBUG"):
             raise
         return _report([compiler.internal_error(error, f"running `axon {arguments.name}`")], getattr(arguments, "format", "text"))

@@ -259,7 +259,7 @@ def _phase(name: str) -> Iterator[None]:
     try:
         with _deep_recursion():
             yield
-    except AxonError:
+    except (AxonError, Warning):  # a warning that whoever runs this wants as an error
         raise
     except (RecursionError, MemoryError) as error:
         if os.environ.get("AXON_DEBUG"):

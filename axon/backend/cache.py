@@ -100,7 +100,8 @@ def limit() -> int:
         return DEFAULT_LIMIT
     match = re.fullmatch(r"(\d{1,15})\s*([KMGT]?)i?B?", text, re.IGNORECASE)
     if match is None:
-        raise Missing(f"a size for its cache: AXON_CACHE_SIZE is `{text[:40]}`", "write bytes, or a size such as 500M or 2G")
+        what = f"a size for its cache: AXON_CACHE_SIZE is `{text[:40]}`"
+        raise Missing(what, "write bytes, or a size such as 500M or 2G", who="Axon")
     return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[match[2].upper()]
 
 

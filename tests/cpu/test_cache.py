@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 from itertools import count
 
 import numpy as np
@@ -80,7 +81,7 @@ def test_objects_refer_to_nothing_of_python():
     [
         ("AXON_CACHE", "file", "file belongs|file: File exists|file: Not a directory"),
         ("AXON_CACHE", "file/inside", "a directory for built kernels: .*file/inside: Not a directory"),
-        ("AXON_CACHE_SIZE", "much", "AXON_CACHE_SIZE is `much`"),
+        ("AXON_CACHE_SIZE", "much", "kept: Axon lacks a size .*: AXON_CACHE_SIZE is `much`; write bytes, or a size such as 500M"),
     ],
 )
 def test_a_cache_that_cannot_be_used_costs_time_and_not_results(setting, value, words, tmp_path, monkeypatch):
@@ -89,9 +90,20 @@ def test_a_cache_that_cannot_be_used_costs_time_and_not_results(setting, value, 
     monkeypatch.setenv(setting, str(tmp_path / value) if setting == "AXON_CACHE" else value)
     x = np.linspace(-1, 1, 50_001)
     scale = len(words)  # a function that no other test has compiled
-    with pytest.warns(RuntimeWarning, match=f"compiled anew in each process, since they cannot be kept: .*({words})"):
+    with pytest.warns(RuntimeWarning, match=f"compiled anew in each process, since they cannot be .*({words})"):
         got = axon.compile(f"fun f (x : f64[n]) = for i => exp x[i] * {scale}.0 - x[i]").f(x)
     np.testing.assert_allclose(got, np.exp(x) * scale - x)
+
+
+def test_with_warnings_as_errors_it_is_that_warning(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("AXON_CACHE", str(tmp_path / "file"))
+    f = axon.compile("fun f (x : f64[n]) = for i => exp x[i] * 77.0 - x[i]").f
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with pytest.raises(RuntimeWarning, match="cannot be kept"):
+                f(np.zeros(30), target="cpu")
 
 
 def test_functions_that_several_processes_compiled(monkeypatch, tmp_path):

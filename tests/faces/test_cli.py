@@ -342,6 +342,16 @@ def test_a_reader_that_leaves_is_no_error(here: Path) -> None:
     assert ran.stderr == ""
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")
+@pytest.mark.parametrize("count", [1, 5_000])  # what is written when the command ends, and before
+def test_a_full_disk_is_said_in_one_line(here: Path, count: int) -> None:
+    (here / "many.axon").write_text("".join(f"val v{i} = {i}\n" for i in range(count)))
+    command = f"{sys.executable} -m axon sig many.axon"
+    ran = subprocess.run(["bash", "-c", f"{command} > /dev/full"], capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stderr) == (1, "axon: cannot write: No space left on device\n")
+    assert subprocess.run(["bash", "-c", f"{command} > /dev/full 2>&1"], timeout=60, check=False).returncode == 1
+
+
 def test_output_is_utf8_everywhere(here: Path) -> None:
     (here / "bad.axon").write_text("fun f x = y\n")
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}

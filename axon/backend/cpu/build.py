@@ -90,7 +90,7 @@ def _build(source: Source, key: str) -> Native:
     try:
         cache.directory(), cache.limit()
     except Missing as missing:
-        _warn(missing.diagnostics[0].message)
+        _warn("; ".join((missing.diagnostics[0].message, *(help.text for help in missing.diagnostics[0].suggestions))))
         entry, code = compile_source(source)
         return _load(entry, code, source.types)
     with cache.lock(key):
