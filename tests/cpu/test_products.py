@@ -164,18 +164,39 @@ def convolved(x, k, stride, dilation, padding):
     return out
 
 
-@pytest.mark.parametrize("way", ["taps", "blocks", "small blocks"])
+@pytest.mark.parametrize("way", ["taps", "blocks", "small blocks", "nest"])
 @pytest.mark.parametrize("kind", CONVOLUTIONS)
 def test_convolutions(kind, way, monkeypatch):
     body, *geometry = CONVOLUTIONS[kind]
     monkeypatch.setattr(products, "TAP", 0 if way == "taps" else 10**9)
     monkeypatch.setattr(products, "BLOCK", 30 if way == "small blocks" else 1 << 18)
+    monkeypatch.setattr(products, "BEGIN", 0 if way == "nest" else 10**9)
     monkeypatch.setattr(threads, "WORTH_SHARING", 1)
     monkeypatch.setenv("AXON_THREADS", "3")
     function = axon.compile(f"fun f (x : f32[n, c, h, w]) (k : f32[o, c, r, s]) = {body}").f
     for x, k in ((f32(2, 3, 9, 8), f32(4, 3, 3, 3)), (f32(1, 2, 7, 7), f32(1, 2, 3, 3)), (f32(3, 1, 5, 9), f32(2, 1, 3, 3))):
         wanted = convolved(x, k[:, :, ::-1, ::-1] if kind == "flipped" else k, *geometry)
         np.testing.assert_allclose(function(x, k, target="cpu"), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_the_window_of_a_filter_is_never_copied_as_a_whole(monkeypatch):
+    """A window of one dimension merges trivially, and yet BLAS cannot read it: its rows overlap."""
+    copied, array = [], products._scratch.array
+    record = lambda slot, shape, dtype: copied.append(int(np.prod(shape))) or array(slot, shape, dtype)
+    monkeypatch.setattr(products._scratch, "array", record)
+    m = axon.compile("""
+        fun few (x : 'a[n]) (k : 'a[r]) = for p => sum r => x[p + r] * k[r]
+        fun many (x : 'a[n]) (k : 'a[o, r]) = for o p => sum r => x[p + r] * k[o, r]
+        fun apart (x : 'a[n]) (k : 'a[4]) = for p < n / 4 => sum r => x[4 * p + r] * k[r]
+    """)
+    x, short, long, rows = f32(60_000), f32(4), f32(50), f32(30, 50)
+    np.testing.assert_allclose(m.few(x, long, target="cpu"), np.correlate(x, long), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(m.few(x[::2], long, target="cpu"), np.correlate(x[::2], long), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(m.apart(x, short, target="cpu"), x.reshape(-1, 4) @ short, rtol=1e-4, atol=1e-4)
+    assert not copied, "long sums are a nest, and rows that do not overlap a matrix"
+    wanted = np.stack([np.correlate(x, row) for row in rows])
+    np.testing.assert_allclose(m.many(x, rows, target="cpu"), wanted, rtol=1e-3, atol=1e-3)
+    assert 50 < max(copied) <= products.BLOCK + 50 * 50
 
 
 def test_convolutions_of_one_dimension_and_of_batches_of_kernels():

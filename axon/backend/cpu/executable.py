@@ -11,9 +11,11 @@ import numpy as np
 
 from axon.backend.cpu import build, loops, nests, scatters
 from axon.backend.cpu.function import Function, TensorParameter
+from axon.backend.cpu.products import is_window
 from axon.backend.cpu.totals import split_totals
 from axon.backend.fuse import Policy, fuse
-from axon.backend.plan import Kernels, Nest, Plan, Repeat, as_program, operations, values_in
+from axon.backend.lanes import strides
+from axon.backend.plan import Contraction, Kernels, Nest, Plan, Repeat, as_program, operations, values_in
 from axon.backend.tables import values_of, without_tables
 from axon.core import Program, Value
 from axon.core_print import print_op
@@ -48,6 +50,7 @@ class Executable:
         self.lock = Lock()
         self._deaths: dict[int, tuple[frozenset[Symbol], ...]] = {}
         self.compiled: dict[int, Compiled] = {}  # by the identity of the nest, which the plan keeps
+        self.nests: dict[int, Compiled] = {}  # likewise, of contractions
         self.results = frozenset(self.plan.body.results)
         self.loops: dict[int, NativeLoop | str] = {}  # likewise; a text says why a loop has no function
 
@@ -103,6 +106,16 @@ class Executable:
             if found is None:
                 found = self.compiled[id(nest)] = self._write(nest)
             return found
+
+    def as_nest(self, kernel: Contraction) -> Compiled | None:
+        """A contraction over a window as a nest, if what it reads lies side by side along an axis: then that is vectorized."""
+        inner = (kernel.op.axes[-1], kernel.depth[-1])
+        if not is_window(kernel) or all(strides(kernel.op, axis, frozenset()) for axis in inner):
+            return None
+        with self.lock:
+            if id(kernel) not in self.nests:
+                self.nests[id(kernel)] = self._write(loops.as_nest(kernel))
+            return self.nests[id(kernel)]
 
     def loop(self, kernel: Repeat) -> NativeLoop | str:
         """A loop's function, or why the host steps it."""

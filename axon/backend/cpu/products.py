@@ -11,14 +11,17 @@ Note [Pieces]
     batch with few elements is cut along its rows too, in strips that repay packing the other operand once more.
 
 Note [Convolutions]
-    If an operand is a window (a subscript such as `p + r` with `r` among the depth's axes and `p` of the result), merging its depth
-    copies every element many times over. There are two ways to do that with less.
+    If an operand is a window (a subscript such as `p + r` with `r` among the depth's axes and `p` of the result), its matrix has
+    every element many times over. Where it does not lie as BLAS reads a matrix (it may not overlap itself), it must be copied, and
+    there are two ways to do that with less.
       by blocks   The window is copied and multiplied for so much of the image at a time that the copy stays in a cache.
       by taps     The contraction is done once for each tap, that is each value of those `r`, and the products are added up. For one
                   tap the window is the tensor moved by a number of elements, so rows and columns of an image stay one dimension:
                   the image's rows are kept at their full width, and what the extra columns hold is left out at the end.
     The first copies as many elements as the depth has for each place of the result, the second adds as many as the result has
-    channels for each tap: the cheaper one is taken.
+    channels for each tap: the cheaper one is taken. Where few products are made of an element that is copied, as in a filter of one
+    dimension, a nest that reads the window where it lies is cheaper still, if its sums are long: it is vectorized, and loses time
+    only where it begins a sum.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ import numpy as np
 
 from axon.backend.cpu import blas, threads
 from axon.backend.cpu.arena import Scratch
-from axon.backend.cpu.views import Dims, Piece, View, is_matrix, matrix, merge, mergeable, ordered, view_of
+from axon.backend.cpu.views import Dims, Piece, View, is_matrix, matrix, mergeable, must_copy, ordered, view_of
 from axon.backend.plan import Contraction
 from axon.core import Axis
 from axon.interpret.strided import strided
@@ -46,23 +49,25 @@ BLOCK = 1 << 18  # elements of a window that are copied at a time: about a core'
 STRIP = 128  # rows of a product that repay packing its other operand
 TAP = 4  # how many elements are copied in the time in which a product is added
 MULTIPLIED = 4  # products that BLAS computes in the time of an addition elsewhere
-Make = Callable[[tuple[int, ...], Any], Array]  # an array of a shape and a dtype
+BEGIN = 8  # elements that are copied in the time in which a nest begins a sum along the last axis of the depth
 
 
-def contract(kernel: Contraction, tensors: Mapping[Symbol, Array], dims: Dims, make: Make) -> Array:
-    """The contraction's result, of the shape and the element type of its value, in memory that `make` gives."""
+def contract(kernel: Contraction, tensors: Mapping[Symbol, Array], dims: Dims, result: Array, has_nest: bool) -> bool:
+    """The contraction into its result; or False, where it has a nest and that is cheaper."""
     sizes = {axis.symbol: max(0, axis.extent.evaluate(dims)) for axis in (*kernel.op.axes, *kernel.depth)}
     order = _symbols(kernel.op.axes)
-    result = make(tuple(sizes[s] for s in order), kernel.left.element.dtype)
     if 0 in sizes.values():
         result[...] = 0
-        return result
+        return True
     with np.errstate(all="ignore"):
         left, right = (view_of(o, tensors[o.read.tensor], dims, sizes) for o in (kernel.left, kernel.right))
         out = View(result, dict(zip(order, result.strides, strict=True)), sizes)
         problem = _Problem(left, right, out, *map(_symbols, (kernel.batch, kernel.rows, kernel.columns, kernel.depth)))
-        _run(problem, *_way(problem))
-    return result
+        way = _way(problem, has_nest)
+        if way is None:
+            return False
+        _run(problem, *way)
+    return True
 
 
 def is_window(kernel: Contraction) -> bool:
@@ -128,13 +133,13 @@ def _cost(problem: _Problem) -> int:
     return prod(problem.out.sizes.values()) // MULTIPLIED
 
 
-def _way(problem: _Problem) -> tuple[Compute, Steps]:
-    """How to compute, and in which pieces."""
+def _way(problem: _Problem, has_nest: bool) -> tuple[Compute, Steps] | None:
+    """How to compute, and in which pieces; None: as a nest."""
     left, right, sizes = problem.left, problem.right, problem.out.sizes
     wanted = threads.available() if _cost(problem) > threads.WORTH_SHARING else 1
     taps = [s for s in problem.depth if s in left.shared | right.shared]
     windows = [view for view in (left, right) if not view.shared.isdisjoint(taps)]
-    if len(windows) != 1 or merge(left, right, problem.depth):
+    if len(windows) != 1 or not _copied(problem, windows[0]):
         if problem.count(problem.batch) == 1:
             return _product(problem), {}
         wanted *= threads.PIECES if wanted > 1 else 1
@@ -147,9 +152,18 @@ def _way(problem: _Problem) -> tuple[Compute, Steps]:
     if TAP * problem.count(other) < deep // problem.count(taps):
         lead, compute = _tapped(problem, taps)
         return compute, _steps(lead, sizes, wanted * threads.PIECES if wanted > 1 else 1)
+    if has_nest and BEGIN * problem.count(other) < problem.count(problem.depth[-1:]):
+        return None
     whole = [*problem.batch, *own]
     limit = min(BLOCK, -(-deep * problem.count(whole) // wanted))
     return _product(problem), _blocks(whole, sizes, deep, limit)
+
+
+def _copied(problem: _Problem, view: View) -> bool:
+    """Whether BLAS takes an operand only from a copy."""
+    depth = ordered(problem.left, problem.right, problem.depth)
+    before, after = (problem.rows, depth) if view is problem.left else (depth, problem.columns)
+    return must_copy(view.over((*problem.batch, *before, *after)), len(problem.batch), len(before))
 
 
 def _steps(axes: Sequence[Symbol], sizes: Mapping[Symbol, int], pieces: int) -> dict[Symbol, int]:

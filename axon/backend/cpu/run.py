@@ -113,7 +113,10 @@ class Run:
 
     def contraction(self, kernel: Contraction) -> None:
         (out,) = kernel.op.outs
-        self.tensors[out.symbol] = contract(kernel, self.tensors, self.dims, self.maker(out))
+        result = self.tensors[out.symbol] = self.allocate(out)
+        nest = self.executable.as_nest(kernel)
+        if not contract(kernel, self.tensors, self.dims, result, nest is not None) and nest is not None:
+            self.launch(nest)
 
     # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -28,6 +28,8 @@ def show(program: Program, stage: str) -> str:
                 texts.extend([] if isinstance(loop, str) else [loop.compiled.function.text])
             case Contraction() | Whole():
                 texts.append(f"# {_decision(executable, kernel)}\n")
+                nest = executable.as_nest(kernel) if isinstance(kernel, Contraction) else None
+                texts.extend([] if nest is None else [nest.function.text])
             case _:
                 assert_never(kernel)
     return "\n\n".join(texts)
@@ -39,8 +41,9 @@ def _decision(executable: Executable, kernel: Kernel) -> str:
         case Nest():
             return f"compiled, {executable.function(kernel).function.how}"
         case Contraction():
+            nest = executable.as_nest(kernel)
             how = ", a window by blocks or by taps" if is_window(kernel) else ""
-            return f"BLAS through NumPy{how}"
+            return f"BLAS through NumPy{how}" + ("" if nest is None else f"; or compiled, {nest.function.how}: the cheapest")
         case Repeat():
             loop = executable.loop(kernel)
             if isinstance(loop, str):

@@ -103,12 +103,6 @@ def ordered(left: View, right: View, depth: tuple[Symbol, ...]) -> tuple[Symbol,
     return max((depth, *by), key=lambda order: sum(_merges(view, order) for view in (left, right)))
 
 
-def merge(left: View, right: View, depth: tuple[Symbol, ...]) -> bool:
-    """Whether the depth's axes become one dimension of both operands without a copy."""
-    order = ordered(left, right, depth)
-    return _merges(left, order) and _merges(right, order)
-
-
 def _merges(view: View, axes: Sequence[Symbol]) -> bool:
     return _run_together([view.sizes[s] for s in axes], [view.strides[s] for s in axes])
 
@@ -121,14 +115,21 @@ def _run_together(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 def matrix(array: Array, lead: int, over: int, slot: str, scratch: Scratch) -> Array:
     """Dimensions after the first `lead` as two, of which the first `over` become one: as BLAS reads them, copied if need be."""
-    shape = (*array.shape[:lead], prod(array.shape[lead : lead + over]), prod(array.shape[lead + over :]))
-    if mergeable(array, lead, over):
-        joined = array.reshape(shape)
-        if is_matrix(joined):
-            return joined
+    shape = _joined(array, lead, over)
+    if not must_copy(array, lead, over):
+        return array.reshape(shape)
     copy = scratch.array(slot, array.shape, array.dtype)
     np.copyto(copy, array)
     return copy.reshape(shape)
+
+
+def must_copy(array: Array, lead: int, over: int) -> bool:
+    """Whether BLAS cannot read this as `matrix` joins it."""
+    return not mergeable(array, lead, over) or not is_matrix(array.reshape(_joined(array, lead, over)))
+
+
+def _joined(array: Array, lead: int, over: int) -> tuple[int, ...]:
+    return (*array.shape[:lead], prod(array.shape[lead : lead + over]), prod(array.shape[lead + over :]))
 
 
 def mergeable(array: Array, lead: int, over: int) -> bool:
