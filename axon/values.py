@@ -117,6 +117,10 @@ class Matcher:
             weak = weak_array(value)
             if weak is None and (library := libraries.of(value)) is not None and library.element(value) is None:
                 raise self._lacking(at, path, value.dtype)
+            if weak is None and type(value) is int:
+                may = self._allowed(element.symbol) if isinstance(element, t.ElementVar) else FLOAT if not element else {element}
+                way = f"float({_indexed(path)})" if FLOAT & may and abs(value) < 2**1023 else ""
+                raise self._wrong(at, "AX0504", f"`{path}` is an integer of more than 64 bits", help=_pass(way))
             if weak is None:
                 what, way = _no_array(value, _indexed(path))
                 raise self._wrong(at, "AX0504", f"`{path}` must be an array or a number, not {what}", help=_pass(way))

@@ -396,6 +396,10 @@ def _particular(t: Trouble) -> Advice | None:
         help_ = PYTHON_LIBRARY if values[-1].text in LIBRARIES else f"write `import {clip(values[-1].text)}`"
         edits = (Edit(t.file.span(values[-1].end, t.tokens[t.at + 1].end), ""),) if values[-1].text not in LIBRARIES else ()
         return t.advise("AX0101", "an imported module keeps its name", help=help_, edits=edits)
+    opened = innermost_open(t.machine)
+    if found.kind == "where" and opened is not None and (opened.token.kind, opened.closer) == ("for", "=>"):
+        message = "a `for` has no `where`: it makes an element for each index"
+        return t.advise("AX0115", message, help="write `filter p x` for some of the elements, or `for i => if … then … else …`")
     if found.kind == "where" and _waits_for(t.machine) == "an expression":
         message = "`where` is no function: a choice for each element is an `if` inside a `for`"
         return t.advise("AX0113", message, help="write `for i => if x[i] > 0.0 then x[i] else 0.0`")

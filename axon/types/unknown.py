@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from axon import builtins
-from axon.diagnostics import Diagnostic, Edit, Suggestion
+from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.element import Element
 from axon.grammar.mistakes import IN_EXPRESSIONS, LIBRARIES, LOGICAL, PYTHON_LIBRARY, VALUES
 from axon.resolve import ModuleName, Scope, unknown
@@ -17,10 +17,27 @@ from axon.source import Span
 def unknown_value(name: str, span: Span, scope: Scope, library: list[str]) -> Diagnostic:
     """AX0401; `library` are the modules of the standard library that declare the name."""
     note = f"a dimension is a value where an annotation names it: `(x : f32[{name}])`" if _like_a_size(name, span) else ""
+    if (number := _written_number(name, span)) is not None:
+        return number
     found = unknown("value", name, span, scope.names(), note=note)
     meant = _known_elsewhere(name, span, scope, library)
     near = () if meant and _is_of_the_language(found.suggestions) else found.suggestions  # `log` for `log2`
     return replace(found, suggestions=(*near, *meant))
+
+
+def _written_number(name: str, span: Span) -> Diagnostic | None:
+    """What to say of the rest of a number as other languages write it: `0x10`, `1_000`."""
+    digits = re.search(r"(?<![\w.])\d+$", span.file.text[max(0, span.start - 40) : span.start])
+    whole = digits[0] + name if digits is not None else ""
+    if not re.fullmatch(r"\d+(_\d+)+|0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+", whole):
+        return None
+    try:
+        value = int(whole, 0) if whole[1] in "xXoObB" else int(whole.replace("_", ""))
+    except ValueError:  # as of `0x_`
+        return None
+    place = Span(span.file, span.end - len(whole), span.end)
+    help = (Suggestion(f"write `{value}`", (Edit(place, f"{value}"),)),)
+    return Diagnostic("AX0401", "a number is written with decimal digits alone", (Label(place),), suggestions=help)
 
 
 def _is_of_the_language(near: tuple[Suggestion, ...]) -> bool:
