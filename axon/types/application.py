@@ -162,6 +162,7 @@ class Applications(Comprehensions):
             if more == 1 and (have.shape or not isinstance(argument, T.Access)):  # an element is no batch
                 text = f"[| {argument.span.text} |]"
                 likely.append(Suggestion(f"make it a batch of one: `{text}`", (Edit(argument.span, text),)))
+        likely += self._one_missing(f, arguments, at, have, need, name)
         given = list(self._given(f, arguments[: at + 1]))
         lower = [g for g in given if g.argument == at and len(self.state.shape(g.need.shape)) > len(g.have.shape)]
         likely += (s for g in lower for s in self._as_stated(g))
@@ -174,6 +175,18 @@ class Applications(Comprehensions):
         for i in range(before, len(self.diagnostics)):
             found = self.diagnostics[i]
             self.diagnostics[i] = replace(found, suggestions=(*likely, *found.suggestions))
+
+    def _one_missing(self, f: T.Expr, arguments: list[T.Expr], at: int, have: Type, need: Type, name: str) -> Iterator[Suggestion]:
+        """`nn.layer_norm x`, where the record of weights comes first: an argument of another sort that fits in a later place."""
+        t, params = self.state.prune(f.type), list[Type]()
+        while isinstance(t, Function):
+            params.append(self.state.prune(t.param))
+            t = self.state.prune(t.result)
+        later = params[len(arguments) :]
+        if isinstance(have, Tensor) and isinstance(need, RecordType) and any(isinstance(p, Tensor) for p in later):
+            fields = ", ".join(field for field, _ in need.fields)
+            which = f"argument {at + 1}" if at else "the first"
+            yield Suggestion(f"`{name}` takes {len(params)} arguments: {which} is a record of {fields}, which is missing here")
 
     def _given(self, f: T.Expr, arguments: list[T.Expr]) -> Iterator[_Given]:
         """The tensors that a call gives to a function, also as parts of tuples."""

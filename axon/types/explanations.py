@@ -24,7 +24,7 @@ from axon.shapes.wording import Place, Words
 from axon.source import Span
 from axon.types.blank import dimension_arguments
 from axon.types.generate import Expressions
-from axon.types.inside import compared_with, indexed_by, reached_outside, together, unreached, without_range
+from axon.types.inside import compared_with, indexed_by, padded_together, reached_outside, together, unreached, without_range
 from axon.types.members import half_of_a_window, merged_again, together_elsewhere, variants
 from axon.types.mend import asked, behind, compared, last_resorts, mends, reindexed
 from axon.types.origin import Trail
@@ -167,6 +167,7 @@ class Explanations(Expressions):
                 ways = [list(self._kept_in(part, trail, show)) for part in (cause, *also)]
                 yield from together(ways) if also else ways[0]
                 yield from (last for last in ways[0] if any(last in way for way in ways[1:]))  # of the access as a whole
+                yield from padded_together(ways) if also else ()
                 for part in (cause, *also) if cause.obligation.use is None else ():  # a contract of a call
                     yield from exchanged_at(part.obligation.reason.span, trail)
                 worded = tuple(s for s in worded if not s.edits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from axon import builtins
@@ -22,6 +22,7 @@ from axon.types.unify import State
 
 Show = Callable[[Dim], str]
 _BOUND = "state the bound: "
+_FOR = " for "  # between an access that reads zeros outside and the bound that it then needs
 _LETTERS = "khmnpqrst"  # of dimension parameters to add
 
 
@@ -51,6 +52,7 @@ def reached_outside(
             edits = tuple(Edit(Span(a.span.file, a.span.end - 1, a.span.end - 1), f" | {zero}") for a in several)
             listed = " and ".join(f"`{a.span.text[:-1]} | {zero}]`" for a in several)
             yield Suggestion(f"read zeros outside: {listed}", edits, change=Change.ZEROS)
+        yield from _padded_below(access, use, size, ends, zero, trail, state, show) if low else ()
     yield from (s for (i, e), last in zip(bounds, whole, strict=True) if last for s in _bounded(i, e, access, trail, state, show))
 
 
@@ -97,6 +99,20 @@ def _beyond(
             if number is None or number > 1:
                 most = (size - 1 - first) // stride + 1 if number is None else (size - first + number - 1) // stride
                 yield from _bounded(symbol, most, access, trail, state, show)
+
+
+def _padded_below(
+    access: T.Access, use: Use, size: Dim, ends: Sequence[tuple[Symbol, Dim]], zero: str, trail: Trail, state: State, show: Show
+) -> Iterator[Suggestion]:
+    """`x[i + j - 1 | 0.0]` for `i < n` where `x[i + j - 1]` says how far `i` runs: read with zeros, it would say nothing."""
+    for symbol, _ in ends:
+        binding = trail.binding(symbol)
+        named = size.variables <= state.rigid and not is_called(symbol, size, show)
+        if binding is not None and not binding.range.stated and named and not any(trail.indexed_elsewhere(symbol, access)):
+            zeros = Edit(Span(access.span.file, access.span.end - 1, access.span.end - 1), f" | {zero}")
+            bound = bound_edit(binding.span, symbol.name, show(size), False)
+            text = f"read zeros outside: `{access.span.text[:-1]} | {zero}]`{_FOR}`{symbol.name} < {show(size)}`"
+            yield Suggestion(text, (zeros, bound), change=Change.ZEROS)
 
 
 def _rising(use: Use, ends: Sequence[tuple[Symbol, Dim]]) -> list[tuple[Symbol, Dim]]:
@@ -179,7 +195,25 @@ def together(ways: Sequence[Sequence[Suggestion]]) -> Iterator[Suggestion]:
     bounds = [[s for s in way if s.change is Change.BOUND] for way in ways]
     for first, *others in zip(*bounds, strict=False):
         listed = " and ".join((first.text, *(s.text.removeprefix(_BOUND) for s in others)))
-        yield replace(first, text=listed, edits=tuple(dict.fromkeys(e for s in (first, *others) for e in s.edits)))
+        yield replace(first, text=listed, edits=_side_by_side(e for s in (first, *others) for e in s.edits))
+
+
+def padded_together(ways: Sequence[Sequence[Suggestion]]) -> Iterator[Suggestion]:
+    """Zeros outside a tensor that an access leaves in several dimensions, with the bound that each then needs."""
+    padded = [[s for s in way if s.change is Change.ZEROS and _FOR in s.text] for way in ways]
+    for first, *others in zip(*padded, strict=False):
+        listed = " and ".join((first.text, *(s.text.rpartition(_FOR)[2] for s in others)))
+        yield replace(first, text=listed, edits=_side_by_side(e for s in (first, *others) for e in s.edits))
+
+
+def _side_by_side(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+    """The edits of several changes as those of one: between bounds that are written next to each other, one comma."""
+    out: list[Edit] = []
+    for edit in sorted(dict.fromkeys(edits), key=lambda e: (e.span.start, e.span.end)):
+        if out and out[-1].span.end == edit.span.start and out[-1].text.endswith(",") and edit.text.startswith(","):
+            out[-1] = replace(out[-1], text=out[-1].text[:-1])
+        out.append(edit)
+    return tuple(out)
 
 
 def _stricter(access: T.Access, indices: list[Symbol], trail: Trail) -> Iterator[Suggestion]:
