@@ -143,6 +143,23 @@ def test_functions_of_f32_are_within_two_units_of_the_last_place(name, exact):
         assert np.max(np.abs(actual[~odd] - true[~odd]) / unit) <= 2
 
 
+@pytest.mark.parametrize("name", ["exp", "log"])
+def test_exp_and_log_of_f64_are_within_two_units_of_the_last_place(name):
+    build = Build(name)
+    x = build.input("x", Element.F64, Dim.of(ix("n", 1).symbol))
+    i = ix("i", x.shape[0])
+    edges = [709.78, 709.79, 710.0, -708.4, -745.1, -745.2, -747.0, 5e-324, 2.0**-1022, 1 - 2.0**-53, 1 + 2.0**-52, 1e308, 0.5**0.5]
+    ranges = [np.linspace(-750, 712, 200_001), np.linspace(0.5, 2.5, 100_001), np.logspace(-323, 308, 50_001)]
+    numbers = np.concatenate([*ranges, edges, np.array(SPECIAL)])
+    (actual,) = Executable(build.program(build.compute([i], Unary(name, at(x, i)))))([numbers])
+    with np.errstate(all="ignore"):
+        rounded = getattr(np, name)(numbers)  # itself within one unit
+        odd = ~np.isfinite(rounded) | (rounded == 0)
+        assert_equal(actual[odd], rounded[odd])
+        unit = np.spacing(np.abs(rounded[~odd]))
+        assert np.max(np.abs(actual[~odd] - rounded[~odd]) / unit) <= 2
+
+
 @pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf", "sin", "cos", "rsqrt"])
 def test_functions_of_f64_are_those_of_the_interpreter(name):
     build = Build(name)

@@ -2,8 +2,8 @@
 
 Values of 16- and 8-bit floats are held as f32, rounded to what their element type has after each operation (`round_*`), so that
 kernels compute what the interpreter does; `load_*` and `store_*` change between that and the bits in memory. The functions of f32
-are polynomials without branches, at most two units in the last place from the true value (`tests/cpu` measures them), because a
-vectorized loop cannot call the C library; those of f64 are the C library's.
+and `exp` and `log` of f64 are polynomials without branches, at most two units in the last place from the true value (`tests/cpu`
+measures them), because a vectorized loop cannot call the C library; the others of f64 are the C library's.
 
 Integers wrap. Divisions are given divisors that are not 0, except that any divisor may be given: 0 gives an arbitrary result
 and never stops the process (the kernel has taken note of it).
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from inspect import Parameter
 from inspect import signature as parameters_of
+from math import factorial
 from typing import Any
 
 from llvmlite import ir
@@ -22,7 +23,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from axon.backend import llvm
-from axon.backend.llvm import F32, F64, I8, I32, Builder, Emit, Value, as_bits, as_float, call, fma, real, suffix, whole
+from axon.backend.llvm import F32, F64, I8, I32, I64, Builder, Emit, Value, as_bits, as_float, call, fma, real, suffix, whole
 
 __all__: list[str] = []
 
@@ -70,7 +71,7 @@ def _horner(b: Builder, x: Value, coefficients: tuple[float, ...]) -> Value:
 
 
 def _inline(name: str, emit: Emit) -> Emit:
-    """A function of one f32 that stands once in a module and is inlined everywhere: less text than its body at every call."""
+    """A function of one float that stands once in a module and is inlined everywhere: less text than its body at every call."""
 
     def one(b: Builder, x: Value) -> Value:
         own = f"axon.{name}"
@@ -282,7 +283,55 @@ def _log(b: Builder, x: Value) -> Value:
     return b.select(b.fcmp_unordered("ult", x, real(0.0)), real(float("nan")), y)
 
 
+_LN2_HIGH_F64, _LN2_LOW_F64 = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # the first has 32 bits: n times it is exact
+_MAGIC_F64 = 1.5 * 2.0**52
+
+
+def _exp_wide(b: Builder, x: Value) -> Value:
+    """The same in f64: 1 + r + r**2 q(r), with as many terms of the series as change the last bit."""
+    x = b.select(b.fcmp_ordered(">", x, real(710.0, x)), real(710.0, x), x)
+    x = b.select(b.fcmp_ordered("<", x, real(-746.0, x)), real(-746.0, x), x)
+    shifted = fma(b, x, real(_LOG2E, x), real(_MAGIC_F64, x))
+    n = b.fsub(shifted, real(_MAGIC_F64, x))
+    r = fma(b, n, real(-_LN2_HIGH_F64, x), x)
+    r = fma(b, n, real(-_LN2_LOW_F64, x), r)
+    inner = _horner(b, r, tuple(1.0 / factorial(i) for i in range(13, 1, -1)))
+    result = b.fadd(fma(b, inner, b.fmul(r, r), r), real(1.0, x))
+    exponent = b.sub(as_bits(b, shifted), as_bits(b, real(_MAGIC_F64, x)))
+    half = b.ashr(exponent, whole(I64, 1))
+    for part in (half, b.sub(exponent, half)):
+        result = b.fmul(result, as_float(b, b.shl(b.add(part, whole(I64, 1023)), whole(I64, 52))))
+    return result
+
+
+def _log_wide(b: Builder, x: Value) -> Value:
+    """The same in f64, with the quotient f / (2 + f): coefficients of fdlibm's log (Sun Microsystems)."""
+    tiny = b.fcmp_ordered("<", x, real(2.0**-1022, x))
+    scaled = b.select(tiny, b.fmul(x, real(2.0**54, x)), x)
+    least = whole(I64, 0x3FE6A09E667F3BCD)  # of sqrt(1/2)
+    bits = b.sub(as_bits(b, scaled), least)
+    exponent = b.ashr(bits, whole(I64, 52))
+    f = b.fsub(as_float(b, b.add(b.and_(bits, whole(I64, (1 << 52) - 1)), least)), real(1.0, x))
+    e = b.fsub(b.sitofp(b.trunc(exponent, I32), F64), b.select(tiny, real(54.0, x), real(0.0, x)))
+    s = b.fdiv(f, b.fadd(f, real(2.0, x)))
+    square, half = b.fmul(s, s), b.fmul(b.fmul(f, f), real(0.5, x))
+    series = _horner(
+        b,
+        square,
+        (
+            1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01, 2.222219843214978396e-01,
+            2.857142874366239149e-01, 3.999999999940941908e-01, 6.666666666666735130e-01,
+        ),
+    )  # fmt: skip
+    rest = fma(b, e, real(_LN2_LOW_F64, x), b.fmul(s, fma(b, series, square, half)))
+    y = fma(b, e, real(_LN2_HIGH_F64, x), b.fsub(f, b.fsub(half, rest)))
+    y = b.select(b.fcmp_ordered("==", x, real(float("inf"), x)), x, y)
+    y = b.select(b.fcmp_ordered("==", x, real(0.0, x)), real(float("-inf"), x), y)
+    return b.select(b.fcmp_unordered("ult", x, real(0.0, x)), real(float("nan"), x), y)
+
+
 _exp_f32, _log_f32 = _inline("exp.f32", _exp), _inline("log.f32", _log)
+_exp_f64, _log_f64 = _inline("exp.f64", _exp_wide), _inline("log.f64", _log_wide)
 
 
 def _tanh(b: Builder, x: Value) -> Value:
@@ -328,8 +377,8 @@ def _library(name: str) -> Emit:
 
 
 _UNARY: dict[str, Emit] = {
-    "exp": _by_type(_exp_f32, llvm.named("exp")),
-    "log": _by_type(_log_f32, llvm.named("log")),
+    "exp": _by_type(_exp_f32, _exp_f64),
+    "log": _by_type(_log_f32, _log_f64),
     "sqrt": llvm.named("sqrt"),
     "rsqrt": lambda b, x: b.fdiv(real(1.0, x), call(b, f"llvm.sqrt.{suffix(x)}", x)),
     "sin": llvm.named("sin"),

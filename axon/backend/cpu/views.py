@@ -99,6 +99,8 @@ def _range(offset: int, terms: Mapping[Symbol, int], sizes: Mapping[Symbol, int]
 
 def ordered(left: View, right: View, depth: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
     """The depth's axes in an order in which they become one dimension without a copy, of both operands if there is one."""
+    if len(depth) < 2:
+        return depth
     by = [tuple(sorted(depth, key=lambda s: -view.strides[s])) for view in (right, left)]
     return max((depth, *by), key=lambda order: sum(_merges(view, order) for view in (left, right)))
 
