@@ -187,7 +187,8 @@ class _Reader:
         token = self._deepest(stopped) or self.tokens[max(stopped - 1, 0)]
         label = Label(self.source.span(token.start, token.end), "here")
         help_ = Suggestion("give parts of it names, with `val`")
-        return Advice(Diagnostic("AX0108", f"this nests more than {MAX_DEPTH} levels deep", (label,), (), (help_,)))
+        notes = ("a chain of operators, such as `a + b + c`, is as deep as it is long",)
+        return Advice(Diagnostic("AX0108", f"this nests more than {MAX_DEPTH} levels deep", (label,), notes, (help_,)))
 
     def _deepest(self, stopped: int) -> Token | None:
         """The first bracket or `let` of this declaration that stands in as many others as may nest. What nests is put together

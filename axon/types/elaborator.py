@@ -74,7 +74,7 @@ class Elaborator(ABC):
         self.later: dict[str, Span] = {}  # what the rest of the file defines
         self.importable: Callable[[S.Name], bool] = lambda name: False  # whether there is a module of a name
         self.library: Callable[[str, Span], list[str]] = lambda name, at: []  # modules of the standard library with a value
-        self.unknown: set[str] = set()  # what was said of names that nothing introduces, in this declaration
+        self.unknown: set[str] = set()  # what was said in this declaration of names that nothing introduces, and of type variables
         self.consequences = 0  # uses of broken declarations, which were reported where they stand
         self.literals: list[Literal] = []  # whose types must hold their values
         self.coercions: list[tuple[Type, Type, Span]] = []
@@ -94,6 +94,11 @@ class Elaborator(ABC):
             if diagnostic.message in self.unknown:
                 self.consequences += 1
                 self.diagnostics[:] = [with_use(d, diagnostic) if d.message == diagnostic.message else d for d in self.diagnostics]
+                return
+            self.unknown.add(diagnostic.message)
+        if diagnostic.code == "AX0211":  # a type variable that is wrongly general is so once in a declaration
+            if diagnostic.message in self.unknown:
+                self.consequences += 1
                 return
             self.unknown.add(diagnostic.message)
         if diagnostic in self.diagnostics[-_MAX_COMPARED:]:
