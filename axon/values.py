@@ -169,7 +169,7 @@ class Matcher:
         element = element or kind
         fits = {"b": element is Element.BOOL, "i": element in INT or element in FLOAT, "f": element in FLOAT}[weak.dtype.kind]
         if weak.size and not fits:
-            raise self._not_converted(at, path, element.value, element, weak, value)
+            raise self._not_converted(at, path, element.value, element, weak, value, self._as_float(wanted, weak))
         if element in INT and weak.size:
             info = np.iinfo(element.dtype)
             for extreme in (int(weak.min()), int(weak.max())):
@@ -220,12 +220,23 @@ class Matcher:
         way = conversion(self._given(at, path), _indexed(path), element)
         return self._wrong(at, "AX0504", f"`{path}` holds {own.value}, and must hold {must}", help=_pass(way))
 
-    def _not_converted(self, at: Wanted, path: str, must: str, element: Element, weak: Array, value: Any) -> AxonError:
+    def _as_float(self, wanted: t.Tensor | None, weak: Array) -> str:
+        """The number that chose integers for a type variable, as a float; with that a float keeps its digits. Empty if none did."""
+        variable = wanted.element if wanted else None
+        if weak.dtype.kind != "f" or not isinstance(variable, t.ElementVar) or not FLOAT & self._allowed(variable.symbol):
+            return ""
+        first = self.elements[variable.symbol][1]
+        return f"float({_indexed(first)})" if type(self.given.get(first)) is int else ""
+
+    def _not_converted(
+        self, at: Wanted, path: str, must: str, element: Element, weak: Array, value: Any, other: str = ""
+    ) -> AxonError:  # fmt: skip
         """Of a number, or a list of numbers, whose kind is not the one that is wanted."""
         what = {"b": "a bool", "i": "an integer", "f": "a float"}[weak.dtype.kind]
         name, kind = _indexed(path), "bool" if element is Element.BOOL else "int" if element in INT else "float"
         way = f"np.array({name}).astype({NUMPY_NAME[element]})" if isinstance(value, list) else f"{kind}({name})"
-        return self._wrong(at, "AX0504", f"`{path}` must hold {must}, and {what} is not converted to that", help=_pass(way))
+        message = f"`{path}` must hold {must}, and {what} is not converted to that"
+        return self._wrong(at, "AX0504", message, help=_pass(other or way))
 
     def _outside(self, at: Wanted, path: str, wanted: t.Tensor | None, element: Element, what: str, wide: Element) -> AxonError:
         """Of a number that its element type does not hold; if nothing but a default has chosen that, `wide` may do."""
