@@ -200,7 +200,7 @@ def test_results_do_not_depend_on_it(model: Path, name: str, shapes: list[tuple[
 def test_explain_emit_and_view_obey(model: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     write(model, "[product]\nrows = 64\ncolumns = 64\nstages = 5")
     assert main(["explain", f"{model}:product"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    _sizes, *lines = capsys.readouterr().out.splitlines()
     assert lines[2] == f"  rows = 64, columns = 64, stages = 5 from {model.with_suffix('.schedule')}"
     assert "chosen" in lines[3]
     assert "tile 64×64×" in lines[3]
