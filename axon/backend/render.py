@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from keyword import kwlist
 from typing import assert_never
 
 from axon.core import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary
@@ -20,7 +21,7 @@ class Names:
 
     def __init__(self, reserved: frozenset[str] = frozenset()) -> None:
         self._names: dict[Symbol, str] = {}
-        self._used = set(reserved)
+        self.used = {*kwlist, *reserved}
 
     def __getitem__(self, symbol: Symbol) -> str:
         if symbol not in self._names:
@@ -36,9 +37,9 @@ class Names:
         stem = re.sub(r"[^A-Za-z0-9_]", "", like)[:24].strip("_") or "x"
         stem = stem if stem[0].isalpha() else f"x{stem}"
         name, number = stem, 2
-        while name in self._used:
+        while name in self.used:
             name, number = f"{stem}{number}", number + 1
-        self._used.add(name)
+        self.used.add(name)
         return name
 
 

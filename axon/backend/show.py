@@ -57,9 +57,7 @@ def show(program: Program, stage: str, sizes: MappingOf[Symbol, int] | None = No
     Raises `Unsupported` where nothing runs, and `Missing` without the tools that build a kernel, or for `sass` without `nvdisasm`.
     """
     served = executables(program, sizes_of(program, sizes), schedule or NOTHING)
-    found = [
-        _stage(plan, stage, executable.target) for executable, own in served for plan in executable.built({}, own)[1].values()
-    ]
+    found = [_stage(plan, stage, executable.target) for executable, own in served for plan in executable.built({}, own)[1].values()]
     found += [_plain_stage(kernel, stage, HOPPER) for kernel in _own_kernels(program)]
     if not found:
         for kernel in (kernel for executable, _ in served for kernel in executable.kernels):

@@ -28,19 +28,23 @@ from axon.shapes.dimension import Atom, Dim, Quotient
 
 
 class Code:
-    """Lines of Python being written."""
+    """Lines of Python being written. `used` are the names that are taken; those that are made up come to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, used: set[str] | None = None) -> None:
         self.lines: list[str] = []
         self.depth = 1
         self._count = 0
+        self._used = set() if used is None else used
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
 
     def name(self, stem: str = "v") -> str:
         self._count += 1
-        return f"{stem}{self._count}"
+        while (name := f"{stem}{self._count}") in self._used:
+            self._count += 1
+        self._used.add(name)
+        return name
 
     def let(self, text: str, stem: str = "v") -> str:
         """A new variable with this value."""

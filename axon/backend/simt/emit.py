@@ -45,8 +45,7 @@ _RESERVED = frozenset({
     "kernel", "thread", "block", "member", "team", "row", "rows", "active", "bad", "status", "shared", "warp", "lane",
     "item", "items", "across", "below", "above", "left", "outer", "top", "turn", "place", "band", "nth", "down", "over",
     "there", "stretch", "reached", "step", "warps", "flip", "rank", "piece", "begin", "stop", "sharer", "half", "group",
-    "groups", "slot", "phase", "held", "own", "cuda", "range", "True", "False", "None", "and", "or", "not", "if", "else",
-    "for", "while", "in", "is", "def", "return",
+    "groups", "slot", "phase", "held", "own", "cuda", "ptx", "range", "inf", "nan", "shared_memory", "cluster_of",
 })  # fmt: skip
 
 
@@ -58,19 +57,34 @@ def emit(
     comments: Sequence[str] = (),
 ) -> Emitted:
     """The kernel's source. `units` says along which dimension of each tensor elements lie side by side (-1 for none)."""
-    return Emitter(nest, values, mapping, units).run(comments)
+    reserved = _RESERVED
+    while True:
+        emitter = Emitter(nest, values, mapping, units, reserved)
+        made = emitter.run(comments)
+        clashing = emitter.called & (emitter.names.used - reserved)
+        if not clashing:
+            return made
+        reserved |= clashing  # a tensor, a size or an index is called as a function is that the kernel calls
 
 
 class Emitter:
-    def __init__(self, nest: Nest, values: MappingOf[Symbol, Value], mapping: Mapping, units: MappingOf[Symbol, int]) -> None:
+    def __init__(
+        self,
+        nest: Nest,
+        values: MappingOf[Symbol, Value],
+        mapping: Mapping,
+        units: MappingOf[Symbol, int],
+        reserved: frozenset[str],
+    ) -> None:
         self.in_turn = mapping.general  # by lanes, a thread goes on until there are no more neighbours to take
         self.conditions = conditions(nest, mapping, units, values) if mapping.general else []
         self.halves = halves(nest) if mapping.halved else None
         nest = self.halves.nest if self.halves else nest
         self.nest, self.mapping, self.units = nest, mapping, units
         self.values = dict(values) | {out.symbol: out for step in nest.steps for out in step.outs}
-        self.code = Code()
-        self.names = Names(_RESERVED)
+        self.names = Names(reserved)
+        self.code = Code(self.names.used)
+        self.called: set[str] = set()
         self.parameters: dict[Parameter, str] = {}
         self.read = frozenset().union(*map(tensors_of, nest.steps))
         self.made = {out.symbol for step in nest.steps for out in step.outs}
@@ -181,6 +195,7 @@ class Emitter:
         parameters = tuple(self.parameters)
         said = "\n".join(line for line in body if not line.lstrip().startswith("#"))
         used = set(re.findall(r"\b[a-z]\w*(?=\()", said)) | {"inf", "nan"} & set(re.findall(r"\w+", said))
+        self.called = set(used)
         used -= {"range", "shared_memory", "cluster_of"}
         head = ["from numba import cuda", ""]
         head += ["from axon.backend import ptx"] if shared else []
