@@ -9,11 +9,11 @@ some axis of the result occurs in one of them alone: otherwise each product is u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from axon.backend.plan import Contraction, Operand
-from axon.backend.scalar_facts import axes_of
-from axon.core import Axis, Binary, Compute, Const, Convert, Read, Scalar, Value, element_of
+from axon.backend.scalar_facts import axes_of, operands
+from axon.core import Axis, Compute, Const, Convert, Read, Scalar, Value, element_of
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.dimension import Dim, variables_of
@@ -30,11 +30,10 @@ def contraction(op: Compute, values: Mapping[Symbol, Value], *, floats_only: boo
     reduced = frozenset(axis.symbol for axis in reduction.axes)
     if any(not axis.extent.variables.isdisjoint(domain | reduced) for axis in reduction.axes):
         return None
-    parts = list(_factors(op.body[0]))
+    parts = list(operands("mul", op.body[0]))
     if len(parts) != 2:
         return None
-    operands = [_operand(part, element, domain | reduced) for part in parts]
-    first, second = operands
+    first, second = (_operand(part, element, domain | reduced) for part in parts)
     if first is None or second is None or not (reduced <= first.axes and reduced <= second.axes):
         return None
     left, right = _ordered(op.axes, first, second)
@@ -53,15 +52,6 @@ def _ordered(axes: tuple[Axis, ...], first: Operand, second: Operand) -> tuple[O
         if (axis.symbol in first.axes) != (axis.symbol in second.axes):
             return (second, first) if axis.symbol in first.axes else (first, second)
     return first, second
-
-
-def _factors(scalar: Scalar) -> Iterator[Scalar]:
-    match scalar:
-        case Binary(op="mul", left=left, right=right):
-            yield from _factors(left)
-            yield from _factors(right)
-        case _:
-            yield scalar
 
 
 def _operand(factor: Scalar, element: Element, axes: frozenset[Symbol]) -> Operand | None:

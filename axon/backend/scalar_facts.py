@@ -109,6 +109,16 @@ def is_inside(read: Read, value: Value, extents: Mapping[Symbol, Dim]) -> bool:
     )
 
 
+def operands(op: str, scalar: Scalar) -> Iterator[Scalar]:
+    """What is joined by one operation, from left to right: the factors of a product, the conditions of an `and`."""
+    match scalar:
+        case Binary(op=own, left=left, right=right) if own == op:
+            yield from operands(op, left)
+            yield from operands(op, right)
+        case _:
+            yield scalar
+
+
 def certain(scalar: Scalar) -> Iterator[Scalar]:
     """The parts that are evaluated whenever the expression is: those that stand in no branch."""
     pending = [scalar]
@@ -145,7 +155,7 @@ def scatter(op: Compute) -> Scatter | None:
         return None
     # At a point of the axes none of them is empty: lowering says so of what may fail.
     present = [Binary("gt", Index(a.extent, e), Index(Dim.of(0), e)) for a in op.axes for e in (Element.I32, Element.I64)]
-    conditions = [condition for condition in _conjuncts(reduction.where) if condition not in present]
+    conditions = [condition for condition in operands("and", reduction.where) if condition not in present]
     for position, condition in enumerate(conditions):
         found = _belongs(op, condition)
         if found is not None and not (position and may_fail(found[1])):
@@ -156,15 +166,6 @@ def scatter(op: Compute) -> Scatter | None:
         if may_fail(condition):
             return None
     return None
-
-
-def _conjuncts(condition: Scalar) -> Iterator[Scalar]:
-    match condition:
-        case Binary(op="and", left=left, right=right):
-            yield from _conjuncts(left)
-            yield from _conjuncts(right)
-        case _:
-            yield condition
 
 
 def _belongs(op: Compute, condition: Scalar) -> tuple[Axis, Scalar] | None:

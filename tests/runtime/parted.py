@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from axon.backend import runtime, sorting
+from axon.backend import algorithms, arrays, failures, runtime, sorting, stepped_call, steps
 from axon.backend.cache import Kernel
 from axon.backend.device_tables import NONE, DeviceTables
 from axon.backend.runtime import Bound
@@ -102,6 +102,21 @@ def built(wanted: Any, target: Any) -> list[Kernel]:
     """`build_all` whose machine code is the source."""
     assert all(w.barriers is None for w in wanted)
     return [Kernel(w.source.text.encode(), "kernel", 32, 0) for w in wanted]
+
+
+def played(monkeypatch: Any) -> PlayedDriver:
+    """The machine has a GPU from here on, on which straight parts are interpreted."""
+    made = PlayedDriver()
+    for module in (runtime, arrays, stepped_call, failures):
+        monkeypatch.setattr(module, "driver", lambda: made)
+    monkeypatch.setattr(arrays, "gpu", lambda device=0, target=None: None)
+    monkeypatch.setattr(steps, "Executable", PlayedExecutable)
+    for module in (algorithms, steps):
+        monkeypatch.setattr(module, "build_all", built)
+    monkeypatch.setattr(PlayedExecutable, "log", [])
+    monkeypatch.setattr(failures, "_free", [])
+    small(monkeypatch)
+    return made
 
 
 def small(monkeypatch: Any) -> None:

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import axon
-from axon.backend import algorithms, arrays, failures, runtime, stepped_call, steps
+from axon.backend import failures
 from axon.backend.given import downloaded
 from axon.backend.memory import Tensor
 from axon.diagnostics import AxonError
 from axon.element import Element
 from tests.runtime.fake import DeviceArray, FakeLibrary, aligned
-from tests.runtime.parted import PlayedDriver, PlayedExecutable, built, small
+from tests.runtime.parted import PlayedDriver, PlayedExecutable, played
 
 PROGRAM = """\
 fun power (a : f32[n, n]) steps = loop (p = a) for t < steps => p @ a
@@ -45,17 +45,7 @@ def m() -> Any:
 
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch) -> PlayedDriver:
-    made = PlayedDriver()
-    for module in (runtime, arrays, stepped_call, failures):
-        monkeypatch.setattr(module, "driver", lambda: made)
-    monkeypatch.setattr(arrays, "gpu", lambda device=0, target=None: None)
-    monkeypatch.setattr(steps, "Executable", PlayedExecutable)
-    for module in (algorithms, steps):
-        monkeypatch.setattr(module, "build_all", built)
-    monkeypatch.setattr(PlayedExecutable, "log", [])
-    monkeypatch.setattr(failures, "_free", [])
-    small(monkeypatch)
-    return made
+    return played(monkeypatch)
 
 
 def on(x: Any) -> DeviceArray:

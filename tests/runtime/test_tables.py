@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 import axon
-from axon.backend import algorithms, arrays, failures, runtime, stepped_call, steps
 from axon.backend.device_tables import DeviceTables
 from axon.backend.parts import as_program, parts, verify_parts
 from axon.core_verify import verify
 from axon.element import Element
 from axon.interpret import run
 from tests.runtime.fake import Builds, DeviceArray, FakeDriver, FakeLibrary, aligned
-from tests.runtime.parted import PlayedDriver, PlayedExecutable, built, small
+from tests.runtime.parted import PlayedDriver, PlayedExecutable, played
 
 LONG = 300
 
@@ -92,17 +91,7 @@ def m() -> Any:
 
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch) -> PlayedDriver:
-    made = PlayedDriver()
-    for module in (runtime, arrays, stepped_call, failures):
-        monkeypatch.setattr(module, "driver", lambda: made)
-    monkeypatch.setattr(arrays, "gpu", lambda device=0, target=None: None)
-    monkeypatch.setattr(steps, "Executable", PlayedExecutable)
-    for module in (algorithms, steps):
-        monkeypatch.setattr(module, "build_all", built)
-    monkeypatch.setattr(PlayedExecutable, "log", [])
-    monkeypatch.setattr(failures, "_free", [])
-    small(monkeypatch)
-    return made
+    return played(monkeypatch)
 
 
 @pytest.mark.parametrize("name", [*STRAIGHT, *PARTED])
