@@ -46,6 +46,7 @@ from axon.core import Binary as CoreBinary
 from axon.core_walk import nodes
 from axon.diagnostics import AxonError, Diagnostic, Label
 from axon.element import Element
+from axon.identity import IdentityMap, IdentitySet
 from axon.lower.extents import Extents, divides
 from axon.lower.scalars import comparison, conjunction, facts, mentioned, simplified, sizes_alone, substitute, zero
 from axon.lower.value import Subscripts, TensorValue
@@ -204,7 +205,7 @@ class Builder:
         """The scalar with the locals it mentions defined in front of it, under names of their own."""
         needed: set[Symbol] = set()
         waiting: set[Symbol] = set()
-        seen: set[int] = set()
+        seen = IdentitySet[Scalar]()
         mentioned(scalar, waiting, seen)
         while waiting:
             symbol = waiting.pop()
@@ -215,14 +216,14 @@ class Builder:
             return scalar
         order = sorted(needed, key=lambda s: s.id)  # a local mentions only older ones
         renamed = {s: fresh(s.name) for s in order}
-        shared: dict[int, Scalar] = {}
+        shared = IdentityMap[Scalar, Scalar]()
         bindings = tuple((renamed[s], substitute(self.locals[s], {}, renamed, shared)) for s in order)
         return Bind(bindings, substitute(scalar, {}, renamed, shared))
 
     def _uses(self, scalars: Sequence[Scalar | Dim]) -> set[Symbol]:
         """Every axis that scalars mention, also through locals."""
         found: set[Symbol] = set()
-        seen: set[int] = set()
+        seen = IdentitySet[Scalar]()
         for scalar in scalars:
             mentioned(scalar, found, seen)
         waiting = [s for s in found if s in self.locals]
@@ -300,7 +301,7 @@ class Builder:
         rename = {a.symbol: fresh(a.symbol.name) for a in axes}
         dims = {old: Dim.of(new) for old, new in rename.items()}
         dims |= {old: _renamed(d, rename) for old, d in image.items()}
-        shared: dict[int, Scalar] = {}
+        shared = IdentityMap[Scalar, Scalar]()
         return rename, lambda scalar: substitute(self._bound(scalar), dims, {}, shared)
 
     def asked(self, inner: Sequence[Axis], where: Scalar | None, context: Context) -> Scalar | None:

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from axon.core import Binary, Bind, Const, Convert, Index, Local, Monoid, Read, Scalar, Select, Unary
 from axon.element import Element
+from axon.identity import IdentityMap, IdentitySet
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
@@ -17,7 +18,7 @@ def as_scalar(subscript: Dim | Scalar) -> Scalar:
     return Index(subscript) if isinstance(subscript, Dim) else subscript
 
 
-def mentioned(scalar: Scalar | Dim, into: set[Symbol], seen: set[int]) -> None:
+def mentioned(scalar: Scalar | Dim, into: set[Symbol], seen: IdentitySet[Scalar]) -> None:
     """Add the axes, dimensions and locals (not tensors) that a scalar mentions. Shared parts are looked at once."""
     stack: list[Scalar | Dim | None] = [scalar]
     while stack:
@@ -27,9 +28,9 @@ def mentioned(scalar: Scalar | Dim, into: set[Symbol], seen: set[int]) -> None:
         if isinstance(s, Dim):
             into |= s.variables
             continue
-        if id(s) in seen:
+        if s in seen:
             continue
-        seen.add(id(s))
+        seen.add(s)
         match s:
             case Index(dim=dim):
                 into |= dim.variables
@@ -75,10 +76,11 @@ def recognized(monoid: Monoid) -> Monoid:
 
 
 def substitute(
-    scalar: Scalar, dims: Mapping[Symbol, Dim], locals_: Mapping[Symbol, Symbol], seen: dict[int, Scalar] | None = None
+    scalar: Scalar, dims: Mapping[Symbol, Dim], locals_: Mapping[Symbol, Symbol], seen: IdentityMap[Scalar, Scalar] | None = None
 ) -> Scalar:
-    """The scalar with other axes for some, and other names for some locals. Shared parts stay shared."""
-    seen = {} if seen is None else seen
+    """The scalar with other axes for some, and other names for some locals. Shared parts stay shared, also those that scalars
+    share which are given the same `seen`."""
+    seen = IdentityMap() if seen is None else seen
 
     def dim(d: Dim) -> Dim:
         return d.substitute(dims) if d.variables & dims.keys() else d
@@ -87,7 +89,7 @@ def substitute(
         return dim(s) if isinstance(s, Dim) else go(s)
 
     def go(s: Scalar) -> Scalar:
-        found = seen.get(id(s))
+        found = seen.get(s)
         if found is not None:
             return found
         new: Scalar
@@ -114,7 +116,7 @@ def substitute(
                 new = Bind(tuple((locals_.get(n, n), go(v)) for n, v in bindings), go(body))
             case _:
                 assert_never(s)
-        seen[id(s)] = new
+        seen[s] = new
         return new
 
     return go(scalar)
