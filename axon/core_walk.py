@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -155,30 +155,38 @@ def reads(scalar: Scalar) -> Iterator[Read]:
     return (node for node in nodes(scalar) if isinstance(node, Read))
 
 
+def with_children(scalar: Scalar, parts: Sequence[Scalar]) -> Scalar:
+    """The expression with other `children`, as many and in the same order."""
+    match scalar:
+        case Const() | Index() | Local():
+            return scalar
+        case Read(subscripts=subscripts, padding=padding):
+            rest = iter(parts)
+            computed = tuple(s if isinstance(s, Dim) else next(rest) for s in subscripts)
+            return replace(scalar, subscripts=computed, padding=None if padding is None else next(rest))
+        case Unary() | Convert():
+            (operand,) = parts
+            return replace(scalar, operand=operand)
+        case Binary():
+            left, right = parts
+            return replace(scalar, left=left, right=right)
+        case Select():
+            return Select(*parts)
+        case Bind(bindings=bindings):
+            *values, body = parts
+            return Bind(tuple((name, value) for (name, _), value in zip(bindings, values, strict=True)), body)
+        case _:
+            assert_never(scalar)
+
+
 def rewrite(scalar: Scalar, visit: Callable[[Scalar], Scalar | None]) -> Scalar:
     """The expression with every node for which `visit` gives another replaced by it, from the top."""
     changed = visit(scalar)
     if changed is not None:
         return changed
-    match scalar:
-        case Const() | Index() | Local():
-            return scalar
-        case Read():
-            subscripts = tuple(s if isinstance(s, Dim) else rewrite(s, visit) for s in scalar.subscripts)
-            padding = None if scalar.padding is None else rewrite(scalar.padding, visit)
-            return replace(scalar, subscripts=subscripts, padding=padding)
-        case Unary() | Convert():
-            return replace(scalar, operand=rewrite(scalar.operand, visit))
-        case Binary():
-            return replace(scalar, left=rewrite(scalar.left, visit), right=rewrite(scalar.right, visit))
-        case Select():
-            parts = (rewrite(s, visit) for s in (scalar.condition, scalar.then, scalar.otherwise))
-            return Select(*parts)
-        case Bind():
-            bindings = tuple((name, rewrite(value, visit)) for name, value in scalar.bindings)
-            return Bind(bindings, rewrite(scalar.body, visit))
-        case _:
-            assert_never(scalar)
+    if isinstance(scalar, Const | Index | Local):
+        return scalar
+    return with_children(scalar, tuple(rewrite(child, visit) for child in children(scalar)))
 
 
 def rename(scalar: Scalar, names: Mapping[Symbol, Dim]) -> Scalar:

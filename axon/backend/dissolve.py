@@ -20,7 +20,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from axon.backend.scalar_facts import bare, freshened, is_trivial, mapped, may_fail, relabelled, renamed, size, substitute, weight
+from axon.backend.scalar_facts import (
+    bare,
+    freshened,
+    is_trivial,
+    mapped,
+    may_fail,
+    may_stop,
+    relabelled,
+    renamed,
+    size,
+    substitute,
+    weight,
+)
 from axon.core import (
     Binary,
     Bind,
@@ -248,11 +260,8 @@ def _inside(read: Read, value: Value) -> Scalar:
 
 def _needed(op: Op, later: list[Op], results: tuple[Symbol, ...]) -> bool:
     match op:
-        case Compute():
-            if any(map(may_fail, scalars(op))) or _may_be_nothing(op):
-                return True
-        case Scan():
-            if any(map(may_fail, scalars(op))):
+        case Compute() | Scan():
+            if may_stop(op):
                 return True
         case Sort():
             pass
@@ -260,11 +269,3 @@ def _needed(op: Op, later: list[Op], results: tuple[Symbol, ...]) -> bool:
             return True  # a loop may fail inside, a compress defines a dimension, and a check is a check
     outs = {op.values.symbol, op.indices.symbol} if isinstance(op, Sort) else {out.symbol for out in op.outs}
     return any(symbol in outs for symbol in results) or any(not outs.isdisjoint(tensors_of(other)) for other in later)
-
-
-def _may_be_nothing(op: Compute) -> bool:
-    """Whether it reduces to an extreme that nothing has."""
-    if op.reduction is None:
-        return False
-    kind, element = op.reduction.monoid.kind, op.outs[0].element
-    return kind in ("argmax", "argmin") or (kind in ("max", "min") and not element.is_float)

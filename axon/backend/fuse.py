@@ -29,6 +29,7 @@ from typing import assert_never
 
 from axon.backend.contractions import contraction
 from axon.backend.dissolve import dissolve
+from axon.backend.invariant import Worth, hoist
 from axon.backend.plan import Contraction, Kernel, Kernels, Nest, Plan, Reason, Repeat, Whole, reads_of
 from axon.backend.scalar_facts import bare, is_inside, mapped, may_fail, renamed, scatter, substitute, varies, weight
 from axon.core import (
@@ -64,18 +65,21 @@ class Policy:
     """What a backend wants of fusion.
 
     `epilogues`: contractions take in pointwise operations on their results. `floats_only`: sums of products of integers are
-    ordinary reductions. `share`: see Note [Sharing].
+    ordinary reductions. `share`: see Note [Sharing]. `hoist`: what is worth an operation of its own, see `invariant`.
     """
 
     epilogues: bool = True
     floats_only: bool = True
     share: bool = True
+    hoist: Worth | None = None
 
 
 def fuse(program: Program, policy: Policy | None = None) -> Plan:
     """The kernels of a program, in order."""
-    dissolved = dissolve(program)
     policy = policy or Policy()
+    dissolved = dissolve(program)
+    if policy.hoist is not None:
+        dissolved = hoist(dissolved, policy.hoist)
     values = {value.symbol: value for value in program.inputs}
     return Plan(dissolved, _fuse(dissolved.block, values, policy))
 

@@ -19,13 +19,14 @@ from axon.names import Symbol
 from axon.shapes.dimension import Dim
 
 
-def strides(step: Compute | Scan, axis: Axis, made: frozenset[Symbol]) -> int:
-    """How many accesses of a step do not lie side by side along an axis; those of the nest's own values aside."""
+def strides(step: Compute | Scan, axis: Axis, made: frozenset[Symbol] = frozenset(), kept: frozenset[Symbol] = frozenset()) -> int:
+    """How many accesses of a step do not lie side by side along an axis; reads of what the nest makes, and writes of what it keeps
+    for itself, aside."""
     count = 0
     for node in (n for s in scalars(step) for n in nodes(s)):
         if isinstance(node, Read) and node.tensor not in made:
             count += not side_by_side(node.subscripts, axis.symbol)
-    if axis in step.axes:
+    if axis in step.axes and not all(out.symbol in kept for out in step.outs):
         count += step.axes[-1] != axis
     return count
 
@@ -57,15 +58,16 @@ def by_lanes(nest: Nest) -> bool:
     if not nest.rows:
         return False
     made = frozenset(out.symbol for step in nest.steps for out in step.outs)
+    kept = made - set(nest.stored)
     looping = [step for step in nest.steps if inner(step, len(nest.rows)) or reduced(step)]
     if not looping:
         return True
     lanes = rows = 0
     for step in looping:
-        lanes += strides(step, nest.rows[-1], made)
+        lanes += strides(step, nest.rows[-1], made, kept)
         innermost = (reduced(step) or step.axes)[-1]
         choices = [innermost, *([step.axes[-1]] if inner(step, len(nest.rows)) else [])]
-        rows += min(strides(step, axis, made) for axis in choices)
+        rows += min(strides(step, axis, made, kept) for axis in choices)
         constant = [axis.extent.constant for axis in reduced(step)]
         if constant and all(c is not None and c <= 16 for c in constant):
             rows += 1  # too short a loop to be worth vectorizing

@@ -31,7 +31,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 
 from axon.backend.dissolve import copied, with_tensors
-from axon.backend.scalar_facts import mapped, may_fail
+from axon.backend.invariant import DEVICE, hoist
+from axon.backend.scalar_facts import mapped, may_fail, may_stop
 from axon.backend.tables import without_tables
 from axon.core import (
     Binary,
@@ -56,7 +57,7 @@ from axon.core import (
 )
 from axon.core_print import names_in, print_op
 from axon.core_verify import CoreInvalid, verify
-from axon.core_walk import dimensions_of, needs_of, outs_of, rewrite, scalars, tensors_of
+from axon.core_walk import dimensions_of, needs_of, outs_of, rewrite, tensors_of
 from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.shapes.contract import Contract, ContractFact, ParameterShape
@@ -131,7 +132,7 @@ class Parts:
 def parts(program: Program) -> Parts:
     """The parts of a program, in order."""
     facts = program.contract.facts
-    rest, tables = without_tables(program, results_apart=True)
+    rest, tables = without_tables(hoist(program, DEVICE), results_apart=True)
     values = {value.symbol: value for value in rest.inputs}
     return Parts(program, _block(rest.block, _Around(rest, values, facts)), rest, tables)
 
@@ -140,7 +141,7 @@ def fails(op: Op) -> bool:
     """Whether an operation can stop the program while it runs."""
     match op:
         case Compute() | Scan():
-            return any(map(may_fail, scalars(op))) or (isinstance(op, Compute) and _wants_something(op))
+            return may_stop(op)
         case Loop(body=body, trip=trip):
             return may_fail(trip) or any(map(fails, body.ops))
         case Sort() | Compress():
@@ -149,14 +150,6 @@ def fails(op: Op) -> bool:
             return True
         case _:
             assert_never(op)
-
-
-def _wants_something(op: Compute) -> bool:
-    """Whether it reduces to an extreme that nothing has."""
-    if op.reduction is None:
-        return False
-    kind = op.reduction.monoid.kind
-    return kind in ("argmax", "argmin") or (kind in ("max", "min") and not op.outs[0].element.is_float)
 
 
 # ── splitting ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from axon.core import Axis, Binary, Bind, Compute, Const, Index, Local, Read, Scalar, Scan, Select, Unary, Value, element_of
-from axon.core_walk import children, nodes, rewrite
+from axon.core_walk import children, nodes, rewrite, scalars
 from axon.element import Element
 from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim, Quotient, maximum
@@ -87,6 +87,16 @@ def _fails(node: Scalar) -> bool:
             return not (isinstance(right, Const) and right.value >= 0)
         case _:
             return False
+
+
+def may_stop(op: Compute | Scan) -> bool:
+    """Whether an operation can stop the program: an expression of it, or that it asks for an extreme which nothing has."""
+    if any(map(may_fail, scalars(op))):
+        return True
+    if isinstance(op, Scan) or op.reduction is None:
+        return False
+    kind = op.reduction.monoid.kind
+    return kind in ("argmax", "argmin") or (kind in ("max", "min") and not op.outs[0].element.is_float)
 
 
 def divides(dim: Dim) -> bool:

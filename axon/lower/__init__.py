@@ -21,6 +21,7 @@ from axon.lower.builder import Builder, Context
 from axon.lower.evaluate import Evaluator
 from axon.lower.indexing import Definitions
 from axon.lower.limits import limits
+from axon.lower.needed import needed
 from axon.lower.value import Closure, Env, Frame, Primitive, RecordValue, TensorValue, TupleValue
 from axon.lower.value import Value as Lowered
 from axon.names import Symbol, fresh
@@ -119,7 +120,7 @@ class _Lowering:
         evaluator = Evaluator(builder, definitions(self.checked))
         found = self._result(evaluator, values)
         results, structure = self._store(builder, found)
-        block = builder.extents.rewritten(Block(tuple(builder.ops), results), self.inputs, builder.known)
+        block = builder.extents.rewritten(needed(Block(tuple(builder.ops), results)), self.inputs, builder.known)
         known = contract.determined()
         # Equations under conditions that never hold are not solved: the sizes that only they decide are left.
         left = frozenset[Symbol]().union(*map(dimensions_of, block.ops)) & evaluator.sizes - known

@@ -5,8 +5,9 @@ tensor (`store`) or reducing (`reduce`) looks at what the body mentions, and mak
 outer index then shares.
 
 Note [Guards]
-    An operation taken out of a guarded expression runs for every index. That is harmless unless it reads what only the guard
-    makes right, or could fail; then the guard goes with it. `risk` counts such reads while a body is lowered.
+    An operation taken out of a guarded expression runs for every index, and one taken out of a range runs though the range may be
+    empty. That is harmless unless it reads what only the guard, or an index of the range, makes right, or could fail; then the
+    guard goes with it, and that the ranges which it leaves are not empty. `risk` counts such reads while a body is lowered.
 
 Note [Dependent ranges]
     `sum k < i => e` reduces over an axis whose extent mentions another. An operation that leaves such a reduction runs over the
@@ -16,7 +17,7 @@ Note [Dependent ranges]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -127,7 +128,7 @@ class Builder:
     def _fragile(self, base: TensorValue, subscripts: Subscripts, context: Context) -> bool:
         """Whether only guards give a value to something that subscripts, or the proof that they are inside, speak of."""
         dims = [s for s in subscripts if isinstance(s, Dim)]
-        if context.guards and any(divides(s, self.known) for s in dims):
+        if (context.guards or context.axes) and any(divides(s, self.known) for s in dims):
             return True
         mentioned = {v for d in dims for v in d.variables}
         extents = [a.extent for a in context.axes if a.symbol in mentioned]
@@ -197,8 +198,8 @@ class Builder:
     def name(self, scalar: Scalar, name: str, context: Context, risky: bool) -> Scalar:
         """A scalar that is used more than once, evaluated once in each operation that needs it."""
         symbol = fresh(name)
-        guard = conjunction(context.guards) if risky else None
-        self.locals[symbol] = scalar if guard is None else Select(guard, scalar, zero(element_of(scalar)))
+        guard = self._standing(context, [scalar], risky)[1] if risky else None
+        self.locals[symbol] = scalar if guard is None else _under(guard, scalar)
         return Local(symbol, element_of(scalar))
 
     def _bound(self, scalar: Scalar) -> Scalar:
@@ -249,31 +250,32 @@ class Builder:
     def compute(
         self, axes: Sequence[Axis], body: Sequence[Scalar], context: Context, risky: bool, names: Sequence[str],
         reduction: tuple[Sequence[Axis], Monoid, Scalar | None] | None = None, span: Span | None = None,
-        image: Mapping[Symbol, Dim] = MappingProxyType({}),
-        asked: Scalar | None = None, around: Span | None = None,
+        image: Mapping[Symbol, Dim] = MappingProxyType({}), around: Span | None = None,
     ) -> list[TensorValue]:  # fmt: skip
         """Store bodies over their own axes and those of the context that they mention; reduced, if so wished.
 
         Its place is `span`, or that of arithmetic in it that can fail, or else `around`. `image` puts expressions over the own axes
-        for other variables of the bodies; `asked` is that of core's Reduction.
+        for other variables of the bodies.
         """
-        guard = conjunction((*self._existence(context), *context.guards)) if risky else None
         where = reduction[2] if reduction is not None else None
         inner = list(reduction[0]) if reduction is not None else []
         monoid = reduction[1] if reduction is not None else None
         mention: list[Scalar | Dim] = [*body, *(a.extent for a in [*axes, *inner])]
-        mention += [x for x in (guard, where, asked) if x is not None]
+        if where is not None:
+            mention.append(where)
         if monoid is not None:
             mention += [*monoid.units, *monoid.combine]
-        outer, dependent = self._outer(context, mention)
-        guard = conjunction(tuple(g for g in (guard, *dependent) if g is not None))
+        outer, guard = self._standing(context, mention, risky)
+        asked: Scalar | None = None
+        if monoid is not None and _is_partial(monoid, body) and (guard is not None or self._may_be_nothing(inner, where, context)):
+            outer, asked = self._standing(context, mention, True)
         rename, place = self._placing([*outer, *axes, *inner], image)
         domain = [Axis(rename[a.symbol], self._hull(a, context)) for a in outer]
         domain += [Axis(rename[a.symbol], _renamed(a.extent, rename)) for a in axes]
         reduce_: Reduction | None = None
         if monoid is not None:
             condition = conjunction(tuple(g for g in (guard, where) if g is not None))
-            units = tuple(place(u) for u in monoid.units)
+            units = tuple(place(u if guard is None else _under(guard, u)) for u in monoid.units)
             combine = tuple(place(c) for c in monoid.combine)
             reduce_ = Reduction(
                 tuple(Axis(rename[a.symbol], _renamed(a.extent, rename)) for a in inner),
@@ -283,7 +285,7 @@ class Builder:
             )
             placed = tuple(place(b) for b in body)
         else:
-            placed = tuple(place(b if guard is None else Select(guard, b, zero(element_of(b)))) for b in body)
+            placed = tuple(place(b if guard is None else _under(guard, b)) for b in body)
         shape = tuple(a.extent for a in domain)
         elements = [element_of(b) for b in body]
         if monoid is not None and monoid.kind in ("argmax", "argmin"):
@@ -304,25 +306,34 @@ class Builder:
         shared = IdentityMap[Scalar, Scalar]()
         return rename, lambda scalar: substitute(self._bound(scalar), dims, {}, shared)
 
-    def asked(self, inner: Sequence[Axis], where: Scalar | None, context: Context) -> Scalar | None:
-        """Where an extreme that has no value for nothing is asked for: where the guards hold, and only if any index exists.
-
-        None if it always has something to reduce.
-        """
+    def _may_be_nothing(self, inner: Sequence[Axis], where: Scalar | None, context: Context) -> bool:
+        """Whether a reduction over these axes may have nothing to reduce, anywhere that the context or its guards leave out too."""
         extents = [a.extent for a in inner]
-        full = all(proves(self.known, Relation(e, ">=", Dim.of(1))) for e in extents)
-        guarded = bool(context.guards) and not all(
-            exact(e, 32) for e in extents
-        )  # where they are false, such a range has no indices
-        if full and where is None and not guarded and not self.extents.fragile(extents, self.known):
-            return None
-        return conjunction((*self._existence(context), *context.guards))
+        if where is not None or not all(proves(self.known, Relation(e, ">=", Dim.of(1))) for e in extents):
+            return True
+        # Where the guards are false, a range that they keep small has no indices.
+        return (bool(context.guards) and not all(exact(e, 32) for e in extents)) or self.extents.fragile(extents, self.known)
 
-    def _existence(self, context: Context) -> list[Scalar]:
-        """Conditions that say that the context has any index at all, where that is not known."""
-        open_ = [a.extent for a in context.axes if not proves(self.known, Relation(a.extent, ">=", Dim.of(1)))]
-        inner = {a.symbol for a in context.axes}
-        return [comparison("gt", self.extents.total(e, self.known), Dim.of(0)) for e in open_ if not e.variables & inner]
+    def _standing(self, context: Context, mention: Sequence[Scalar | Dim], risky: bool) -> tuple[list[Axis], Scalar | None]:
+        """The axes of the context that an operation stands on which mentions these, and the guard that goes with it.
+
+        The guard says that the indices exist at which a dependent range is cut, and, if risky, that the ranges which the operation
+        leaves have an index, and what guards the context: in this order, for each is right only where those before it hold.
+        """
+        outer, dependent = self._outer(context, mention)
+        if not risky:
+            return outer, conjunction(tuple(dependent))
+        used = {a.symbol for a in outer}
+        conditions = [*self._existence(context, used), *context.guards]
+        outer, dependent = self._outer(context, [*mention, *conditions])
+        return outer, conjunction((*dependent, *conditions))
+
+    def _existence(self, context: Context, used: Set[Symbol]) -> list[Scalar]:
+        """Conditions that say that the axes of the context that are not used have any index at all, where that is not known."""
+        open_ = [
+            a.extent for a in context.axes if a.symbol not in used and not proves(self.known, Relation(a.extent, ">=", Dim.of(1)))
+        ]
+        return [comparison("gt", self.extents.total(e, self.known), Dim.of(0)) for e in dict.fromkeys(open_)]
 
     def view(self, value: Value, prefix: tuple[Dim, ...] = ()) -> TensorValue:
         """A stored value; `prefix` are the subscripts for the axes of the context that it is stored over."""
@@ -363,17 +374,16 @@ class Builder:
         self, axis: Axis, body: Sequence[Scalar], monoid: Monoid, context: Context, risky: bool, names: Sequence[str], span: Span
     ) -> list[TensorValue]:  # fmt: skip
         """The running combination along an axis."""
-        guard = conjunction((*self._existence(context), *context.guards)) if risky else None
         mention: list[Scalar | Dim] = [*body, *monoid.units, *monoid.combine, axis.extent]
-        outer, dependent = self._outer(context, [*mention, *([guard] if guard is not None else [])])
-        guard = conjunction(tuple(g for g in (guard, *dependent) if g is not None))
+        outer, guard = self._standing(context, mention, risky)
         rename, place = self._placing([*outer, axis], {})
         domain = [Axis(rename[a.symbol], self._hull(a, context)) for a in outer]
         domain.append(Axis(rename[axis.symbol], _renamed(axis.extent, rename)))
-        placed = tuple(place(b if guard is None else Select(guard, b, zero(element_of(b)))) for b in body)
+        placed = tuple(place(b if guard is None else _under(guard, b)) for b in body)
         shape = tuple(a.extent for a in domain)
         outs = tuple(Value(fresh(n), element_of(b), shape) for n, b in zip(names, body, strict=True))
-        units, combine = tuple(place(u) for u in monoid.units), tuple(place(c) for c in monoid.combine)
+        units = tuple(place(u if guard is None else _under(guard, u)) for u in monoid.units)
+        combine = tuple(place(c) for c in monoid.combine)
         self.ops.append(Scan(outs, tuple(domain), replace(monoid, units=units, combine=combine), placed, span))
         prefix = tuple(Dim.of(a.symbol) for a in outer)
         return [self.view(out, prefix) for out in outs]
@@ -386,8 +396,8 @@ class Builder:
         risky = self.risk > before or value.guarded
         rename, place = self._placing([*context.axes, *own], {})
         _, dependent = self._outer(context, [Index(Dim.of(a.symbol)) for a in context.axes])
-        guard = conjunction((*(context.guards if risky else ()), *dependent))
-        placed = place(body if guard is None else Select(guard, body, zero(element_of(body))))
+        guard = conjunction((*dependent, *(context.guards if risky else ())))
+        placed = place(body if guard is None else _under(guard, body))
         domain = [Axis(rename[a.symbol], self._hull(a, context)) for a in context.axes]
         domain += [Axis(rename[a.symbol], _renamed(a.extent, rename)) for a in own]
         out = Value(fresh(name), value.element, tuple(a.extent for a in domain))
@@ -466,7 +476,7 @@ class Builder:
         """
         axes = {a.symbol for a in context.axes}
         given: tuple[Relation, ...] | None = ()
-        for condition in (*self._existence(context), *context.guards):
+        for condition in (*self._existence(context, frozenset()), *context.guards):
             more = sizes_alone(condition, axes)
             given = None if given is None or more is None else given + more
         if given is None or any(a.extent.variables & axes for a in context.axes):
@@ -516,6 +526,16 @@ def _renamed(dim: Dim, rename: Mapping[Symbol, Symbol]) -> Dim:
 
 def _choose(condition: Scalar, then: TensorValue, otherwise: TensorValue) -> TensorValue:
     return TensorValue(then.element, then.shape, lambda s: Select(condition, then.at(s), otherwise.at(s)), lazy=True)
+
+
+def _under(guard: Scalar, scalar: Scalar) -> Scalar:
+    """The scalar where a guard holds, and 0 where nobody looks."""
+    return scalar if isinstance(scalar, Const) else Select(guard, scalar, zero(element_of(scalar)))
+
+
+def _is_partial(monoid: Monoid, body: Sequence[Scalar]) -> bool:
+    """Whether a reduction of nothing has no value."""
+    return monoid.kind in ("argmax", "argmin") or (monoid.kind in ("max", "min") and element_of(body[0]).is_integer)
 
 
 def _can_fail(scalar: Scalar) -> bool:

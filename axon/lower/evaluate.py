@@ -36,9 +36,13 @@ class Evaluator(Indexing):
     # ── expressions ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def eval(self, env: Env, e: T.Expr, c: Context) -> Value:
+        before = self.b.risk
         value = self._eval(env, e, c)
-        unplaced = isinstance(value, TensorValue) and value.symbol is None and value.span is None
-        return replace(value, span=e.span) if isinstance(value, TensorValue) and unplaced else value
+        if not isinstance(value, TensorValue):
+            return value
+        if value.lazy and not value.guarded and self.b.risk > before:
+            value = replace(value, guarded=True)  # whoever stores it has not seen the risk
+        return replace(value, span=e.span) if value.symbol is None and value.span is None else value
 
     def _eval(self, env: Env, e: T.Expr, c: Context) -> Value:
         match e:
@@ -48,7 +52,7 @@ class Evaluator(Indexing):
                 return scalar_value(Const(number, element), element)
             case T.Dimension(dim=dim):
                 size = self.dim(env, dim)
-                if c.guards and divides(size, self.b.known):
+                if (c.guards or c.axes) and divides(size, self.b.known):
                     self.b.risk += 1
                 return scalar_value(Index(size), Element.I32)
             case T.Variable():

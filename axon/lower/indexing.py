@@ -300,16 +300,12 @@ class Indexing(ABC):
         risky = self.b.risk > before or body.guarded
         if e.kind in ("argmax", "argmin"):
             positions = [Index(Dim.of(a.symbol)) for a in axes]
-            asked = self.b.asked(axes, where, c)
-            found = self.b.compute(
-                own, (scalar, *positions), c, risky, [e.kind] * len(axes), (axes, Monoid(e.kind), where), e.span, asked=asked
-            )  # fmt: skip
+            names = [e.kind] * len(axes)
+            found = self.b.compute(own, (scalar, *positions), c, risky, names, (axes, Monoid(e.kind), where), e.span)
             return found[0] if len(found) == 1 else TupleValue(tuple(found))
         if not axes:  # over a shape variable that stands for no dimensions: one element
             return body if where is None else choice(where, body, unit_of(e.kind, body))
-        partial = e.kind in ("max", "min") and body.element.is_integer
-        asked = self.b.asked(axes, where, c) if partial else None
-        return self.b.compute(own, (scalar,), c, risky, (e.kind,), (axes, Monoid(e.kind), where), e.span, asked=asked)[0]
+        return self.b.compute(own, (scalar,), c, risky, (e.kind,), (axes, Monoid(e.kind), where), e.span)[0]
 
     def _reduce_by(
         self, env: Env, inner: Env, axes: list[Axis], e: T.Reduce, c: Context, inside: Context, where: Scalar | None, before: int

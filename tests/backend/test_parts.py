@@ -131,7 +131,7 @@ def test_printed():
     made = split("""fun f (x : f32[n]) =
       let val y = sort x
           val (ix : i32[k]) = nonzero (for i => y[i] > 0.0)
-      in unfold (s = y) for t < n => for i => s[i] + cast _ t end""")
+      in (ix, unfold (s = y) for t < n => for i => s[i] + cast _ t) end""")
     text = print_parts(made)
     assert text.splitlines()[0] == f"f: {len(made.body.parts)} parts on a GPU"
     assert "sort, by kernels of its own" in text

@@ -122,9 +122,12 @@ def test_a_check_stands_between_kernels():
     verify_plan(plan)
 
 
-def test_what_fails_is_neither_moved_nor_dropped():
-    source = "fun f (x : f32[n]) (ids : i32[m]) = let val unused = for i => x[ids[i]] in ids end"
-    assert families(source) == ["gather"]
+def test_what_fails_is_not_moved_into_what_reads_it():
+    head = "fun f (x : f32[n]) (ids : i32[m]) (on : bool)"
+    source = f"{head} = let val t = for i => x[ids[i]] in for i => if on then t[i] else 0.0 end"
+    (kernel,) = fuse(lowered(source, "f")).body.kernels
+    assert isinstance(kernel, Nest)
+    assert len(kernel.steps) == 2
 
 
 def build_program():

@@ -14,6 +14,7 @@ from axon.backend.cpu.function import Function, TensorParameter
 from axon.backend.cpu.products import is_window
 from axon.backend.cpu.totals import split_totals
 from axon.backend.fuse import Policy, fuse
+from axon.backend.invariant import HOST
 from axon.backend.lanes import strides
 from axon.backend.plan import Contraction, Kernels, Nest, Plan, Repeat, as_program, operations, values_in
 from axon.backend.tables import values_of, without_tables
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from axon.backend.cpu.run import Run
 
 Array = Any
-POLICY = Policy(epilogues=False)
+POLICY = Policy(epilogues=False, hoist=HOST)
 
 
 @dataclass(slots=True)
@@ -110,7 +111,7 @@ class Executable:
     def as_nest(self, kernel: Contraction) -> Compiled | None:
         """A contraction over a window as a nest, if what it reads lies side by side along an axis: then that is vectorized."""
         inner = (kernel.op.axes[-1], kernel.depth[-1])
-        if not is_window(kernel) or all(strides(kernel.op, axis, frozenset()) for axis in inner):
+        if not is_window(kernel) or all(strides(kernel.op, axis) for axis in inner):
             return None
         with self.lock:
             if id(kernel) not in self.nests:

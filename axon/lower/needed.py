@@ -1,0 +1,34 @@
+"""What no result needs is left out of a block: what nothing uses is not evaluated, and so cannot fail.
+
+A `Check` stays, since it stands for itself: an `as` is asked wherever it stands, unless a branch leaves it out. Of an operation
+that makes several tensors (a reduction or scan of several values, a loop's states) all are made where one is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import replace
+
+from axon.core import Block, Check, Compress, Loop, Op
+from axon.core_walk import needs_of, outs_of
+from axon.names import Symbol
+
+
+def needed(block: Block, sizes: Set[Symbol] = frozenset()) -> Block:
+    """The block with only those operations that its results need, or `sizes`, which may be defined in it; loops' bodies too."""
+    wanted = {*block.results, *sizes}
+    kept: list[Op] = []
+    for op in reversed(block.ops):
+        defined = {out.symbol for out in outs_of(op)} | ({op.size} if isinstance(op, Compress) else set())
+        if not isinstance(op, Check) and wanted.isdisjoint(defined):
+            continue
+        if isinstance(op, Loop):
+            op = replace(op, body=needed(op.body, _sizes(op)))
+        wanted |= needs_of(op)
+        kept.append(op)
+    return Block(tuple(reversed(kept)), block.results)
+
+
+def _sizes(loop: Loop) -> frozenset[Symbol]:
+    """The sizes that the states of a loop mention."""
+    return frozenset(v for state in loop.states for dim in state.shape for v in dim.variables)

@@ -1,0 +1,47 @@
+"""What nothing uses is not evaluated, and so cannot fail: whatever it is, and wherever it stands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import axon
+from axon import compiler
+from axon.core import Compute
+
+UNUSED = {
+    "a tensor": "let val t = for j < n => x[j] / q in x end",
+    "a tensor of a function": "let fun g y = let val t = for j => y[j] / q in y end in g x end",
+    "an argument": "let fun g y z = z in g (x / q) x end",
+    "a part of a comprehension": "(for j => (x[j], x[j] / q)).1",
+    "a part of an inner comprehension": "for i < n => (let val (a, b) = for j => (x[j], x[j] / q) in a end)[i]",
+    "a field of a comprehension": "(for j => {kept = x[j], lost = x[j] % q}).kept",
+    "what only the unused uses": "let val t = for j => x[j] / q val u = scan (op +, 0) for j => t[j] val s = sort u in x end",
+    "a read outside": "let val i = nonzero (x > q) val y = for k => x[i[k] + 9] in x end",
+    "a tensor in a comprehension": "for i => let val t = for j => x[j] / q in x[i] end",
+    "a tensor in a loop": "loop (s = x) for k < 3 => let val t = for j => s[j] / q in s end",
+    "a tuple's part": "let val p = (x, for j => x[j] / q) in p.1 end",
+    "a sum": "let val s = sum j => x[j] / q in x end",
+}
+
+
+@pytest.mark.parametrize("what", UNUSED)
+def test_what_nothing_uses_cannot_fail(what: str) -> None:
+    module = axon.compile(f"fun f (x : i32[n]) (q : i32) = {UNUSED[what]}")
+    x = np.array([5, 6, 7], np.int32)
+    for target in ("interpret", "cpu"):
+        assert module.f(x, 0, target=target).tolist() == [5, 6, 7]
+
+
+def test_what_nothing_uses_is_not_compiled() -> None:
+    text = "fun f (x : f32[n]) = let val t = for i j => exp (x[i] * x[j]) val u = sum i j => t[i, j] in x end"
+    checked = compiler.check_text(text)
+    program = compiler.lower(checked, "f", None)
+    assert len(program.block.ops) == 1
+    assert isinstance(program.block.ops[0], Compute)
+
+
+def test_a_coercion_is_asked_though_nothing_uses_it() -> None:
+    module = axon.compile("fun f (x : i32[n]) (y : i32[m]) = let val t = y as i32[n] in x end")
+    with pytest.raises(axon.AxonError):
+        module.f(np.zeros(2, np.int32), np.zeros(3, np.int32), target="interpret")
