@@ -222,7 +222,7 @@ def test_no_text_is_evaluated(file: Path) -> None:
 
 
 def test_identity_is_never_an_integer() -> None:
-    """One module alone asks for `id`: the number of what has died is another object's, and a memo of numbers answers for the wrong one."""
+    """One module alone asks for `id`: what has died leaves its number to another object, which a memo takes for it."""
     files = [*FILES, *sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "benchmarks").rglob("*.py"))]
     named = {
         f"{file.relative_to(ROOT)}:{node.lineno}"
