@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from axon import compiler, libraries
 from axon.diagnostics import AxonError, Diagnostic, Label, ShapeError, Suggestion
+from axon.identity import IdentityMap
 from axon.loader import SUFFIX, FileLoader
 from axon.nearest import nearest
 from axon.source import SourceFile, Span
@@ -63,9 +64,9 @@ class Session:
         self.checked = checked
         self._lock = Lock()  # held while a specialization is made, so that it is made once
         self._programs: dict[tuple[Any, ...], core.Program] = {}
-        self._executables: dict[int, Stepped] = {}
+        self._executables: IdentityMap[core.Program, Stepped] = IdentityMap()
         self._quick: dict[tuple[Any, ...], Quick] = {}
-        self._hosts: dict[int, Host] = {}
+        self._hosts: IdentityMap[core.Program, Host] = IdentityMap()
         self._callees: dict[str, Callee] = {}
         self._schedule_file = _read_schedule(checked.source.path)
         self._schedules: dict[str, Schedule] | None = None
@@ -134,9 +135,9 @@ class Session:
 
     def _host(self, program: core.Program) -> Host:
         with self._lock:
-            if id(program) not in self._hosts:  # specializations live as long as the session
-                self._hosts[id(program)] = compiler.host(program)
-            return self._hosts[id(program)]
+            if program not in self._hosts:  # specializations live as long as the session
+                self._hosts[program] = compiler.host(program)
+            return self._hosts[program]
 
     def program(self, callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) -> core.Program:
         """The specialization for these arguments."""
@@ -176,7 +177,7 @@ class Session:
 
     def variants(self, callee: Callee) -> Variants:
         """The GPU kernels that were made for a function."""
-        return compiler.variants([(p, self._executables.get(id(p))) for key, p in self._programs.items() if key[0] == callee.name])
+        return compiler.variants([(p, self._executables.get(p)) for key, p in self._programs.items() if key[0] == callee.name])
 
     def warmup(self, callee: Callee, sizes: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Make the GPU kernels for arguments like these."""
@@ -206,9 +207,9 @@ class Session:
     def _executable(self, callee: Callee, program: core.Program) -> Stepped:
         schedule = self.schedule(callee)
         with self._lock:
-            if id(program) not in self._executables:  # specializations live as long as the session
-                self._executables[id(program)] = compiler.executable(program, schedule)
-            return self._executables[id(program)]
+            if program not in self._executables:  # specializations live as long as the session
+                self._executables[program] = compiler.executable(program, schedule)
+            return self._executables[program]
 
     def _bound(
         self, callee: Callee, explicit: list[int], given: list[Any], original: Sequence[Any] | None = None

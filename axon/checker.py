@@ -21,6 +21,7 @@ from axon.grammar.foreign import no_program
 from axon.grammar.mistakes import LIBRARIES, PYTHON_LIBRARY
 from axon.grammar.parse import parse
 from axon.headless import blamed, without_doubts
+from axon.identity import IdentityMap
 from axon.loader import Loader, is_library, library_modules
 from axon.names import Symbol
 from axon.resolve import OF_NAMES, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, duplicate, once_per_name
@@ -206,7 +207,7 @@ class Session:
             decls += step.typed
             steps.append(step)
             if step.alias is not None:
-                checker.state.aliases[id(step.alias.decl)] = step.names[0]
+                checker.state.aliases[step.alias.decl] = step.names[0]
             if self.fewer is not None and sum(_counts(d) for d in checker.diagnostics) >= self.fewer:
                 break
         self.lonely_sigs(checker, wanted, sigs)
@@ -342,12 +343,12 @@ def _text(decl: T.Decl) -> str:
     return (decl.body if isinstance(decl, T.Fun) else decl.value).span.text
 
 
-def alias_names(scope: Scope) -> dict[int, str]:
-    """What a `sig` at the end of a module calls each type that it can name, by the id of the declaration."""
-    names = {id(alias.decl): name for name, alias in scope.aliases.items()}
+def alias_names(scope: Scope) -> IdentityMap[S.TypeDecl, str]:
+    """What a `sig` at the end of a module calls each type that it can name."""
+    names = IdentityMap((alias.decl, name) for name, alias in scope.aliases.items())
     for prefix, entity in scope.values.items():
         if isinstance(entity, ModuleName):
-            names |= {id(alias.decl): f"{prefix}.{name}" for name, alias in entity.module.aliases.items()}
+            names.update((alias.decl, f"{prefix}.{name}") for name, alias in entity.module.aliases.items())
     return names
 
 

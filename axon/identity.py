@@ -25,8 +25,7 @@ class IdentityMap(Generic[K, V]):
     def __init__(self, items: Iterable[tuple[K, V]] = ()) -> None:
         self._keys: dict[int, K] = {}  # what keeps the keys alive; it and the values have the same numbers, in the same order
         self._values: dict[int, V] = {}
-        for key, value in items:
-            self[key] = value
+        self.update(items)
 
     @overload
     def get(self, key: K) -> V | None: ...
@@ -48,7 +47,15 @@ class IdentityMap(Generic[K, V]):
         self._keys[number] = key
         self._values[number] = value
 
-    def __contains__(self, key: K) -> bool:
+    def update(self, items: Iterable[tuple[K, V]]) -> None:
+        for key, value in items:
+            self[key] = value
+
+    def clear(self) -> None:
+        self._keys.clear()
+        self._values.clear()
+
+    def __contains__(self, key: object) -> bool:
         return id(key) in self._values
 
     def setdefault(self, key: K, default: V) -> V:
@@ -99,7 +106,7 @@ class IdentitySet(Generic[K]):
     def add(self, key: K) -> None:
         self._keys.setdefault(id(key), key)
 
-    def __contains__(self, key: K) -> bool:
+    def __contains__(self, key: object) -> bool:
         return id(key) in self._keys
 
     def discard(self, key: K) -> None:

@@ -368,7 +368,8 @@ class Jax:
         raise TypeError("an array of jax, and those are never written")
 
     def key(self, x: Any) -> Hashable:
-        return (x.dtype, x.shape, x.sharding)
+        memory = self.memory(x, 0)  # it may have a layout of its own, or memory that another library gave
+        return (x.dtype, x.shape, memory.strides, x.sharding, memory.pointer & 15)
 
     def maker(self, shape: Shape, element: Element, device: int) -> Callable[[], Any]:
         if self.jax.dtypes.canonicalize_dtype(element.dtype) != element.dtype:

@@ -181,8 +181,8 @@ class Function(_Shared):
         return hash(self._identity)
 
     @property
-    def _identity(self) -> tuple[int, str, tuple[int, ...]]:
-        return id(self._session), self._callee.name, self._sizes
+    def _identity(self) -> tuple[Session, str, tuple[int, ...]]:
+        return self._session, self._callee.name, self._sizes
 
     @untraced
     def __getitem__(self, sizes: Any) -> Function:

@@ -11,6 +11,7 @@ from axon import compiler
 from axon import syntax as S
 from axon.batch import count
 from axon.diagnostics import AxonError
+from axon.identity import IdentitySet
 from axon.listing import declared
 from axon.source import SourceFile, Span
 
@@ -84,8 +85,8 @@ def _ordered(units: list[Unit]) -> tuple[Unit, ...]:
     for unit in units:
         for name in unit.names:
             by_name.setdefault(name, []).append(unit)
-    out: dict[int, Unit] = {}
-    entered: set[int] = set()
+    out: list[Unit] = []
+    entered: IdentitySet[Unit] = IdentitySet()
 
     def visit(unit: Unit) -> Iterator[Unit]:
         """The units to visit before this one."""
@@ -95,19 +96,19 @@ def _ordered(units: list[Unit]) -> tuple[Unit, ...]:
 
     for root in units:
         stack: list[tuple[Unit, Iterator[Unit]]] = []
-        if id(root) not in entered:
-            entered.add(id(root))
+        if root not in entered:
+            entered.add(root)
             stack.append((root, visit(root)))
         while stack:  # not recursive: a session may define thousands of names
             unit, before = stack[-1]
-            following = next((u for u in before if id(u) not in entered), None)
+            following = next((u for u in before if u not in entered), None)
             if following is None:
                 stack.pop()
-                out[id(unit)] = unit
+                out.append(unit)
             else:
-                entered.add(id(following))
+                entered.add(following)
                 stack.append((following, visit(following)))
-    return tuple(out.values())
+    return tuple(out)
 
 
 def lines_of(unit: Unit, checked: CheckedModule) -> Iterator[str]:

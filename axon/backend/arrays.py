@@ -463,14 +463,14 @@ def _assembled(structure: Structure, results: Sequence[Any]) -> Any:
 
 # ── what is kept, and what is asked of arrays ───────────────────────────────────────────────────────────────────────────
 
-_graphs: OrderedDict[tuple[int, int], ReferenceType[Call]] = OrderedDict()
+_graphs: OrderedDict[tuple[ReferenceType[Call], int], None] = OrderedDict()  # by the stream as well; the oldest first
 
 
 def _keep(call: Call, stream: int) -> None:
     """Note a new graph; the oldest one, and its memory, goes when there are too many."""
-    _graphs[id(call), stream] = ref(call)
+    _graphs[ref(call), stream] = None
     while len(_graphs) > KEPT_GRAPHS:
-        (_, old), reference = _graphs.popitem(last=False)
+        (reference, old), _ = _graphs.popitem(last=False)
         other = reference()
         if other is not None:
             other.replays.pop(old, None)

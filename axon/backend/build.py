@@ -416,21 +416,36 @@ def canonical(text: str) -> str:
 
 @once
 def _tools() -> tuple[str, ...]:
-    names = ("numba-cuda", "llvmlite", "cuda-core", "nvidia-nvvm", "nvidia-nvjitlink")
-    return tuple(f"{name} {_version(name)}" for name in names)
+    """What compiles: packages, the libraries of NVIDIA that two of them may only bring along, and their settings."""
+    packages = dict.fromkeys(("numba", "numba-cuda", "llvmlite", "cuda-core"))
+    libraries = {"nvidia-nvvm": "nvvm", "nvidia-nvjitlink": "nvJitLink"}
+    return (*(f"{name} {_version(name, library)}" for name, library in {**packages, **libraries}.items()), cache.settings())
 
 
 @once
 def _intrinsics() -> str:
     here = Path(__file__).parent
-    files = [*sorted(here.glob("ptx*.py")), here / "llvm.py"]  # read, not imported: that takes numba
+    files = [*sorted(here.glob("ptx*.py")), here / "llvm.py", Path(__file__)]  # read, not imported: that takes numba
     return "\0".join(file.read_text(encoding="utf-8") for file in files)
 
 
-def _version(name: str) -> str:
+def _version(name: str, library: str | None) -> str:
+    """The version of a package, or else which file its library is: that of a toolkit of the system has no version to ask for."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
         return version(name)
     except PackageNotFoundError:
+        return "none" if library is None else _file(library)
+
+
+def _file(library: str) -> str:
+    """Which file is loaded as one of NVIDIA's libraries: its path, size, and when it was written."""
+    from cuda import pathfinder
+
+    try:
+        path = pathfinder.load_nvidia_dynamic_lib(library).abs_path
+        facts = Path(path or "").stat()
+    except (pathfinder.DynamicLibNotFoundError, OSError):
         return "of the system"
+    return f"{path} {facts.st_size} {facts.st_mtime_ns}"

@@ -54,6 +54,16 @@ class Refused:
     log: str
 
 
+# Settings of numba, in the environment, that say where or how fast and not what is compiled.
+_ELSEWHERE_SET = frozenset({"NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_THREADING_LAYER_PRIORITY", "NUMBA_CACHE_DIR"})
+
+
+def settings() -> str:
+    """What the environment says of how numba compiles: part of every key."""
+    chosen = (item for item in os.environ.items() if item[0].startswith("NUMBA_") and item[0] not in _ELSEWHERE_SET)
+    return "\0".join(f"{name}={value}" for name, value in sorted(chosen))
+
+
 def directory() -> Path:
     """Where kernels are kept: `AXON_CACHE`, or the user's cache directory. Made for this user alone.
 

@@ -99,12 +99,10 @@ def contraction(op: Compute, values: Mapping[Symbol, Value]) -> tuple[Contractio
 
 def _sides(op: Compute, first: Operand, second: Operand) -> tuple[Operand, Operand, Axis, Axis]:
     """Which operand is left: the result's last index stands in the right one alone, so that stores are contiguous."""
-    alone = {
-        id(o): [a for a in op.axes if a.symbol in o.axes and a.symbol not in p.axes] for o, p in ((first, second), (second, first))
-    }
     for left, right in ((first, second), (second, first)):
-        columns = alone[id(right)]
-        rows = alone[id(left)]
+        rows, columns = (
+            [a for a in op.axes if a.symbol in o.axes and a.symbol not in p.axes] for o, p in ((left, right), (right, left))
+        )
         if columns and rows and columns[-1] == op.axes[-1]:
             return left, right, rows[-1], columns[-1]
     raise Unsupported("the result's last index must stand in one factor alone, and another index in the other", op.span)

@@ -59,6 +59,7 @@ from axon.core_print import names_in, print_op
 from axon.core_verify import CoreInvalid, verify
 from axon.core_walk import dimensions_of, needs_of, outs_of, rewrite, tensors_of
 from axon.element import Element
+from axon.identity import IdentityMap
 from axon.names import Symbol, fresh
 from axon.shapes.contract import Contract, ContractFact, ParameterShape
 from axon.shapes.dimension import Dim
@@ -169,7 +170,7 @@ def _block(block: Block, around: _Around) -> Body:
     ops, results = _without_copies(list(_counted(block.ops)), block.results, around)
     ops = _needed(ops, results)
     special = _ordered([op for op in ops if not isinstance(op, Compute | Scan)])
-    position = {id(op): number for number, op in enumerate(special)}
+    position: IdentityMap[Op, int] = IdentityMap((op, number) for number, op in enumerate(special))
     makers: dict[Symbol, int] = {}  # the first place at which a tensor, or the dimension of a compress, is there
     place: dict[int, int] = {}  # of straight operations, by their number
     barrier = 0
@@ -177,13 +178,13 @@ def _block(block: Block, around: _Around) -> Body:
         if isinstance(op, Compute | Scan):
             at = place[number] = max([barrier, *(makers[s] for s in needs_of(op) if s in makers)])
         else:
-            at = position[id(op)] + 1
+            at = position[op] + 1
             if isinstance(op, Check):
                 barrier = max(barrier, at)
             if isinstance(op, Compress):
                 makers[op.size] = at
         makers.update((value.symbol, at) for value in outs_of(op))
-    _lower(ops, place, {id(op): position[id(op)] for op in special}, frozenset(results))
+    _lower(ops, place, position, frozenset(results))
     needed: list[set[Symbol]] = [set() for _ in range(len(special) + 2)]  # what is read from each place on, that one included
     needed[-1] = set(results)
     for at in range(len(special), -1, -1):
@@ -304,7 +305,7 @@ def _defines(op: _Special, dims: frozenset[Symbol]) -> bool:
     return isinstance(op, Compress) and op.size in dims
 
 
-def _lower(ops: Sequence[Op], place: dict[int, int], positions: Mapping[int, int], results: frozenset[Symbol]) -> None:
+def _lower(ops: Sequence[Op], place: dict[int, int], special: IdentityMap[Op, int], results: frozenset[Symbol]) -> None:
     """Put pointwise operations where their readers are, if these are straight and in one place."""
     readers: dict[Symbol, set[int]] = {}  # places; -1 for what is no straight operation
     for number in reversed(range(len(ops))):
@@ -314,7 +315,7 @@ def _lower(ops: Sequence[Op], place: dict[int, int], positions: Mapping[int, int
             if len(at) == 1 and -1 not in at and not any(out.symbol in results for out in op.outs):
                 (place[number],) = at
         for symbol in needs_of(op):
-            readers.setdefault(symbol, set()).add(place[number] if id(op) not in positions else -1)
+            readers.setdefault(symbol, set()).add(place[number] if op not in special else -1)
 
 
 def _straight(ops: Sequence[Compute | Scan], later: set[Symbol], around: _Around) -> Straight:

@@ -135,7 +135,7 @@ class Executable:
         self._lock = RLock()
         self._choices: dict[tuple[int, Any], Any] = {}
         self._built: dict[tuple[int, Any, Any], tuple[Any, Kernel]] = {}
-        self._loaded: dict[tuple[int, Kernel], tuple[int, Any]] = {}
+        self._loaded: dict[tuple[int, Kernel, int, int], tuple[int, Any]] = {}
         self._bound: OrderedDict[tuple[object, ...], tuple[Bound, list[int]]] = OrderedDict()
 
     # ── building ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -432,17 +432,18 @@ class Executable:
         return Launch(function, count, plan.threads, source.shared, tuple(values), tuple(slots), tuple(sized))
 
     def _load(self, cuda: Driver, device: int, kernel: Kernel, shared: int, cluster: int) -> int:
+        key = device, kernel, shared, cluster  # kernels that differ in what they may take can share a machine code
         with self._lock:
-            if (device, kernel) not in self._loaded:
-                self._loaded[device, kernel] = cuda.load(kernel.cubin, kernel.entry, shared, cluster, device)
-            return self._loaded[device, kernel][0]
+            if key not in self._loaded:
+                self._loaded[key] = cuda.load(kernel.cubin, kernel.entry, shared, cluster, device)
+            return self._loaded[key][0]
 
     # ── without a library ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def __call__(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], stream: int, device: int = 0) -> None:
         """Launch every kernel in order. `tensors` are all inputs and all that kernels store; `sizes` every dimension."""
         own = {v.symbol: tensors[v.symbol] for v in self.values if v.symbol in tensors}
-        key = (device, *own.values(), *sizes.values())
+        key = (device, *own.items(), frozenset(sizes.items()))
         with self._lock:
             found = self._bound.get(key)
             if found is None:

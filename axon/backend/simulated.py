@@ -32,6 +32,7 @@ from axon.backend.unsupported import Unsupported
 from axon.backend.verify import verify
 from axon.backend.views import View
 from axon.core import Block, Check, Compress, Op, Program, Sort
+from axon.identity import IdentityMap
 from axon.interpret.frame import size_of
 from axon.interpret.program import _block as interpret
 from axon.names import Symbol
@@ -57,9 +58,9 @@ def run(
     split = parts(program)
     body = split.body
     held |= values_of(split.tables)
-    made = {id(part.program): kernels(part.program) for part in straights(body)}
+    made = IdentityMap((part.program, kernels(part.program)) for part in straights(body))
     fixed = iter(schedule.of(sum(map(len, made.values()))))
-    own = {key: tuple(islice(fixed, len(found))) for key, found in made.items()}
+    own = IdentityMap((straight, tuple(islice(fixed, len(found)))) for straight, found in made.items())
     _Run(sizes, held, seed, mapping, own, target).body(body)
     given = {v.symbol for v in program.inputs}
     return fresh([(held[symbol], symbol in given) for symbol in program.block.results])
@@ -73,7 +74,7 @@ class _Run:
     held: dict[Symbol, Any]
     seed: int
     mapping: Mapping | None
-    fixed: dict[int, tuple[Fixed, ...]]  # by the identity of a straight program, for its kernels
+    fixed: IdentityMap[Program, tuple[Fixed, ...]]  # of each straight program, for its kernels
     target: Target
 
     def body(self, body: Body) -> list[Any]:
@@ -118,7 +119,7 @@ class _Run:
         """A program of kernels; those that make `plain` tensors are plain, those that make tensors in `apart` no streams, and
         factors are `copied` first."""
         todo, copies = with_copies(kernels(program, plain, apart), copied)
-        fixed = self.fixed[id(program)] if not (plain or apart or copied) else (FREE,) * len(todo)
+        fixed = self.fixed[program] if not (plain or apart or copied) else (FREE,) * len(todo)
         values = (*program.inputs, *(value for kernel in todo for value in results_of(kernel)))
         shapes = {v.symbol: tuple(size_of(d, self.sizes, None) for d in v.shape) for v in values}
         # What a GPU refuses is refused here too, for tensors that lie as its allocator would put them.

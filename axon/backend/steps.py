@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import RLock
 from typing import Any, assert_never
 
@@ -26,6 +27,7 @@ from axon.core import Axis, Block, Check, Compress, Compute, Leaf, Param, Progra
 from axon.core_walk import tensors_of
 from axon.diagnostics import ShapeError
 from axon.element import Element
+from axon.identity import IdentityMap
 from axon.names import Symbol, fresh
 from axon.shapes.contract import Contract, ParameterShape
 from axon.shapes.dimension import Dim
@@ -37,6 +39,7 @@ KEPT = 256  # bindings of one program
 class Known:
     """What each launch of a straight part needs. `steady` are the dimensions that its bindings depend on, `changing` the others."""
 
+    number: int  # among the straight parts
     executable: Executable
     inputs: tuple[Symbol, ...]
     results: tuple[Value, ...]
@@ -69,9 +72,9 @@ class Stepped:
         self._lock = RLock()
         self._bound: OrderedDict[tuple[Any, ...], Bound] = OrderedDict()
         self._watches: dict[int, Watch] = {}
-        self._lives: dict[int, tuple[frozenset[Symbol], ...]] = {}
-        self._results: dict[int, tuple[Symbol, ...]] = {}
-        self._known: dict[int, Known] = {}
+        self._lives: IdentityMap[Body, tuple[frozenset[Symbol], ...]] = IdentityMap()
+        self._results: IdentityMap[Body, tuple[Symbol, ...]] = IdentityMap()
+        self._known: IdentityMap[Straight, Known] = IdentityMap()
         self._foreseen = False
         self._copies: dict[tuple[Element, int], Straight] = {}
         whole = self.parts.straight
@@ -79,10 +82,11 @@ class Stepped:
         self.straight: Executable | None = None
         if whole is not None:
             self.straight = Executable(whole, target, mapping, exact=exact, schedule=schedule, tables=self.tables)
-            self.executables = {id(part): self.straight for part in found}
+            self.executables = IdentityMap((part, self.straight) for part in found)
             self._know(self.parts.body, frozenset())
             return
-        self.executables = {id(part): Executable(part.program, target, mapping, exact=exact, tables=self.tables) for part in found}
+        make = partial(Executable, target=target, mapping=mapping, exact=exact, tables=self.tables)
+        self.executables = IdentityMap((part, make(part.program)) for part in found)
         fixed = iter(schedule.of(len(self.kernels)))
         for executable in self.executables.values():
             executable.fixed = tuple(next(fixed) for _ in executable.kernels)
@@ -122,7 +126,7 @@ class Stepped:
         self._build_together(sizes, exact=exact)
         for part, own in self._typical(sizes):
             if isinstance(part, Straight):
-                self.executables[id(part)].warm(own, exact=exact)
+                self.executables[part].warm(own, exact=exact)
 
     def build(self, sizes: Mapping[Symbol, int]) -> None:
         """Before the first call: build the kernels of all parts side by side, as far as they can be foreseen."""
@@ -138,7 +142,7 @@ class Stepped:
         for part, own in self._typical(sizes):
             match part:
                 case Straight():
-                    wanted += self.executables[id(part)].wanted(own, exact=exact)
+                    wanted += self.executables[part].wanted(own, exact=exact)
                 case Sort(values=values):
                     apart += self.algorithms.kernels(values.element, len(values.shape))
                 case Compress():
@@ -153,7 +157,7 @@ class Stepped:
     def _typical(self, sizes: Mapping[Symbol, int]) -> Iterator[tuple[Part, dict[Symbol, int]]]:
         """Every part with sizes at which its kernels are built; without counters that nothing is to depend on."""
         for part, own in typical(self.parts.body, dict(sizes), self.values):
-            changing = self._known[id(part)].changing if isinstance(part, Straight) else frozenset()
+            changing = self._known[part].changing if isinstance(part, Straight) else frozenset()
             yield part, {symbol: size for symbol, size in own.items() if symbol not in changing}
 
     # ── what is kept ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -185,17 +189,17 @@ class Stepped:
 
     def lives(self, body: Body) -> tuple[frozenset[Symbol], ...]:
         """For each part of a body, what the body made and nobody reads after it."""
-        found = self._lives.get(id(body))
+        found = self._lives.get(body)
         if found is None:
-            found = self._lives[id(body)] = _deaths(body)
+            found = self._lives[body] = _deaths(body)
         return found
 
     def results(self, body: Body) -> tuple[Symbol, ...]:
         """What a body made of what it gives."""
-        found = self._results.get(id(body))
+        found = self._results.get(body)
         if found is None:
             own = {value.symbol for part in body.parts for value in made(part)}
-            found = self._results[id(body)] = tuple(own.intersection(body.results))
+            found = self._results[body] = tuple(own.intersection(body.results))
         return found
 
     def _know(self, body: Body, counters: frozenset[Symbol]) -> None:
@@ -204,22 +208,22 @@ class Stepped:
             if isinstance(part, Repeat):
                 self._know(part.body, counters | {part.op.counter})
             elif isinstance(part, Straight):
-                self._known[id(part)] = self._known_of(part, counters)
+                self._known[part] = self._known_of(part, counters)
 
     def _known_of(self, part: Straight, counters: frozenset[Symbol]) -> Known:
-        executable, explicit = self.executables[id(part)], part.program.explicit
+        executable, explicit = self.executables[part], part.program.explicit
         changing = counters.intersection(explicit) - of_extents(part.program)
         inputs = tuple(value.symbol for value in executable.program.inputs if value.symbol not in self.tables.values)
-        return Known(executable, inputs, part.results, tuple(s for s in explicit if s not in changing), changing)
+        return Known(len(self._known), executable, inputs, part.results, tuple(s for s in explicit if s not in changing), changing)
 
     def known(self, part: Straight) -> Known:
-        return self._known[id(part)]
+        return self._known[part]
 
     def bind(self, part: Straight, given: Mapping[Symbol, Tensor], sizes: Mapping[Symbol, int], device: int) -> Bound:
         """The launches of a straight part for tensors that lie like these; kept. See Note [Steps of a loop] in `stepping`."""
-        known = self._known[id(part)]
+        known = self._known[part]
         lies = [(t.pointer & 15, t.strides) for t in given.values()]  # their shapes follow from the sizes
-        key = (id(part), device, *lies, *[sizes[s] for s in known.steady])
+        key = (known.number, device, *lies, *[sizes[s] for s in known.steady])
         with self._lock:
             found = self._bound.get(key)
             if found is None:
@@ -234,8 +238,8 @@ class Stepped:
         with self._lock:
             if (element, rank) not in self._copies:
                 made = self._copies[element, rank] = _copy(element, rank)
-                self.executables[id(made)] = Executable(made.program, self.target)
-                self._known[id(made)] = self._known_of(made, frozenset())
+                self.executables[made] = Executable(made.program, self.target)
+                self._known[made] = self._known_of(made, frozenset())
             return self._copies[element, rank]
 
 

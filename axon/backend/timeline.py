@@ -34,6 +34,7 @@ from axon.backend.tile import Store
 from axon.core import Check, Compress, Program, Sort, Value
 from axon.core_walk import outs_of
 from axon.element import Element
+from axon.identity import IdentityMap
 from axon.names import Symbol
 
 # Of one multiprocessor of an H200, as `schedule` has them for a step, without what surrounds it.
@@ -166,7 +167,7 @@ class _Timed(_Cluster):
         self.now = self.ended = 0.0
         self.numbers = count()
         self.queue: list[tuple[float, int, Callable[[], None]]] = []
-        self.waiting: dict[int, tuple[_Agent, float, Instruction]] = {}
+        self.waiting: IdentityMap[_Agent, tuple[float, Instruction]] = IdentityMap()
         self.free: dict[tuple[str, int], float] = {}  # when an engine of a block is free again
         self.kept: dict[str, list[Stretch]] = {"copies": [], "products": [], "stores": []}
         for agent in self.agents:
@@ -190,7 +191,7 @@ class _Timed(_Cluster):
         while self.queue and self.queue[0][0] <= self.limit:
             self.now, _, action = heapq.heappop(self.queue)
             action()
-        for agent, since, op in self.waiting.values():
+        for agent, (since, op) in self.waiting.items():
             self.keep(self.lane(agent), agent.block, since, min(self.now, self.limit), "wait", _waits(op), None)
         self.ended = max((s.end for lane in self.kept.values() for s in lane), default=0.0)
 
@@ -199,8 +200,8 @@ class _Timed(_Cluster):
 
     def wake(self) -> None:
         """Something was done that others may wait for."""
-        for agent, _, _ in self.waiting.values():
-            self.at(self.now, lambda agent=agent: self.go(agent) if id(agent) in self.waiting else None)  # type: ignore[misc]
+        for agent in self.waiting:
+            self.at(self.now, lambda agent=agent: self.go(agent) if agent in self.waiting else None)  # type: ignore[misc]
 
     def keep(self, lane: str, block: int, start: float, end: float, kind: str, text: str, stage: int | None) -> None:
         if block == 0 and end > start:
@@ -213,10 +214,10 @@ class _Timed(_Cluster):
             copies, products, stores = len(self.copies), len(agent.products), len(agent.stores)
             stage = self.stage(agent, op)
             if not self.step(agent):
-                self.waiting.setdefault(id(agent), (agent, self.now, op))
+                self.waiting.setdefault(agent, (self.now, op))
                 return
-            if id(agent) in self.waiting:
-                _, since, waited = self.waiting.pop(id(agent))
+            if agent in self.waiting:
+                since, waited = self.waiting.pop(agent)
                 self.keep(self.lane(agent), agent.block, since, self.now, "wait", _waits(waited), stage)
             if len(self.copies) > copies and isinstance(op, b.Copy):
                 self.copied(agent, op, self.copies[copies:], stage)

@@ -24,6 +24,7 @@ from axon.checker import CheckedModule, Session, alias_names, binds
 from axon.diagnostics import AxonError, Diagnostic, Label
 from axon.editor.chunks import Chunk, Pieces, reading, succeed
 from axon.headless import blamed, without_doubts
+from axon.identity import IdentityMap
 from axon.names import Symbol
 from axon.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName, once_per_name
 from axon.source import SourceFile, Span
@@ -125,7 +126,7 @@ class Analysis:
         self.scope = Scope()  # filled anew by each run: aliases look names up in it
         self.good: dict[tuple[bool, str], Checked] = {}  # as `table`: the last declaration of each name without errors
         self.builtins: dict[str, Scheme] = {}
-        self.alias_names: dict[int, str] = {}  # what signatures call records, in the finished module
+        self.alias_names: IdentityMap[S.TypeDecl, str] = IdentityMap()  # what signatures call records, in the finished module
         self.words: dict[Chunk, ChunkWords] = {}  # what each word is, of the chunks that somebody has asked about
         self.tried: dict[Diagnostic, Diagnostic] = {}  # diagnostics whose suggestions were tried, and what is left of them
 
@@ -573,7 +574,7 @@ class _Run:
         a = self.a
         values = {n: e for n, e in self.scope.values.items() if not isinstance(e, ModuleName)}
         a.alias_names.clear()
-        a.alias_names |= alias_names(self.scope)
+        a.alias_names.update(alias_names(self.scope).items())
         a.exports = Module(a.path, values, dict(self.scope.aliases))
         a.versions = {n: self.versions.get(n, _BROKEN) for n in values}
         a.aliases = self.aliases

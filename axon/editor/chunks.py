@@ -283,14 +283,14 @@ def succeed(old: list[Chunk], new: list[Chunk]) -> list[Chunk]:
     while b < min(len(old), len(new)) - a and old[-1 - b] is new[-1 - b]:
         b += 1
     gone, come = old[a : len(old) - b], new[a : len(new) - b]
-    paired = dict(zip(map(id, come), gone, strict=True)) if len(gone) == len(come) else {}
+    paired = dict(zip(come, gone, strict=True)) if len(gone) == len(come) else {}
     heads = {c.head: c for c in reversed(gone) if c.head}
     staying = Counter(c.head for c in come)
     out = list(new)
     for at, chunk in enumerate(come, a):
         if chunk.broken and chunk.former is None:
             staying[chunk.head] -= 1  # what stood here may go by the name that this one seems to declare
-            here = paired.get(id(chunk)) or (gone[0] if gone and at == a else None)
+            here = paired.get(chunk) or (gone[0] if gone and at == a else None)
             was = heads.get(chunk.head) or (here if here is not None and not staying[here.head] else None)
             former = _whole(gone, was, staying) if was is not None else None
             staying[chunk.head] += 1

@@ -101,14 +101,14 @@ class Facts:
 
     def known(self, t: Type) -> bool:
         """Whether nothing in a type is unknown because of an error."""
-        seen: set[int] = set()
+        seen: set[Type] = set()
         stack = [t]
         while stack:
             t = self.state.prune(stack.pop())
             if isinstance(t, Poison):
                 return False
-            if id(t) not in seen:
-                seen.add(id(t))
+            if t not in seen:
+                seen.add(t)
                 stack += parts(t)
         return True
 

@@ -10,6 +10,7 @@ from axon.checker import binds
 from axon.editor.analysis import Analysis, Checked
 from axon.editor.names import Kind
 from axon.editor.places import declarations, is_function, whole
+from axon.identity import IdentityMap
 from axon.source import Span
 from axon.types.show import signature
 
@@ -28,11 +29,11 @@ class Entry:
 
 def outline(analysis: Analysis) -> list[Entry]:
     """What a file declares, in order; of text that does not parse, what it last declared."""
-    by_decl = {id(checked.decl): checked for checked in declarations(analysis)}
+    by_decl = IdentityMap((checked.decl, checked) for checked in declarations(analysis))
     out: list[Entry] = []
     for chunk in analysis.chunks:
         for decl in whole(chunk).decls:
-            checked = by_decl.get(id(decl))
+            checked = by_decl.get(decl)
             out += checked.outline if checked is not None else entries(decl, None)
     return out
 

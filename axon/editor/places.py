@@ -203,11 +203,11 @@ def references(workspace: Workspace, found: Definition, everywhere: bool = True)
 
 def occurrences(analysis: Analysis, target: Free) -> list[Occurrence]:
     """The places of a module where this very name is left open by its declaration."""
-    seen: set[int] = set()
+    seen: set[Names] = set()
     out: list[Occurrence] = []
     for chunk in analysis.chunks:
         for part in parts(analysis, chunk):
-            if id(part.names) not in seen:
-                seen.add(id(part.names))
+            if part.names not in seen:
+                seen.add(part.names)
                 out += [o for o in part.names.occurrences if o.target == target]
     return out

@@ -188,11 +188,11 @@ def _meaning(chunks: list[Chunk], renamed: Free | None, new: str) -> list[object
     for decl in decls:
         mine = () if isinstance(decl, S.Sig | S.TypeDecl) else tuple(s for n in declared_names(decl) for s in sigs.get(n, ()))
         names = names_of(decl, mine)
-        order = {id(binding): n for n, binding in enumerate(names.bindings)}
+        order = {binding: n for n, binding in enumerate(names.bindings)}
         for occurrence in names.occurrences:
             match occurrence.target:
                 case Binding() as binding:
-                    out.append((order[id(binding)], binding.kind))
+                    out.append((order[binding], binding.kind))
                 case Free() as free:
                     out.append((new if free == renamed else free.name, free.is_type, free.owner))
     return out

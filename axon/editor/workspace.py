@@ -120,13 +120,13 @@ class Workspace:
         """Keep those suggested changes after which the checker finds less to say, and mark those after which it is content."""
         whole = analysis.source
         moved = [(s, _moved(analysis, whole, s.edits)) for s in diagnostic.suggestions]
-        here = tuple(replace(s, edits=edits) for s, edits in moved if edits is not None)
-        original = {id(new): s for new, (s, edits) in zip(here, (m for m in moved if m[1] is not None), strict=True)}
+        pairs = [(s, replace(s, edits=edits)) for s, edits in moved if edits is not None]  # as it was made, and in this text
+        here = tuple(s for _, s in pairs)
         others = [replace(d, suggestions=()) for d in analysis.diagnostics() if d.labels[:1] != diagnostic.labels[:1]]
         recheck, solve = partial(self._recheck, analysis), partial(solutions, whole, self.loader, {})
         found = tried((replace(diagnostic, suggestions=here), *others), whole, recheck, solve)[0]
-        known = {s.edits: original[id(s)] for s in here}
-        blanks = {s.edits[0].span: original[id(s)] for s in here if s.blank}
+        known = {s.edits: original for original, s in pairs}
+        blanks = {s.edits[0].span: original for original, s in pairs if s.blank}
         kept = (
             replace(known.get(s.edits) or blanks[s.edits[0].span].filled(s.edits[0].text), text=s.text, checked=s.checked)
             for s in found.suggestions

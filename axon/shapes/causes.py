@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from axon.identity import IdentityMap
 from axon.names import Symbol
 from axon.shapes.constraint import Equal, Problem, Range
 from axon.shapes.dimension import divided
@@ -58,7 +59,7 @@ def causes(
     open_ = {s for r in unknown for s in r.extent.variables if not r.stated}
     idle = {r.symbol for r in unknown if not _used(r, problem)}
     in_scope = {u.span for u in problem.uses if any(s in idle for s, _ in u.context.indices)} if idle else set()
-    left_to: dict[int, Clash] = {}  # of a conflict that is not looked at: the one that it follows from
+    left_to: IdentityMap[Clash, Clash] = IdentityMap()  # of a conflict that is not looked at: the one that it follows from
     for trouble in troubles:
         match trouble:
             case Clash():
@@ -72,7 +73,7 @@ def causes(
                     vaguer = (c for c in others if _vaguer(trouble, c, flexible))
                     cause = next((c for c in vaguer if not _follows(c, trouble, _sources(c, behind))), None)
                 if cause is not None:
-                    left_to[id(trouble)] = cause
+                    left_to[trouble] = cause
                 follows = cause is not None
                 if sliced:
                     read = [found for side in sides if (found := access(side)) is not None]
@@ -116,11 +117,11 @@ def _sources(c: Clash, behind: Callable[[Span], tuple[Span, ...]]) -> list[Span]
     return [value for side in primary(c).reason.sides for value in behind(side.span)]
 
 
-def _ends_at(c: Clash, start: Clash, left_to: dict[int, Clash]) -> bool:
+def _ends_at(c: Clash, start: Clash, left_to: IdentityMap[Clash, Clash]) -> bool:
     """Whether a conflict is what another one is left to in the end: of those that follow from each other, one is looked at."""
     at: Clash | None = start
     while at is not None and at is not c:
-        at = left_to.get(id(at))
+        at = left_to.get(at)
     return at is c
 
 

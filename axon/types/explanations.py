@@ -49,7 +49,7 @@ class Explanations(Expressions):
         super().__init__()
         self.explains = True  # or says only that something is wrong with the sizes of a declaration, not why
         self.annotations: list[Span] = []
-        self.made: dict[tuple[int, int, int, tuple[int | str, ...]], Inner | None] = {}  # of dimensions of functions' results
+        self.made: dict[tuple[T.Expr, int, int, tuple[int | str, ...]], Inner | None] = {}  # of dimensions of functions' results
         self.followed: list[str] = []  # the functions into which a size is just being followed
         self.signed: dict[Span, Span] = {}  # where a `sig` writes the type of a parameter, by its pattern
 
@@ -280,7 +280,7 @@ class Explanations(Expressions):
         axis: int, rank: int, way: tuple[int | str, ...],
     ) -> Inner | None:  # fmt: skip
         """What makes a dimension of a function's result: an index over another dimension of what it is given, a bound, a call …"""
-        key = id(body), axis, rank, way
+        key = body, axis, rank, way
         if key not in self.made and len(self.followed) < _MAX_CALLS:
             self.followed.append(name)
             trail = self.trail(params, (body,))

@@ -351,13 +351,13 @@ class Generalization(Explanations):
 
     def _walk(self, t: Type) -> list[Type]:
         found: list[Type] = []
-        seen: set[int] = set()
+        seen: set[Type] = set()
         stack = [t]
         while stack:
             t = self.state.prune(stack.pop())
-            if id(t) in seen:
+            if t in seen:
                 continue
-            seen.add(id(t))
+            seen.add(t)
             found.append(t)
             match t:
                 case Function(param, result):

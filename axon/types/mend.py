@@ -242,8 +242,8 @@ def _rows(whole: T.Expr, left: T.Expr, right: T.Expr, trail: Trail) -> Iterator[
             yield from inside
             return
         for chosen in _leading(letters, min(r, s)):
-            parts = {id(longer): _indexed(longer, letters), id(shorter): _indexed(shorter, chosen)}
-            text = f"for {' '.join(letters)} => {parts[id(left)]} {operator} {parts[id(right)]}"
+            parts = {longer: _indexed(longer, letters), shorter: _indexed(shorter, chosen)}
+            text = f"for {' '.join(letters)} => {parts[left]} {operator} {parts[right]}"
             yield Suggestion(f"name the indices: `{text}`", (Edit(at, _whole(at, text)),), change=Change.ROWS)
     elif most == 2:
         for e in (right, left):

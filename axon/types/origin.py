@@ -169,7 +169,7 @@ class Trail(Ranges):
                 item = next((shape[k] for k in range(len(shape)) if _same_place(shape, k, whole, axis)), None)
                 found = self._taken(function, item, argument) if isinstance(item, Dim) else None
                 if found is not None and found.kind == "annotation":
-                    return replace(found, why=f"since `{excerpt(self._calls[id(function)].span)}` asks for it")
+                    return replace(found, why=f"since `{excerpt(self._calls[function].span)}` asks for it")
         return None
 
     def _parameter(self, t: Type, n: int) -> Type | None:
@@ -184,7 +184,7 @@ class Trail(Ranges):
 
     def _taken(self, function: T.Expr, raw: Dim, but: T.Expr | None = None) -> Origin | None:
         """Of what a function takes: the other argument of the call that has the same size."""
-        call = self._calls.get(id(function))
+        call = self._calls.get(function)
         given: Origin | None = None
         decided: Origin | None = None  # by what is passed, in its own words
         itself = False  # whether what is given is known of an argument that has the size itself: another one says more

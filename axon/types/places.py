@@ -76,7 +76,7 @@ class Places:
         self._defined: dict[Symbol, Definition | Parameter] = {}
         self._indexed: dict[Span, tuple[T.Access, int]] = {}  # indices, and the dimension that each is of
         self._reads: dict[Symbol, list[tuple[T.Access, int, int]]] = {}  # accesses by an index alone: dimension, position in it
-        self._calls: dict[int, T.Call] = {}  # by the identity of the function called
+        self._calls: dict[T.Expr, T.Call] = {}  # by the function called
         self._local: dict[str, set[Symbol]] = {}  # the indices that accesses inside each local function use
         self._products: set[Symbol] = set()  # indices of a flattening, which take no bound
         self.values: list[T.Pattern] = []  # of the `val`s inside
@@ -313,7 +313,7 @@ class Places:
                 case T.Access():
                     self._note_access(node)
                 case T.Call(function=function):
-                    self._calls[id(function)] = node
+                    self._calls[function] = node
             if isinstance(node, T.Node):
                 self._spans.setdefault((node.span.start, node.span.end), []).append(node)  # type: ignore[arg-type]
             if isinstance(node, tuple):

@@ -21,12 +21,12 @@ from axon.types.type import (
 from axon.types.unify import State
 
 
-def instantiate_type(state: State, t: Type, instance: Instance, seen: dict[int, Type] | None = None) -> Type:
+def instantiate_type(state: State, t: Type, instance: Instance, seen: dict[Type, Type] | None = None) -> Type:
     """The type with the instance's image of every variable. Shared parts stay shared; DimensionTooLarge may be raised."""
     seen = {} if seen is None else seen
     t = state.prune(t)
-    if id(t) in seen:
-        return seen[id(t)]
+    if t in seen:
+        return seen[t]
     new: Type
     match t:
         case TypeVar(symbol):
@@ -43,7 +43,7 @@ def instantiate_type(state: State, t: Type, instance: Instance, seen: dict[int, 
             new = Exists(symbol, tuple(b.substitute(instance.dims) for b in bounds), instantiate_type(state, body, instance, seen))
         case _:
             new = t
-    seen[id(t)] = new
+    seen[t] = new
     return new
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from axon import syntax as S
 from axon.element import FLOAT, INT, NUM, Element
+from axon.identity import IdentityMap
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation, said
@@ -43,7 +44,7 @@ class Namer:
 
     state: State
     classes: bool = False  # call an element type that is not known by what it may be: "a number"
-    aliases: dict[int, str] = field(default_factory=dict)  # what to call records that were written by an alias, as in State
+    aliases: IdentityMap[S.TypeDecl, str] = field(default_factory=IdentityMap)  # what to call records written by one, as in State
     names: dict[Symbol, str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
 
@@ -88,20 +89,20 @@ class Namer:
             yield from (f"{c}{n}" for c in letters)
 
 
-def symbols_of(state: State, t: Type, aliases: Container[int] = ()) -> list[Symbol]:
+def symbols_of(state: State, t: Type, aliases: Container[S.TypeDecl] = ()) -> list[Symbol]:
     """The dimensions and shape variables of a type, in the order in which they are printed."""
     found: dict[Symbol, None] = {}
-    seen: set[int] = set()
+    seen: set[Type] = set()
 
     def walk(t: Type) -> None:
         t = state.prune(t)
-        while isinstance(t, Function) and id(t) not in seen:  # as many as there are parameters
-            seen.add(id(t))
+        while isinstance(t, Function) and t not in seen:  # as many as there are parameters
+            seen.add(t)
             walk(t.param)
             t = state.prune(t.result)
-        if id(t) in seen:
+        if t in seen:
             return
-        seen.add(id(t))
+        seen.add(t)
         match t:
             case Tensor(_, shape):
                 for item in state.shape(shape):
@@ -118,7 +119,7 @@ def symbols_of(state: State, t: Type, aliases: Container[int] = ()) -> list[Symb
                 for part in items:
                     walk(part)
             case RecordType(fields, written):
-                if written is not None and id(written.alias) in aliases:
+                if written is not None and written.alias in aliases:
                     for argument in written.arguments:
                         walk(argument)
                 for _, part in fields:
@@ -189,10 +190,10 @@ def _show(namer: Namer, t: Type, out: list[str], budget: list[int], atom: bool) 
                 put(", " if n else "")
                 _show(namer, item, out, budget, False)
             put(")")
-        case RecordType(_, Written(alias, arguments)) if id(alias) in namer.aliases:
+        case RecordType(_, Written(alias, arguments)) if alias in namer.aliases:
             shown = (_show_argument(namer, p, a) for p, a in zip(alias.params, arguments, strict=True))
             inside = ", ".join(text for text in shown if text)
-            put(namer.aliases[id(alias)] + (f"[{inside}]" if inside else ""))
+            put(namer.aliases[alias] + (f"[{inside}]" if inside else ""))
         case RecordType(fields):
             put("{ ")
             for n, (name, item) in enumerate(fields):

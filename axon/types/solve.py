@@ -61,7 +61,7 @@ class Solver(Elaborator):
         Its own variables then belong to that declaration too: they are not generalized.
         """
         state = self.state
-        seen: set[int] = set()
+        seen: set[Type] = set()
         parts = [s for t in _types(c) for s in state.parts(t, seen)]
         decisive = [s for t in _waits_for(c) for s in self._heads(t)]
         if all(state.levels.get(s, 0) >= state.level for s in decisive):

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
+from axon import syntax as S
 from axon.element import ANY, Element
+from axon.identity import IdentityMap
 from axon.names import Symbol, fresh
 from axon.shapes.constraint import Equal, Obligation, Range, Reason, Stretch, Use
 from axon.shapes.dimension import Dim, DimensionTooLarge
@@ -41,7 +43,7 @@ class State:
     """What is known of the flexible variables of one module, and the constraints on sizes that are still to be settled."""
 
     level: int = 0
-    aliases: dict[int, str] = field(default_factory=dict)  # by the id of a `type` declaration: its name in the finished module
+    aliases: IdentityMap[S.TypeDecl, str] = field(default_factory=IdentityMap)  # what each is called in the finished module
     types: dict[Symbol, Type] = field(default_factory=dict)
     elements: dict[Symbol, ElementType] = field(default_factory=dict)
     rows: dict[Symbol, Shape] = field(default_factory=dict)
@@ -142,12 +144,12 @@ class State:
         e = self.element(e)
         return frozenset({e}) if isinstance(e, Element) else self.allowed[e.symbol]
 
-    def zonk(self, t: Type, seen: dict[int, Type] | None = None) -> Type:
+    def zonk(self, t: Type, seen: dict[Type, Type] | None = None) -> Type:
         """The type with everything known put in. Shared parts stay shared."""
         seen = {} if seen is None else seen
         t = self.prune(t)
-        if id(t) in seen:
-            return seen[id(t)]
+        if t in seen:
+            return seen[t]
         new: Type
         match t:
             case Tensor(element, shape):
@@ -164,18 +166,18 @@ class State:
                 new = Exists(symbol, tuple(b.substitute(image) for b in bounds), self.zonk(body, seen))
             case _:
                 new = t
-        seen[id(t)] = new
+        seen[t] = new
         return new
 
     # ── unification ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def unify(self, left: Type, right: Type, reason: Reason, seen: set[tuple[int, int]] | None = None) -> None:
+    def unify(self, left: Type, right: Type, reason: Reason, seen: set[tuple[Type, Type]] | None = None) -> None:
         """Make two types one, collecting the equations between their dimensions; raises Mismatch."""
         left, right = self.prune(left), self.prune(right)
         seen = set() if seen is None else seen
-        if left is right or (id(left), id(right)) in seen:
+        if left is right or (left, right) in seen:
             return
-        seen.add((id(left), id(right)))
+        seen.add((left, right))
         match left, right:
             case (Poison(), _) | (_, Poison()):
                 self._poison(right if isinstance(left, Poison) else left)
@@ -323,7 +325,7 @@ class State:
 
     def _bind(self, symbol: Symbol, t: Type) -> None:
         level = self.levels[symbol]
-        seen: set[int] = set()
+        seen: set[Type] = set()
         for part in self.parts(t, seen):
             if part == symbol:
                 raise Mismatch("infinite", TypeVar(symbol), t)
@@ -346,14 +348,14 @@ class State:
         if isinstance(t, TypeVar) and t.symbol not in self.rigid:
             self.types[t.symbol] = POISON
 
-    def parts(self, t: Type, seen: set[int]) -> Iterator[Symbol]:
+    def parts(self, t: Type, seen: set[Type]) -> Iterator[Symbol]:
         """Every variable of a type: of types, element types, shapes and dimensions."""
         stack = [t]
         while stack:
             t = self.prune(stack.pop())
-            if id(t) in seen:
+            if t in seen:
                 continue
-            seen.add(id(t))
+            seen.add(t)
             match t:
                 case TypeVar(symbol):
                     yield symbol
@@ -400,11 +402,11 @@ def _meet(a: Dim | Row, b: Dim | Row, place: str, pairs: list[tuple[Dim, Dim, st
     return True
 
 
-def size(state: State, t: Type, seen: dict[int, int] | None = None) -> int:
+def size(state: State, t: Type, seen: dict[Type, int] | None = None) -> int:
     """How many nodes a type has as a tree (it is stored as a graph)."""
     seen = {} if seen is None else seen
     t = state.prune(t)
-    if id(t) not in seen:
+    if t not in seen:
         children: tuple[Type, ...] = ()
         match t:
             case Function(param, result):
@@ -418,5 +420,5 @@ def size(state: State, t: Type, seen: dict[int, int] | None = None) -> int:
         total = 1
         for child in children:  # not `sum`: recursion through it would use up the stack of C
             total += size(state, child, seen)
-        seen[id(t)] = total
-    return seen[id(t)]
+        seen[t] = total
+    return seen[t]

@@ -4,8 +4,8 @@ A function becomes an object file (ELF, Mach-O, COFF) that refers to neither num
 library. The cache is the one of GPU kernels (`backend.cache`): nothing in it is evaluated or unpickled, and what is found there
 is loaded by LLVM's own linker, so that a process that finds everything in the cache never imports numba.
 
-The key is a digest of the text, the types of its parameters, the intrinsics, the versions of numba and llvmlite, and the name and
-features of this machine's processor.
+The key is a digest of the text, the types of its parameters, the intrinsics and what is in this file, the versions of numba and
+llvmlite, their settings, and the name and features of this machine's processor.
 
 Note [One engine for each object]
     Objects come from several processes, and numba names symbols by a number that each process counts for itself: a name means other
@@ -17,7 +17,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import linecache
-import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -189,8 +189,23 @@ def _load(entry: str, code: bytes, arguments: Iterable[Element | None]) -> Nativ
 
 def _key(source: Source) -> str:
     kinds = ",".join("i64" if e is None else e.value for e in source.types)
-    parts = [str(_FORMAT), _tools(), kinds, source.entry, source.text]
+    parts = [str(_FORMAT), _tools(), kinds, source.entry, *source.helpers, source.text]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _vector_functions() -> str:
+    """The library of vector functions that numba has loops call where there is one. It is loaded here, as numba does: what was
+    compiled with it refers to it, also in a process that does without numba."""
+    import llvmlite.binding as llvm
+
+    name = "libsvml.dylib" if sys.platform == "darwin" else "libsvml.so"
+    try:
+        if llvm.targets.has_svml():
+            llvm.load_library_permanently(name)
+            return name
+    except RuntimeError:  # there is none
+        pass
+    return ""
 
 
 @once
@@ -200,8 +215,8 @@ def _tools() -> str:
 
     features = llvm.get_host_cpu_features().flatten()
     here = Path(__file__)
-    sources = (here.with_name("intrinsics.py"), here.parents[1] / "llvm.py")
+    sources = (here, here.with_name("intrinsics.py"), here.parents[1] / "llvm.py")
     intrinsics = "\0".join(file.read_text(encoding="utf-8") for file in sources)
     tools = [f"{name} {version(name)}" for name in ("numba", "llvmlite")]
-    chosen = [os.environ.get(name, "") for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT")]
-    return "\0".join((*tools, *chosen, llvm.get_default_triple(), llvm.get_host_cpu_name(), features, intrinsics))
+    machine = (llvm.get_default_triple(), llvm.get_host_cpu_name(), features)
+    return "\0".join((*tools, cache.settings(), _vector_functions(), *machine, intrinsics))

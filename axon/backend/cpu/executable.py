@@ -21,6 +21,7 @@ from axon.backend.tables import values_of, without_tables
 from axon.core import Program, Value
 from axon.core_print import print_op
 from axon.element import Element
+from axon.identity import IdentityMap
 from axon.names import Symbol
 
 if TYPE_CHECKING:
@@ -49,11 +50,11 @@ class Executable:
         self.program = program
         self.values = values_in(self.plan)
         self.lock = Lock()
-        self._deaths: dict[int, tuple[frozenset[Symbol], ...]] = {}
-        self.compiled: dict[int, Compiled] = {}  # by the identity of the nest, which the plan keeps
-        self.nests: dict[int, Compiled] = {}  # likewise, of contractions
+        self._deaths: IdentityMap[Kernels, tuple[frozenset[Symbol], ...]] = IdentityMap()
+        self.compiled: IdentityMap[Nest, Compiled] = IdentityMap()
+        self.nests: IdentityMap[Contraction, Compiled] = IdentityMap()
         self.results = frozenset(self.plan.body.results)
-        self.loops: dict[int, NativeLoop | str] = {}  # likewise; a text says why a loop has no function
+        self.loops: IdentityMap[Repeat, NativeLoop | str] = IdentityMap()  # a text says why a loop has no function
 
     def __call__(self, inputs: Sequence[Array], explicit: Sequence[int] = ()) -> list[Array]:
         """The flat results for flat inputs, as fresh arrays. Raises what `interpret.run` raises."""
@@ -94,18 +95,18 @@ class Executable:
 
     def deaths(self, kernels: Kernels) -> tuple[frozenset[Symbol], ...]:
         """For each kernel of a block, what nobody reads after it."""
-        found = self._deaths.get(id(kernels))
+        found = self._deaths.get(kernels)
         if found is None:
             from axon.backend.cpu.run import deaths
 
-            found = self._deaths[id(kernels)] = deaths(kernels)
+            found = self._deaths[kernels] = deaths(kernels)
         return found
 
     def function(self, nest: Nest) -> Compiled:
         with self.lock:
-            found = self.compiled.get(id(nest))
+            found = self.compiled.get(nest)
             if found is None:
-                found = self.compiled[id(nest)] = self._write(nest)
+                found = self.compiled[nest] = self._write(nest)
             return found
 
     def as_nest(self, kernel: Contraction) -> Compiled | None:
@@ -114,16 +115,16 @@ class Executable:
         if not is_window(kernel) or all(strides(kernel.op, axis) for axis in inner):
             return None
         with self.lock:
-            if id(kernel) not in self.nests:
-                self.nests[id(kernel)] = self._write(loops.as_nest(kernel))
-            return self.nests[id(kernel)]
+            if kernel not in self.nests:
+                self.nests[kernel] = self._write(loops.as_nest(kernel))
+            return self.nests[kernel]
 
     def loop(self, kernel: Repeat) -> NativeLoop | str:
         """A loop's function, or why the host steps it."""
         with self.lock:
-            found = self.loops.get(id(kernel))
+            found = self.loops.get(kernel)
             if found is None:
-                found = self.loops[id(kernel)] = self._write_loop(kernel)
+                found = self.loops[kernel] = self._write_loop(kernel)
             return found
 
     def _write_loop(self, kernel: Repeat) -> NativeLoop | str:

@@ -27,6 +27,7 @@ from axon.backend.simt.access import ACCESS, Access, accesses, aligned, divides,
 from axon.backend.simt.writer import Lane
 from axon.core import Axis, Read, Scan, Value
 from axon.core_walk import reads, scalars
+from axon.identity import IdentitySet
 from axon.names import Symbol
 from axon.shapes.dimension import Dim
 
@@ -114,10 +115,10 @@ def _inside(nest: Nest, values: MappingOf[Symbol, Value]) -> Iterator[Read]:
     """The reads that are inside of their tensors for every element of the result."""
     extents = {axis.symbol: axis.extent for axis in nest.rows}
     for scalar in (scalar for step in nest.steps for scalar in scalars(step)):
-        always = {id(node) for node in certain(scalar)}
+        always = IdentitySet(certain(scalar))
         for read in reads(scalar):
             plain = read.padding is None and read.checked is None
-            if plain and (id(read) in always or is_inside(read, values[read.tensor], extents)):
+            if plain and (read in always or is_inside(read, values[read.tensor], extents)):
                 yield read
 
 
