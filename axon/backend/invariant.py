@@ -25,7 +25,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from axon.backend.scalar_facts import bare, dims_variables, freshened, is_inside, may_fail, may_stop, renamed, size, weight
+from axon.backend.scalar_facts import (
+    bare,
+    dims_variables,
+    freshened,
+    is_inside,
+    may_fail,
+    may_stop,
+    own_weight,
+    renamed,
+    size,
+    weight,
+)
 from axon.core import (
     Axis,
     Binary,
@@ -147,6 +158,7 @@ class _Hoister:
     ops: list[Op] = field(default_factory=list)
     locals: dict[Symbol, Scalar] = field(default_factory=dict)
     _axes: IdentityMap[Scalar, frozenset[Symbol] | None] = field(default_factory=IdentityMap)
+    _costs: IdentityMap[Scalar, int] = field(default_factory=IdentityMap)
     _done: IdentityMap[Scalar, Scalar] = field(default_factory=IdentityMap)
 
     def run(self) -> Compute | Scan:
@@ -216,6 +228,14 @@ class _Hoister:
         self._axes[scalar] = found
         return found
 
+    def cost(self, scalar: Scalar) -> int:
+        """At least what an expression costs, with the locals that it mentions; found once for each part."""
+        if isinstance(scalar, Local):
+            return self.cost(self.locals[scalar.symbol]) if scalar.symbol in self.locals else 0
+        if scalar not in self._costs:
+            self._costs[scalar] = own_weight(scalar) + sum(map(self.cost, children(scalar)))
+        return self._costs[scalar]
+
     # ── what is taken out ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def taken(self, scalar: Scalar, certain: bool) -> Scalar | None:
@@ -233,14 +253,20 @@ class _Hoister:
         symbols = {axis.symbol for axis in loops}
         if any(axis.extent.variables & symbols for axis in own) or any(axis.extent.variables & symbols - used for axis in left):
             return None
-        whole = self._whole(scalar)
         reduced = isinstance(self.op, Compute) and self.op.reduction is not None and any(a in self.op.axes for a in left)
-        if not self._is_costly(whole, left, self.worth.reduced if reduced else self.worth.other) or not self._is_small(whole, own):
+        least = self.worth.reduced if reduced else self.worth.other
+        if self.cost(scalar) < least:
+            return None
+        whole = self._whole(scalar)
+        if not self._is_costly(whole, left, least) or not self._is_small(whole, own):
             return None
         guard = self._guard(whole, own, left, certain)
         if guard is None or (len(own) == len(all_axes(self.op)) and (guard or self._is_all(scalar))):
             return None  # the last: an operation that is the same in every step, and goes before the loop as it is or not at all
-        return self._made(whole, own, guard)
+        found = self._made(whole, own, guard)
+        if self.steps is not None and self.steps.axis is not None and self.steps.axis.symbol in used:
+            self.steps.varying.add(found.tensor)
+        return found
 
     def _is_all(self, scalar: Scalar) -> bool:
         """Whether an expression is all that the operation computes at a point."""
@@ -297,7 +323,7 @@ class _Hoister:
         open_ = dict.fromkeys(axis.extent for axis in left if (axis.extent.constant or 0) < 1)
         return tuple(_above_0(extent) for extent in open_)
 
-    def _made(self, scalar: Scalar, own: Sequence[Axis], guard: tuple[Scalar, ...]) -> Scalar:
+    def _made(self, scalar: Scalar, own: Sequence[Axis], guard: tuple[Scalar, ...]) -> Read:
         """A read of the tensor that an expression over some axes makes; of one that was made before, if it is the same."""
         for condition in reversed(guard):
             scalar = Select(condition, scalar, Const(_zero(element_of(scalar)), element_of(scalar)))

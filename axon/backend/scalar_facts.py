@@ -18,20 +18,20 @@ _BINARY = {"div": 4, "mod": 8, "pow": 30}
 
 def weight(scalar: Scalar, axes: frozenset[Symbol] | None) -> int:
     """What an expression costs at each point of the axes, where parts that do not vary along them cost nothing; or (None) once."""
-    total = 0
-    for node in nodes(scalar):
-        match node:
-            case Unary(op=op):
-                cost = _UNARY.get(op, 1)
-            case Binary(op=op):
-                cost = max(0, few_factors(node) - 1) or _BINARY.get(op, 1)
-            case Select():
-                cost = 1
-            case _:
-                continue
-        if axes is None or varies(node, axes):
-            total += cost
-    return total
+    return sum(own for node in nodes(scalar) if (own := own_weight(node)) and (axes is None or varies(node, axes)))
+
+
+def own_weight(node: Scalar) -> int:
+    """What a node adds to the cost of its parts."""
+    match node:
+        case Unary(op=op):
+            return _UNARY.get(op, 1)
+        case Binary(op=op):
+            return max(0, few_factors(node) - 1) or _BINARY.get(op, 1)
+        case Select():
+            return 1
+        case _:
+            return 0
 
 
 def few_factors(scalar: Binary) -> int:
