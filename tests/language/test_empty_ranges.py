@@ -50,3 +50,27 @@ EMPTY: list[tuple[str, tuple[Any, ...], tuple[int, ...]]] = [
 def test_an_empty_range_computes_nothing(text: str, arguments: tuple[Any, ...], shape: tuple[int, ...], target: str) -> None:
     found = axon.compile(text).f(*arguments, target=target)
     assert found.shape == shape
+
+
+# The same holds of a branch that is not taken: `f` gives 1, or ones.
+NOT_TAKEN: list[tuple[str, tuple[Any, ...]]] = [
+    ("fun f (x : i32[n]) (p : bool) (d : i32) = if p then 1 else max i => x[i] / d", (i32(3), True, 0)),
+    ("fun f (x : i32[n]) (p : bool) (k : i32) = if p then 1 else argmax i => x[i] + x[k]", (i32(3), True, 1)),
+    ("fun f (x : i32[n]) (d : i32) = for i => if x[i] > 0 then 1 else min j => x[j] / d", (i32(3), 0)),
+    ("fun f (x : i32[n]) (d : i32) = for i => sum for j < i => (if x[j] > 0 then 0 else argmax k => x[k] / d) + 1 - j", (i32(2), 0)),
+]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("text", "arguments"), NOT_TAKEN, ids=[text.split("=", 1)[1].strip() for text, _ in NOT_TAKEN])
+def test_a_branch_that_is_not_taken_asks_for_no_extreme(text: str, arguments: tuple[Any, ...], target: str) -> None:
+    found = axon.compile(text).f(*arguments, target=target)
+    assert np.ravel(found)[-1] == 1
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_extreme_of_a_dependent_range_is_asked_for_only_inside_it(target: str) -> None:
+    text = "fun f (x : i32[n, m]) (y : i32[n, m]) = for i => sum for k < i => argmax j => x[i, j] * y[k, j]"
+    x, y = i32(4, 3), i32(4, 3)[::-1] % 5
+    right = [sum(int(np.argmax(x[i] * y[k])) for k in range(i)) for i in range(4)]
+    assert axon.compile(text).f(x, y, target=target).tolist() == right
