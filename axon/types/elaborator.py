@@ -182,6 +182,7 @@ class Elaborator(ABC):
             {s: (state.row(s.name),) for s in scheme.rows},
             {s: state.dim(s.name, loose=s in scheme.loose) for s in scheme.dims} | dict(zip(scheme.explicit, given, strict=False)),
         )
+        state.quotient_dims.update(found for s in scheme.quotients if (found := instance.dims[s].symbol) is not None)
         self.literals += of_use(scheme, instance.elements, span)
         for fact in (*scheme.facts, *_divisors(scheme.facts)):
             self._require(fact, instance, span, name, context, lambda s: scheme.names.get(s, s.name))

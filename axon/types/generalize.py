@@ -236,6 +236,7 @@ class Generalization(Explanations):
             tuple(s.equals[mark.equals :]), tuple(s.stretches[mark.stretches :]), tuple(s.ranges[mark.ranges :]),
             tuple(s.uses[mark.uses :]), (*s.obligations[mark.obligations :], *owed), tuple(assumed), flexible, outer,
             frozenset(s.data_sizes), s.dimension, self._own_sizes(t), frozenset(s.loose_dims).intersection(flexible),
+            frozenset(s.quotient_dims).intersection(flexible),
             *(self._in_calls(t, span) if level == 1 else ((), ())), self.explains,
         )  # fmt: skip
         outcome = settle(problem)
@@ -312,8 +313,20 @@ class Generalization(Explanations):
             elif symbol not in state.data_sizes:
                 dims[symbol] = None
         state.generic.update(types, elements, rows, dims, explicit)
-        loose = frozenset(dims) & state.loose_dims - self._own_sizes(t)
-        return Scheme(t, tuple(types), tuple(elements.items()), tuple(rows), tuple(dims), explicit, facts, loose=loose)
+        factors, quotients = self._factors(t, frozenset(explicit))
+        loose = frozenset(dims) & (state.loose_dims | factors) - self._own_sizes(t)
+        return Scheme(
+            t, tuple(types), tuple(elements.items()), tuple(rows), tuple(dims), explicit, facts,
+            loose=loose, quotients=quotients.intersection(dims),
+        )  # fmt: skip
+
+    def _factors(self, t: Type, explicit: frozenset[Symbol]) -> tuple[frozenset[Symbol], frozenset[Symbol]]:
+        """The sizes that products in the type's sizes have as factors, and those of them that stand beside an explicit one."""
+        tensors = (part for part in self._walk(t) if isinstance(part, Tensor))
+        sizes = (item for tensor in tensors for item in self.state.shape(tensor.shape) if isinstance(item, Dim))
+        products = [frozenset(a for a in m if isinstance(a, Symbol)) for size in sizes for m in size.mapping if len(m) > 1]
+        beside = (product for product in products if product & explicit)
+        return frozenset[Symbol]().union(*products), frozenset[Symbol]().union(*beside)
 
     def _simpler(self, t: Type, facts: tuple[Relation, ...]) -> Type:
         """The type with its results' sizes as short as the facts allow; those of parameters stay as they are written."""
