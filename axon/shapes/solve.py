@@ -181,7 +181,8 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What is known before any equation; of the flexible ones, which may be 1, which a parameter has, and which a call makes by dividing. See Note [Degenerate]."""
+    """What is known before any equation; of the flexible ones, which may be 1, which a parameter has, and which a call makes by
+    dividing. See Note [Degenerate]."""
 
     flexible: Sequence[Symbol]
     facts: Facts
