@@ -180,7 +180,9 @@ class Declarations(Generalization):
         scheme, ok = self._generalize(mark, val.value.type, (), [], d.span, None, generalizes, (), val.value)
         for name in names:
             entity: Entity = scope.values[name]
-            if top and isinstance(entity, ValueName) and entity.is_dimension:
+            if isinstance(entity, ValueName) and entity.is_dimension and (top or self._generic(entity.symbol)):
+                if single is not None:
+                    self.private[name] = single.name, entity.span
                 continue  # a size that an annotation names belongs to its declaration
             if not ok:
                 entity = BrokenName()
@@ -189,6 +191,10 @@ class Declarations(Generalization):
                 entity = replace(entity, scheme=scheme, dim=size if size is not None and size.constant is not None else entity.dim)
             env.scope.values[name] = entity
         return T.Val(val.pattern, val.value, scheme if generalizes and ok else None)
+
+    def _generic(self, size: Symbol) -> bool:
+        """Whether each use of a declaration has a size of its own."""
+        return bool(self.state.dimension(Dim.of(size)).variables & self.state.generic)
 
     def _is_function(self, scope: Scope, e: S.Expr) -> bool:
         """Whether an expression is a function by its form, or names one that is polymorphic: such a `val` is generalized."""

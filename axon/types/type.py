@@ -183,6 +183,7 @@ class Scheme:
     unreached: Callable[[], tuple[Unreached, ...]] | None = None  # in the body, and in those of what it calls
     names: Mapping[Symbol, str] = field(default_factory=dict)  # what its signature calls its dimensions, where it has facts
     loose: frozenset[Symbol] = frozenset()  # of dims: those that no parameter has as a size, such as how far an index runs
+    read: frozenset[Symbol] = frozenset()  # of dims: those whose values the body reads, while no tensor that is passed has them
     quotients: frozenset[Symbol] = frozenset()  # of dims: what a use makes by dividing by an explicit one
 
     @property
