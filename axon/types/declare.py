@@ -19,6 +19,7 @@ from axon.types import errors
 from axon.types.annotate import Mentions, stripped
 from axon.types.elaborator import Env
 from axon.types.generalize import Generalization
+from axon.types.products import known_by_products
 from axon.types.scheme import instantiate_type
 from axon.types.symbolic import says, symbolic
 from axon.types.type import (
@@ -331,6 +332,8 @@ class Declarations(Generalization):
         scheme, ok = self._generalize(mark, t, header.explicit, header.facts, d.name.span, _adds_fact(d), True, patterns, body)
         self.defining.pop()
         self.heading.pop()
+        if ok and sig is None and self.state.level == 0 and self.explains:
+            self.diagnostics += known_by_products(self.state, scheme, params)
         symbol = fresh(d.name.text)
         entity: Entity = ValueName(symbol, scheme, d.name.span) if ok else BrokenName()
         env.scope.values[d.name.text] = entity
