@@ -28,7 +28,7 @@ from axon.resolve import OF_NAMES, BrokenName, BuiltinName, Entity, Module, Modu
 from axon.shapes.divisibility import is_divisibility
 from axon.shapes.settle import simpler
 from axon.source import SourceFile, Span
-from axon.suggestions import Attempt, tried
+from axon.suggestions import TRIED, Attempt, tried
 from axon.types.blank import found
 from axon.types.declare import Declarations
 from axon.types.elaborator import Env
@@ -82,9 +82,9 @@ def check_module(loader: Loader, path: str, known: Mapping[SourceFile, CheckedMo
         return _unreadable(path, source)
     session = Session(loader, dict(known or {}))
     checked = session.check(source)
-    if checked.ok:
+    if checked.ok and not any(d.code.startswith(TRIED) for d in checked.diagnostics):  # warnings
         return checked
-    if (problem := no_program(source, checked.diagnostics)) is not None:
+    if not checked.ok and (problem := no_program(source, checked.diagnostics)) is not None:
         return _unreadable(path, problem)
     known = {s: m for s, m in session.modules.items() if s is not source}
     solve = partial(solutions, source, loader, known, former=checked)

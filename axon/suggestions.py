@@ -94,7 +94,9 @@ def tried(
                 continue
             settled = diagnostic.code not in _BOUNDS and (bool(kept) or not suggestion.asks)
             budget.spend()
-            fewer = None if suggestion.change is Change.ROWS else errors  # of those, what is wrong next may be mended likewise
+            warned = diagnostic.severity == "warning"
+            later = suggestion.change is Change.ROWS  # what is wrong next may be mended likewise
+            fewer = None if warned or later else errors
             tried_ = _attempt(source, suggestion.edits, recheck, settled, fewer)
             if tried_ is None:
                 continue
@@ -103,6 +105,8 @@ def tried(
             again = len(fresh) == 1 and _again(fresh[0], suggestion, changed, recheck, errors)
             bounds = diagnostic.code in _BOUNDS
             helps = attempt.errors < errors and not fresh and (bounds or not _still_wrong(attempt, changed, suggestion))
+            if warned:
+                helps = attempt.errors <= errors and not fresh and all(d.message != diagnostic.message for d in attempt.found or ())
             if helps or again:
                 kept.append(replace(suggestion, checked=attempt.errors == 0))
                 budget.helped(len(kept) == MAX_KEPT)

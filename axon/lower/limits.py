@@ -12,7 +12,7 @@ from axon.core_walk import all_axes, nodes, outs_of, scalars
 from axon.element import Element
 from axon.names import Symbol
 from axon.shapes.contract import ContractFact
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Atom, Dim, Quotient, maximum, rebuilt
 from axon.shapes.relation import Relation
 from axon.shapes.width import MOST, WIDE, exact, held, majorant
 from axon.source import Span
@@ -65,8 +65,9 @@ class _Walk:
             return
         self._seen.add(extent)
         self._parts(extent, span)
-        simple = extent.variables <= self.known and not any(q.divisor.constant is None for q in extent.quotients)
-        self._limit(extent if simple else self._bounded(extent), MOST, "sizes end at 2,147,483,647", span)
+        self._limit(
+            _total(extent) if extent.variables <= self.known else self._bounded(extent), MOST, "sizes end at 2,147,483,647", span
+        )
 
     def _scalars(self, scalars: Iterable[Scalar], span: Span | None) -> None:
         for scalar in scalars:
@@ -101,5 +102,25 @@ class _Walk:
         """A Dim over what the call determines that is at least as large, with indices at the ends of their ranges."""
         dim = majorant(dim)
         while inner := dim.variables - self.known:
-            dim = dim.substitute({symbol: majorant(self.above.get(symbol, Dim.of(MOST))) for symbol in inner})
+            dim = dim.substitute({symbol: self._end(symbol) for symbol in inner})
         return dim
+
+    def _end(self, symbol: Symbol) -> Dim:
+        """What an index does not exceed: the end of its range as it is, if the call determines that, for nothing grows faster."""
+        end = self.above.get(symbol, Dim.of(MOST))
+        return _total(end) if end.variables <= self.known else majorant(end)
+
+
+def _total(dim: Dim) -> Dim:
+    """The Dim with a value for all sizes: where a divisor is 0, nothing of this size is evaluated."""
+    if all(isinstance(atom, Symbol) for atom in dim.atoms):
+        return dim
+
+    def image(atom: Atom) -> Dim:
+        if isinstance(atom, Symbol):
+            return Dim.of(atom)
+        if isinstance(atom, Quotient) and atom.divisor.constant is None:
+            return _total(atom.dividend) // maximum(_total(atom.divisor), Dim.of(1))
+        return rebuilt(atom, _total)
+
+    return dim.rewrite(image)

@@ -160,7 +160,8 @@ class Problem:
     data: frozenset[Symbol]  # sizes that only the data decide
     resolve: Callable[[Dim], Dim]  # puts in what earlier declarations solved
     kept: frozenset[Symbol] = frozenset()  # of `flexible`: the sizes that parameters have by themselves
-    loose: frozenset[Symbol] = frozenset()  # those that inference made up, for indices: see Note [Degenerate]
+    loose: frozenset[Symbol] = frozenset()  # those that no one passes: see Note [Degenerate]
+    quotients: frozenset[Symbol] = frozenset()  # what calls make by dividing by what they are given: see there too
     passed: tuple[Dim, ...] = ()  # sizes of parameters
     promised: tuple[tuple[Dim, Span], ...] = ()  # sizes of the result, and what it is made by
     blame: bool = True  # whether it matters why something is wrong, or only that it is

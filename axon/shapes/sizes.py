@@ -37,7 +37,8 @@ class Sizes:
             return
         self._solved = len(self.equals)
         system = [Equation(e.left, e.right, e, self._guards(e.context)) for e in self.equals]
-        self.solution = solve(system, self.order, self.facts, self.problem.kept, self.problem.blame, self.problem.loose)
+        p = self.problem
+        self.solution = solve(system, self.order, self.facts, p.kept, p.blame, p.loose, p.quotients)
 
     def _guards(self, context: Context) -> tuple[Relation, ...]:
         """What the conditions around something say, and of the indices that they mention, how far those run."""

@@ -10,7 +10,9 @@ Note [Degenerate]
     means it. Unless the program says so elsewhere: a literal `v = 1` is fine, and so is what follows from it. And unless it is no
     one's size that becomes 1, but one that inference makes up and nothing else decides: how far an index runs that has no bound,
     `n = n * j` of `for i < n, j => x[(i, j)]`. Then 1 is the answer. It is not where a parameter has that size too, for nobody
-    passes a tensor whose dimension can only be 1; nor is 0, for nobody writes a loop that never runs.
+    passes a tensor whose dimension can only be 1; nor is 0, for nobody writes a loop that never runs. A size that the type of a
+    called function has only as a factor is such a size too; and where the other factor is given in braces, as by `f {c} x` with
+    an `x` of c and an `f` that takes g * o, the call itself divides: then 1 is right also where something is passed that has it.
 """
 
 from __future__ import annotations
@@ -74,15 +76,16 @@ def solve(
     kept: frozenset[Symbol] = frozenset(),
     blame: bool = True,
     loose: frozenset[Symbol] = frozenset(),
+    quotients: frozenset[Symbol] = frozenset(),
 ) -> Solution:
     """Eliminates flexible variables (later ones first) from equations that hold under facts. May raise DimensionTooLarge.
 
     Those to be `kept` are eliminated only where they equal another variable, as long as there is a choice. Without `blame` the
-    equations to blame for a conflict are not looked for, which costs much more than the solution. `loose` may be 1, see Note
-    [Degenerate].
+    equations to blame for a conflict are not looked for, which costs much more than the solution. `loose` and
+    `quotients` may be 1, see Note [Degenerate].
     """
     system = tuple(equations)
-    start = _Start(flexible, facts, loose, kept)
+    start = _Start(flexible, facts, loose, kept, quotients)
     solver = _Solver(system, start)
     solver.kept = kept
     solver.run()
@@ -178,12 +181,14 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What is known before any equation; of the flexible ones, which may be 1 and which a parameter has. See Note [Degenerate]."""
+    """What is known before any equation; of the flexible ones, which may be 1, which a parameter has, and which a call makes by
+    dividing. See Note [Degenerate]."""
 
     flexible: Sequence[Symbol]
     facts: Facts
     loose: frozenset[Symbol] = frozenset()
     passed: frozenset[Symbol] = frozenset()
+    quotients: frozenset[Symbol] = frozenset()
 
 
 class _Solver:
@@ -195,7 +200,7 @@ class _Solver:
         self._start = start
         self._rank = {v: i for i, v in enumerate(start.flexible)}
         self.kept: frozenset[Symbol] = frozenset()
-        self._loose, self._passed = set(start.loose), set(start.passed)  # and what equals one of them
+        self._loose, self._passed, self._parts = set(start.loose), set(start.passed), set(start.quotients)  # and what equals one
         self._facts = start.facts
         self._images: dict[Symbol, tuple[Dim, _Trace]] = {}
         self._queue = deque(_Open(e.left, e.right, _Trace(i)) for i, e in enumerate(system))
@@ -265,11 +270,11 @@ class _Solver:
 
     def _bind(self, variable: Symbol, value: Dim, equation: _Open) -> None:
         constant = value.constant
-        loose = constant == 1 and variable in self._loose and variable not in self._passed
+        loose = constant == 1 and (variable in self._parts or (variable in self._loose and variable not in self._passed))
         if constant in (0, 1) and not loose and equation.left.constant is None and equation.right.constant is None:
             self._forced.append((variable, equation.used, Relation(equation.left, "=", equation.right)))
         if value.symbol is not None:
-            for those in (self._loose, self._passed):
+            for those in (self._loose, self._passed, self._parts):
                 if variable in those:
                     those.add(value.symbol)
         self._images[variable] = (value, equation.used)

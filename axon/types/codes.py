@@ -34,4 +34,5 @@ SHAPE_CODES = {
     "AX0309": "the sizes are too complicated",
     "AX0310": "a contract that no sizes can fulfil",
     "AX0311": "the uses of an index disagree about its range",
+    "AX0312": "dimensions are known only by their product",
 }

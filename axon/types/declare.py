@@ -19,6 +19,7 @@ from axon.types import errors
 from axon.types.annotate import Mentions, stripped
 from axon.types.elaborator import Env
 from axon.types.generalize import Generalization
+from axon.types.products import known_by_products
 from axon.types.scheme import instantiate_type
 from axon.types.symbolic import says, symbolic
 from axon.types.type import (
@@ -180,7 +181,9 @@ class Declarations(Generalization):
         scheme, ok = self._generalize(mark, val.value.type, (), [], d.span, None, generalizes, (), val.value)
         for name in names:
             entity: Entity = scope.values[name]
-            if top and isinstance(entity, ValueName) and entity.is_dimension:
+            if isinstance(entity, ValueName) and entity.is_dimension and (top or self._generic(entity.symbol)):
+                if single is not None:
+                    self.private[name] = single.name, entity.span
                 continue  # a size that an annotation names belongs to its declaration
             if not ok:
                 entity = BrokenName()
@@ -189,6 +192,10 @@ class Declarations(Generalization):
                 entity = replace(entity, scheme=scheme, dim=size if size is not None and size.constant is not None else entity.dim)
             env.scope.values[name] = entity
         return T.Val(val.pattern, val.value, scheme if generalizes and ok else None)
+
+    def _generic(self, size: Symbol) -> bool:
+        """Whether each use of a declaration has a size of its own."""
+        return bool(self.state.dimension(Dim.of(size)).variables & self.state.generic)
 
     def _is_function(self, scope: Scope, e: S.Expr) -> bool:
         """Whether an expression is a function by its form, or names one that is polymorphic: such a `val` is generalized."""
@@ -325,6 +332,8 @@ class Declarations(Generalization):
         scheme, ok = self._generalize(mark, t, header.explicit, header.facts, d.name.span, _adds_fact(d), True, patterns, body)
         self.defining.pop()
         self.heading.pop()
+        if ok and sig is None and self.state.level == 0 and self.explains:
+            self.diagnostics += known_by_products(self.state, scheme, params)
         symbol = fresh(d.name.text)
         entity: Entity = ValueName(symbol, scheme, d.name.span) if ok else BrokenName()
         env.scope.values[d.name.text] = entity

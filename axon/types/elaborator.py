@@ -71,6 +71,7 @@ class Elaborator(ABC):
         self.circular: list[S.TypeDecl] = []  # types that contain themselves, each reported once
         self.binders: dict[Symbol, Binding] = {}  # every index of this declaration
         self.ended: dict[str, Span] = {}  # indices of this declaration, most of them out of scope
+        self.private: dict[str, tuple[str, Span]] = {}  # sizes that annotations of local functions name, of no one else
         self.later: dict[str, Span] = {}  # what the rest of the file defines
         self.importable: Callable[[S.Name], bool] = lambda name: False  # whether there is a module of a name
         self.library: Callable[[str, Span], list[str]] = lambda name, at: []  # modules of the standard library with a value
@@ -79,6 +80,7 @@ class Elaborator(ABC):
         self.literals: list[Literal] = []  # whose types must hold their values
         self.coercions: list[tuple[Type, Type, Span]] = []
         self.opened = 0  # sizes that only the data decide, named so far
+        self.wanted: list[tuple[Dim, Span, str, str]] = []  # sizes that uses of functions must determine: where, of which, its name
         self.closures: list[tuple[Type, tuple[Symbol, ...], Span]] = []  # `fn`s, and the sizes that one call names
         self.origins: list[tuple[Dim, Span]] = []  # where annotations mention sizes
         self.expanded_origins: list[tuple[Dim, Span, Span, tuple[str, ...]]] = []  # … by types that they name (where), in fields
@@ -182,6 +184,8 @@ class Elaborator(ABC):
             {s: (state.row(s.name),) for s in scheme.rows},
             {s: state.dim(s.name, loose=s in scheme.loose) for s in scheme.dims} | dict(zip(scheme.explicit, given, strict=False)),
         )
+        state.quotient_dims.update(found for s in scheme.quotients if (found := instance.dims[s].symbol) is not None)
+        self.wanted += [(instance.dims[s], span, name, s.name) for s in sorted(scheme.read, key=lambda s: s.id)]
         self.literals += of_use(scheme, instance.elements, span)
         for fact in (*scheme.facts, *_divisors(scheme.facts)):
             self._require(fact, instance, span, name, context, lambda s: scheme.names.get(s, s.name))

@@ -39,6 +39,7 @@ from axon.types.type import (
     Type,
     TypeVar,
 )
+from axon.types.undetermined import of_tensors, read
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class _Mark:
     closures: int
     opened: int
     introduced: int
+    wanted: int
 
 
 class Generalization(Explanations):
@@ -76,7 +78,7 @@ class Generalization(Explanations):
         return _Mark(
             len(self.diagnostics), len(self.deferred), len(s.equals), len(s.stretches), len(s.ranges), len(s.uses),
             len(s.obligations), len(s.nonempty), len(s.flexible_dims), len(self.literals), len(s.flexible_elements),
-            self.consequences, len(self.closures), self.opened, len(self.introduced),
+            self.consequences, len(self.closures), self.opened, len(self.introduced), len(self.wanted),
         )  # fmt: skip
 
     def _generalize(
@@ -102,6 +104,7 @@ class Generalization(Explanations):
         self.settle_types(mark.deferred)
         if state.level == 1:
             self.ended.clear()
+            self.private.clear()
             open_: set[Symbol] = set()
             for left, right, reason in state.row_equations:
                 rows = {i.symbol for i in (*state.shape(left), *state.shape(right)) if isinstance(i, Row)}
@@ -129,6 +132,8 @@ class Generalization(Explanations):
             ok = self._kept_inside(mark, t, span)
         introduced = self.introduced[mark.introduced :]
         del self.closures[mark.closures :], self.introduced[mark.introduced :]
+        if state.level == 0 and not ok:
+            self.wanted.clear()
         kept = tuple(SchemeFact(r, _why(reason), reason.span) for r, reason in outcome.contract)
         scheme = self._quantify(t, explicit, kept if ok else ())
         waiting = self.literals[mark.literals :]
@@ -138,6 +143,8 @@ class Generalization(Explanations):
         if ok:
             ok = self._determined(scheme, contract, span, params, body) and self._anchored(scheme, introduced, body, span)
             ok = ok and (state.level > 0 or self._split(scheme, params, span))
+        if ok:
+            scheme, ok = self._given_values(scheme, problem, outcome, mark, body)
         if ok:
             found = tuple(SchemeFact(r, f"`{symbol.name}` is found by division: {{}}", None) for symbol, r in contract.needs())
             say = not_implied([fact.relation for fact in scheme.facts], [fact.relation for fact in found])
@@ -236,6 +243,7 @@ class Generalization(Explanations):
             tuple(s.equals[mark.equals :]), tuple(s.stretches[mark.stretches :]), tuple(s.ranges[mark.ranges :]),
             tuple(s.uses[mark.uses :]), (*s.obligations[mark.obligations :], *owed), tuple(assumed), flexible, outer,
             frozenset(s.data_sizes), s.dimension, self._own_sizes(t), frozenset(s.loose_dims).intersection(flexible),
+            frozenset(s.quotient_dims).intersection(flexible),
             *(self._in_calls(t, span) if level == 1 else ((), ())), self.explains,
         )  # fmt: skip
         outcome = settle(problem)
@@ -312,8 +320,20 @@ class Generalization(Explanations):
             elif symbol not in state.data_sizes:
                 dims[symbol] = None
         state.generic.update(types, elements, rows, dims, explicit)
-        loose = frozenset(dims) & state.loose_dims - self._own_sizes(t)
-        return Scheme(t, tuple(types), tuple(elements.items()), tuple(rows), tuple(dims), explicit, facts, loose=loose)
+        factors, quotients = self._factors(t, frozenset(explicit))
+        loose = frozenset(dims) & (state.loose_dims | factors) - self._own_sizes(t)
+        return Scheme(
+            t, tuple(types), tuple(elements.items()), tuple(rows), tuple(dims), explicit, facts,
+            loose=loose, quotients=quotients.intersection(dims),
+        )  # fmt: skip
+
+    def _factors(self, t: Type, explicit: frozenset[Symbol]) -> tuple[frozenset[Symbol], frozenset[Symbol]]:
+        """The sizes that products in the type's sizes have as factors, and those of them that stand beside an explicit one."""
+        tensors = (part for part in self._walk(t) if isinstance(part, Tensor))
+        sizes = (item for tensor in tensors for item in self.state.shape(tensor.shape) if isinstance(item, Dim))
+        products = [frozenset(a for a in m if isinstance(a, Symbol)) for size in sizes for m in size.mapping if len(m) > 1]
+        beside = (product for product in products if product & explicit)
+        return frozenset[Symbol]().union(*products), frozenset[Symbol]().union(*beside)
 
     def _simpler(self, t: Type, facts: tuple[Relation, ...]) -> Type:
         """The type with its results' sizes as short as the facts allow; those of parameters stay as they are written."""
@@ -502,6 +522,44 @@ class Generalization(Explanations):
         return not missing
 
 
+    def _given_values(
+        self, scheme: Scheme, problem: Problem, outcome: Outcome, mark: _Mark, body: T.Expr
+    ) -> tuple[Scheme, bool]:
+        """See that whatever size the body reads has a value: by what is passed, or, of a function that is passed, at each use."""
+        state = self.state
+        passed = set(scheme.dims)
+        t: Type = scheme.type
+        while isinstance(t, Function):
+            passed -= of_tensors(state, t.param)
+            t = state.prune(t.result)
+        open_ = set(problem.flexible) - outcome.solved.keys() - state.generic if state.level == 0 else set[Symbol]()
+        for e in outcome.equals if open_ else ():  # left alone, since its condition never holds
+            left, right = state.dimension(e.left), state.dimension(e.right)
+            open_ -= (left - right).variables
+        if not passed and not open_:
+            self._forget(mark)
+            return scheme, True
+        found: dict[Symbol, tuple[Label, str]] = {}
+        for dim, at, name, size in self.wanted[mark.wanted :]:
+            for s in sorted(state.dimension(dim).variables, key=lambda s: s.id):
+                found.setdefault(s, (Label(at, f"`{name}` uses its `{size}`: nothing that is passed here has that size"), size))
+        for s, at in read(state, body).items():
+            found.setdefault(s, (Label(at, f"uses `{s.name}`"), s.name))
+        self._forget(mark)
+        for s, (label, name) in found.items():
+            if s in open_:
+                named = (at for dim, at in self.origins if state.dimension(dim).symbol == s and at != label.span)
+                places = (Label(at, "named here") for at in named)
+                self.report(Diagnostic("AX0306", f"nothing determines the size `{name}`", (label, *places)[:2], (), (_SAY_SIZE,)))
+                return scheme, False
+        return replace(scheme, read=frozenset(found.keys() & passed)), True
+
+    def _forget(self, mark: _Mark) -> None:
+        """What is wanted is the business of the declaration around, too, as long as there is one."""
+        if self.state.level == 0:
+            del self.wanted[mark.wanted :]
+
+
 def _as_read(root: object) -> Iterator[Dim | Type]:
     """The sizes and types in a typed expression."""
     stack = [root]
@@ -543,6 +601,7 @@ def _why(reason: Reason) -> str:
     return f"{reason.text}: here {{}}" if " needs " in reason.text else f"{reason.text}: it needs {{}}"
 
 
+_SAY_SIZE = Suggestion("say what has this size, as of the parameter of a function that is passed: `fn (y : f32[m]) => …`")
 _LETTERS = "kmnpqrst"  # of dimension parameters to add
 _MAX_UNTOLD = 4  # indices that are labelled
 _PREFERENCE = [Element.F32, *Element]

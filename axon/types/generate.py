@@ -154,6 +154,11 @@ class Expressions(Applications):
         if e.name in self.ended:
             where = Label(self.ended[e.name], "an index of this comprehension alone")
             return Diagnostic("AX0401", f"the index `{e.name}` has ended here", (label, where))
+        if e.name in self.private:
+            owner, span = self.private[e.name]
+            where = Label(span, f"a size of `{owner}` alone: each use of it has another")
+            help_ = Suggestion(f"write the size of what `{owner}` is applied to")
+            return Diagnostic("AX0401", f"`{e.name}` belongs to `{owner}`", (label, where), (), (help_,))
         return unknown_value(e.name, e.span, env.scope, self.library(e.name, e.span))
 
     def _entity(self, env: Env, entity: Entity, name: str, at: Span, dims: tuple[S.Dim, ...] | None, span: Span) -> T.Expr:

@@ -182,7 +182,9 @@ class Scheme:
     result: ResultOf | None = None
     unreached: Callable[[], tuple[Unreached, ...]] | None = None  # in the body, and in those of what it calls
     names: Mapping[Symbol, str] = field(default_factory=dict)  # what its signature calls its dimensions, where it has facts
-    loose: frozenset[Symbol] = frozenset()  # of dims: how far an index runs that no parameter has as a size, which may well be 1
+    loose: frozenset[Symbol] = frozenset()  # of dims: those that no parameter has as a size, such as how far an index runs
+    read: frozenset[Symbol] = frozenset()  # of dims: those whose values the body reads, while no tensor that is passed has them
+    quotients: frozenset[Symbol] = frozenset()  # of dims: what a use makes by dividing by an explicit one
 
     @property
     def quantified(self) -> bool:

@@ -57,6 +57,7 @@ class State:
     flexible_dims: list[Symbol] = field(default_factory=list)
     named_dims: set[Symbol] = field(default_factory=set)  # flexible ones whose name is worth showing: they came from an index
     loose_dims: set[Symbol] = field(default_factory=set)  # those that are no one's: how far an index runs, a part of a split
+    quotient_dims: set[Symbol] = field(default_factory=set)  # what a use makes by dividing by what it is given in braces
     row_equations: list[tuple[Shape, Shape, Reason]] = field(default_factory=list)
     equals: list[Equal] = field(default_factory=list)
     stretches: list[Stretch] = field(default_factory=list)

@@ -51,3 +51,38 @@ def test_a_difference_divides_whatever_its_names_are(m: str, k: str) -> None:
 )
 def test_a_written_divisor_is_at_least_1(text: str) -> None:
     assert next(d.code for d in axon.check(text)) in ("AX0305", "AX0310")
+
+
+_QUOTIENT = """
+fun flattened x (g : f32[c, h, w]) =
+  let val flat = for n (i, j, k) => x[n, i, j, k]
+      val mean = for n => sum i => flat[n, i]
+  in for n i j k => flat[n, (i, j, k)] - mean[n] + g[i, j, k] end
+"""
+
+
+def test_a_quotient_of_sizes_is_as_large_as_it_is() -> None:
+    """Not as large as what is divided: of the sizes of a layer normalization, c * h * w * i * j would be beyond 2^31."""
+    program = axon.compile(_QUOTIENT).flattened
+    wide, image = np.broadcast_to(np.float32(1), (1, 3, 2**16, 1)), np.broadcast_to(np.float32(2), (2**16, 3, 1))
+    assert program(wide, image).shape == (1, 2**16, 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "code"),
+    [
+        ("fun f {a, b} (x : f32[n]) where b >= 1 = sum for i < a * n / b => 1.0", (3, 2**30, 2**30), None),
+        ("fun f {a, b} (x : f32[n]) where b >= 1 = sum for i < a * n / b => 1.0", (3, 2**30, 1), "AX0501"),
+        ("fun f {a, b} (x : f32[n]) where a >= 1, b >= 1 = for i < a * (n / b) => x[i / a]", (3, 2**30, 4), None),
+        ("fun f {a, b} (x : f32[n]) where n >= 1 = if b >= 1 then sum for i < a / b => x[0] else 0.0", (3, 2**30, 0), None),
+    ],
+)
+def test_what_a_quotient_makes_is_limited(text: str, shape: tuple[int, int, int], code: str | None) -> None:
+    n, a, b = shape
+    program = axon.compile(text).f
+    if code is None:
+        program[a, b](np.ones(n, np.float32))
+    else:
+        with pytest.raises(axon.AxonError) as caught:
+            program[a, b](np.ones(n, np.float32))
+        assert [d.code for d in caught.value.diagnostics] == [code]

@@ -25,11 +25,13 @@ def fact(text: str) -> Relation:
     return Relation(parse(left, NAMES), op, parse(right, NAMES))
 
 
-def solved(equations: str, flexible: str, *given: str, loose: str = "", kept: str = "") -> Solution:
+def solved(equations: str, flexible: str, *given: str, loose: str = "", kept: str = "", quotients: str = "") -> Solution:
     """Equations separated by `;`; the reason of each is its text."""
     system = [Equation(r.left, r.right, text) for text in equations.split("; ") for r in [fact(text)]]
-    symbols, made_up, passed = ([s for name in t.split() if (s := NAMES[name].symbol)] for t in (flexible, loose, kept))
-    return solve(system, symbols, Facts().assume(*map(fact, given)), frozenset(passed), loose=frozenset(made_up))
+    texts = (flexible, loose, kept, quotients)
+    symbols, made_up, passed, divided = ([s for name in t.split() if (s := NAMES[name].symbol)] for t in texts)
+    known = Facts().assume(*map(fact, given))
+    return solve(system, symbols, known, frozenset(passed), loose=frozenset(made_up), quotients=frozenset(divided))
 
 
 def shown(solution: Solution) -> str:
@@ -141,6 +143,23 @@ def test_conflicts_are_minimal(equations: str, flexible: str, given: list[str], 
 )
 def test_what_is_no_ones_may_be_1(equations: str, kept: str, expected: str) -> None:
     assert shown(solved(equations, "k a b c", loose="a", kept=kept)) == expected
+
+
+@pytest.mark.parametrize(
+    ("equations", "kept", "expected"),
+    [
+        ("n = n * a", "", "a := 1"),
+        ("n = n * a", "a", "a := 1"),
+        ("n = n * a; b = a", "b", "a := 1; b := 1"),  # also where something is passed that has it
+        ("n = k * a", "", "a := n / k; where k >= 1; where n % k = 0"),
+        ("2 * n = n * a", "", "a := 2"),
+        ("n = 2 * n * a", "", "conflict n = 2 * n * a"),
+        ("n = n + a", "", "a := 0; conflict n = n + a"),
+        ("n = n * a; a = 3", "", "a := 3; conflict n = 3 * n"),
+    ],
+)
+def test_what_a_call_divides_may_be_divided_by_itself(equations: str, kept: str, expected: str) -> None:
+    assert shown(solved(equations, "a b c", quotients="a", kept=kept)) == expected
 
 
 def test_independent_mistakes_are_separate_conflicts() -> None:

@@ -1,0 +1,73 @@
+"""Sizes whose values a declaration reads: as numbers, as bounds, where something ends. One that nothing determines has none.
+
+A type may well mention a size that nothing determines: that of what a function takes which is never applied. So types read
+nothing. What stands in a `fn` reads no size that a tensor among its parameters has: where it is applied, such a tensor was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from axon import typed as T
+from axon.names import Symbol
+from axon.shapes.dimension import Dim
+from axon.source import Span
+from axon.types.nodes import CHILDREN
+from axon.types.type import RecordType, Tensor, TupleType, Type
+from axon.types.unify import State
+
+
+def read(state: State, body: T.Expr) -> dict[Symbol, Span]:
+    """The variables among the sizes that an expression reads, and the first place of each."""
+    found: dict[Symbol, Span] = {}
+    for dim, span, own in _reads(state, body):
+        for symbol in sorted(state.dimension(dim).variables - own, key=lambda s: s.id):
+            found.setdefault(symbol, span)
+    return found
+
+
+def _reads(state: State, body: T.Expr) -> Iterator[tuple[Dim, Span, frozenset[Symbol]]]:
+    stack: list[tuple[object, Span, frozenset[Symbol]]] = [(body, body.span, frozenset())]
+    while stack:
+        node, span, own = stack.pop()
+        match node:
+            case tuple():
+                stack += [(part, span, own) for part in reversed(node)]
+                continue
+            case T.Fn(params=params):
+                own = own.union(*(of_tensors(state, p.type) for p in params))
+            case T.Dimension(dim=dim, span=at):
+                yield dim, at, own
+            case T.For(binders=binders, span=at) | T.Reduce(binders=binders, span=at):
+                for binder in binders:
+                    extents = binder.extents if isinstance(binder, T.Indices) else (i for i in state.shape((binder.row,)))
+                    yield from ((extent, at, own) for extent in extents if isinstance(extent, Dim))
+            case T.Coerce(type=t, span=at):
+                yield from ((Dim.of(symbol), at, own) for symbol in sorted(of_tensors(state, t), key=lambda s: s.id))
+            case T.At(sizes=sizes):
+                yield from ((size, span, own) for size in sizes)
+            case T.Slice(start=start, stop=stop, step=step):
+                yield from ((size, span, own) for size in (start, stop, step) if size is not None)
+            case _:
+                pass
+        if isinstance(node, T.Node | T.Val | T.Fun | T.At | T.Slice):
+            at = node.span if isinstance(node, T.Node) else span
+            stack += [(getattr(node, f.name), at, own) for f in reversed(fields(node)) if f.name in CHILDREN]
+
+
+def of_tensors(state: State, t: Type) -> frozenset[Symbol]:
+    """The variables in sizes of the tensors that a value of a type holds."""
+    found: set[Symbol] = set()
+    stack = [t]
+    while stack:
+        match state.prune(stack.pop()):
+            case Tensor(shape=shape):
+                found.update(*(state.dimension(item).variables for item in state.shape(shape) if isinstance(item, Dim)))
+            case TupleType(items):
+                stack += items
+            case RecordType(parts):
+                stack += [part for _, part in parts]
+            case _:
+                pass
+    return frozenset(found)
