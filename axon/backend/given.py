@@ -165,9 +165,12 @@ def wrong(message: str, help: str = "") -> AxonError:
 
 
 _FORMATS = {
-    Element.F64: "<d", Element.F32: "<f", Element.F16: "<e", Element.I64: "<q", Element.I32: "<i", Element.I8: "<b",
-    Element.U8: "<B", Element.BOOL: "<?",
+    Element.F64: "<d", Element.F16: "<e", Element.I64: "<q", Element.I32: "<i", Element.I8: "<b", Element.U8: "<B",
+    Element.BOOL: "<?",
 }  # fmt: skip
+
+
+_EXACT = 2**53  # up to which a double holds every integer
 
 
 def packer(element: Element) -> Callable[[Any], int]:
@@ -176,10 +179,14 @@ def packer(element: Element) -> Callable[[Any], int]:
     if format is not None:
         pack = struct.Struct(format).pack
         return lambda value: int.from_bytes(pack(value), "little")
+    single = struct.Struct("<f").pack
 
     def bits(value: Any) -> int:
+        large = type(value) is int and abs(value) > _EXACT  # such an integer is rounded once, and not to a double before
+        if element is Element.F32 and not large:
+            return int.from_bytes(single(value), "little")
         with np.errstate(over="ignore"):
-            made = np.asarray(value, np.float64).astype(element.dtype)
+            made = np.asarray(value, np.int64 if large else np.float64).astype(element.dtype)
         if np.isfinite(value) and not np.isfinite(made.astype(np.float64)):
             raise OverflowError
         return int.from_bytes(made.tobytes(), "little")

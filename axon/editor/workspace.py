@@ -56,7 +56,7 @@ class Workspace:
         self.loader = EditorLoader()
         self.guard = guard
         self.analyses: dict[str, Analysis] = {}
-        self.tested: dict[tuple[str, str, str, Suggestion], bool] = {}  # what `helps` has answered
+        self.tested: dict[tuple[tuple[tuple[str, str], ...], str, Suggestion], bool] = {}  # what `helps` has answered
         self.declared: dict[str, set[str]] | None = None  # what the standard library declares, once that has been asked
 
     def open(self, path: str, text: str) -> None:
@@ -138,7 +138,7 @@ class Workspace:
 
         The answers are kept: editors ask again wherever the cursor goes.
         """
-        key = (analysis.path, analysis.text, diagnostic.severity, suggestion)
+        key = (_texts(analysis), diagnostic.severity, suggestion)
         if key not in self.tested:
             if len(self.tested) >= _MAX_TESTED:
                 self.tested.clear()
@@ -170,6 +170,18 @@ class Workspace:
         errors = sum(d.severity == "error" for d in fork.diagnostics())
         found = tuple(_in_whole(fork, changed, d) for c in fork.current() for d in c.diagnostics)
         return Attempt(errors, tuple(Span(changed, *place) for place in places), found)
+
+
+def _texts(analysis: Analysis) -> tuple[tuple[str, str], ...]:
+    """The path and the text of a module, and those of all that it imports: what is said of it depends on nothing else."""
+    found = {analysis: (analysis.path, analysis.text)}
+    todo = [analysis]
+    while todo:
+        for other in todo.pop().imports.values():
+            if other not in found:
+                found[other] = (other.path, other.text)
+                todo.append(other)
+    return tuple(found.values())
 
 
 def _counts(analysis: Analysis) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from math import copysign
 from typing import assert_never
 
 from axon.core import Binary, Bind, Const, Convert, Index, Local, Monoid, Read, Scalar, Select, Unary
@@ -68,7 +69,7 @@ def recognized(monoid: Monoid) -> Monoid:
     match monoid:
         case Monoid("custom", (Const(value, element),), (left,), (right,), (Binary(op, Local(a), Local(b)),)) if a != b:
             kind = _NAMED.get((op, value))
-            if kind is None or {a, b} != {left, right}:
+            if kind is None or {a, b} != {left, right} or (not value and copysign(1.0, value) < 0):  # to a dictionary -0.0 is 0
                 return monoid
             return monoid if kind in ("max", "min") and element.is_integer else Monoid(kind)
         case _:

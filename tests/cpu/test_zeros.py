@@ -17,6 +17,8 @@ fun greatest (x : 'a[..b, n]) = for ..b => max i => x[..b, i]
 fun least (x : 'a[..b, n]) = for ..b => min i => x[..b, i]
 fun running_maximum x = scan (max, cast _ (-448.0)) i => x[i]
 fun running_minimum x = scan (min, cast _ 448.0) i => x[i]
+fun total x = reduce (op +, -0.0) i => x[i]
+fun running_total x = scan (op +, -0.0) i => x[i]
 """
 )
 PAIRS = [(0.0, 0.0), (0.0, -0.0), (-0.0, 0.0), (-0.0, -0.0)]
@@ -60,3 +62,13 @@ def test_of_many_zeros(element, size, target):
         found = MODULE.running_maximum(row, target=target), MODULE.running_minimum(row, target=target)
         np.testing.assert_array_equal(negative(found[0]), ~np.logical_or.accumulate(signs))
         np.testing.assert_array_equal(negative(found[1]), ~np.logical_and.accumulate(signs))
+
+
+@pytest.mark.parametrize("target", ["interpret", "cpu"])
+@pytest.mark.parametrize("element", [np.float64, np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("size", [0, 1, 9, 1000])
+def test_a_reduction_from_negative_zero_is_no_sum(element, size, target):
+    """`-0.0` leaves every number unchanged, which `0.0`, the unit of sums, does not."""
+    x = np.full(size, -0.0).astype(element)
+    assert negative(MODULE.total(x, target=target)).all()
+    assert negative(MODULE.running_total(x, target=target)).all()

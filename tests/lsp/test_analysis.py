@@ -567,6 +567,18 @@ def test_a_quick_fix_lowers_the_number_of_errors(text: str, helps: bool) -> None
         assert answer == (len(analysed(applied(analysis, suggestion.edits)).diagnostics()) < before)
 
 
+def test_whether_a_quick_fix_helps_is_asked_again_when_an_import_changes(tmp_path: Path) -> None:
+    path, imported = str(tmp_path / "model.axon"), str(tmp_path / "lib.axon")
+    workspace = informed()
+    answers = []
+    for text in ("fun relu x = max x 0.0\n", "fun relu (x : f32) (y : f32) = x + y\n", "fun relu x = max x 0.0\n"):
+        workspace.open(imported, text)
+        analysis = analysed("import lib\nfun f (x : f32[n]) = lib.relo x\n", path, workspace)
+        ((diagnostic, suggestion),) = [(d, s) for d in analysis.diagnostics() for s in d.suggestions if s.edits]
+        answers.append(workspace.helps(analysis, diagnostic, suggestion))
+    assert answers == [True, False, True]
+
+
 @pytest.mark.parametrize("file", REJECTED[:: 1 if SOAK else 5], ids=lambda f: f.stem)
 def test_what_a_fix_is_for_is_gone_after_it(file: Path) -> None:
     workspace = informed()

@@ -9,6 +9,7 @@ import cuda.pathfinder
 import numpy as np
 import pytest
 
+import axon
 from axon import compiler, libraries
 from axon.backend.cache import Kernel
 from axon.backend.memory import Tensor
@@ -16,7 +17,7 @@ from axon.backend.runtime import Executable
 from axon.element import Element
 from axon.libraries import Jax
 from axon.lower import TensorType
-from tests.runtime.fake import Builds, FakeDriver, aligned
+from tests.runtime.fake import Builds, DeviceArray, FakeDriver, FakeLibrary, aligned
 
 
 def executable(text: str) -> Executable:
@@ -112,3 +113,17 @@ def test_numba_is_among_the_tools_of_both_backends() -> None:
 
     assert f"numba {build._version('numba', None)}" in build._tools()
     assert f"numba {build._version('numba', None)}" in cpu._tools()
+
+
+@pytest.mark.parametrize(
+    ("element", "given"), [("f32", 2**54 + 2**30 + 1), ("f32", -(2**59) - 2**35 - 1), ("bf16", 2**60 + 2**52 + 1)]
+)
+def test_an_integer_for_a_float_is_rounded_once_in_every_call(
+    element: str, given: int, fake: FakeDriver, builds: Builds, library: FakeLibrary
+) -> None:
+    """A little above the middle between two floats; the integer itself no double holds."""
+    m = axon.compile(f"fun f (x : f32[n]) (s : {element}) = for i => x[i] + cast f32 s")
+    x = DeviceArray(aligned((8,), Element.F32))
+    x.array[...] = 0
+    wanted = np.int64(given).astype(np.float32).astype(Element(element).dtype).astype(np.float32)
+    assert [m.f(x, given).array.tolist() for _ in range(3)] == [[float(wanted)] * 8] * 3
