@@ -100,6 +100,8 @@ class Session:
         if out is not None and any(p.name == "out" for p in callee.parameters):
             kwargs, out = {**(kwargs or {}), "out": out}, None  # the function's own parameter of that name
         given = arguments(callee, args, kwargs or {})
+        for path, value in (*zip((p.name for p in callee.parameters), given, strict=True), ("out", out)):
+            _check_readable(callee, path, value)
         if target == "cuda" or (target is None and _lies_on_gpu(callee, given)):
             return self._launch(callee, explicit, given, out, numbers)
         library = next((library for value in (*given, out) for library, _ in libraries.arrays(value)), None)
@@ -362,6 +364,13 @@ def _lies_on_gpu(callee: Callee, given: Sequence[Any]) -> bool:
         except TypeError as error:
             raise wrong(callee, "AX0505", f"`{parameter.name}` holds {error}") from None
     return False
+
+
+def _check_readable(callee: Callee, path: str, value: Any) -> None:
+    try:
+        libraries.check_readable(value, path)
+    except TypeError as error:
+        raise wrong(callee, "AX0505", f"`{path}` holds {error}") from None
 
 
 def _on_host(callee: Callee, path: str, value: Any) -> Any:

@@ -50,13 +50,12 @@ def tensor_of(library: Library, path: str, x: Any, element: Element, stream: int
 @dataclass(frozen=True, slots=True)
 class Lying:
     """A call's arguments as they lie: which inputs are arrays, where each is and what it touches from its address on, and which are
-    numbers. `careful`: an array may be a view that PyTorch reads with another sign."""
+    numbers."""
 
     arrays: tuple[int, ...]
     tensors: dict[Symbol, Tensor]
     extents: list[tuple[int, int]]
     numbers: dict[Symbol, Any]
-    careful: bool
 
 
 def lying(library: Library, program: Program, given: Given, matched: Sequence[Any], stream: int) -> Lying:
@@ -65,7 +64,6 @@ def lying(library: Library, program: Program, given: Given, matched: Sequence[An
     tensors: dict[Symbol, Tensor] = {}
     extents: list[tuple[int, int]] = []
     numbers: dict[Symbol, Any] = {}
-    careful = False
     for number, (value, (path, x), host) in enumerate(zip(program.inputs, given, matched, strict=True)):
         if libraries.of(x) is None:
             numbers[value.symbol] = host
@@ -73,9 +71,7 @@ def lying(library: Library, program: Program, given: Given, matched: Sequence[An
         tensors[value.symbol] = tensor = tensor_of(library, path, x, value.element, stream)
         arrays.append(number)
         extents.append(extent(tensor))
-        # A view with PyTorch's negative bit has gaps between its elements.
-        careful |= library.name == "torch" and bool(tensor.strides) and tensor.strides[-1] != 1
-    return Lying(tuple(arrays), tensors, extents, numbers, careful)
+    return Lying(tuple(arrays), tensors, extents, numbers)
 
 
 def check_apart(inputs: Sequence[tuple[int, int]], outs: Sequence[tuple[int, int]]) -> None:

@@ -95,7 +95,7 @@ class SteppedCall:
         self.tables = stepped.tables.on(self.driver, device)
         program = stepped.program
         lies = lying(library, program, given, matched, library.stream(device))
-        self.tensors, self.extents, self.careful = lies.tensors, lies.extents, lies.careful
+        self.tensors, self.extents = lies.tensors, lies.extents
         self.arrays = {program.inputs[n].symbol: n for n in lies.arrays}
         self.numbers = {v.symbol: (n, packer(v.element)) for n, v in enumerate(program.inputs) if v.symbol in lies.numbers}
         self.results = [stepped.values[symbol] for symbol in program.block.results]
