@@ -36,7 +36,8 @@ _FILE = re.compile(rf"\s*(?!{_NUMBER}{_END})([^\s,={{}}()\[\]]+\.[^\W\d_]\w*)(?=
 def parse_arguments(texts: list[str], seed: int | None) -> dict[str, Any]:
     """`NAME=VALUE` texts as Python values by name; `p.w=…` and `p.b=…` make one dict. Raises AxonError.
 
-    Without a seed only types and sizes are wanted: arrays that are asked for by their shape hold zeros, and take no memory.
+    Without a seed only types and sizes are wanted: arrays that are asked for by their shape, and those of files, hold zeros, and
+    take no memory; of files only the headers are read. Those of rank 0 are what they are, since they may be sizes.
 
     A parameter without a name of its own is given by its position, `2=VALUE`, and called as messages call it: `argument 2`.
     """
@@ -71,6 +72,27 @@ def described(value: Any) -> Any:
     return {name: described(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
+def unpacked(value: Any, *, whole: bool) -> Any:
+    """An argument with what NumPy has opened of .npz files as dicts: read `whole`, or as `_stand_in` has their arrays."""
+    if isinstance(value, tuple):
+        return tuple(unpacked(item, whole=whole) for item in value)
+    if isinstance(value, dict):
+        return {name: unpacked(item, whole=whole) for name, item in value.items()}
+    if not isinstance(value, np.lib.npyio.NpzFile):
+        return value
+    if whole or value.zip is None:
+        return dict(value)
+    members = {name.removesuffix(".npy"): name for name in value.zip.namelist()}
+    return {name: _stand_in(value.zip.open(member)) for name, member in members.items()}
+
+
+def is_packed(value: Any) -> bool:
+    """Whether an argument holds what NumPy has opened of a .npz file, whose arrays are read whenever they are asked for."""
+    if isinstance(value, tuple | dict):
+        return any(map(is_packed, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, np.lib.npyio.NpzFile)
+
+
 _TYPES = 'what stands for an argument is an array, or the text of a type with sizes, such as "bf16[4096, 4096]"'
 _FORMS = "the forms of a value are x=3.5, x=file.npy, x=randn(f32[32, 784]), x=[1.0, 2.0], p={w = …, b = …}"
 
@@ -86,7 +108,7 @@ class _Reader:
     def whole(self) -> Any:
         rest = self.text[self.at :].strip()
         if rest.endswith((".npy", ".npz")) and not rest.startswith(("(", "[", "{")):
-            return load(rest, self.text)
+            return load(rest, self.text, self._array)
         value = self._value(0)
         if self.text[self.at :].strip():
             raise self._unexpected()
@@ -98,7 +120,7 @@ class _Reader:
         file = _FILE.match(self.text, self.at)
         if file:
             self.at = file.end()
-            return load(file[1], self.text)
+            return load(file[1], self.text, self._array)
         kind, token, start = self._next()
         if kind == "number":
             return self._number(token, start)
@@ -116,6 +138,10 @@ class _Reader:
         near = nearest(token.lower(), ("true", "false", "inf", "nan")) if kind == "name" else None
         help = f"did you mean `{near}`?" if near else ""
         raise _wrong(self.text, start, self.at, f"`{token}` is not a value", _FORMS, help=help)
+
+    @property
+    def _array(self) -> Callable[[IO[bytes]], Array]:
+        return _stand_in if self.rng is None else _array
 
     def _field(self, depth: int) -> tuple[str, Any]:
         kind, name, _ = self._next()
@@ -284,10 +310,10 @@ _MAKERS = {
 }
 
 
-def load(path: str, argument: str) -> Any:
+def load(path: str, argument: str, read: Callable[[IO[bytes]], Array]) -> Any:
     """What a .npy file holds, an array, or a .npz file: a record of arrays, or a tuple, as `--out` writes them.
 
-    Pickled objects are never loaded.
+    `read` makes an array of a stream in NumPy's format. Pickled objects are never loaded.
     """
     if not path.endswith((".npy", ".npz")):
         note = "an array is read from a .npy file, a record or tuple of arrays from a .npz file (numpy.save, numpy.savez)"
@@ -295,11 +321,11 @@ def load(path: str, argument: str) -> Any:
     try:
         if path.endswith(".npz"):
             with zipfile.ZipFile(path) as archive:
-                arrays = {name.removesuffix(".npy"): _array(archive.open(name)) for name in archive.namelist()}
+                arrays = {name.removesuffix(".npy"): read(archive.open(name)) for name in archive.namelist()}
             value = _structured(arrays)
         else:
             with open(path, "rb") as stream:
-                value = _array(stream)
+                value = read(stream)
             arrays = {path: value}
     except (OSError, ValueError, EOFError, MemoryError, RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
@@ -318,6 +344,20 @@ def load(path: str, argument: str) -> Any:
 
 def _array(stream: IO[bytes]) -> Array:
     return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def _stand_in(stream: IO[bytes]) -> Array:
+    """Zeros like the array, of which only the header is read; one of rank 0 as it is."""
+    form = np.lib.format
+    major, _ = form.read_magic(stream)
+    # The third version differs in names of fields, which no array of Axon's has.
+    shape, _, dtype = (form.read_array_header_1_0 if major == 1 else form.read_array_header_2_0)(stream)
+    if dtype.hasobject:
+        raise ValueError("Object arrays cannot be loaded")
+    if shape:
+        return np.broadcast_to(np.zeros((), dtype), shape)
+    item = stream.read(dtype.itemsize)
+    return np.frombuffer(item, dtype, count=1).reshape(())
 
 
 def _structured(arrays: Mapping[str, Array]) -> Any:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import operator
 import os
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -99,7 +101,7 @@ class Session:
         explicit = check_sizes(callee, sizes)
         if out is not None and any(p.name == "out" for p in callee.parameters):
             kwargs, out = {**(kwargs or {}), "out": out}, None  # the function's own parameter of that name
-        given = arguments(callee, args, kwargs or {})
+        given = self._unpacked(callee, explicit, arguments(callee, args, kwargs or {}))
         for path, value in (*zip((p.name for p in callee.parameters), given, strict=True), ("out", out)):
             _check_readable(callee, path, value)
         if target == "cuda" or (target is None and _lies_on_gpu(callee, given)):
@@ -121,6 +123,19 @@ class Session:
         if library is not None:
             return values.assemble(program.result, [_given_back(callee, library, values.array(r)) for r in results])
         return values.assemble(program.result, list(map(values.number if numbers else values.array, results)))
+
+    def _unpacked(self, callee: Callee, explicit: list[int], given: list[Any]) -> list[Any]:
+        """The arguments with open .npz files read, once, and only if what their headers say fits."""
+        from axon.arguments import is_packed, unpacked
+
+        if not any(map(is_packed, given)):
+            return given
+        try:
+            looked = [unpacked(value, whole=False) for value in given]
+            self._bound(callee, explicit, [_on_host(callee, p.name, x) for p, x in zip(callee.parameters, looked, strict=True)])
+            return [unpacked(value, whole=True) for value in given]
+        except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+            raise wrong(callee, "AX0505", f"an argument of `{callee.name}` cannot be read from its file: {error}") from None
 
     def _compute(
         self, callee: Callee, program: core.Program, inputs: list[Any], explicit: list[int], target: str | None

@@ -8,6 +8,7 @@ import os
 import stat
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -192,6 +193,45 @@ def test_long_results_are_wrapped(axon_cli: Cli, here: Path) -> None:
     assert len(lines) > 4
     assert all(60 < len(line) <= 80 and line.startswith(("[| 24691.0,", "   24691.0,")) for line in lines[:-1])
     assert axon_cli("run", "run.axon:double", "x=arange(f32[2, 40])").out.count("[|") == 3
+
+
+DENSE = "fun dense (p : { w : f32[d, k], b : f32[k] }) (x : f32[n, d]) = x @ p.w + p.b\nfun first {n} (x : f32[n]) = x[0]\n"
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"w": "<f4[1024,262144]"}, "lacks the field `b`"),
+        ({"w": "<f4[1024,262144]", "b": "<f4[262144]", "m": "<f8[1024,262144]"}, "has no field `m`"),
+        ({"w": "<f8[1024,262144]", "b": "<f4[262144]"}, "`p.w` holds f64, and must hold f32"),
+        ({"w": "<f4[1024,262144]", "b": "<f4[262144,1]"}, "`p.b` has the wrong rank"),
+        ({"w": "<f4[1024,262144]", "b": "<f4[262145]"}, "AX0501"),
+    ],
+)
+def test_files_are_matched_before_they_are_read(axon_cli: Cli, here: Path, fields: dict[str, str], words: str) -> None:
+    """These hold nothing but their headers: a read would fail, and of whole ones take 1 GB."""
+    (here / "d.axon").write_text(DENSE)
+    with zipfile.ZipFile("p.npz", "w") as archive:
+        for name, text in fields.items():
+            dtype, _, sizes = text.removesuffix("]").partition("[")
+            header = {"descr": dtype, "fortran_order": False, "shape": tuple(map(int, sizes.split(",")))}
+            with archive.open(f"{name}.npy", "w") as member:
+                np.lib.format.write_array_header_1_0(member, header)
+    ran = axon_cli("run", "d.axon:dense", "p=p.npz", "x=ones(f32[3, 1024])")
+    assert words in ran.out
+    assert ran.status == 1
+    if len(fields) == 2:  # what is asked of sizes alone reads no more
+        np.save("x.npy", np.ones((3, 1024), np.float32))
+        plan = axon_cli("emit", "d.axon:dense", "p=p.npz", "x=x.npy", "--stage", "plan")
+        assert words in plan.out
+
+
+def test_sizes_from_files(axon_cli: Cli, here: Path) -> None:
+    (here / "d.axon").write_text(DENSE)
+    np.save("n.npy", np.int64(3))
+    np.save("x.npy", np.ones(3, np.float32))
+    assert axon_cli("run", "d.axon:first", "n=n.npy", "x=x.npy").out == "1.0 : f32\n"
+    assert "AX0501" in axon_cli("run", "d.axon:first", "n=n.npy", "x=ones(f32[4])").out
 
 
 def test_out(axon_cli: Cli, here: Path) -> None:

@@ -442,3 +442,31 @@ def test_a_float_beside_an_integer_is_not_told_to_lose_its_digits() -> None:
     assert f(float(1), 2.5) == 3.5
     with pytest.raises(axon.AxonError, match=r"help: pass int\(y\)"):  # the array has its element type
         f(np.int32(1), 2.5)
+
+
+def test_open_archives_are_read_once_and_only_if_they_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `np.load` gives of a .npz file reads an array whenever it is asked for it."""
+    m = axon.compile("fun f (p : { w : f32[n], b : f32 }) = for i => p.w[i] * p.b\nfun g (p, x) = sum i => (f p)[i] * x[i]")
+    w = np.arange(3, dtype=np.float32)
+    np.savez(tmp_path / "good.npz", w=w, b=np.float32(2))
+    np.savez(tmp_path / "lacks.npz", w=w)
+    np.savez(tmp_path / "more.npz", w=w, b=np.float32(2), m=w)
+    np.savez(tmp_path / "wide.npz", w=w, b=np.float64(2))
+    np.savez(tmp_path / "rank.npz", w=w, b=w)
+    np.savez(tmp_path / "objects.npz", w=w, b=np.array([{}], object))
+    read: list[int] = []
+    original = np.lib.format.read_array
+    monkeypatch.setattr("numpy.lib._npyio_impl.format.read_array", lambda *a, **k: read.append(1) or original(*a, **k))
+    for target in (None, "cpu", "interpret"):
+        with np.load(tmp_path / "good.npz") as p:
+            assert m.f(p, target=target).tolist() == [0, 2, 4]
+            assert len(read) == 2
+            assert m.g((p, w), target=target) == 10
+        read.clear()
+        for name, words in (
+            ("lacks", "lacks the field `b`"), ("more", "no field `m`"), ("wide", "holds f64"), ("rank", "wrong rank"),
+            ("objects", "cannot be read"),
+        ):  # fmt: skip
+            with np.load(tmp_path / f"{name}.npz") as p, pytest.raises(axon.AxonError, match=words):
+                m.f(p, target=target)
+            assert not read
