@@ -7,6 +7,7 @@ The grammar is small and closed; no text is ever evaluated as Python.
 from __future__ import annotations
 
 import math
+import os
 import re
 import zipfile
 import zlib
@@ -23,6 +24,8 @@ from axon.source import SourceFile
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+_Read: TypeAlias = "Callable[[IO[bytes], int], Array]"  # from a stream of so many bytes
+
 MAX_BYTES = 1 << 30  # of one array that is asked for by its shape
 MAX_DEPTH = 32
 
@@ -33,11 +36,12 @@ _END = r"\s*(?:[,)}\]]|$)"
 _FILE = re.compile(rf"\s*(?!{_NUMBER}{_END})([^\s,={{}}()\[\]]+\.[^\W\d_]\w*)(?={_END})")
 
 
-def parse_arguments(texts: list[str], seed: int | None) -> dict[str, Any]:
+def parse_arguments(texts: list[str], seed: int | None, *, look: bool = False) -> dict[str, Any]:
     """`NAME=VALUE` texts as Python values by name; `p.w=…` and `p.b=…` make one dict. Raises AxonError.
 
-    Without a seed only types and sizes are wanted: arrays that are asked for by their shape, and those of files, hold zeros, and
-    take no memory; of files only the headers are read. Those of rank 0 are what they are, since they may be sizes.
+    To `look` at types and sizes, and without a seed, arrays that are asked for by their shape, and those of files, hold zeros, and
+    take no memory; of files only the headers are read. Those of rank 0 are what they are, since they may be sizes. Without a seed
+    arrays may be of any size.
 
     A parameter without a name of its own is given by its position, `2=VALUE`, and called as messages call it: `argument 2`.
     """
@@ -59,14 +63,14 @@ def parse_arguments(texts: list[str], seed: int | None) -> dict[str, Any]:
             target = inner
         if path[-1] in target:
             raise _wrong(text, 0, len(name), f"`{name.strip()}` is given twice")
-        target[path[-1]] = _Reader(text, len(name) + 1, rng).whole()
+        target[path[-1]] = _Reader(text, len(name) + 1, rng, look or rng is None).whole()
     return out
 
 
 def described(value: Any) -> Any:
     """An argument that stands for others like it: the text of a type (`bf16[4096, 4096]`) as zeros, which take no memory."""
     if isinstance(value, str):
-        return _Reader(value, 0, None).stand_in()
+        return _Reader(value, 0, None, True).stand_in()
     if isinstance(value, tuple):
         return tuple(map(described, value))
     return {name: described(item) for name, item in value.items()} if isinstance(value, dict) else value
@@ -82,8 +86,8 @@ def unpacked(value: Any, *, whole: bool) -> Any:
         return value
     if whole or value.zip is None:
         return dict(value)
-    members = {name.removesuffix(".npy"): name for name in value.zip.namelist()}
-    return {name: _stand_in(value.zip.open(member)) for name, member in members.items()}
+    members = value.zip.infolist()
+    return {i.filename.removesuffix(".npy"): _stand_in(value.zip.open(i), i.file_size) for i in members}
 
 
 def is_packed(value: Any) -> bool:
@@ -104,6 +108,7 @@ class _Reader:
     text: str
     at: int
     rng: np.random.Generator | None
+    look: bool
 
     def whole(self) -> Any:
         rest = self.text[self.at :].strip()
@@ -140,8 +145,8 @@ class _Reader:
         raise _wrong(self.text, start, self.at, f"`{token}` is not a value", _FORMS, help=help)
 
     @property
-    def _array(self) -> Callable[[IO[bytes]], Array]:
-        return _stand_in if self.rng is None else _array
+    def _array(self) -> _Read:
+        return _stand_in if self.look else _array
 
     def _field(self, depth: int) -> tuple[str, Any]:
         kind, name, _ = self._next()
@@ -198,7 +203,7 @@ class _Reader:
             message = f"`{name}` makes floats, and {element.value} is not one"
             raise _wrong(self.text, start, self.at, message, help="randint(i32[32], 10) makes integers")
         try:
-            if self.rng is None:
+            if self.look or self.rng is None:
                 return np.broadcast_to(np.zeros((), element.dtype), tuple(shape))
             made = np.asarray(maker.make(self.rng, tuple(shape), *extra))
         except (ValueError, OverflowError, MemoryError) as error:
@@ -310,10 +315,10 @@ _MAKERS = {
 }
 
 
-def load(path: str, argument: str, read: Callable[[IO[bytes]], Array]) -> Any:
+def load(path: str, argument: str, read: _Read) -> Any:
     """What a .npy file holds, an array, or a .npz file: a record of arrays, or a tuple, as `--out` writes them.
 
-    `read` makes an array of a stream in NumPy's format. Pickled objects are never loaded.
+    `read` makes an array of a stream in NumPy's format, and of how many bytes that has. Pickled objects are never loaded.
     """
     if not path.endswith((".npy", ".npz")):
         note = "an array is read from a .npy file, a record or tuple of arrays from a .npz file (numpy.save, numpy.savez)"
@@ -321,11 +326,11 @@ def load(path: str, argument: str, read: Callable[[IO[bytes]], Array]) -> Any:
     try:
         if path.endswith(".npz"):
             with zipfile.ZipFile(path) as archive:
-                arrays = {name.removesuffix(".npy"): read(archive.open(name)) for name in archive.namelist()}
+                arrays = {i.filename.removesuffix(".npy"): read(archive.open(i), i.file_size) for i in archive.infolist()}
             value = _structured(arrays)
         else:
             with open(path, "rb") as stream:
-                value = read(stream)
+                value = read(stream, os.fstat(stream.fileno()).st_size)
             arrays = {path: value}
     except (OSError, ValueError, EOFError, MemoryError, RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
@@ -342,11 +347,11 @@ def load(path: str, argument: str, read: Callable[[IO[bytes]], Array]) -> Any:
     return value
 
 
-def _array(stream: IO[bytes]) -> Array:
+def _array(stream: IO[bytes], size: int) -> Array:
     return np.lib.format.read_array(stream, allow_pickle=False)
 
 
-def _stand_in(stream: IO[bytes]) -> Array:
+def _stand_in(stream: IO[bytes], size: int) -> Array:
     """Zeros like the array, of which only the header is read; one of rank 0 as it is."""
     form = np.lib.format
     major, _ = form.read_magic(stream)
@@ -354,6 +359,8 @@ def _stand_in(stream: IO[bytes]) -> Array:
     shape, _, dtype = (form.read_array_header_1_0 if major == 1 else form.read_array_header_2_0)(stream)
     if dtype.hasobject:
         raise ValueError("Object arrays cannot be loaded")
+    if dtype.itemsize * math.prod(shape) > size - stream.tell():
+        raise ValueError("it ends before its array does")
     if shape:
         return np.broadcast_to(np.zeros((), dtype), shape)
     item = stream.read(dtype.itemsize)

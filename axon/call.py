@@ -110,11 +110,12 @@ class Session:
         original = given
         if library is not None:
             given = [_on_host(callee, p.name, value) for p, value in zip(callee.parameters, given, strict=True)]
-        program, inputs, _ = self._bound(callee, explicit, given, original)
+        program, inputs, bound = self._bound(callee, explicit, given, original)
         own = rooms.room(callee.name, program.result, out)
         room = None if own is None else [(path, _on_host(callee, path, x)) for path, x in own]
         if own is not None and room is not None:
             rooms.check(callee.name, room, own)
+            rooms.fits(callee.name, room, own, compiler.result_types(program, bound))
         with _in_call(callee):
             results = self._compute(callee, program, inputs, explicit, target)
         if own is not None and room is not None:

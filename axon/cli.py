@@ -133,12 +133,12 @@ def _run(arguments: argparse.Namespace) -> int:
     session = Session(_checked(path))
     callee = the_function(session, path, name)
 
-    def parsed(seed: int | None) -> tuple[list[Any], dict[str, Any]]:
-        given = parse_arguments(arguments.arguments, seed)
+    def parsed(*, look: bool) -> tuple[list[Any], dict[str, Any]]:
+        given = parse_arguments(arguments.arguments, arguments.seed, look=look)
         return [given.pop(size) for size in callee.dimensions if size in given], given
 
-    session.example(callee, *parsed(None))  # what does not fit is refused before files are read, and random numbers drawn
-    sizes, given = parsed(arguments.seed)
+    session.example(callee, *parsed(look=True))  # what does not fit is refused before files are read, and random numbers drawn
+    sizes, given = parsed(look=False)
     result = session.call(callee, sizes, (), given, arguments.target, numbers=False)
     if arguments.out:
         save_arrays(arguments.out, result)

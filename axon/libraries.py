@@ -469,6 +469,28 @@ def contiguous_strides(shape: Shape) -> Shape:
     return tuple(reversed(strides))
 
 
+def overlaps_itself(shape: Shape, strides: Shape, size: int) -> bool:
+    """Whether two elements lie at one place. Where each stride steps over all that smaller strides reach, none do."""
+    if 0 in shape:
+        return False
+    steps = sorted((abs(stride), extent) for stride, extent in zip(strides, shape, strict=True) if extent > 1)
+    reach = size
+    for stride, extent in steps:
+        if stride == 0:
+            return True
+        if stride < reach:
+            break
+        reach += (extent - 1) * stride
+    else:
+        return False
+    import numpy as np
+
+    starts = np.zeros((), np.int64)
+    for stride, extent in steps:
+        starts = np.add.outer(starts, stride * np.arange(extent))
+    return bool(np.diff(np.sort(starts, axis=None)).min() < size)
+
+
 # ── which library an array is of ────────────────────────────────────────────────────────────────────────────────────────
 
 _MAKERS: dict[str, tuple[str, Callable[[], Library], str]] = {

@@ -124,8 +124,7 @@ def check_room(library: Library | None, given: tuple[str, Any], value: Value, sh
         raise wrong(f"`out` cannot be given with arrays of {library.name}, which are never written")
     if libraries.of(x) is not library or library.element(x) is not value.element or library.shape(x) != shape:
         raise wrong(f"`{path}` must be {worded(library, None)} of {wanted}, not {described(x)}")
-    strides = library.memory(x, 0).strides
-    if any(stride == 0 and extent > 1 for stride, extent in zip(strides, shape, strict=True)):
+    if libraries.overlaps_itself(shape, library.memory(x, 0).strides, 1):
         raise wrong(f"`{path}` has several indices at one place, so it cannot be written")
 
 

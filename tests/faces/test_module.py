@@ -251,6 +251,33 @@ def test_room_for_results(m: axon.Module) -> None:
     assert m.double(x, out=x).tolist() == [0, 2, 4]  # room may be an argument
 
 
+ROOMS = """\
+fun pick (x : f32[n]) (i : i32[k]) = (for j => x[i[j]], for j, q < 2 => x[i[j]])
+fun some (x : f32[n]) = let val (ix : i32[k]) = nonzero (for i => x[i] > 0.0) in (for i => x[i] + x[0], for j => x[ix[j]]) end
+"""
+
+
+@pytest.mark.parametrize("target", [None, "cpu", "interpret", "simulate"])
+def test_room_that_does_not_fit_is_refused_before_anything_runs(target: str | None) -> None:
+    """So the index outside is not what is wrong, and nothing is written."""
+    m = axon.compile(ROOMS)
+    x, i = f32(3), np.array([0, 9], np.int32)
+    out = f32(2), f32(2, 2)
+    with pytest.raises(axon.ShapeError, match="AX0502"):
+        m.pick(x, i, out=out, target=target)
+    for wrong in (f32(2), f32(2, 3), np.zeros((2, 2)), f32(2, 2, 1), [0.0]):
+        with pytest.raises(axon.AxonError, match=r"AX0505.*`out\.2` must be"):
+            m.pick(x, i, out=(out[0], wrong), target=target)
+    assert out[0].tolist() == [0, 1]
+    first = np.full(3, 7, np.float32)
+    for wrong in (np.zeros(2), f32(3)):  # only data decide its size, but its element type is known
+        with pytest.raises(axon.AxonError, match=r"AX0505.*`out\.2` must be an array of float32"):
+            m.some(x, out=(first, wrong), target=target)
+        assert first.tolist() == [7, 7, 7]
+    m.some(x, out=(first, f32(2)), target=target)
+    assert first.tolist() == [0, 1, 2]
+
+
 # ── what is refused ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -208,6 +208,7 @@ def test_out(m: Any, fake: FakeDriver, builds: Builds, library: FakeLibrary) -> 
         (DeviceArray(random(24, 16), 1), "on GPU 0"),
         (DeviceArray(a.array.reshape(-1)[: 24 * 16].reshape(24, 16)), "shares memory"),
         (DeviceArray(np.broadcast_to(random(16), (24, 16))), "several indices at one place"),
+        (DeviceArray(np.lib.stride_tricks.as_strided(random(24, 40), (24, 16), (2, 2))), "several indices at one place"),
     ]
     for room, words in refusals:
         for _ in range(2):
