@@ -357,6 +357,8 @@ class Jax:
     def device(self, x: Any) -> int | None:
         if isinstance(x, self.jax.core.Tracer):
             raise TypeError("a value inside a JAX transformation (jit, grad, vmap); call Axon's function outside of it")
+        if x.is_deleted():
+            raise TypeError("a JAX array that was deleted, or donated to a function")
         devices = x.devices()
         if len(devices) != 1:
             raise TypeError(f"a JAX array over {len(devices)} devices; Axon runs on one")
@@ -495,7 +497,7 @@ def overlaps_itself(shape: Shape, strides: Shape, size: int) -> bool:
 
 _MAKERS: dict[str, tuple[str, Callable[[], Library], str]] = {
     # the package of an array's type: the module that must be loaded, what to make, and the type's attribute that tells an array
-    "torch": ("torch", Torch, "data_ptr"),
+    "torch": ("torch", Torch, "requires_grad"),
     "cupy": ("cupy", CuPy, "__cuda_array_interface__"),
     "numba": ("numba.cuda", Numba, "__cuda_array_interface__"),
     "jaxlib": ("jax", Jax, "addressable_shards"),

@@ -68,7 +68,7 @@ def fits(function: str, room: Room, given: Room, results: Sequence[tuple[tuple[i
     None stands for a shape that only data decide.
     """
     for (path, target), (_, own), (shape, dtype) in zip(room, given, results, strict=True):
-        if not isinstance(target, np.ndarray):
+        if not isinstance(target, np.ndarray) or isinstance(target, np.ma.MaskedArray):
             raise _wrong(function, f"`{path}` must be a NumPy array, as the arguments are, not {describe(target)}")
         if (shape is not None and target.shape != shape) or target.dtype != dtype:
             what = f"an array of {dtype}" + ("" if shape is None else f" with shape {shape}")
@@ -91,7 +91,7 @@ def fill(function: str, room: Room, given: Room, results: Sequence[Any]) -> None
         except TypeError as error:
             raise _wrong(function, f"`{path}` is {error}") from None
     for (_, target), result in zip(room, made, strict=True):
-        target[...] = result
+        np.asarray(target)[...] = result  # as memory: a subclass may write what it likes
 
 
 def _share(a: Any, b: Any) -> bool:

@@ -116,7 +116,8 @@ def check_room(library: Library | None, given: tuple[str, Any], value: Value, sh
     path, x = given
     wanted = f"{value.element.value}[{', '.join(map(str, shape))}]" if shape else value.element.value
     if library is None:
-        fits = isinstance(x, np.ndarray) and (x.shape, x.dtype) == (shape, value.element.dtype) and x.flags.writeable
+        plain = isinstance(x, np.ndarray) and not isinstance(x, np.ma.MaskedArray)
+        fits = plain and (x.shape, x.dtype) == (shape, value.element.dtype) and x.flags.writeable
         if not fits:
             raise wrong(f"`{path}` must be a NumPy array of {wanted} that can be written, not {described(x)}")
         return

@@ -497,3 +497,64 @@ def test_open_archives_are_read_once_and_only_if_they_fit(tmp_path: Path, monkey
             with np.load(tmp_path / f"{name}.npz") as p, pytest.raises(axon.AxonError, match=words):
                 m.f(p, target=target)
             assert not read
+
+
+@pytest.mark.parametrize("element", ["f16", "f32", "f64", "i8", "i32", "i64", "u8", "bool"])
+def test_raw_bytes_are_no_numbers(element: str) -> None:
+    """But of those that NumPy's files keep so: a file of bf16 holds no f16."""
+    f = axon.compile(f"fun f (x : {element}[n]) = for i => x[i]").f
+    size = 1 if element == "bool" else int(element[1:]) // 8
+    with pytest.raises(axon.AxonError, match="AX0504"):
+        f(np.zeros(2, f"V{size}"))
+    for name, dtype in (("bf16", ml_dtypes.bfloat16), ("f8e4m3", ml_dtypes.float8_e4m3fn), ("f8e5m2", ml_dtypes.float8_e5m2)):
+        x = np.array([1.5, -2], dtype)
+        got = axon.compile(f"fun f (x : {name}[n]) = for i => x[i]").f(x.view(f"V{x.itemsize}"))
+        assert got.dtype == dtype
+        assert got.tolist() == x.tolist()
+
+
+class Own(np.ndarray):  # type: ignore[type-arg]
+    """Writes what it likes."""
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        super().__setitem__(at, 5)
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpret", "simulate"])
+def test_room_of_other_kinds_of_arrays(m: axon.Module, target: str) -> None:
+    x = f32(3)
+    own = np.zeros(3, np.float32).view(Own)
+    assert m.double(x, out=own, target=target) is own
+    assert own.tolist() == [0, 2, 4]
+    field = np.zeros(3, [("a", "u1"), ("b", "<f4")])
+    m.double(x, out=field["b"], target=target)
+    assert field["b"].tolist() == [0, 2, 4]
+    for masked in (np.ma.zeros(3, np.float32), np.ma.array(f32(3), mask=[True, False, False], hard_mask=True)):
+        with pytest.raises(axon.AxonError, match=r"AX0505.*masked array"):
+            m.double(x, out=masked, target=target)
+
+
+INTEGERS = """\
+fun i (x : i64) = x
+fun f (x : f32) = x
+fun is (x : i64[n]) = for k => x[k]
+fun a (x : 'a[n]) = for k => x[k]
+"""
+
+
+class Count(int):
+    pass
+
+
+@pytest.mark.parametrize("value", [2**63, 2**63 - 2**70, 10**400], ids=["2^63", "negative", "10^400"])
+def test_integers_of_more_than_64_bits(value: int) -> None:
+    """Also where they are of a subclass of `int`, or where NumPy would make floats of them and of their neighbours."""
+    m = axon.compile(INTEGERS)
+    for call in (
+        lambda: m.i(Count(value)), lambda: m.i(value), lambda: m.f(Count(value)), lambda: m.f(value),
+        lambda: m["is"]([value]), lambda: m["is"]([value, -1]), lambda: m.a([value, -1]), lambda: m.a([Count(value), -1]),
+    ):  # fmt: skip
+        with pytest.raises(axon.AxonError, match=r"AX0504(.|\n)*of more than 64 bits"):
+            call()
+    assert m.a([Count(2), -1]).tolist() == [2, -1]
+    assert m.i(Count(2)) == 2
