@@ -7,6 +7,7 @@ The grammar is small and closed; no text is ever evaluated as Python.
 from __future__ import annotations
 
 import math
+import os
 import re
 import zipfile
 import zlib
@@ -23,6 +24,8 @@ from axon.source import SourceFile
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+_Read: TypeAlias = "Callable[[IO[bytes], int], Array]"  # from a stream of so many bytes
+
 MAX_BYTES = 1 << 30  # of one array that is asked for by its shape
 MAX_DEPTH = 32
 
@@ -33,10 +36,12 @@ _END = r"\s*(?:[,)}\]]|$)"
 _FILE = re.compile(rf"\s*(?!{_NUMBER}{_END})([^\s,={{}}()\[\]]+\.[^\W\d_]\w*)(?={_END})")
 
 
-def parse_arguments(texts: list[str], seed: int | None) -> dict[str, Any]:
+def parse_arguments(texts: list[str], seed: int | None, *, look: bool = False) -> dict[str, Any]:
     """`NAME=VALUE` texts as Python values by name; `p.w=…` and `p.b=…` make one dict. Raises AxonError.
 
-    Without a seed only types and sizes are wanted: arrays that are asked for by their shape hold zeros, and take no memory.
+    To `look` at types and sizes, and without a seed, arrays that are asked for by their shape, and those of files, hold zeros, and
+    take no memory; of files only the headers are read. Those of rank 0 are what they are, since they may be sizes. Without a seed
+    arrays may be of any size.
 
     A parameter without a name of its own is given by its position, `2=VALUE`, and called as messages call it: `argument 2`.
     """
@@ -58,17 +63,38 @@ def parse_arguments(texts: list[str], seed: int | None) -> dict[str, Any]:
             target = inner
         if path[-1] in target:
             raise _wrong(text, 0, len(name), f"`{name.strip()}` is given twice")
-        target[path[-1]] = _Reader(text, len(name) + 1, rng).whole()
+        target[path[-1]] = _Reader(text, len(name) + 1, rng, look or rng is None).whole()
     return out
 
 
 def described(value: Any) -> Any:
     """An argument that stands for others like it: the text of a type (`bf16[4096, 4096]`) as zeros, which take no memory."""
     if isinstance(value, str):
-        return _Reader(value, 0, None).stand_in()
+        return _Reader(value, 0, None, True).stand_in()
     if isinstance(value, tuple):
         return tuple(map(described, value))
     return {name: described(item) for name, item in value.items()} if isinstance(value, dict) else value
+
+
+def unpacked(value: Any, *, whole: bool) -> Any:
+    """An argument with what NumPy has opened of .npz files as dicts: read `whole`, or as `_stand_in` has their arrays."""
+    if isinstance(value, tuple):
+        return tuple(unpacked(item, whole=whole) for item in value)
+    if isinstance(value, dict):
+        return {name: unpacked(item, whole=whole) for name, item in value.items()}
+    if not isinstance(value, np.lib.npyio.NpzFile):
+        return value
+    if whole or value.zip is None:
+        return dict(value)
+    members = value.zip.infolist()
+    return {i.filename.removesuffix(".npy"): _stand_in(value.zip.open(i), i.file_size) for i in members}
+
+
+def is_packed(value: Any) -> bool:
+    """Whether an argument holds what NumPy has opened of a .npz file, whose arrays are read whenever they are asked for."""
+    if isinstance(value, tuple | dict):
+        return any(map(is_packed, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, np.lib.npyio.NpzFile)
 
 
 _TYPES = 'what stands for an argument is an array, or the text of a type with sizes, such as "bf16[4096, 4096]"'
@@ -82,11 +108,12 @@ class _Reader:
     text: str
     at: int
     rng: np.random.Generator | None
+    look: bool
 
     def whole(self) -> Any:
         rest = self.text[self.at :].strip()
         if rest.endswith((".npy", ".npz")) and not rest.startswith(("(", "[", "{")):
-            return load(rest, self.text)
+            return load(rest, self.text, self._array)
         value = self._value(0)
         if self.text[self.at :].strip():
             raise self._unexpected()
@@ -98,7 +125,7 @@ class _Reader:
         file = _FILE.match(self.text, self.at)
         if file:
             self.at = file.end()
-            return load(file[1], self.text)
+            return load(file[1], self.text, self._array)
         kind, token, start = self._next()
         if kind == "number":
             return self._number(token, start)
@@ -116,6 +143,10 @@ class _Reader:
         near = nearest(token.lower(), ("true", "false", "inf", "nan")) if kind == "name" else None
         help = f"did you mean `{near}`?" if near else ""
         raise _wrong(self.text, start, self.at, f"`{token}` is not a value", _FORMS, help=help)
+
+    @property
+    def _array(self) -> _Read:
+        return _stand_in if self.look else _array
 
     def _field(self, depth: int) -> tuple[str, Any]:
         kind, name, _ = self._next()
@@ -172,7 +203,7 @@ class _Reader:
             message = f"`{name}` makes floats, and {element.value} is not one"
             raise _wrong(self.text, start, self.at, message, help="randint(i32[32], 10) makes integers")
         try:
-            if self.rng is None:
+            if self.look or self.rng is None:
                 return np.broadcast_to(np.zeros((), element.dtype), tuple(shape))
             made = np.asarray(maker.make(self.rng, tuple(shape), *extra))
         except (ValueError, OverflowError, MemoryError) as error:
@@ -284,10 +315,10 @@ _MAKERS = {
 }
 
 
-def load(path: str, argument: str) -> Any:
+def load(path: str, argument: str, read: _Read) -> Any:
     """What a .npy file holds, an array, or a .npz file: a record of arrays, or a tuple, as `--out` writes them.
 
-    Pickled objects are never loaded.
+    `read` makes an array of a stream in NumPy's format, and of how many bytes that has. Pickled objects are never loaded.
     """
     if not path.endswith((".npy", ".npz")):
         note = "an array is read from a .npy file, a record or tuple of arrays from a .npz file (numpy.save, numpy.savez)"
@@ -295,11 +326,11 @@ def load(path: str, argument: str) -> Any:
     try:
         if path.endswith(".npz"):
             with zipfile.ZipFile(path) as archive:
-                arrays = {name.removesuffix(".npy"): _array(archive.open(name)) for name in archive.namelist()}
+                arrays = {i.filename.removesuffix(".npy"): read(archive.open(i), i.file_size) for i in archive.infolist()}
             value = _structured(arrays)
         else:
             with open(path, "rb") as stream:
-                value = _array(stream)
+                value = read(stream, os.fstat(stream.fileno()).st_size)
             arrays = {path: value}
     except (OSError, ValueError, EOFError, MemoryError, RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
@@ -316,8 +347,24 @@ def load(path: str, argument: str) -> Any:
     return value
 
 
-def _array(stream: IO[bytes]) -> Array:
+def _array(stream: IO[bytes], size: int) -> Array:
     return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def _stand_in(stream: IO[bytes], size: int) -> Array:
+    """Zeros like the array, of which only the header is read; one of rank 0 as it is."""
+    form = np.lib.format
+    major, _ = form.read_magic(stream)
+    # The third version differs in names of fields, which no array of Axon's has.
+    shape, _, dtype = (form.read_array_header_1_0 if major == 1 else form.read_array_header_2_0)(stream)
+    if dtype.hasobject:
+        raise ValueError("Object arrays cannot be loaded")
+    if dtype.itemsize * math.prod(shape) > size - stream.tell():
+        raise ValueError("it ends before its array does")
+    if shape:
+        return np.broadcast_to(np.zeros((), dtype), shape)
+    item = stream.read(dtype.itemsize)
+    return np.frombuffer(item, dtype, count=1).reshape(())
 
 
 def _structured(arrays: Mapping[str, Array]) -> Any:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import operator
 import os
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -100,18 +102,21 @@ class Session:
         explicit = check_sizes(callee, sizes)
         if out is not None and any(p.name == "out" for p in callee.parameters):
             kwargs, out = {**(kwargs or {}), "out": out}, None  # the function's own parameter of that name
-        given = arguments(callee, args, kwargs or {})
+        given = self._unpacked(callee, explicit, arguments(callee, args, kwargs or {}))
+        for path, value in (*zip((p.name for p in callee.parameters), given, strict=True), ("out", out)):
+            _check_readable(callee, path, value)
         if target == "cuda" or (target is None and _lies_on_gpu(callee, given)):
             return self._launch(callee, explicit, given, out, numbers)
         library = next((library for value in (*given, out) for library, _ in libraries.arrays(value)), None)
         original = given
         if library is not None:
             given = [_on_host(callee, p.name, value) for p, value in zip(callee.parameters, given, strict=True)]
-        program, inputs, _ = self._bound(callee, explicit, given, original)
+        program, inputs, bound = self._bound(callee, explicit, given, original)
         own = rooms.room(callee.name, program.result, out)
         room = None if own is None else [(path, _on_host(callee, path, x)) for path, x in own]
         if own is not None and room is not None:
             rooms.check(callee.name, room, own)
+            rooms.fits(callee.name, room, own, compiler.result_types(program, bound))
         with _in_call(callee):
             results = self._compute(callee, program, inputs, explicit, target)
         if own is not None and room is not None:
@@ -120,6 +125,19 @@ class Session:
         if library is not None:
             return values.assemble(program.result, [_given_back(callee, library, values.array(r)) for r in results])
         return values.assemble(program.result, list(map(values.number if numbers else values.array, results)))
+
+    def _unpacked(self, callee: Callee, explicit: list[int], given: list[Any]) -> list[Any]:
+        """The arguments with open .npz files read, once, and only if what their headers say fits."""
+        from axon.arguments import is_packed, unpacked
+
+        if not any(map(is_packed, given)):
+            return given
+        try:
+            looked = [unpacked(value, whole=False) for value in given]
+            self._bound(callee, explicit, [_on_host(callee, p.name, x) for p, x in zip(callee.parameters, looked, strict=True)])
+            return [unpacked(value, whole=True) for value in given]
+        except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+            raise wrong(callee, "AX0505", f"an argument of `{callee.name}` cannot be read from its file: {error}") from None
 
     def _compute(
         self, callee: Callee, program: core.Program, inputs: list[Any], explicit: list[int], target: str | None
@@ -363,6 +381,13 @@ def _lies_on_gpu(callee: Callee, given: Sequence[Any]) -> bool:
         except TypeError as error:
             raise wrong(callee, "AX0505", f"`{parameter.name}` holds {error}") from None
     return False
+
+
+def _check_readable(callee: Callee, path: str, value: Any) -> None:
+    try:
+        libraries.check_readable(value, path)
+    except TypeError as error:
+        raise wrong(callee, "AX0505", f"`{path}` holds {error}") from None
 
 
 def _on_host(callee: Callee, path: str, value: Any) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from axon import __version__, compiler, listing
 from axon.batch import check_files, count, files_of
@@ -132,8 +132,13 @@ def _run(arguments: argparse.Namespace) -> int:
     path, name = _split(arguments.path)
     session = Session(_checked(path))
     callee = the_function(session, path, name)
-    given = parse_arguments(arguments.arguments, arguments.seed)
-    sizes = [given.pop(size) for size in callee.dimensions if size in given]
+
+    def parsed(*, look: bool) -> tuple[list[Any], dict[str, Any]]:
+        given = parse_arguments(arguments.arguments, arguments.seed, look=look)
+        return [given.pop(size) for size in callee.dimensions if size in given], given
+
+    session.example(callee, *parsed(look=True))  # what does not fit is refused before files are read, and random numbers drawn
+    sizes, given = parsed(look=False)
     result = session.call(callee, sizes, (), given, arguments.target, numbers=False)
     if arguments.out:
         save_arrays(arguments.out, result)

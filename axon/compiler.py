@@ -148,6 +148,17 @@ def executable(program: core.Program, schedule: Schedule | None = None) -> Stepp
         return Stepped(program, schedule=schedule or NOTHING)
 
 
+def result_types(program: core.Program, sizes: Mapping[Symbol, int]) -> list[tuple[tuple[int, ...] | None, Any]]:
+    """The shape and the NumPy element type of each result, before it is computed; None for a shape that only data decide."""
+    from axon.core_walk import results_of
+
+    return [
+        (tuple(d.evaluate(sizes) for d in value.shape) if all(d.variables <= sizes.keys() for d in value.shape) else None,
+         value.element.dtype)
+        for value in results_of(program)
+    ]  # fmt: skip
+
+
 def prepare(
     executable: Stepped,
     given: Sequence[tuple[str, Any]],

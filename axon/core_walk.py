@@ -19,6 +19,7 @@ from axon.core import (
     Local,
     Loop,
     Op,
+    Program,
     Read,
     Scalar,
     Scan,
@@ -48,6 +49,12 @@ def outs_of(op: Op) -> tuple[Value, ...]:
             return ()
         case _:
             assert_never(op)
+
+
+def results_of(program: Program) -> tuple[Value, ...]:
+    """The tensors that a program gives."""
+    made = {value.symbol: value for value in (*program.inputs, *(out for op in program.block.ops for out in outs_of(op)))}
+    return tuple(made[symbol] for symbol in program.block.results)
 
 
 def scalars(op: Compute | Scan) -> tuple[Scalar, ...]:

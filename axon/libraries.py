@@ -68,6 +68,12 @@ class Library(Protocol):
     def from_host(self, array: Any) -> Any:
         """A fresh NumPy array as this library's, on the host. Raises TypeError where the library cannot hold it."""
 
+    def reads(self, x: Any, name: str) -> None:
+        """Raises TypeError for an array whose gradient the library would pass on, and no gradient passes through a call.
+
+        `name` is what the caller writes for it. `key` tells such an array from one that may be read.
+        """
+
     def writes(self, outs: Sequence[Any]) -> None:
         """Tells the library that these arrays, a caller's `out`, are written now. Raises TypeError where one must not be."""
 
@@ -98,7 +104,7 @@ _WORDS = {Element.BF16: "int16", Element.F8E4M3: "uint8", Element.F8E5M2: "uint8
 
 
 class Torch:
-    """PyTorch. Results carry no gradient history."""
+    """PyTorch. Results carry no gradient history, so an argument that has one is refused while gradients are recorded."""
 
     name, writable = "torch", True
 
@@ -115,6 +121,8 @@ class Torch:
         self.capturing: Callable[[], bool] = getattr(below, "_cuda_isCurrentStreamCapturing", lambda: False)
         written = getattr(below, "_increment_version", None) or self.torch.autograd.graph.increment_version
         self.note_written: Callable[[Sequence[Any]], None] = written
+        self.wrapped: Callable[[Any], bool] = getattr(below._functorch, "is_functorch_wrapped_tensor", lambda x: False)
+        self.forward = self.torch.autograd.forward_ad
 
     def device(self, x: Any) -> int | None:
         return (x.device.index or 0) if x.device.type == self.device_type else None
@@ -147,7 +155,25 @@ class Torch:
         return int(x.data_ptr())
 
     def key(self, x: Any) -> Hashable:
-        return (x.dtype, x.shape, x.stride(), x.get_device(), x.data_ptr() & 15)
+        read = self.recorded(x) or self.tangent(x), x.is_neg()
+        return (x.dtype, x.shape, x.stride(), x.get_device(), x.data_ptr() & 15, read)
+
+    def recorded(self, x: Any) -> bool:
+        """Whether PyTorch records what is computed from a tensor, for gradients."""
+        return bool(x.requires_grad and self.torch.is_grad_enabled())
+
+    def tangent(self, x: Any) -> bool:
+        """Whether it carries a tangent, of forward-mode differentiation."""
+        return self.forward._current_level >= 0 and self.forward.unpack_dual(x).tangent is not None
+
+    def reads(self, x: Any, name: str) -> None:
+        if self.wrapped(x):
+            return  # what stands for others has no memory, and is refused for that
+        lost = "and no gradient passes through the call"
+        if self.recorded(x):
+            raise TypeError(f"a tensor that requires grad, {lost}: pass {name}.detach(), or call under `with torch.no_grad():`")
+        if self.tangent(x):
+            raise TypeError(f"a tensor with a tangent, {lost}: pass torch.autograd.forward_ad.unpack_dual({name}).primal")
 
     def to_host(self, x: Any) -> Any:
         self.memory(x, 0)  # raises for what is no plain memory
@@ -171,7 +197,7 @@ class Torch:
     def writes(self, outs: Sequence[Any]) -> None:
         """As PyTorch's own functions with `out`: autograd finds at `backward` that a tensor it saved has been written since."""
         for x in outs:
-            if x.requires_grad and self.torch.is_grad_enabled():
+            if self.recorded(x):
                 raise TypeError("a tensor that requires grad, and no gradient passes through the call: pass out.detach()")
         self.note_written(outs)
 
@@ -229,6 +255,9 @@ class _Strided:
 
     def shape(self, x: Any) -> Shape:
         return tuple(x.shape)
+
+    def reads(self, x: Any, name: str) -> None:
+        pass
 
     def writes(self, outs: Sequence[Any]) -> None:
         pass
@@ -328,6 +357,8 @@ class Jax:
     def device(self, x: Any) -> int | None:
         if isinstance(x, self.jax.core.Tracer):
             raise TypeError("a value inside a JAX transformation (jit, grad, vmap); call Axon's function outside of it")
+        if x.is_deleted():
+            raise TypeError("a JAX array that was deleted, or donated to a function")
         devices = x.devices()
         if len(devices) != 1:
             raise TypeError(f"a JAX array over {len(devices)} devices; Axon runs on one")
@@ -363,6 +394,9 @@ class Jax:
 
     def address(self, x: Any, stream: int) -> int:
         return self.memory(x, stream).pointer
+
+    def reads(self, x: Any, name: str) -> None:
+        pass  # what JAX records is a tracer, which `device` refuses
 
     def writes(self, outs: Sequence[Any]) -> None:
         raise TypeError("an array of jax, and those are never written")
@@ -438,11 +472,33 @@ def contiguous_strides(shape: Shape) -> Shape:
     return tuple(reversed(strides))
 
 
+def overlaps_itself(shape: Shape, strides: Shape, size: int) -> bool:
+    """Whether two elements lie at one place. Where each stride steps over all that smaller strides reach, none do."""
+    if 0 in shape:
+        return False
+    steps = sorted((abs(stride), extent) for stride, extent in zip(strides, shape, strict=True) if extent > 1)
+    reach = size
+    for stride, extent in steps:
+        if stride == 0:
+            return True
+        if stride < reach:
+            break
+        reach += (extent - 1) * stride
+    else:
+        return False
+    import numpy as np
+
+    starts = np.zeros((), np.int64)
+    for stride, extent in steps:
+        starts = np.add.outer(starts, stride * np.arange(extent))
+    return bool(np.diff(np.sort(starts, axis=None)).min() < size)
+
+
 # ── which library an array is of ────────────────────────────────────────────────────────────────────────────────────────
 
 _MAKERS: dict[str, tuple[str, Callable[[], Library], str]] = {
     # the package of an array's type: the module that must be loaded, what to make, and the type's attribute that tells an array
-    "torch": ("torch", Torch, "data_ptr"),
+    "torch": ("torch", Torch, "requires_grad"),
     "cupy": ("cupy", CuPy, "__cuda_array_interface__"),
     "numba": ("numba.cuda", Numba, "__cuda_array_interface__"),
     "jaxlib": ("jax", Jax, "addressable_shards"),
@@ -516,6 +572,17 @@ def arrays(value: Any) -> Iterator[tuple[Library, Any]]:
     library = of(value)
     if library is not None:
         yield library, value
+
+
+def check_readable(value: Any, name: str) -> None:
+    """That a call loses nothing that a library records of an argument, which the caller writes as `name`. Raises TypeError."""
+    if isinstance(value, tuple | Mapping):
+        for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+            check_readable(item, f'{name}["{key}"]' if isinstance(value, Mapping) else f"{name}[{key}]")
+        return
+    library = of(value)
+    if library is not None:
+        library.reads(value, name)
 
 
 def hosted(value: Any) -> Any:

@@ -54,7 +54,7 @@ def check(function: str, room: Room, given: Room) -> None:
             continue
         if not target.flags.writeable:
             raise _wrong(function, f"`{path}` is {describe(target)} that is read-only", f"{path}.copy() can be written")
-        if _overlaps_itself(target):
+        if libraries.overlaps_itself(target.shape, target.strides, target.itemsize):
             message = f"`{path}` has several elements at one place in memory, so it cannot be written"
             raise _wrong(function, message, _fresh(own, target.shape, target.dtype))
         for other, before in room[:number]:
@@ -62,18 +62,27 @@ def check(function: str, room: Room, given: Room) -> None:
                 raise _wrong(function, f"`{path}` and `{other}` share memory: one result would overwrite the other")
 
 
-def fill(function: str, room: Room, given: Room, results: Sequence[Any]) -> None:
-    """Write results into NumPy arrays of the same element types and shapes, which `check` has seen.
+def fits(function: str, room: Room, given: Room, results: Sequence[tuple[tuple[int, ...] | None, Any]]) -> None:
+    """That NumPy arrays have the shapes and element types of the results. Raises AxonError.
 
-    Raises AxonError, also where the library of the array that the caller has forbids it.
+    None stands for a shape that only data decide.
+    """
+    for (path, target), (_, own), (shape, dtype) in zip(room, given, results, strict=True):
+        if not isinstance(target, np.ndarray) or isinstance(target, np.ma.MaskedArray):
+            raise _wrong(function, f"`{path}` must be a NumPy array, as the arguments are, not {describe(target)}")
+        if (shape is not None and target.shape != shape) or target.dtype != dtype:
+            what = f"an array of {dtype}" + ("" if shape is None else f" with shape {shape}")
+            fresh = "" if shape is None else _fresh(own, shape, dtype)
+            raise _wrong(function, f"`{path}` must be {what}, like the result, not {describe(target)}", fresh)
+
+
+def fill(function: str, room: Room, given: Room, results: Sequence[Any]) -> None:
+    """Write results into NumPy arrays, which `check` has seen. Raises AxonError for arrays that do not fit.
+
+    Also where the library of the array that the caller has forbids it.
     """
     made = [np.asarray(result) for result in results]
-    for (path, target), (_, own), result in zip(room, given, made, strict=True):
-        if not isinstance(target, np.ndarray):
-            raise _wrong(function, f"`{path}` must be a NumPy array, as the arguments are, not {describe(target)}")
-        if target.shape != result.shape or target.dtype != result.dtype:
-            what = f"an array of {result.dtype} with shape {result.shape}, like the result"
-            raise _wrong(function, f"`{path}` must be {what}, not {describe(target)}", _fresh(own, result.shape, result.dtype))
+    fits(function, room, given, [(result.shape, result.dtype) for result in made])
     for path, own in given:
         library = libraries.of(own)
         try:
@@ -82,27 +91,7 @@ def fill(function: str, room: Room, given: Room, results: Sequence[Any]) -> None
         except TypeError as error:
             raise _wrong(function, f"`{path}` is {error}") from None
     for (_, target), result in zip(room, made, strict=True):
-        target[...] = result
-
-
-def _overlaps_itself(array: Any) -> bool:
-    """Whether two elements lie at one place. Where each stride steps over all that smaller strides reach, none do."""
-    if array.size == 0:
-        return False
-    steps = sorted((abs(stride), extent) for stride, extent in zip(array.strides, array.shape, strict=True) if extent > 1)
-    reach = array.itemsize
-    for stride, extent in steps:
-        if stride == 0:
-            return True
-        if stride < reach:
-            break
-        reach += (extent - 1) * stride
-    else:
-        return False
-    starts = np.zeros((), np.int64)
-    for stride, extent in steps:
-        starts = np.add.outer(starts, stride * np.arange(extent))
-    return bool(np.diff(np.sort(starts, axis=None)).min() < array.itemsize)
+        np.asarray(target)[...] = result  # as memory: a subclass may write what it likes
 
 
 def _share(a: Any, b: Any) -> bool:

@@ -117,7 +117,7 @@ class Matcher:
             weak = weak_array(value)
             if weak is None and (library := libraries.of(value)) is not None and library.element(value) is None:
                 raise self._lacking(at, path, value.dtype)
-            if weak is None and type(value) is int:
+            if weak is None and isinstance(value, int):
                 may = self._allowed(element.symbol) if isinstance(element, t.ElementVar) else FLOAT if not element else {element}
                 way = f"float({_indexed(path)})" if FLOAT & may and abs(value) < 2**1023 else ""
                 raise self._wrong(at, "AX0504", f"`{path}` is an integer of more than 64 bits", help=_pass(way))
@@ -322,11 +322,14 @@ def stand_in(value: Any) -> Any:
     return value if library is None or element is None else np.broadcast_to(np.zeros((), element.dtype), library.shape(value))
 
 
+_RAW = (Element.BF16, Element.F8E4M3, Element.F8E5M2)
+
+
 def viewed(array: Array, element: t.ElementType | None) -> Array:
     """NumPy files keep bf16 and the 8-bit floats as raw bytes: give those their element type back, without a copy."""
     if array.dtype.type is not np.void or array.dtype.names is not None:
         return array
-    if isinstance(element, Element) and element.dtype.itemsize == array.dtype.itemsize:
+    if element in _RAW and element.dtype.itemsize == array.dtype.itemsize:
         return array.view(element.dtype)
     return array.view(Element.BF16.dtype) if array.dtype.itemsize == 2 else array
 

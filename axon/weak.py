@@ -23,10 +23,10 @@ def weak_array(value: Any) -> Array | None:
     """A number, or nested lists of numbers, as bool, int64 or float64; None for what is neither. `why_not` says why."""
     if isinstance(value, bool | int | float):
         try:
-            return np.asarray(value, dtype=np.int64 if type(value) is int else None)
+            return np.asarray(value, dtype=None if isinstance(value, bool | float) else np.int64)
         except OverflowError:
             return None
-    if not isinstance(value, list) or not _are_numbers(_kinds(value)):
+    if not isinstance(value, list) or not _are_numbers(kinds := _kinds(value)):
         return None
     try:
         array = np.asarray(value)
@@ -34,6 +34,8 @@ def weak_array(value: Any) -> Array | None:
         return None
     if array.size == 0:
         array = array.astype(np.float64)
+    elif array.dtype.kind == "f" and not any(issubclass(kind, float) for kind in kinds):
+        return None  # integers of which NumPy makes floats, since one of them has 64 bits without a sign
     return array if array.dtype.kind in "bf" or array.dtype == np.int64 else None
 
 

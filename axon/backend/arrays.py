@@ -3,7 +3,8 @@
 Note [Quick calls]
     Everything that a call's arguments decide (contract, specialization, variants, descriptors) depends on their element types,
     shapes, strides, alignment and GPU alone. `Quick` keeps a `Call` for each of those that it saw, and finds it again without
-    asking anything else: what is left is to make room for results, to write addresses, and to launch.
+    asking anything else: what is left is to make room for results, to write addresses, and to launch. A tensor whose gradient
+    would be lost is told apart from those that were seen (PyTorch's own guard does so too): the slow way refuses it.
 
 Results are fresh arrays, without gradient history. NumPy's arrays are copied to the GPU and back, and such a call waits for its
 result.
@@ -121,7 +122,7 @@ class Call:
         stream = library.stream(device)
         lies = lying(library, program, given, matched, stream)
         tensors, scalars = dict(lies.tensors), lies.numbers
-        self.arrays, self.careful, self.extents = lies.arrays, lies.careful, lies.extents
+        self.arrays, self.extents = lies.arrays, lies.extents
         self.alone = not scalars  # every argument is an array
         self.written: list[tuple[int, int]] = []
         self.makers: list[Callable[[], Any]] = []
@@ -266,9 +267,13 @@ class Quick:
         self.last: Seen | None = None  # whose `like` is asked first
         torch = sys.modules.get("torch")
         self.tensors: frozenset[type] = frozenset((torch.Tensor, torch.nn.Parameter)) if torch is not None else frozenset()
+        self.recording: Callable[[], bool] = torch.is_grad_enabled if torch is not None else bool
+        self.forward: Any = torch.autograd.forward_ad if torch is not None else _NoTangents
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         """The result, or this object itself for arguments that it has not seen."""
+        if self.forward._current_level >= 0:  # tensors may have tangents, which nothing cheap shows
+            return self
         last = self.last
         if last is not None and last.like is not None and not kwargs and last.out is (out is not None):
             try:
@@ -321,8 +326,6 @@ class Quick:
         leaves = leaves[: len(arrays)]
         if seen.order is not None:
             arrays, leaves = [arrays[n] for n in seen.order], [leaves[n] for n in seen.order]
-        if call.careful and any(x.is_neg() for x in arrays if type(x) in self.tensors):
-            return self
         room = None
         if out is not None:
             room = list(_leaves(out))
@@ -345,7 +348,7 @@ class Quick:
         for x in values:
             kind = type(x)
             if kind in tensors:
-                key += (x.dtype, x.shape, x.stride(), x.get_device())
+                key += (x.dtype, x.shape, x.stride(), x.get_device(), x.requires_grad and self.recording(), x.is_neg())
                 address = x.data_ptr()
                 leaves.append(address)
                 bits |= address
@@ -363,7 +366,7 @@ class Quick:
                 if library is None:
                     raise TypeError(kind)
                 key.append(library.key(x))
-                leaves.append(x)
+                leaves.append(x.data_ptr() if isinstance(library, Torch) else x)  # the first of a subclass of its tensors
         return bits
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -399,13 +402,19 @@ class Quick:
             places = _flat(result, _counted(out, iter(range(len(leaves)))))
             outs = [n for _, n in sorted(zip(_positions(result), places, strict=True))]
         plain = arranged == list(range(len(given))) and not any(isinstance(x, tuple | dict) for x in given)
-        easy = plain and all(type(x) in self.tensors for x in given) and not call.careful
+        easy = plain and all(type(x) in self.tensors for x in given)
         if len(self.calls) >= KEPT_CALLS:
             self.calls.pop(next(iter(self.calls)))
         simple = easy and isinstance(result, Leaf)
         tensors = given if out is None else (*given, out)
         like = call.library.guard(tensors) if simple and not bits & 15 and isinstance(call.library, Torch) else None
         self.calls[tuple(key)] = Seen(call, None if plain else arranged, outs, result, simple, like, out is not None)
+
+
+class _NoTangents:
+    """What PyTorch's module of tangents says where none are made."""
+
+    _current_level = -1
 
 
 def _offsets(leaves: Sequence[Any]) -> tuple[int, ...]:

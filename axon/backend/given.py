@@ -50,13 +50,12 @@ def tensor_of(library: Library, path: str, x: Any, element: Element, stream: int
 @dataclass(frozen=True, slots=True)
 class Lying:
     """A call's arguments as they lie: which inputs are arrays, where each is and what it touches from its address on, and which are
-    numbers. `careful`: an array may be a view that PyTorch reads with another sign."""
+    numbers."""
 
     arrays: tuple[int, ...]
     tensors: dict[Symbol, Tensor]
     extents: list[tuple[int, int]]
     numbers: dict[Symbol, Any]
-    careful: bool
 
 
 def lying(library: Library, program: Program, given: Given, matched: Sequence[Any], stream: int) -> Lying:
@@ -65,7 +64,6 @@ def lying(library: Library, program: Program, given: Given, matched: Sequence[An
     tensors: dict[Symbol, Tensor] = {}
     extents: list[tuple[int, int]] = []
     numbers: dict[Symbol, Any] = {}
-    careful = False
     for number, (value, (path, x), host) in enumerate(zip(program.inputs, given, matched, strict=True)):
         if libraries.of(x) is None:
             numbers[value.symbol] = host
@@ -73,9 +71,7 @@ def lying(library: Library, program: Program, given: Given, matched: Sequence[An
         tensors[value.symbol] = tensor = tensor_of(library, path, x, value.element, stream)
         arrays.append(number)
         extents.append(extent(tensor))
-        # A view with PyTorch's negative bit has gaps between its elements.
-        careful |= library.name == "torch" and bool(tensor.strides) and tensor.strides[-1] != 1
-    return Lying(tuple(arrays), tensors, extents, numbers, careful)
+    return Lying(tuple(arrays), tensors, extents, numbers)
 
 
 def check_apart(inputs: Sequence[tuple[int, int]], outs: Sequence[tuple[int, int]]) -> None:
@@ -120,7 +116,8 @@ def check_room(library: Library | None, given: tuple[str, Any], value: Value, sh
     path, x = given
     wanted = f"{value.element.value}[{', '.join(map(str, shape))}]" if shape else value.element.value
     if library is None:
-        fits = isinstance(x, np.ndarray) and (x.shape, x.dtype) == (shape, value.element.dtype) and x.flags.writeable
+        plain = isinstance(x, np.ndarray) and not isinstance(x, np.ma.MaskedArray)
+        fits = plain and (x.shape, x.dtype) == (shape, value.element.dtype) and x.flags.writeable
         if not fits:
             raise wrong(f"`{path}` must be a NumPy array of {wanted} that can be written, not {described(x)}")
         return
@@ -128,8 +125,7 @@ def check_room(library: Library | None, given: tuple[str, Any], value: Value, sh
         raise wrong(f"`out` cannot be given with arrays of {library.name}, which are never written")
     if libraries.of(x) is not library or library.element(x) is not value.element or library.shape(x) != shape:
         raise wrong(f"`{path}` must be {worded(library, None)} of {wanted}, not {described(x)}")
-    strides = library.memory(x, 0).strides
-    if any(stride == 0 and extent > 1 for stride, extent in zip(strides, shape, strict=True)):
+    if libraries.overlaps_itself(shape, library.memory(x, 0).strides, 1):
         raise wrong(f"`{path}` has several indices at one place, so it cannot be written")
 
 

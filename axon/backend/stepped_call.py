@@ -95,7 +95,7 @@ class SteppedCall:
         self.tables = stepped.tables.on(self.driver, device)
         program = stepped.program
         lies = lying(library, program, given, matched, library.stream(device))
-        self.tensors, self.extents, self.careful = lies.tensors, lies.extents, lies.careful
+        self.tensors, self.extents = lies.tensors, lies.extents
         self.arrays = {program.inputs[n].symbol: n for n in lies.arrays}
         self.numbers = {v.symbol: (n, packer(v.element)) for n, v in enumerate(program.inputs) if v.symbol in lies.numbers}
         self.results = [stepped.values[symbol] for symbol in program.block.results]
@@ -136,11 +136,11 @@ class SteppedCall:
             held[symbol] = Held(contiguous(block.address, (), value.element), block)
             numbers[symbol] = leaves[number]
         results: list[Any] = [None] * len(self.results)
-        makers = [partial(self._result, results, n, stream) for n in range(len(results))]
+        makers: list[Make] = [partial(self._result, results, n, stream) for n in range(len(results))]
         if outs is not None:
+            makers = self._given(outs, stream, held)
             note_written(library, outs)
             results[:] = outs
-            makers = [partial(self._given, outs, n, stream, held) for n in range(len(results))]
         program, now = self.stepped, self.copier.now(inputs)
         run = Run(program, self.driver, self.device, stream, pool, dict(self.sizes), held, numbers, self.watch, now, self.explicit)
         run(makers)
@@ -162,16 +162,18 @@ class SteppedCall:
         results[number], address = self._made(shape, element, stream)
         return Held(contiguous(address, shape, element))
 
-    def _given(self, outs: list[Any], number: int, stream: int, held: Mapping[Symbol, Held], shape: tuple[int, ...]) -> Held:
-        """The room that the caller gave for a result."""
+    def _given(self, outs: list[Any], stream: int, held: Mapping[Symbol, Held]) -> list[Make]:
+        """The room that the caller gave for results, which shares no memory with arguments."""
         assert self.paths is not None
-        value, out = self.results[number], (self.paths[number], outs[number])
-        check_room(self.library, out, value, shape)
-        tensor = tensor_of(self.library, *out, value.element, stream)
-        inputs = [_touched(held[symbol].tensor) for symbol in self.arrays]
-        others = [tensor_of(self.library, p, x, v.element, stream) for p, x, v in zip(self.paths, outs, self.results, strict=True)]
-        check_apart(inputs, [_touched(other) for other in others])
-        return Held(tensor)
+        given = list(zip(self.paths, outs, strict=True))
+        tensors = [tensor_of(self.library, *out, v.element, stream) for out, v in zip(given, self.results, strict=True)]
+        check_apart([_touched(held[symbol].tensor) for symbol in self.arrays], list(map(_touched, tensors)))
+
+        def make(number: int, shape: tuple[int, ...]) -> Held:
+            check_room(self.library, given[number], self.results[number], shape)
+            return Held(tensors[number])
+
+        return [partial(make, number) for number in range(len(outs))]
 
 
 def _at(tensor: Tensor, address: int) -> Tensor:
@@ -237,7 +239,7 @@ class HostCall:
         for value, target, x in zip(self.results, self.room or (), made, strict=True):
             check_room(None, target, value, x.shape)
         for out, x in zip(outs, made, strict=True):
-            out[...] = x
+            np.asarray(out)[...] = x
         return outs
 
     def _back(self, cuda: Driver, tensor: Tensor) -> Any:

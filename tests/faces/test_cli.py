@@ -8,6 +8,7 @@ import os
 import stat
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -192,6 +193,54 @@ def test_long_results_are_wrapped(axon_cli: Cli, here: Path) -> None:
     assert len(lines) > 4
     assert all(60 < len(line) <= 80 and line.startswith(("[| 24691.0,", "   24691.0,")) for line in lines[:-1])
     assert axon_cli("run", "run.axon:double", "x=arange(f32[2, 40])").out.count("[|") == 3
+
+
+DENSE = "fun dense (p : { w : f32[d, k], b : f32[k] }) (x : f32[n, d]) = x @ p.w + p.b\nfun first {n} (x : f32[n]) = x[0]\n"
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"w": "f4[8,6]"}, "lacks the field `b`"),
+        ({"w": "f4[8,6]", "b": "f4[6]", "m": "f8[8,6]"}, "has no field `m`"),
+        ({"w": "f8[8,6]", "b": "f4[6]"}, "`p.w` holds f64, and must hold f32"),
+        ({"w": "f4[8,6]", "b": "f4[6,1]"}, "`p.b` has the wrong rank"),
+        ({"w": "f4[8,6]", "b": "f4[7]"}, "AX0501"),
+        ({"w": "f4[8,6]", "b": "O[6]"}, "pickled Python objects"),
+    ],
+)
+def test_files_are_matched_before_they_are_read(
+    axon_cli: Cli, here: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, str], words: str
+) -> None:
+    (here / "d.axon").write_text(DENSE)
+    arrays = {}
+    for name, text in fields.items():
+        dtype, _, sizes = text.removesuffix("]").partition("[")
+        arrays[name] = np.zeros(tuple(map(int, sizes.split(","))), dtype)
+    np.savez("p.npz", **arrays)
+    np.save("x.npy", np.ones((3, 8), np.float32))
+    monkeypatch.setattr(np.lib.format, "read_array", lambda *_, **__: pytest.fail("an array was read"))
+    for x in ("ones(f32[3, 8])", "x.npy"):
+        ran = axon_cli("run", "d.axon:dense", "p=p.npz", f"x={x}")
+        assert words in ran.out
+        assert ran.status == 1
+    plan = axon_cli("emit", "d.axon:dense", "p=p.npz", "x=x.npy", "--stage", "plan")
+    assert words in plan.out
+
+
+def test_files_that_end_too_early(axon_cli: Cli, here: Path) -> None:
+    (here / "d.axon").write_text(DENSE)
+    with zipfile.ZipFile("p.npz", "w") as archive, archive.open("w.npy", "w") as member:
+        np.lib.format.write_array_header_1_0(member, {"descr": "<f4", "fortran_order": False, "shape": (1 << 40, 4)})
+    assert "it ends before its array does" in axon_cli("run", "d.axon:dense", "p=p.npz", "x=ones(f32[3, 8])").out
+
+
+def test_sizes_from_files(axon_cli: Cli, here: Path) -> None:
+    (here / "d.axon").write_text(DENSE)
+    np.save("n.npy", np.int64(3))
+    np.save("x.npy", np.ones(3, np.float32))
+    assert axon_cli("run", "d.axon:first", "n=n.npy", "x=x.npy").out == "1.0 : f32\n"
+    assert "AX0501" in axon_cli("run", "d.axon:first", "n=n.npy", "x=ones(f32[4])").out
 
 
 def test_out(axon_cli: Cli, here: Path) -> None:

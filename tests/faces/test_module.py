@@ -251,6 +251,33 @@ def test_room_for_results(m: axon.Module) -> None:
     assert m.double(x, out=x).tolist() == [0, 2, 4]  # room may be an argument
 
 
+ROOMS = """\
+fun pick (x : f32[n]) (i : i32[k]) = (for j => x[i[j]], for j, q < 2 => x[i[j]])
+fun some (x : f32[n]) = let val (ix : i32[k]) = nonzero (for i => x[i] > 0.0) in (for i => x[i] + x[0], for j => x[ix[j]]) end
+"""
+
+
+@pytest.mark.parametrize("target", [None, "cpu", "interpret", "simulate"])
+def test_room_that_does_not_fit_is_refused_before_anything_runs(target: str | None) -> None:
+    """So the index outside is not what is wrong, and nothing is written."""
+    m = axon.compile(ROOMS)
+    x, i = f32(3), np.array([0, 9], np.int32)
+    out = f32(2), f32(2, 2)
+    with pytest.raises(axon.ShapeError, match="AX0502"):
+        m.pick(x, i, out=out, target=target)
+    for wrong in (f32(2), f32(2, 3), np.zeros((2, 2)), f32(2, 2, 1), [0.0]):
+        with pytest.raises(axon.AxonError, match=r"AX0505.*`out\.2` must be"):
+            m.pick(x, i, out=(out[0], wrong), target=target)
+    assert out[0].tolist() == [0, 1]
+    first = np.full(3, 7, np.float32)
+    for wrong in (np.zeros(2), f32(3)):  # only data decide its size, but its element type is known
+        with pytest.raises(axon.AxonError, match=r"AX0505.*`out\.2` must be an array of float32"):
+            m.some(x, out=(first, wrong), target=target)
+        assert first.tolist() == [7, 7, 7]
+    m.some(x, out=(first, f32(2)), target=target)
+    assert first.tolist() == [0, 1, 2]
+
+
 # ── what is refused ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -442,3 +469,92 @@ def test_a_float_beside_an_integer_is_not_told_to_lose_its_digits() -> None:
     assert f(float(1), 2.5) == 3.5
     with pytest.raises(axon.AxonError, match=r"help: pass int\(y\)"):  # the array has its element type
         f(np.int32(1), 2.5)
+
+
+def test_open_archives_are_read_once_and_only_if_they_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `np.load` gives of a .npz file reads an array whenever it is asked for it."""
+    m = axon.compile("fun f (p : { w : f32[n], b : f32 }) = for i => p.w[i] * p.b\nfun g (p, x) = sum i => (f p)[i] * x[i]")
+    w = np.arange(3, dtype=np.float32)
+    np.savez(tmp_path / "good.npz", w=w, b=np.float32(2))
+    np.savez(tmp_path / "lacks.npz", w=w)
+    np.savez(tmp_path / "more.npz", w=w, b=np.float32(2), m=w)
+    np.savez(tmp_path / "wide.npz", w=w, b=np.float64(2))
+    np.savez(tmp_path / "rank.npz", w=w, b=w)
+    np.savez(tmp_path / "objects.npz", w=w, b=np.array([{}], object))
+    read: list[int] = []
+    original = np.lib.format.read_array
+    monkeypatch.setattr("numpy.lib._npyio_impl.format.read_array", lambda *a, **k: read.append(1) or original(*a, **k))
+    for target in (None, "cpu", "interpret"):
+        with np.load(tmp_path / "good.npz") as p:
+            assert m.f(p, target=target).tolist() == [0, 2, 4]
+            assert len(read) == 2
+            assert m.g((p, w), target=target) == 10
+        read.clear()
+        for name, words in (
+            ("lacks", "lacks the field `b`"), ("more", "no field `m`"), ("wide", "holds f64"), ("rank", "wrong rank"),
+            ("objects", "cannot be read"),
+        ):  # fmt: skip
+            with np.load(tmp_path / f"{name}.npz") as p, pytest.raises(axon.AxonError, match=words):
+                m.f(p, target=target)
+            assert not read
+
+
+@pytest.mark.parametrize("element", ["f16", "f32", "f64", "i8", "i32", "i64", "u8", "bool"])
+def test_raw_bytes_are_no_numbers(element: str) -> None:
+    """But of those that NumPy's files keep so: a file of bf16 holds no f16."""
+    f = axon.compile(f"fun f (x : {element}[n]) = for i => x[i]").f
+    size = 1 if element == "bool" else int(element[1:]) // 8
+    with pytest.raises(axon.AxonError, match="AX0504"):
+        f(np.zeros(2, f"V{size}"))
+    for name, dtype in (("bf16", ml_dtypes.bfloat16), ("f8e4m3", ml_dtypes.float8_e4m3fn), ("f8e5m2", ml_dtypes.float8_e5m2)):
+        x = np.array([1.5, -2], dtype)
+        got = axon.compile(f"fun f (x : {name}[n]) = for i => x[i]").f(x.view(f"V{x.itemsize}"))
+        assert got.dtype == dtype
+        assert got.tolist() == x.tolist()
+
+
+class Own(np.ndarray):  # type: ignore[type-arg]
+    """Writes what it likes."""
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        super().__setitem__(at, 5)
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpret", "simulate"])
+def test_room_of_other_kinds_of_arrays(m: axon.Module, target: str) -> None:
+    x = f32(3)
+    own = np.zeros(3, np.float32).view(Own)
+    assert m.double(x, out=own, target=target) is own
+    assert own.tolist() == [0, 2, 4]
+    field = np.zeros(3, [("a", "u1"), ("b", "<f4")])
+    m.double(x, out=field["b"], target=target)
+    assert field["b"].tolist() == [0, 2, 4]
+    for masked in (np.ma.zeros(3, np.float32), np.ma.array(f32(3), mask=[True, False, False], hard_mask=True)):
+        with pytest.raises(axon.AxonError, match=r"AX0505.*masked array"):
+            m.double(x, out=masked, target=target)
+
+
+INTEGERS = """\
+fun i (x : i64) = x
+fun f (x : f32) = x
+fun is (x : i64[n]) = for k => x[k]
+fun a (x : 'a[n]) = for k => x[k]
+"""
+
+
+class Count(int):
+    pass
+
+
+@pytest.mark.parametrize("value", [2**63, 2**63 - 2**70, 10**400], ids=["2^63", "negative", "10^400"])
+def test_integers_of_more_than_64_bits(value: int) -> None:
+    """Also where they are of a subclass of `int`, or where NumPy would make floats of them and of their neighbours."""
+    m = axon.compile(INTEGERS)
+    for call in (
+        lambda: m.i(Count(value)), lambda: m.i(value), lambda: m.f(Count(value)), lambda: m.f(value),
+        lambda: m["is"]([value]), lambda: m["is"]([value, -1]), lambda: m.a([value, -1]), lambda: m.a([Count(value), -1]),
+    ):  # fmt: skip
+        with pytest.raises(axon.AxonError, match=r"AX0504(.|\n)*of more than 64 bits"):
+            call()
+    assert m.a([Count(2), -1]).tolist() == [2, -1]
+    assert m.i(Count(2)) == 2

@@ -274,6 +274,11 @@ class FakeLibrary:
         self.made: list[tuple[int, ...]] = []
         self.room = 1 << 40
         self.written: list[Any] = []
+        self.recorded: list[Any] = []  # arrays of which the library records what is computed from them
+
+    def reads(self, x: Any, name: str) -> None:
+        if any(x is other for other in self.recorded):
+            raise TypeError(f"a recorded array; pass {name}.plain()")
 
     def writes(self, outs: Sequence[Any]) -> None:
         self.written += outs
@@ -294,7 +299,8 @@ class FakeLibrary:
         return int(x.array.ctypes.data)
 
     def key(self, x: Any) -> Hashable:
-        return (x.array.dtype.name, x.array.shape, x.array.strides, x.gpu, x.array.ctypes.data & 15)
+        recorded = any(x is other for other in self.recorded)
+        return (x.array.dtype.name, x.array.shape, x.array.strides, x.gpu, x.array.ctypes.data & 15, recorded)
 
     def maker(self, shape: tuple[int, ...], element: Element, device: int) -> Callable[[], Any]:
         return lambda: self._empty(shape, element, device)

@@ -75,6 +75,22 @@ def test_contracts_hold_however_often_a_call_was_seen(m: Any, fake: FakeDriver, 
             m.product(a, DeviceArray(random(64, 16, element=Element.F16)))
 
 
+def test_what_a_library_records_is_not_lost(m: Any, fake: FakeDriver, builds: Builds, library: FakeLibrary) -> None:
+    """Also of an argument that was seen before, in a record, and as `out`; refused before anything is launched."""
+    x, w, b = (DeviceArray(random(*shape)) for shape in ((24, 64), (64, 16), (16,)))
+    outs = DeviceArray(random(24, 16)), DeviceArray(random(24, 16))
+    for _ in range(3):
+        m.pair({"w": w, "b": b}, x)
+        launched = len(fake.launched)
+        for array, words in ((w, r'`p` holds a recorded array; pass p\["w"\]\.plain'), (outs[1], r"`out` holds .*pass out\[1\]")):
+            library.recorded = [array]
+            with pytest.raises(axon.AxonError, match=f"AX0505.*{words}"):
+                m.pair({"w": w, "b": b}, x, out=outs)
+        library.recorded = []
+        assert len(fake.launched) == launched
+        m.pair({"w": w, "b": b}, x, out=outs)
+
+
 def test_several_kernels_become_a_graph(m: Any, fake: FakeDriver, builds: Builds, library: FakeLibrary) -> None:
     a = DeviceArray(random(32, 32))
     want = m.twice(a.array)
@@ -192,6 +208,7 @@ def test_out(m: Any, fake: FakeDriver, builds: Builds, library: FakeLibrary) -> 
         (DeviceArray(random(24, 16), 1), "on GPU 0"),
         (DeviceArray(a.array.reshape(-1)[: 24 * 16].reshape(24, 16)), "shares memory"),
         (DeviceArray(np.broadcast_to(random(16), (24, 16))), "several indices at one place"),
+        (DeviceArray(np.lib.stride_tricks.as_strided(random(24, 40), (24, 16), (2, 2))), "several indices at one place"),
     ]
     for room, words in refusals:
         for _ in range(2):

@@ -34,6 +34,7 @@ fun tables (x : f32[n]) = unfold (s = x) for t < 3 => loop (r = s) for u < 2 => 
 fun coerced {m} (x : f32[n]) = exp (x as f32[m])
 fun pick (x : f32[n]) (ids : i32[k]) = for i => x[ids[i]]
 fun walk (x : f32[n]) (ids : i32[k]) = loop (s = 0.0) for t < k => s + x[ids[t]]
+fun both (x : f32[n]) = (loop (s = x) for t < 3 => for i => s[i] + 1.0, loop (s = x) for t < 2 => for i => s[i] * 2.0)
 fun counted (x : f32[n]) (ids : i32[k]) = loop (s = 0.0) for t < (sum i => ids[i]) => s + x[ids[t]]
 """
 
@@ -157,6 +158,23 @@ def test_results_are_written_where_the_caller_wants_them(m: Any, cuda: PlayedDri
     out = np.zeros_like(want)
     assert m.picked(x, target="cuda", out=out) is out
     _same(out, want)
+
+
+def test_room_is_refused_before_anything_runs(m: Any, cuda: PlayedDriver, library: FakeLibrary) -> None:
+    """Where sizes tell that it does not fit, and where it shares memory with what is read or written."""
+    x = on(random(12))
+    m.both(x)
+    wide = on(np.zeros(24, np.float32))
+    half, crossing = DeviceArray(wide.array[:12]), DeviceArray(wide.array[4:16])
+    short = on(np.zeros(11, np.float32))
+    for _ in range(2):
+        PlayedExecutable.log.clear()
+        for second, words in ((x, "shares memory"), (crossing, "shares memory"), (short, r"of f32\[12\]")):
+            with pytest.raises(AxonError, match=words):
+                m.both(x, out=(half, second))
+            assert "launch" not in PlayedExecutable.log
+            assert not wide.array.any()
+            assert not library.written
 
 
 def test_sorts_and_compresses(m: Any, cuda: PlayedDriver, library: FakeLibrary) -> None:

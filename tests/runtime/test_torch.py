@@ -67,6 +67,10 @@ def closed(m: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(m._session), "call", slow)
 
 
+class Marked(torch.Tensor):  # type: ignore[misc, name-defined]
+    """A subclass of tensors, which quick calls ask by way of its library."""
+
+
 def test_seen_calls(m: Any, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = [(24, 64, 16), (8, 32, 24)]
     for i, k, j in shapes:
@@ -77,7 +81,8 @@ def test_seen_calls(m: Any, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -
         for i, k, j in shapes:
             a, b, out = randn(i, k, seed=seed), randn(k, j, seed=9 + seed), randn(i, j)
             near(m.product(a, b), a @ b)
-            near(m.product(b=b, a=torch.nn.Parameter(a)), a @ b)
+            with torch.no_grad():
+                near(m.product(b=b, a=torch.nn.Parameter(a)), a @ b)
             assert m.product(a, b, out=out) is out
             near(out, a @ b)
             near(m.product(a, b), a @ b)
@@ -89,7 +94,7 @@ def test_what_differs_takes_the_slow_way(m: Any, fake: FakeDriver) -> None:
     want = m.product(a, b)
     others = [
         (randn(64, 24).T, b), (a.to(torch.float16), b.to(torch.float16)), (randn(32, 64), b), (a, randn(64, 24)),
-        (torch.nn.Parameter(a), b),
+        (torch.nn.Parameter(a).detach(), b),
     ]  # fmt: skip
     for _ in range(2):
         for x, y in others:
@@ -115,6 +120,43 @@ def test_views_that_negate(m: Any, fake: FakeDriver) -> None:
         near(program.f(plain, b, w), b @ w + plain.to(torch.bfloat16))
         with pytest.raises(axon.AxonError, match=r"resolve_neg\(\)"):
             program.f(negated, b, w)
+
+
+def test_views_that_negate_and_have_no_gaps(fake: FakeDriver, builds: Builds, m: Any) -> None:
+    """One element, or strides of the caller's: nothing of how such a view lies shows its sign."""
+    x = torch.view_as_complex(torch.randn(8, 8, 2, generator=torch.Generator().manual_seed(0)))
+    a, b = randn(8, 8), randn(8, 8)
+    program = axon.compile("""\
+fun scale (a : bf16[m, k]) (b : bf16[k, n]) (s : f32) = for i j => (sum c => cast f32 a[i, c] * cast f32 b[c, j]) * s
+fun add (a : bf16[m, k]) (b : bf16[k, n]) (s : f32[n]) = for i j => (sum c => cast f32 a[i, c] * cast f32 b[c, j]) + s[j]
+""")
+    one, row = x[0, 0], x[0]
+    for call, plain, negated in (
+        (program.scale, one.imag, one.conj().imag),
+        (program.add, row.imag.as_strided((8,), (1,)), row.conj().imag.as_strided((8,), (1,))),
+    ):
+        assert negated.is_neg()
+        assert (plain.stride(), plain.data_ptr()) == (negated.stride(), negated.data_ptr())
+        for _ in range(3):
+            call(a, b, plain)
+            with pytest.raises(axon.AxonError, match=r"resolve_neg\(\)"):
+                call(a, b, negated)
+
+
+@pytest.mark.parametrize("others", [1, 2])
+def test_subclasses_of_tensors(m: Any, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch, others: int) -> None:
+    """They are seen again as tensors are, alone or among those."""
+    a, b = (randn(24, 64).as_subclass(Marked), randn(64, 16))
+    b = b.as_subclass(Marked) if others == 2 else b
+    m.product(a, b)
+    m.product(a, b, out=randn(24, 16).as_subclass(Marked))
+    closed(m, monkeypatch)
+    for seed in range(2):
+        a = randn(24, 64, seed=seed).as_subclass(Marked)
+        near(m.product(a, b), a @ b)
+        out = randn(24, 16).as_subclass(Marked)
+        assert m.product(a, b, out=out) is out
+        near(out, a @ b)
 
 
 def test_graphs_and_structures(m: Any, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,10 +188,58 @@ def test_without_the_guard_of_pytorch(m: Any, fake: FakeDriver, monkeypatch: pyt
         near(m.product(a, b, out=randn(24, 16)), a @ b)
 
 
-def test_results_have_no_history(m: Any, fake: FakeDriver) -> None:
-    a = randn(24, 64).requires_grad_()
+def recorded(call: Any, *others: Any) -> None:
+    """`call` of a tensor and these others is refused while a gradient of any of them would be lost, however often it was called."""
+    plain = tuple(x.detach() for x in others)
+    for _ in range(3):  # the slow way, and quick ones
+        want = call(*plain)
+        for number in range(len(plain)):
+            leaf = plain[number].clone().requires_grad_()
+            for x in (leaf, torch.nn.Parameter(plain[number]), leaf * 1):
+                given = (*plain[:number], x, *plain[number + 1 :])
+                with pytest.raises(axon.AxonError, match=r"AX0505.*requires grad(.|\n)*\.detach\(\)(.|\n)*torch\.no_grad\(\)"):
+                    call(*given)
+                with torch.no_grad():
+                    assert not (got := call(*given)).requires_grad
+                assert torch.equal(got, want)
+                with torch.inference_mode():
+                    assert torch.equal(call(*given), want)
+                with pytest.raises(axon.AxonError, match=r"AX0505.*requires grad"):
+                    call(*given)  # what was learned without gradients does not let it through
+        assert torch.equal(call(*plain), want)
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(plain[0], torch.ones_like(plain[0]))
+            with pytest.raises(axon.AxonError, match=r"AX0505.*tangent(.|\n)*unpack_dual"):
+                call(dual, *plain[1:])
+            assert torch.equal(call(*plain), want)
+
+
+def test_no_gradient_is_lost_in_silence(m: Any, fake: FakeDriver) -> None:
+    a, b = randn(24, 64), randn(64, 16)
+    recorded(m.product, a, b)
+    recorded(lambda a, b: m.product(b=b, a=a), a, b)
+    recorded(lambda x, w: m.both({"w": w}, x)[1], randn(16, 32), randn(32, 32))
+    assert not m.product(a, b).requires_grad
+
+
+def test_no_gradient_of_a_subclass_is_lost(m: Any, fake: FakeDriver) -> None:
+    a, b = randn(24, 64).as_subclass(Marked), randn(64, 16)
+    m.product(a, b)
     for _ in range(2):
-        assert not m.product(a, randn(64, 16)).requires_grad
+        with pytest.raises(axon.AxonError, match=r"AX0505.*`a` holds a tensor that requires grad"):
+            m.product(a.detach().clone().requires_grad_(), b)
+        near(m.product(a, b), a @ b)
+
+
+@pytest.mark.parametrize("target", [None, "cpu", "interpret"])
+def test_no_gradient_is_lost_on_the_host(target: str | None) -> None:
+    m = axon.compile(HOST)
+    recorded(lambda x: m.double(x, target=target), torch.ones(3))
+    recorded(lambda w, x: m.mix({"w": w, "k": 2.0}, x, target=target), torch.ones(3), torch.ones(3))
+    with pytest.raises(axon.AxonError, match=r'`p` holds a tensor that requires grad(.|\n)*pass p\["w"\]\.detach\(\)'):
+        m.mix({"w": torch.ones(3, requires_grad=True), "k": 2.0}, np.ones(3, np.float32))
+    with pytest.raises(axon.AxonError, match="inside a PyTorch transformation"):
+        torch.func.grad(lambda x: m.double(x, target=target).sum())(torch.ones(3))
 
 
 def saved() -> tuple[Any, Any]:
@@ -200,7 +290,7 @@ def test_tensors_on_the_host_stay_there() -> None:
     m = axon.compile(HOST)
     a, b = (torch.randn(s, generator=torch.Generator().manual_seed(0)) for s in ((4, 6), (6, 3)))
     for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
-        for x in (a.to(dtype), a.to(dtype).T.contiguous().T, torch.nn.Parameter(a.to(dtype))):
+        for x in (a.to(dtype), a.to(dtype).T.contiguous().T, torch.nn.Parameter(a.to(dtype)).detach()):
             got = m.product(x, b.to(dtype))
             assert isinstance(got, torch.Tensor)
             assert got.dtype == dtype
