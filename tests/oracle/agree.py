@@ -1,4 +1,4 @@
-"""Whether what Axon computes is what a program means: each compilation of a text, on each target, beside the definitional oracle."""
+"""Whether what Axon computes is what a program means: each compilation of a text, on each target, beside the oracle."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 A Python number is a literal whose type is *open*: it takes the type of what it meets, as in the language.
 
-An Arithmetic also says how well its results are known. `exact` stays true while every float fits its type with room to spare, so that
-the order of additions cannot matter: then all targets must give the same bits. Otherwise the program is computed again with
+An Arithmetic also says how well its results are known. `exact` stays true while every float fits its type with room to spare, so
+that the order of additions cannot matter: then all targets must give the same bits. Otherwise the program is computed again with
 `noise`, which moves each rounded result by a few units in the last place: what differs between such runs is what rounding may do.
 """
 
@@ -142,7 +142,8 @@ def _rounded(f: Callable[[float], float]) -> Callable[[float], float]:
 
 
 FUNCTIONS: dict[str, Callable[[float], float]] = {
-    "exp": _guarded(math.exp), "log": _guarded(_log), "sqrt": _guarded(math.sqrt), "rsqrt": _guarded(lambda x: _divide(1.0, math.sqrt(x))),
+    "exp": _guarded(math.exp), "log": _guarded(_log), "sqrt": _guarded(math.sqrt), 
+    "rsqrt": _guarded(lambda x: _divide(1.0, math.sqrt(x))),
     "sin": _guarded(math.sin), "cos": _guarded(math.cos), "tanh": math.tanh, "erf": math.erf,
     "floor": _rounded(math.floor), "ceil": _rounded(math.ceil), "round": _rounded(round),
     "abs": abs, "sign": lambda x: x if x == 0.0 or math.isnan(x) else math.copysign(1.0, x), "-": operator.neg,

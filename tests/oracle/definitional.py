@@ -203,9 +203,13 @@ class Machine:
         return lifted(one, x, y)
 
     def product(self, a: Value, b: Value) -> Value:
+        def element(batch: tuple[int, ...], i: int, j: int) -> Value:
+            right = b[batch] if b.ndim > 2 else b
+            terms = [self.binary("*", a[(*batch, i, k)], right[k, j]) for k in range(a.shape[-1])]
+            return self.total("sum", terms, a.dtype.type(0))
+
         rows = [
-            self.total("sum", [self.binary("*", a[(*batch, i, k)], b[(*batch[len(batch) - b.ndim + 2 :], k, j)]) for k in range(a.shape[-1])],
-                       a.dtype.type(0))
+            element(batch, i, j)
             for batch in np.ndindex(a.shape[:-2]) for i in range(a.shape[-2]) for j in range(b.shape[-1])
         ]  # fmt: skip
         return tensor((*a.shape[:-1], b.shape[-1]), rows) if rows else np.zeros((*a.shape[:-1], b.shape[-1]), a.dtype)
@@ -342,7 +346,7 @@ class Machine:
         else:
             start = 0 if op == "+" else 1
         if not values:
-            return like(start, ghost) if is_open(start) and not is_open(ghost) else start
+            return like(float(start) if isinstance(ghost, float) else start, ghost)
         narrow = (
             not isinstance(values[0], np.ndarray) and not is_open(values[0]) and values[0].dtype.name in ("bfloat16", "float16")
         )

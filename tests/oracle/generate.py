@@ -1,7 +1,7 @@
 """Programs as text, well typed as they are made, with arguments: long chains of values, states of several components.
 
-A Generator is a function of its seed. It writes an expression of a type that is wanted from what is in scope, and knows of every index
-which dimensions it stays inside. What the program means is nothing that it knows: that is `definitional`'s.
+A Generator is a function of its seed. It writes an expression of a type that is wanted from what is in scope, and knows of every
+index which dimensions it stays inside. What the program means is nothing that it knows: that is `definitional`'s.
 """
 
 from __future__ import annotations
@@ -145,15 +145,11 @@ class Generator:
         for _ in range(self.rng.choice((1, 1, 2, 3))):
             before = len(self.vars)
             decls += self.declaration(3, top=True)
-            results += [self.whole(name, kind) for name, kind in self.vars[before:]]
-        results = [r for r in results if r] or [self.expr(self.element(), 2)]
+            results += [name for name, _ in self.vars[before:]]
+        results = results or [self.expr(self.element(), 2)]
         shown = [*results[-4:], *([self.expr(self.element(), 2)] if self.chance(0.3) else [])]
         result = shown[0] if len(shown) == 1 else f"({', '.join(shown)})"
         return self.let(decls, result)
-
-    @staticmethod
-    def whole(name: str, kind: Type) -> str:
-        return name
 
     @staticmethod
     def let(decls: Sequence[str], body: str) -> str:
@@ -167,8 +163,9 @@ class Generator:
     def declaration(self, depth: int, top: bool = False) -> list[str]:
         """A `val` or `fun`, whose names are in scope from here on."""
         ways = {
-            "scalar": 1 if top else 8, "tuple": 2, "function": 2, "comprehension": 8 if top else 1, "reduction": 3 + 3 * self.wants_several,
-            "loop": 1 + self.wants_several, "scan": (2 if top else 0.7) * (1 + self.wants_several), "unfold": 1 if top else 0.3, "choice": 1,
+            "scalar": 1 if top else 8, "tuple": 2, "function": 2, "comprehension": 8 if top else 1, "choice": 1,
+            "reduction": 3 + 3 * self.wants_several, "loop": 1 + self.wants_several, "unfold": 1 if top else 0.3,
+            "scan": (2 if top else 0.7) * (1 + self.wants_several),
         }  # fmt: skip
         if self.work * 3 > WORK or self.count > self.budget:
             ways = {"scalar": 6, "tuple": 1, "function": 1, "choice": 1}
@@ -393,11 +390,8 @@ class Generator:
             self.several |= not isinstance(made.type, str)
             binders, forced = self.binders(count, dependent=True)
             body = self.used(forced, made.type, depth - 1, made.element)
-            text = f"reduce {self.monoid_text(made)} {self.head(binders)} => {body}"
+            text = f"reduce {made.text} {self.head(binders)} => {body}"
         return self.taken_apart(made.type, text)
-
-    def monoid_text(self, made: Any) -> str:
-        return made.text
 
     def head(self, binders: Sequence[tuple[str, str]], where: bool = True) -> str:
         """The indices of a reduction, with a condition now and then."""
@@ -417,7 +411,7 @@ class Generator:
             binders, forced = self.binders(1, dependent=False)
             index = self.at[-1]
             body = self.used(forced, made.type, depth - 1, made.element)
-            text = f"scan {self.monoid_text(made)} {self.head(binders, where=False)} => {body}"
+            text = f"scan {made.text} {self.head(binders, where=False)} => {body}"
         return self.tabled(made.type, [index], text)
 
     def _loop(self, depth: int, unfold: bool = False) -> list[str] | None:
@@ -581,7 +575,7 @@ class Generator:
         if self.exact or self.chance(0.4):
             return self.rng.choice((f"(abs {inner})", f"(-{inner})", f"(sign {inner})", f"(floor {inner})"))
         return self.rng.choice(
-            (f"(exp (min 1.5 {inner}))", f"(tanh {inner})", f"(sqrt (abs {inner}))", f"(sin {inner})", f"(rsqrt (1.0 + abs {inner}))",
+            (f"(exp (min 1.5 {inner}))", f"(tanh {inner})", f"(sqrt (abs {inner}))", f"(rsqrt (1.0 + abs {inner}))", f"(sin {inner})",
              f"(cos {inner})", f"(log (1.0 + abs {inner}))", f"(erf {inner})")
         )  # fmt: skip
 
@@ -606,7 +600,8 @@ class Generator:
             case "not":
                 return f"(not {self.expr('bool', depth - 1)})"
             case "index" if self.at:
-                return f"({self.rng.choice(self.at).name} {self.rng.choice(('<', '<=', '>', '='))} {self.rng.choice((*'012', *(i.name for i in self.at)))})"
+                names = [i.name for i in self.at]
+                return f"({self.rng.choice(names)} {self.rng.choice(('<', '<=', '>', '='))} {self.rng.choice([*'012', *names])})"
             case "any" if self.work * 3 <= WORK:
                 made = self.reduced("bool", depth)
                 if made:
@@ -654,7 +649,8 @@ class Generator:
                     return None
                 self.several |= not isinstance(made.type, str)
                 binders, forced = self.binders(1, dependent=True)
-                return f"(reduce {self.monoid_text(made)} {self.head(binders)} => {self.used(forced, made.type, depth - 1, made.element)}){at}"
+                body = self.used(forced, made.type, depth - 1, made.element)
+                return f"(reduce {made.text} {self.head(binders)} => {body}){at}"
             if element == "bool":
                 kind, inner, where = self.rng.choice(("any", "all")), "bool", True
             elif element == "i32" and self.chance(0.3):
