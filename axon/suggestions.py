@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from time import thread_time
 
 from axon.diagnostics import Change, Diagnostic, Edit, Suggestion
 from axon.source import SourceFile, Span
 
-SECONDS = 30.0  # of work on the suggestions of one file: a net, the counts decide
 MAX_TRIES = 48  # checks of a changed file for one diagnostic …
 MAX_OF_FILE = 96  # … and for all of a file, …
 MIN_TRIES = 6  # … of which each has so many while there are any
@@ -41,16 +39,15 @@ Recheck = Callable[[SourceFile, int | None], Attempt | None]  # of a file with s
 
 
 class _Budget:
-    """What may still be tried for a diagnostic: so many checks, none after a deadline."""
+    """What may still be tried for a diagnostic: so many checks."""
 
-    def __init__(self, tries: int, deadline: float) -> None:
+    def __init__(self, tries: int) -> None:
         self.tries = tries
         self.spent = 0
-        self._deadline = deadline
 
     @property
     def left(self) -> bool:
-        return self.tries > 0 and thread_time() < self._deadline
+        return self.tries > 0
 
     def spend(self) -> None:
         self.tries -= 1
@@ -80,14 +77,13 @@ def tried(
     the place of a written size for the rest to fit.
     """
     out: list[Diagnostic] = []
-    deadline = thread_time() + SECONDS
     errors = sum(d.severity == "error" for d in diagnostics)
     whole = max(MIN_TRIES, min(MAX_OF_FILE, 2 * MAX_READ // max(len(source.text), 1)))  # for all of the file
     for diagnostic in diagnostics:
         if not diagnostic.code.startswith(TRIED):
             out.append(diagnostic)
             continue
-        budget = _Budget(min(whole, _tries(diagnostic, diagnostics, source)) if whole else 0, deadline)
+        budget = _Budget(min(whole, _tries(diagnostic, diagnostics, source)) if whole else 0)
         kept: list[Suggestion] = []
         for suggestion in _filled(diagnostic.suggestions, solve, budget):
             if not suggestion.edits or not budget.left or any(_needless(suggestion, s) for s in kept):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from axon.names import Symbol
+from axon.shapes.budget import Budget, OutOfBudget
 from axon.shapes.facts import Claim, Facts, claim_holds, claims_of
-from axon.shapes.linear import Budget, OutOfBudget
 from axon.shapes.relation import Relation
 
-_SECONDS = 0.3
 MAX_FACTS = 200  # of those connected with a relation, the closest: beyond, an assignment may break one
 _SIZES = (2, 3, 4, 5, 6, 7, 8, 1, 0, 9, 10, 12, 16, 24, 32, 64)
 _MAX_NODES = 6_000
+_LOOKS = 32  # at claims that cost as much as a node
 
 
 def counterexample(
@@ -26,17 +26,17 @@ def counterexample(
     goal = relation.negated
     claims = [*claims_of(goal), *facts.relevant(goal.variables, MAX_FACTS)]
     variables = sorted(goal.variables.union(*(p.variables for _, p in claims)), key=lambda v: v.id)
-    return _satisfy(claims, variables, dict(wish))
+    return _satisfy(claims, variables, dict(wish), Budget(_MAX_NODES, facts.budget))
 
 
-def _satisfy(claims: list[Claim], variables: list[Symbol], wish: Mapping[Symbol, int]) -> dict[Symbol, int] | None:
+def _satisfy(claims: list[Claim], variables: list[Symbol], wish: Mapping[Symbol, int], budget: Budget) -> dict[Symbol, int] | None:
     """Backtracking over small sizes; an equation with one variable left, linear in it, gives its value."""
     waiting: dict[Symbol, list[Claim]] = {v: [] for v in variables}
     for claim in claims:
         for v in claim[1].variables:
             waiting[v].append(claim)
     values: dict[Symbol, int] = {}
-    budget = Budget(_MAX_NODES, _SECONDS)
+    equations = [p for kind, p in claims if kind == "="]
 
     def consistent(variable: Symbol) -> bool:
         for kind, p in waiting[variable]:
@@ -49,25 +49,25 @@ def _satisfy(claims: list[Claim], variables: list[Symbol], wish: Mapping[Symbol,
         return True
 
     def forced() -> tuple[Symbol, int] | None:
-        for kind, p in claims:
-            if kind == "=":
-                open_ = p.variables - values.keys()
-                if len(open_) == 1:
-                    (variable,) = open_
-                    split = p.linear_in(variable)
-                    if split is not None:
-                        try:
-                            a, b = (part.evaluate(values) for part in split)
-                        except ZeroDivisionError:
-                            return variable, -1
-                        if a:
-                            return variable, -b // a if b % a == 0 else -1
+        for p in equations:
+            open_ = p.variables - values.keys()
+            if len(open_) == 1:
+                (variable,) = open_
+                split = p.linear_in(variable)
+                if split is not None:
+                    try:
+                        a, b = (part.evaluate(values) for part in split)
+                    except ZeroDivisionError:
+                        return variable, -1
+                    if a:
+                        return variable, -b // a if b % a == 0 else -1
         return None
 
     def search() -> bool:
         if len(values) == len(variables):
             return True
         determined = forced()
+        budget.spend(len(equations) // _LOOKS)
         candidates: tuple[int, ...]
         if determined is not None:
             variable, candidates = determined[0], (determined[1],)
@@ -77,7 +77,7 @@ def _satisfy(claims: list[Claim], variables: list[Symbol], wish: Mapping[Symbol,
             sizes = sorted(_SIZES, key=lambda n: (n < 2, n in used))
             candidates = (*([wish[variable]] if variable in wish else ()), *sizes)
         for value in candidates:
-            budget.spend()
+            budget.spend(1 + len(waiting[variable]) // _LOOKS)
             if value >= 0:
                 values[variable] = value
                 if consistent(variable) and search():

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from axon.names import Symbol
+from axon.shapes.budget import Budget
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.relation import Relation
 
@@ -65,15 +66,17 @@ _NOWHERE = Symbol("false", 0)  # under it stand the claims that are false whatev
 class Facts:
     """An immutable set of relations. Every variable is at least 0."""
 
-    __slots__ = ("_claims", "_hidden", "_length", "_log", "answers", "equations")
+    __slots__ = ("_claims", "_hidden", "_length", "_log", "answers", "budget", "equations")
 
-    def __init__(self) -> None:
-        self._set(_Log())
+    def __init__(self, budget: Budget | None = None) -> None:
+        """No facts. What is asked about them and about those that are added is charged to the budget."""
+        self._set(_Log(), budget)
 
-    def _set(self, log: _Log, hidden: frozenset[int] = frozenset()) -> None:
+    def _set(self, log: _Log, budget: Budget | None, hidden: frozenset[int] = frozenset()) -> None:
         self._log = log
         self._length = len(log.relations)
         self._claims = len(log.claims)
+        self.budget = budget
         self._hidden = hidden  # relations of the log that are not assumed here
         self.answers: dict[Claim, Answer] = {}  # of earlier queries; the prover's
         self.equations: object = None  # the solver's, for substitution
@@ -92,14 +95,21 @@ class Facts:
             log = _Log(self.relations)
         for relation in new:
             log.add(relation)
-        return _facts(log)
+        return _facts(log, self.budget)
+
+    def charged_to(self, budget: Budget) -> Facts:
+        """These facts, where questions are charged to a budget, and by it to that of these."""
+        facts = _facts(self._log, budget, self._hidden)
+        facts._length, facts._claims = self._length, self._claims
+        facts.answers = self.answers
+        return facts
 
     def without(self, relation: Relation) -> Facts:
         """These facts except one."""
         log, hidden = self._log, self._hidden
         if len(log.relations) != self._length:  # others have made it longer
             log, hidden = _Log(self.relations), frozenset()
-        return _facts(log, hidden.union(log.by_relation.get(relation, ())))
+        return _facts(log, self.budget, hidden.union(log.by_relation.get(relation, ())))
 
     def index(self, symbol: Symbol, extent: Dim) -> Facts:
         """These facts and 0 <= symbol < extent."""
@@ -144,9 +154,9 @@ class Facts:
         return frozenset(v for relation in self.relations for v in relation.variables)
 
 
-def _facts(log: _Log, hidden: frozenset[int] = frozenset()) -> Facts:
+def _facts(log: _Log, budget: Budget | None, hidden: frozenset[int] = frozenset()) -> Facts:
     facts = Facts.__new__(Facts)
-    facts._set(log, hidden)
+    facts._set(log, budget, hidden)
     return facts
 
 

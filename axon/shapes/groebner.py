@@ -11,8 +11,8 @@ from contextlib import suppress
 from math import gcd
 from typing import TypeAlias
 
+from axon.shapes.budget import Budget, OutOfBudget
 from axon.shapes.dimension import Atom, Dim, Monomial, atom_key
-from axon.shapes.linear import Budget, OutOfBudget
 
 _Powers: TypeAlias = "tuple[int, ...]"  # (total degree, negated exponents from the last atom to the first): compares as grevlex
 _Poly: TypeAlias = "dict[_Powers, int]"
@@ -92,7 +92,7 @@ class Basis:
                         else:
                             poly.pop(m, None)
                     if len(poly) > _MAX_TERMS or any(c.bit_length() > _MAX_BITS for c in poly.values()):
-                        budget.spend(1 << 62)  # too large to be worth it
+                        budget.give_up()
                     break
             else:
                 if not full:

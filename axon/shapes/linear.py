@@ -8,42 +8,14 @@ integer tightening: each row is divided by the gcd of its coefficients and its c
 from __future__ import annotations
 
 from math import gcd
-from time import thread_time
 from typing import TypeAlias
+
+from axon.shapes.budget import Budget, OutOfBudget
 
 Row: TypeAlias = "tuple[dict[int, int], int]"  # coefficients by variable, constant
 _Key: TypeAlias = "tuple[tuple[int, int], ...]"
 
 _MAX_ROWS = 1_500
-
-
-class OutOfBudget(Exception):
-    """A search was given up."""
-
-
-class Budget:
-    """Counts steps of work. Steps decide normally; the limit in seconds, of this thread's own time, is a net."""
-
-    __slots__ = ("_deadline", "_steps")
-
-    def __init__(self, steps: int, seconds: float) -> None:
-        self._steps = steps
-        self._deadline = thread_time() + seconds
-
-    def part(self, steps: int) -> Budget:
-        """A budget of at most so many of the steps that are left. `settle` takes from this one what was spent of it."""
-        part = Budget(min(steps, self._steps), 0)
-        part._deadline = self._deadline
-        return part
-
-    def settle(self, part: Budget, steps: int) -> None:
-        self._steps -= min(steps, self._steps) - part._steps
-
-    def spend(self, steps: int = 1) -> None:
-        """Raises OutOfBudget when nothing is left."""
-        self._steps -= steps
-        if self._steps < 0 or (self._steps & 31 < steps and thread_time() > self._deadline):
-            raise OutOfBudget
 
 
 def infeasible(equalities: list[Row], inequalities: list[Row], budget: Budget) -> bool:

@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from axon.names import Symbol
+from axon.shapes.budget import Budget, OutOfBudget
 from axon.shapes.counterexample import counterexample
 from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Minimum, Quotient, atom_key, rebuilt
 from axon.shapes.divisibility import divides, divisibility
 from axon.shapes.facts import Answer, Claim, Facts, claim_holds
 from axon.shapes.grid import seen
 from axon.shapes.groebner import Basis
-from axon.shapes.linear import Budget, OutOfBudget
 from axon.shapes.refute import Refutation, lowest_terms
 from axon.shapes.relation import Relation
 from axon.shapes.roots import beside_all_sums, without_remainder
@@ -31,7 +31,8 @@ from axon.shapes.single import never
 __all__ = ["Answer", "Facts", "counterexample", "nonnegative", "positive", "prove", "reduced", "unsatisfiable"]
 
 _STEPS = 2_500  # of one query
-_SECONDS = 0.3
+_QUERY = 8  # steps that one takes besides those of its search
+_SATURATION = 400  # of a Gröbner basis
 _MAX_FACTS = 48  # that one query looks at
 _MAX_REDUCED = 200  # leaves of a Dim that is looked at for simplification
 _FEW_FACTS = 10  # that it looks at before
@@ -144,7 +145,7 @@ class _Prover:
     @property
     def budget(self) -> Budget:
         if self._budget is None:  # most queries need none
-            self._budget = Budget(self.generosity * _STEPS, _SECONDS)
+            self._budget = Budget(self.generosity * _STEPS, self.facts.budget)
         return self._budget
 
     def decide(self, claim: Claim) -> Answer:
@@ -156,6 +157,8 @@ class _Prover:
             return _OPPOSITE[self.decide(("=", slack))]
         known = self.facts.answers.get(claim) or self._local.get(claim)
         if known is None:
+            if self._depth == 0 and self.facts.budget is not None:
+                self.facts.budget.charge(_QUERY)
             self._local[claim] = Answer.UNKNOWN  # while it is being decided, which ends circles
             whole = self._budget
             if whole is not None:  # a query about a sign, inside another, may take only a part
@@ -164,7 +167,6 @@ class _Prover:
             known = self._search(kind, slack)
             self._depth -= 1
             if whole is not None:
-                whole.settle(self.budget, _STEPS // 8)
                 self._budget = whole
             # What a nested query did not find, one of its own may.
             answers = self.facts.answers if known is not Answer.UNKNOWN or self._depth == 0 else self._local
@@ -250,7 +252,6 @@ class _Prover:
         except OutOfBudget:
             return False
         finally:
-            whole.settle(self._budget, _STEPS // 8)
             self._budget = whole
 
     def _follows_from_one(self, slack: Dim) -> bool:
@@ -273,7 +274,7 @@ class _Prover:
         known = [p for kind, p in claims if kind == "="]
         if not known or max(p.degree for p in (slack, *known)) < 2:
             return False
-        return not Basis(known, Budget(400, 0.05)).reduce(slack, self.budget).mapping
+        return not Basis(known, Budget(_SATURATION, self.facts.budget)).reduce(slack, self.budget).mapping
 
 
 def _divides(claims: list[Claim], slack: Dim) -> bool:

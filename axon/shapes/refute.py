@@ -9,6 +9,7 @@ from math import gcd
 from typing import Protocol
 
 from axon.names import Symbol, fresh
+from axon.shapes.budget import Budget
 from axon.shapes.dimension import (
     Atom,
     Dim,
@@ -25,7 +26,7 @@ from axon.shapes.dimension import (
     without,
 )
 from axon.shapes.facts import Claim
-from axon.shapes.linear import Budget, Row, infeasible
+from axon.shapes.linear import Row, infeasible
 
 _MAX_ROWS = 160
 _MAX_CASES = 12

@@ -20,18 +20,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from time import thread_time
 from typing import TypeAlias
 
 from axon.names import Symbol
+from axon.shapes.budget import Budget
 from axon.shapes.dimension import Dim, DimensionTooLarge, Monomial, divided, without
 from axon.shapes.minimal import minimal
 from axon.shapes.prove import Answer, Facts, nonnegative, positive, prove, proves, reduced, unsatisfiable
 from axon.shapes.relation import Relation, integer_root
 
 _ZERO = Dim.of(0)
-_SECONDS = 0.8  # a net: step counts decide normally
-_MINIMISE_SECONDS = 0.7
+_STEPS = 60_000  # of a system, after which nothing is looked at in depth …
+_MINIMISE = 60_000  # … and to find what is to blame for conflicts
+_EQUATION = 2  # steps that an equation takes whose variable is eliminated
 _FEW = 12
 _MAX_JUDGED = 200  # relations of one system that are looked at in depth
 _MAX_FORCED = 20  # variables forced to be 0 or 1 for which it is looked whether the rest of the system says so too
@@ -91,10 +92,10 @@ def solve(
     solver.run()
     conflicts: list[Conflict] = []
     blamed: set[int] = set()
-    deadline = thread_time() + _MINIMISE_SECONDS
+    budget = Budget(_MINIMISE)
     strict = replace(start, loose=frozenset())  # where something else is wrong, what makes a size 1 is likely to be
     for used, relation in solver.conflicts:
-        core, what = _minimal(system, used, relation, strict, deadline) if blame else (used, relation)
+        core, what = _minimal(system, used, relation, strict, budget) if blame else (used, relation)
         if blamed.isdisjoint(core):  # else another conflict of the same mistake
             blamed.update(core)
             conflicts.append(Conflict(tuple(system[i].reason for i in sorted(core)), what))
@@ -111,12 +112,12 @@ def _minimal(
     used: frozenset[int],
     relation: Relation,
     start: _Start,
-    deadline: float,
+    budget: Budget,
 ) -> tuple[frozenset[int], Relation]:
     """A subset of the equations from which none can be left out without losing the conflict."""
 
     def conflict(subset: Sequence[int]) -> tuple[list[int], Relation] | None:
-        solver = _Solver(tuple(system[i] for i in subset), start, deadline - thread_time())
+        solver = _Solver(tuple(system[i] for i in subset), start, budget)
         try:
             solver.run()
         except DimensionTooLarge:
@@ -126,7 +127,7 @@ def _minimal(
         first, what = solver.conflicts[0]
         return [subset[i] for i in sorted(first)], what
 
-    if thread_time() > deadline:
+    if budget.spent:
         return used, relation
     kept = sorted(used)
     found = conflict(kept)
@@ -141,7 +142,7 @@ def _minimal(
         for i in kept:
             if (alone := conflict([i])) is not None:
                 return frozenset((i,)), alone[1]
-    kept, (_, relation) = minimal(kept, found, conflict, deadline)
+    kept, (_, relation) = minimal(kept, found, conflict, budget)
     return frozenset(kept), relation
 
 
@@ -194,21 +195,21 @@ class _Start:
 class _Solver:
     """The state of one elimination."""
 
-    def __init__(self, system: tuple[Equation, ...], start: _Start, seconds: float = _SECONDS) -> None:
+    def __init__(self, system: tuple[Equation, ...], start: _Start, budget: Budget | None = None) -> None:
         self._system = system
         self._guarded = any(e.given for e in system)
         self._start = start
         self._rank = {v: i for i, v in enumerate(start.flexible)}
         self.kept: frozenset[Symbol] = frozenset()
         self._loose, self._passed, self._parts = set(start.loose), set(start.passed), set(start.quotients)  # and what equals one
-        self._facts = start.facts
+        self._budget = Budget(_STEPS, start.facts.budget) if budget is None else budget
+        self._facts = start.facts.charged_to(self._budget)
         self._images: dict[Symbol, tuple[Dim, _Trace]] = {}
         self._queue = deque(_Open(e.left, e.right, _Trace(i)) for i, e in enumerate(system))
         self._waiting: dict[int, _Open] = {}  # equations without a unit to eliminate
         self._watchers: dict[Symbol, set[int]] = {}  # which of them mention a flexible variable
         self._count = 0
         self._judged = 0
-        self._deadline = thread_time() + seconds  # after which nothing is looked at in depth
         self._divided: list[tuple[Relation, _Trace]] = []
         self._quotients: set[Symbol] = set()
         self._forced: list[tuple[Symbol, _Trace, Relation]] = []
@@ -300,6 +301,7 @@ class _Solver:
         """v = expr, wherever v has coefficient 1 or -1."""
         while self._queue:
             equation = self._resolved(self._queue.popleft())
+            self._budget.charge(_EQUATION)
             slack = cancelled(equation.slack)
             if not slack.mapping:
                 continue
@@ -458,7 +460,7 @@ class _Solver:
 
     def _holds_where_needed(self, relation: Relation, used: _Trace) -> bool:
         """Whether it follows from the conditions under which the equations that made it are needed; elsewhere nobody asks."""
-        if not self._guarded or thread_time() > self._deadline:
+        if not self._guarded or self._budget.spent:
             return False
         given = dict.fromkeys(r for i in sorted(used.equations()) for r in self._system[i].given)
         resolved = [Relation(self._resolve(r.left)[0], r.op, self._resolve(r.right)[0]) for r in given]
@@ -467,7 +469,7 @@ class _Solver:
     def _judge(self, relation: Relation) -> Answer:
         """As `prove`, where what only degenerate sizes satisfy is refuted. See Note [Degenerate]."""
         self._judged += 1
-        if self._judged > _MAX_JUDGED or thread_time() > self._deadline:  # nobody writes so many; they must not cost too much
+        if self._judged > _MAX_JUDGED or self._budget.spent:  # nobody writes so many; they must not cost too much
             trivial = relation.trivial
             return Answer.UNKNOWN if trivial is None else Answer.PROVED if trivial else Answer.REFUTED
         answer = prove(self._facts, relation)
@@ -498,7 +500,7 @@ class _Solver:
             equations = used.equations()
             others = [e for i, e in enumerate(self._system) if i not in equations]
             if others and examined < _MAX_FORCED:
-                again = _Solver(tuple(others), self._start, self._deadline - thread_time())
+                again = _Solver(tuple(others), self._start, self._budget)
                 again.run(judge_degenerate=False)
                 if again._resolve(Dim.of(variable))[0] == value:
                     continue

@@ -13,20 +13,29 @@ from pytest_lsp import LanguageClient
 
 from axon.lsp.positions import Positions
 
+PATIENCE = 100.0  # seconds after which what has not come never will
 COMMAND = [sys.executable, "-m", "axon", "lsp"]
 _names = count(1)
 
 
-def shown(client: LanguageClient) -> dict[tuple[str, int | None], Sequence[lsp.Diagnostic]]:
-    """What the server has published and no test has looked at, by document and version."""
+class Shown:
+    """What a server has published for each document and version: the last, and a sign that something came."""
+
+    def __init__(self) -> None:
+        self.last: dict[tuple[str, int | None], Sequence[lsp.Diagnostic]] = {}
+        self.came = asyncio.Event()
+
+
+def shown(client: LanguageClient) -> Shown:
     features = client.protocol.fm.features
     if not hasattr(client, "axon_shown"):
-        known: dict[tuple[str, int | None], Sequence[lsp.Diagnostic]] = {}
+        known = Shown()
         client.axon_shown = known  # type: ignore[attr-defined]
         before = features[lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS]
 
         def published(params: lsp.PublishDiagnosticsParams) -> None:
-            known[params.uri, params.version] = params.diagnostics
+            known.last[params.uri, params.version] = params.diagnostics
+            known.came.set()
             before(params)
 
         features[lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS] = published
@@ -76,20 +85,26 @@ class File:
     async def close(self) -> None:
         self.client.text_document_did_close(lsp.DidCloseTextDocumentParams(self.identifier))
 
-    async def diagnostics(self) -> list[lsp.Diagnostic]:
-        """The next that are shown for this document."""
-        for _ in range(400):
-            if (found := shown(self.client).pop((self.uri, self.version), None)) is not None:
-                return list(found)
-            await asyncio.sleep(0.025)
-        raise AssertionError("no diagnostics came")
+    async def shows(self, *codes: str, saying: str = "") -> list[lsp.Diagnostic]:
+        """Those of this version, once they are of these codes, and one of them says that.
 
-    async def settled(self) -> list[lsp.Diagnostic]:
-        """Those that are shown once suggestions have been tried."""
-        found = await self.diagnostics()
-        if found:
-            found = await self.diagnostics()
-        return found
+        What a server shows before may be of a check that has not come to its end, or of one before an edit of another document.
+        """
+        known = shown(self.client)
+
+        async def so() -> list[lsp.Diagnostic]:
+            while True:
+                known.came.clear()
+                found = known.last.get((self.uri, self.version))
+                if found is not None and tuple(d.code for d in found) == codes and saying in "\n".join(d.message for d in found):
+                    return list(found)
+                await known.came.wait()
+
+        try:
+            return await asyncio.wait_for(so(), PATIENCE)
+        except TimeoutError:
+            found = known.last.get((self.uri, self.version))
+            raise AssertionError(f"not shown: {codes} {saying!r}, but {found}") from None
 
     def with_edits(self, edits: Sequence[object]) -> str:
         positions = Positions(self.content)

@@ -1,0 +1,45 @@
+"""No clock decides what Axon answers: what reads one is listed here, with what it wants of it.
+
+A signature, an error, a plan or a result that depends on how long something took is another on a busy machine. Searches are
+given up after steps of work: `axon.shapes.budget`.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "axon"
+MAY = {
+    "backend/build.py": "waits for what other processes are making",
+    "backend/cache.py": "the age of files, of which the oldest go first",
+    "batch.py": "says that it is looking for files when that takes long",
+    "commands.py": "`:time` is asked for times",
+    "computing.py": "how long a computation took, for `:time`",
+    "interactive.py": "how long a computation took, for `:time`",
+    "lsp/server.py": "lets messages in while it checks, and shows what it has found so far",
+    "watch.py": "pauses between two looks at files",
+}
+
+
+def clocks(path: Path) -> list[str]:
+    """The lines of a file that name the `time` or `datetime` module or something of it."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Import(names=names) if any(n.name.split(".")[0] in ("time", "datetime", "timeit") for n in names):
+                found.append(f"{path.relative_to(PACKAGE)}:{node.lineno}: import {', '.join(n.name for n in names)}")
+            case ast.ImportFrom(module=("time" | "datetime" | "timeit") as module, level=0):
+                found.append(f"{path.relative_to(PACKAGE)}:{node.lineno}: from {module} import …")
+    return found
+
+
+@pytest.mark.parametrize("file", sorted(str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py")))
+def test_no_clock_decides(file: str) -> None:
+    assert bool(clocks(PACKAGE / file)) == (file in MAY), clocks(PACKAGE / file)
+
+
+def test_the_list_has_no_files_that_are_gone() -> None:
+    assert not [file for file in MAY if not (PACKAGE / file).exists()]
