@@ -31,7 +31,7 @@ from axon.source import SourceFile, Span
 from axon.suggestions import TRIED
 from axon.types.declare import Declarations
 from axon.types.elaborator import Env
-from axon.types.show import signature
+from axon.types.show import distinct
 from axon.types.type import Scheme, Type
 from axon.types.unify import State
 from axon.unchanged import closed
@@ -503,9 +503,8 @@ class _Run:
             entity = entities[name] = closed(self.scope.values.get(name), checker.state)
             if isinstance(entity, ValueName):
                 why = "; ".join(f.why for f in entity.scheme.facts)
-                shown = signature(checker.state, entity.scheme)
-                numbers = [([s for s, _ in entity.scheme.elements].index(x.element), x.value) for x in entity.scheme.literals]
-                versions[name] = f"{shown} ({why}) {entity.literal} {entity.dim} {entity.scheme.opens} {numbers}"
+                shown = distinct(checker.state, entity.scheme) or next(_fresh_version)
+                versions[name] = f"{shown} ({why}) {entity.literal} {entity.dim}"
         checker.state.aliases = self.a.alias_names  # from here on: a version does not hide what an alias stands for
         given, inner = tuple(s for s in sigs if isinstance(s, S.Sig)), tuple(checker.inner)
         return Checked(

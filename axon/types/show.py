@@ -244,6 +244,23 @@ def signature(state: State, scheme: Scheme, mentioned: Iterable[str] = ()) -> st
     namer = _named(state, scheme)
     own = {f"'{s.name}" for s in (*dict(scheme.elements), *scheme.types) if s in state.rigid}
     namer.taken |= set(mentioned) - own
+    return _signature(namer, scheme)
+
+
+def distinct(state: State, scheme: Scheme) -> str | None:
+    """A text that differs for schemes which a use can tell apart: the signature, and what it does not say of its variables. None of
+    a type that is too long to be shown whole."""
+    namer = _named(state, scheme)
+    text = _signature(namer, scheme)
+    if "…" in text:
+        return None
+    classes = sorted((namer.names.get(s, ""), sorted(e.value for e in allowed)) for s, allowed in scheme.elements)
+    literals = sorted((namer.names.get(x.element, ""), x.value) for x in scheme.literals)
+    loose = sorted(namer.names.get(s, "") for s in scheme.loose)
+    return f"{text} {classes} {literals} {loose} {scheme.opens}"
+
+
+def _signature(namer: Namer, scheme: Scheme) -> str:
     text = show_type(namer, scheme.type)
     if scheme.explicit:
         text = "{" + ", ".join(s.name for s in scheme.explicit) + "} -> " + text

@@ -61,6 +61,28 @@ def test_pieces_say_what_the_whole_says(file: Path, monkeypatch: pytest.MonkeyPa
         assert signatures(analysis) == dict(whole.signatures)
 
 
+_LONG = ", ".join(f"field_{n} = for i < {n} => 1.0" for n in range(1, 300))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rest"),
+    [
+        ("fun f x = x + x\n", "fun f x = exp x\n", "fun g (x : i32) = f x\n"),  # what an element type may be is in no signature
+        ("fun f x = exp x\n", "fun f x = x + x\n", "fun g (x : i32) = f x\n"),
+        ("fun f x y = x < y\n", "fun f x y = x = y\n", "fun g (x : bool) = f x true\n"),
+        (f"val p = {{ {_LONG}, last = 1.0 }}\n", f"val p = {{ {_LONG}, last = true }}\n", "fun g (x : f32) = x + p.last\n"),
+    ],
+    ids=("narrower", "wider", "equality", "long"),
+)
+def test_an_edit_reaches_what_can_tell_the_difference(old: str, new: str, rest: str) -> None:
+    """Though both signatures are shown alike: the classes of their variables, or what is too long to be shown, differ."""
+    workspace = Workspace()
+    before = said(analysed(old + rest, workspace=workspace).diagnostics())
+    after = said(analysed(new + rest, workspace=workspace).diagnostics())
+    assert after == said(analysed(new + rest, workspace=Workspace()).diagnostics())
+    assert after != before
+
+
 def test_suggestions_are_tried() -> None:
     workspace = Workspace()
     text = "fun f (x : f32[b, d]) (w1 : f32[d, 4 * d]) (w2 : f32[3 * d, d]) = x @ w1 @ w2\n"
