@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "axon"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-VOCABULARY = {"source", "names", "element", "diagnostics", "codes", "nearest"}
+VOCABULARY = {"source", "names", "identity", "element", "diagnostics", "codes", "nearest"}
 DIMENSIONS = {"shapes.dimension", "shapes.relation", "shapes.constraint", "shapes.width"}  # data, and no solver
 CORE = VOCABULARY | {"core", "core_print", "shapes.dimension", "shapes.contract", "shapes.relation", "shapes.width"}
 FACES = {
@@ -42,6 +42,7 @@ FACES = {
 MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.source", set()),
     ("axon.names", set()),
+    ("axon.identity", set()),
     ("axon.nearest", set()),
     ("axon.element", set()),
     ("axon.diagnostics", {"source", "render"}),  # render: inside __str__
