@@ -31,6 +31,7 @@ from axon.backend.contractions import contraction
 from axon.backend.dissolve import dissolve
 from axon.backend.plan import Contraction, Kernel, Kernels, Nest, Plan, Reason, Repeat, Whole, reads_of
 from axon.backend.scalar_facts import bare, is_inside, mapped, may_fail, renamed, scatter, substitute, varies, weight
+from axon.backend.verify_plan import verify_fused
 from axon.core import (
     Axis,
     Bind,
@@ -52,6 +53,7 @@ from axon.core import (
 from axon.core_walk import all_axes, needs_of, nodes, outs_of, rewrite, scalars, tensors_of
 from axon.element import Element
 from axon.names import Symbol, fresh
+from axon.passes import verified
 from axon.shapes.dimension import Dim
 
 MAX_STEPS = 24  # of one nest
@@ -72,6 +74,7 @@ class Policy:
     share: bool = True
 
 
+@verified("fuse", verify_fused)
 def fuse(program: Program, policy: Policy | None = None) -> Plan:
     """The kernels of a program, in order."""
     dissolved = dissolve(program)

@@ -59,6 +59,7 @@ from axon.core_verify import CoreInvalid, verify
 from axon.core_walk import dimensions_of, needs_of, outs_of, rewrite, scalars, tensors_of
 from axon.element import Element
 from axon.names import Symbol, fresh
+from axon.passes import FormInvalid, verified
 from axon.shapes.contract import Contract, ContractFact, ParameterShape
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
@@ -128,6 +129,7 @@ class Parts:
         return replace(self.rest, block=replace(self.rest.block, ops=ops))
 
 
+@verified("parts", lambda made, given: verify_parts(made))
 def parts(program: Program) -> Parts:
     """The parts of a program, in order."""
     facts = program.contract.facts
@@ -498,7 +500,7 @@ def title(part: Part, names: Mapping[Symbol, str]) -> str:
 # ── the verifier ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class PartsInvalid(Exception):
+class PartsInvalid(FormInvalid):
     """Parts break a rule of their form: a defect of the pass that made them."""
 
 
