@@ -3,8 +3,8 @@
     load -> parse -> check -> lower -> run, simulate, launch
 
 Each phase runs with room for deep recursion (the parser bounds how deeply a program nests), and behind a last guard: an exception
-that is not meant for the user is a bug in Axon, and becomes the diagnostic AX0001. With AXON_DEBUG=1 it stays a traceback. With
-AXON_VERIFY=1, as in the tests, core is verified after lowering.
+that is not meant for the user is a bug in Axon, and becomes the diagnostic AX0001. With AXON_DEBUG=1 it stays a traceback. What
+each pass makes is verified (see `passes`): a form that breaks its rules stops here, with the name of the pass.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from axon.diagnostics import AxonError, Diagnostic
 from axon.loader import TEXT as TEXT
 from axon.loader import FileLoader, Loader
+from axon.passes import FormInvalid
 from axon.source import SourceFile
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from axon.grammar.entry import Entry
     from axon.lower import ArgumentType
     from axon.names import Symbol
+    from axon.passes import Pass
 
 RECURSION_LIMIT = 10_000  # programs of 400 levels need 4,000; more would risk the stack of C
 HOST_STAGES = ("plan", "cpu")  # of the CPU backend
@@ -91,14 +94,16 @@ def check_text(text: str, path: str = TEXT) -> CheckedModule:
 def lower(checked: CheckedModule, name: str, arguments: tuple[ArgumentType, ...] | None) -> core.Program:
     """One declaration in core, for arguments of these element types and ranks; None stands for the most general ones."""
     with _phase("lowering"):
-        from axon.lower import lower as phase
+        return _lowering()(checked, name, arguments)
 
-        program = phase(checked, name, arguments)
-        if os.environ.get("AXON_VERIFY"):
-            from axon.core_verify import verify
 
-            verify(program)
-        return program
+@cache
+def _lowering() -> Pass[[CheckedModule, str, tuple[ArgumentType, ...] | None], core.Program]:
+    from axon.core_verify import verify
+    from axon.lower import lower as phase
+    from axon.passes import verified
+
+    return verified("lower", lambda made, *_: verify(made))(phase)
 
 
 def host(program: core.Program) -> Host:
@@ -287,10 +292,12 @@ def _phase(name: str) -> Iterator[None]:
 def internal_error(error: BaseException, phase: str) -> Diagnostic:
     """AX0001 for an exception that nobody was meant to see."""
     text = " ".join(str(error).split())[:300]
+    if not isinstance(error, FormInvalid):
+        text = f"{type(error).__name__}: {text}"
     return Diagnostic(
         "AX0001",
         f"Axon failed while {phase}: this is a mistake in Axon, not in your program",
-        notes=(f"{type(error).__name__}: {text}", "please report it with the source; AXON_DEBUG=1 shows where it happened"),
+        notes=(text, "please report it with the source; AXON_DEBUG=1 shows where it happened"),
     )
 
 

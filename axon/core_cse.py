@@ -9,13 +9,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from axon.core import Block, Compute, Op, Program, Read, Scalar
+from axon.core_verify import verify_rewritten
 from axon.core_walk import children, rename, rewrite
 from axon.names import Symbol, fresh
+from axon.passes import verified
 from axon.shapes.dimension import Dim
 
 _CANONICAL = [fresh("axis") for _ in range(32)]
 
 
+@verified("core_cse", verify_rewritten)
 def deduplicated(program: Program) -> Program:
     """The program without operations of its outermost block that another one has computed before. Its results keep their symbols:
     two that are computed alike stay two, since results never share memory."""

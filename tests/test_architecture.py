@@ -14,7 +14,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 VOCABULARY = {"source", "names", "identity", "element", "diagnostics", "codes", "nearest"}
 DIMENSIONS = {"shapes.dimension", "shapes.relation", "shapes.constraint", "shapes.width"}  # data, and no solver
-CORE = VOCABULARY | {"core", "core_print", "shapes.dimension", "shapes.contract", "shapes.relation", "shapes.width"}
+CORE = VOCABULARY | {"core", "core_print", "passes", "shapes.dimension", "shapes.contract", "shapes.relation", "shapes.width"}
 FACES = {
     *(
         "cli",
@@ -54,7 +54,8 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.grammar*", VOCABULARY | {"syntax"}),
     ("axon.shapes*", VOCABULARY | {"syntax"}),
     ("axon.core", VOCABULARY | {"shapes.dimension", "shapes.contract", "shapes.relation"}),
-    ("axon.core_*", CORE | {"core_walk"}),
+    ("axon.passes", set()),
+    ("axon.core_*", CORE | {"core_walk", "core_verify"}),
     ("axon.interpret*", VOCABULARY | {"core", "core_*", "shapes.dimension", "shapes.contract", "shapes.relation"}),
     ("axon.libraries", {"element"}),
     ("axon.backend.arrays", VOCABULARY | {"core", "libraries"}),
@@ -66,12 +67,12 @@ MAY_IMPORT: list[tuple[str, set[str]]] = [
     ("axon.backend.parts", CORE | {"core_walk", "core_verify"}),
     # The simulator's operators are the interpreter's, which also does what has no barrier program.
     ("axon.backend.values", CORE | {"interpret.arithmetic"}),
-    ("axon.backend.tables", CORE | {"core_walk", "interpret.compute"}),
+    ("axon.backend.tables", CORE | {"core_walk", "core_verify", "interpret.compute"}),
     ("axon.backend.simulated", CORE | {"interpret.frame", "interpret.program"}),
     # What stops a program is worded by the interpreter, and what is tiny is left to it.
     ("axon.backend.cpu*", CORE | {"core_walk", "interpret", "interpret.box", "interpret.compute", "interpret.strided"}),
     ("axon.backend.worker", {"interrupt"}),
-    ("axon.backend*", CORE | {"core_walk", "core_cse"}),
+    ("axon.backend*", CORE | {"core_walk", "core_cse", "core_verify"}),
     # Generalization is where the two stages of inference meet; the rest of `types` is blind to sizes.
     ("axon.types.generalize", VOCABULARY | {"syntax", "typed", "resolve", "shapes.*"}),
     ("axon.types.explanations", VOCABULARY | {"typed", "shapes.*"}),

@@ -31,8 +31,10 @@ from axon.backend.progress import bar
 from axon.backend.proof import Violation
 from axon.backend.target import Target
 from axon.backend.verify import verify
+from axon.backend.verify_text import verify_text
 from axon.backend.worker import Worker, answering, crew
 from axon.diagnostics import AxonError, Diagnostic
+from axon.passes import verifying
 
 __all__ = ["BuildError", "Kernel", "RegistersExhausted", "build", "build_all", "compile_source", "function", "link", "ptx"]
 
@@ -82,6 +84,9 @@ def build_all(wanted: Sequence[Forms], target: Target) -> list[Kernel | Register
     found = {key: cache.read(key) for key in keys}
     missing = {key: stages for key, stages in zip(keys, wanted, strict=True) if found[key] is None}
     if missing:
+        for stages in missing.values():
+            with verifying("emit"):
+                verify_text(stages.source.text)
         toolchain()
         with bar(len(missing)) as step:
             found |= _make(missing, target, step)
@@ -210,7 +215,7 @@ class _Making:
     def _prove(self, job: _Job) -> None:
         answer = verify(job.stages.barriers) if job.stages.barriers is not None else None
         if isinstance(answer, Violation):
-            self._fail(job, BuildError("its barrier program is not proved", str(answer)))
+            self._fail(job, BuildError("its barrier program is not proved", f"after `lower_roles`: {answer}"))
         else:
             self.proved.add(job.key)
 
@@ -382,14 +387,15 @@ def _by_value(text: str, entry: str) -> str:
 
 
 def _key(emitted: Emitted, target: Target, spills: bool = False) -> str:
-    """A digest of everything that the machine code depends on: source, intrinsics, signature, target, and the tools' versions.
+    """A digest of everything that the machine code depends on: source, intrinsics, signature, target, and the tools' versions; and
+    of what has verified it: what an older proof let through is proved anew.
 
     Of the source up to names and comments: the layers of a network differ in nothing else, and share one machine code.
     """
     text = canonical(emitted.text)
     allowed = "spills" * spills + "scratch" * bool(_scratch(emitted))  # what was refused without is no answer
     facts = [str(cache.FORMAT), target.name, allowed, *map(str, emitted.bounds)]
-    parts = [*facts, *_kinds(emitted), *_tools(), _intrinsics(), text]
+    parts = [*facts, *_kinds(emitted), *_tools(), _intrinsics(), _proof(), text]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -427,6 +433,16 @@ def _intrinsics() -> str:
     here = Path(__file__).parent
     files = [*sorted(here.glob("ptx*.py")), here / "llvm.py", Path(__file__)]  # read, not imported: that takes numba
     return "\0".join(file.read_text(encoding="utf-8") for file in files)
+
+
+_PROOF = ("verify", "verify_effects", "proof", "verify_text", "contents", "flow", "happened", "barriers")
+
+
+@once
+def _proof() -> str:
+    """What says whether a barrier program and the text are sound."""
+    here = Path(__file__).parent
+    return "\0".join((here / f"{name}.py").read_text(encoding="utf-8") for name in _PROOF)
 
 
 def _version(name: str, library: str | None) -> str:

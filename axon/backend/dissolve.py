@@ -52,9 +52,11 @@ from axon.core import (
     Sort,
     Value,
 )
+from axon.core_verify import verify_rewritten
 from axon.core_walk import all_axes, nodes, outs_of, rewrite, scalars, tensors_of
 from axon.element import Element
 from axon.names import Symbol, fresh
+from axon.passes import verified
 from axon.shapes.dimension import Dim
 
 CHEAP = 4
@@ -62,6 +64,7 @@ MANY = 4
 LARGE = 400  # nodes of one expression, which dissolving never passes
 
 
+@verified("dissolve", verify_rewritten)
 def dissolve(program: Program) -> Program:
     return replace(program, block=_block(program.block, {v.symbol: v.shape for v in program.inputs}))
 

@@ -21,11 +21,13 @@ from axon.backend.scalar_facts import mapped
 from axon.backend.simt.split import split
 from axon.backend.stream import Found, Stream, stream
 from axon.backend.unsupported import Unsupported
+from axon.backend.verify_kernels import verify_kernels
 from axon.backend.views import View
 from axon.core import Axis, Block, Compute, Local, Op, Program, Read, Scalar, Scan, Value
 from axon.core_cse import deduplicated
 from axon.core_walk import nodes, outs_of, rewrite, tensors_of
 from axon.names import Symbol, fresh
+from axon.passes import verified
 from axon.shapes.dimension import Dim
 from axon.source import Span
 
@@ -38,6 +40,7 @@ POLICY = Policy(epilogues=False, share=False)  # a row that is held in registers
 NO_REASONS: Mapping[Symbol, str] = {}
 
 
+@verified("kernels", verify_kernels)
 def kernels(
     program: Program,
     plain: Set[Symbol] = frozenset(),

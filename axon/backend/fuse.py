@@ -32,6 +32,7 @@ from axon.backend.dissolve import dissolve
 from axon.backend.invariant import Worth, hoist
 from axon.backend.plan import Contraction, Kernel, Kernels, Nest, Plan, Reason, Repeat, Whole, reads_of
 from axon.backend.scalar_facts import bare, is_inside, mapped, may_fail, renamed, scatter, substitute, varies, weight
+from axon.backend.verify_plan import verify_fused
 from axon.core import (
     Axis,
     Bind,
@@ -53,6 +54,7 @@ from axon.core import (
 from axon.core_walk import all_axes, needs_of, nodes, outs_of, rewrite, scalars, tensors_of
 from axon.element import Element
 from axon.names import Symbol, fresh
+from axon.passes import verified
 from axon.shapes.dimension import Dim
 
 MAX_STEPS = 24  # of one nest
@@ -74,6 +76,7 @@ class Policy:
     hoist: Worth | None = None
 
 
+@verified("fuse", verify_fused)
 def fuse(program: Program, policy: Policy | None = None) -> Plan:
     """The kernels of a program, in order."""
     policy = policy or Policy()

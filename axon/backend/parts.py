@@ -61,6 +61,7 @@ from axon.core_walk import dimensions_of, needs_of, outs_of, rewrite, tensors_of
 from axon.element import Element
 from axon.identity import IdentityMap
 from axon.names import Symbol, fresh
+from axon.passes import FormInvalid, verified
 from axon.shapes.contract import Contract, ContractFact, ParameterShape
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
@@ -130,6 +131,7 @@ class Parts:
         return replace(self.rest, block=replace(self.rest.block, ops=ops))
 
 
+@verified("parts", lambda made, given: verify_parts(made))
 def parts(program: Program) -> Parts:
     """The parts of a program, in order."""
     facts = program.contract.facts
@@ -492,7 +494,7 @@ def title(part: Part, names: Mapping[Symbol, str]) -> str:
 # ── the verifier ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class PartsInvalid(Exception):
+class PartsInvalid(FormInvalid):
     """Parts break a rule of their form: a defect of the pass that made them."""
 
 

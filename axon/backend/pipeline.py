@@ -1,4 +1,7 @@
-"""The recipe: a kernel and its mapping through every phase down to source, each phase checked by its verifier."""
+"""The recipe: a kernel and its mapping through every phase down to source, each form verified where it is made.
+
+The barrier program is proved by who runs it: `build` proves it while its source is compiled, `simulated` before it is played.
+"""
 
 from __future__ import annotations
 
@@ -75,9 +78,7 @@ def stages(
     if wrong:
         raise Unsupported("the mapping does not fit: " + "; ".join(wrong), kernel.span)
     tiled = tile.tile(kernel, mapping, tensors(kernel, values))
-    tile.verify(tiled)
     split = roles.roles(tiled, mapping)
-    roles.verify(split)
     # A bulk copy stores whole panels; a tile that is narrower stores element by element.
     wide = frozenset(r.place.symbol for r in kernel.results if mapping.columns % panel(r.value.element, target) == 0)
     program = lower_roles.lower(split, target, replace(granted, boxed=granted.boxed & wide, dense=granted.dense & wide))

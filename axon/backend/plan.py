@@ -15,7 +15,7 @@ Note [Nests]
     *scatter* is a reduction that asks of everything whether it belongs to the row (`sum for i where ids[i] = b => x[i]`): a nest
     of one step, since it is best done in one pass for all rows.
 
-Rules (held by `verify_plan`):
+Rules (held by `verify_plan.verify_plan`):
 * what a kernel reads is an input, stands around the block, or is stored by a kernel before it;
 * every step of a nest begins with the nest's rows, the same Symbols, and reads what a step before it made at its own row;
 * what is stored is made, what the block gives is stored or stands around it, and an epilogue has its product's axes.
@@ -342,59 +342,3 @@ def kernels_in(kernels: Kernels) -> Iterator[Kernel]:
         yield kernel
         if isinstance(kernel, Repeat):
             yield from kernels_in(kernel.body)
-
-
-# ── the verifier ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class PlanInvalid(Exception):
-    """A plan breaks a rule of its form: a defect of the pass that made it."""
-
-
-def verify_plan(plan: Plan) -> None:
-    """Check the rules in the module's docstring; PlanInvalid names the one that is broken."""
-    _verify(plan.body, {value.symbol for value in plan.program.inputs})
-
-
-def _verify(kernels: Kernels, known: set[Symbol]) -> None:
-    known = set(known)
-    for kernel in kernels.kernels:
-        missing = reads_of(kernel) - known
-        _require(not missing, f"a kernel reads {sorted(map(repr, missing))}, which nothing before it stores")
-        match kernel:
-            case Nest():
-                _verify_nest(kernel)
-            case Contraction(op=op, epilogue=epilogue, stored=stored):
-                axes = {axis.symbol for axis in op.axes}
-                _require(all(s.reduction is None for s in epilogue), "an epilogue reduces")
-                _require(all({a.symbol for a in s.axes} == axes for s in epilogue), "an epilogue has other axes")
-                _require(set(stored) <= {out.symbol for s in (op, *epilogue) for out in s.outs}, "what is stored is not made")
-            case Repeat(op=op, body=body):
-                _verify(body, known | {op.counter} | {state.symbol for state in op.states})
-                _require(len(body.results) == len(op.states), "a step does not give every state")
-            case Whole():
-                pass
-            case _:
-                assert_never(kernel)
-        known |= set(writes_of(kernel))
-    _require(set(kernels.results) <= known, "a result is not stored")
-
-
-def _verify_nest(nest: Nest) -> None:
-    rows = tuple(axis.symbol for axis in nest.rows)
-    made: set[Symbol] = set()
-    later = {out.symbol for step in nest.steps for out in step.outs}
-    for step in nest.steps:
-        _require(step.axes[: len(rows)] == nest.rows, "a step does not begin with the rows")
-        _require(not isinstance(step, Scan) or len(step.axes) > len(rows), "a scan runs along a row axis")
-        for read in (n for s in scalars(step) for n in nodes(s) if isinstance(n, Read) and n.tensor in later):
-            _require(read.tensor in made, f"{read.tensor!r} is read before it is made")
-            at = tuple(s.symbol if isinstance(s, Dim) else None for s in read.subscripts[: len(rows)])
-            _require(at == rows, f"{read.tensor!r} is read at another row")
-        made |= {out.symbol for out in step.outs}
-    _require(set(nest.stored) <= made, "what is stored is not made")
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise PlanInvalid(message)

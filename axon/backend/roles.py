@@ -36,6 +36,7 @@ from axon.backend.render import Names
 from axon.backend.schedule import Mapping
 from axon.backend.tile import Clear, For, Load, Multiply, Statement, Store, Tile, TileProgram
 from axon.names import Symbol, fresh
+from axon.passes import require, verified
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,7 @@ class RoleProgram:
     consumer: tuple[RoleStatement, ...]
 
 
+@verified("roles", lambda made, *_: verify(made))
 def roles(program: TileProgram, mapping: Mapping) -> RoleProgram:
     """Split a tile program by role. A statement that no store depends on belongs to none, and is dropped."""
     return _Split(program, mapping).run()
@@ -332,15 +334,15 @@ def _drain(body: tuple[RoleStatement, ...], in_flight: int) -> list[RoleStatemen
 
 
 def verify(program: RoleProgram) -> None:
-    """Raises AssertionError unless arefs are put and got in step, and every stage is given back after what reads it retired."""
+    """Raises FormInvalid unless arefs are put and got in step, and every stage is given back after what reads it retired."""
     puts = [s for s in _walk(program.producer or program.consumer) if isinstance(s, Put)]
     gets = [s for s in _walk(program.consumer) if isinstance(s, Get)]
     for aref in program.arefs:
         filled, borrowed = sum(p.aref == aref for p in puts), sum(g.aref == aref for g in gets)
-        assert 0 < borrowed <= filled, "an aref is not put as it is got"
-        assert borrowed == filled or not program.producer, "an aref is not put as it is got"
+        require(0 < borrowed <= filled, "an aref is not put as it is got")
+        require(borrowed == filled or not program.producer, "an aref is not put as it is got")
     for put in puts:
-        assert tuple(load.tile for load in put.loads) == put.aref.fields, "a put that does not fill its aref"
+        require(tuple(load.tile for load in put.loads) == put.aref.fields, "a put that does not fill its aref")
     _borrows(program.consumer, {tile.symbol: aref for aref in program.arefs for tile in aref.fields}, [], set())
 
 
@@ -351,12 +353,12 @@ def _borrows(body: tuple[RoleStatement, ...], arefs: dict[Symbol, Aref], running
                 got.add(aref.symbol)
             case Start(product=product):
                 read = [arefs[x.symbol] for x in (product.left, product.right) if x.memory == "shared"]
-                assert {a.symbol for a in read} <= got, f"a product of {product.left.symbol} before its get"
+                require({a.symbol for a in read} <= got, f"a product of {product.left.symbol} before its get")
                 running.append(read)
             case Retire(pending=pending):
                 del running[: max(0, len(running) - pending)]
             case Consumed(aref=aref, back=back):
-                assert sum(aref in read for read in running) <= back, "a stage is given back while a product may still read it"
+                require(sum(aref in read for read in running) <= back, "a stage is given back while a product may still read it")
             case RoleFor(body=inner):
                 _borrows(inner, arefs, running, got)
             case _:

@@ -149,7 +149,7 @@ class _Run:
             made = stages(ready.kernel, picked, self.target, values, ready.granted).barriers
             answer = verify(made)
             if isinstance(answer, Violation):
-                raise SimulationError(str(answer))
+                raise SimulationError(f"after `lower_roles`: {answer}")
             seen = {view.value.symbol: self.seen(view) for view in views_of(kernel)}
             simulate(made, self.held | seen, self.sizes, seed=self.seed)
 

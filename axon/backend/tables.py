@@ -18,13 +18,31 @@ import numpy as np
 
 from axon.backend.scalar_facts import may_fail, size
 from axon.core import Axis, Block, Compute, Index, Loop, Op, Program, Read, Scalar, Value
+from axon.core_verify import CoreInvalid, verify_piece, verify_rewritten
 from axon.core_walk import nodes
 from axon.names import Symbol, fresh
+from axon.passes import verified
+from axon.shapes.contract import Contract
 from axon.shapes.dimension import Dim
 
 FEW = 16  # elements, below which choices are as quick as memory
 
 
+def _verify(made: tuple[Program, tuple[Compute, ...]], given: Program, **_: bool) -> None:
+    """The program keeps the rules of core with its tables as further inputs, and they need nothing of it."""
+    rest, tables = made
+    if rest is given:
+        return
+    outs = tuple(out for op in tables for out in op.outs)
+    if rest.inputs != (*given.inputs, *outs):
+        raise CoreInvalid("the inputs are not those of the program and its tables")
+    verify_piece(
+        replace(given, explicit=(), inputs=(), contract=Contract((), ()), block=Block(tables, tuple(v.symbol for v in outs)))
+    )
+    verify_rewritten(rest, replace(given, inputs=rest.inputs))
+
+
+@verified("tables", _verify)
 def without_tables(program: Program, *, results_apart: bool = False) -> tuple[Program, tuple[Compute, ...]]:
     """The program with its tables as further inputs, and the operations that make them.
 

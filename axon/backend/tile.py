@@ -28,6 +28,7 @@ from axon.backend.views import View
 from axon.core import Scalar, Value
 from axon.element import Element
 from axon.names import Symbol, fresh
+from axon.passes import require, verified
 from axon.shapes.dimension import Dim
 
 Memory: TypeAlias = Literal["shared", "registers"]
@@ -174,6 +175,7 @@ class TileProgram:
         return (*self.outer, self.rows, self.columns)
 
 
+@verified("tile", lambda made, *_: verify(made))
 def tile(kernel: Contraction | Stream, mapping: Mapping, tensors: tuple[Value, ...]) -> TileProgram:
     """Cut a kernel into tiles as the mapping says. `tensors` are all that the kernel reads or stores."""
     rows = TileAxis(kernel.rows.symbol, kernel.rows.extent, mapping.rows)
@@ -237,7 +239,7 @@ def _operand_tile(name: str, operand: Operand, steps: dict[Symbol, int]) -> Tile
 
 
 def verify(program: TileProgram) -> None:
-    """Raises AssertionError unless every tile is defined before its use and fits the axes it stands under."""
+    """Raises FormInvalid unless every tile is defined before its use and fits the axes it stands under."""
     steps = {a.symbol: a.step for a in (*program.axes, *program.whole)} | {symbol: 1 for symbol, _ in program.derived}
     defined: set[Symbol] = set()
 
@@ -247,29 +249,29 @@ def verify(program: TileProgram) -> None:
                 case Clear(tile=tile):
                     defined.add(tile.symbol)
                 case Load(tile=tile, axes=axes):
-                    assert set(tile.axes) <= set(axes) <= set(inside), "a load outside the loops of its axes"
-                    assert tile.shape == tuple(inside[a] for a in tile.axes), "a tile that is not its axes' pieces"
+                    require(set(tile.axes) <= set(axes) <= set(inside), "a load outside the loops of its axes")
+                    require(tile.shape == tuple(inside[a] for a in tile.axes), "a tile that is not its axes' pieces")
                     defined.add(tile.symbol)
                 case Multiply(accumulator=acc, left=left, right=right, over=over):
-                    assert {acc.symbol, left.symbol, right.symbol} <= defined, "a product of undefined tiles"
+                    require({acc.symbol, left.symbol, right.symbol} <= defined, "a product of undefined tiles")
                     both = set(left.axes) & set(right.axes)
-                    assert over in both - set(acc.axes), "a product over no shared axis"
-                    assert (right.memory, acc.memory) == ("shared", "registers"), "a product in other memories"
+                    require(over in both - set(acc.axes), "a product over no shared axis")
+                    require((right.memory, acc.memory) == ("shared", "registers"), "a product in other memories")
                 case Fold(scores=scores, weights=weights):
-                    assert scores.symbol in defined, "a fold of undefined scores"
-                    assert scores.shape == weights.shape, "weights of other scores"
+                    require(scores.symbol in defined, "a fold of undefined scores")
+                    require(scores.shape == weights.shape, "weights of other scores")
                     defined.add(weights.symbol)
                 case Narrow(source=source, target=target):
-                    assert source.symbol in defined, "an undefined tile is narrowed"
-                    assert source.shape == target.shape, "a tile narrowed to another shape"
+                    require(source.symbol in defined, "an undefined tile is narrowed")
+                    require(source.shape == target.shape, "a tile narrowed to another shape")
                     defined.add(target.symbol)
                 case Rescale(accumulator=acc):
-                    assert acc.symbol in defined, "an undefined tile is rescaled"
+                    require(acc.symbol in defined, "an undefined tile is rescaled")
                 case Reset() | Finish():
                     pass
                 case Store(axes=axes, accumulator=acc):
-                    assert acc.symbol in defined, "a store of an undefined tile"
-                    assert set(acc.axes) <= set(axes) <= set(inside), "a store outside its tile"
+                    require(acc.symbol in defined, "a store of an undefined tile")
+                    require(set(acc.axes) <= set(axes) <= set(inside), "a store outside its tile")
                 case For(axis=axis, body=inner):
                     walk(inner, inside | {axis.symbol: axis.step})
 

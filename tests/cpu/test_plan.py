@@ -10,7 +10,8 @@ from core_build import F32, Build, at, ix, op
 import axon
 from axon.backend.cpu.show import show
 from axon.backend.fuse import Policy, fuse
-from axon.backend.plan import Contraction, Nest, PlanInvalid, Repeat, Whole, print_plan, verify_plan
+from axon.backend.plan import Contraction, Nest, Repeat, Whole, print_plan
+from axon.backend.verify_plan import PlanInvalid, verify_plan
 from axon.core import Unary
 from axon.names import fresh
 from axon.shapes.dimension import Dim

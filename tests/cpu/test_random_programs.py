@@ -9,7 +9,8 @@ from core_random import Generator
 
 from axon.backend.cpu.executable import Executable
 from axon.backend.fuse import Policy, fuse
-from axon.backend.plan import as_program, print_plan, verify_plan
+from axon.backend.plan import as_program, print_plan
+from axon.backend.verify_plan import verify_plan
 from axon.core_print import print_program
 from axon.core_verify import CoreInvalid, verify
 from axon.diagnostics import AxonError

@@ -30,7 +30,9 @@ from typing import Any
 from axon.backend import cache
 from axon.backend.cpu.function import BufferParameter, Function, LanesParameter, SizeParameter, TensorParameter
 from axon.backend.needs import Missing
+from axon.backend.verify_text import verify_text
 from axon.element import Element
+from axon.passes import verifying
 
 _FORMAT = 1
 
@@ -114,6 +116,10 @@ def compile_source(source: Source) -> tuple[str, bytes]:
     from numba.core.compiler import compile_extra
     from numba.core.registry import cpu_target
 
+    from axon.backend.cpu.intrinsics import namespace
+
+    with verifying("emit"):
+        verify_text(source.text, namespace())
     arguments = tuple(types.int64 if e is None else types.CPointer(getattr(types, POINTERS[e])) for e in source.types)
     context = cpu_target.target_context
     result = compile_extra(cpu_target.typing_context, context, function(source), arguments, types.int64, _flags(), {})
@@ -215,7 +221,8 @@ def _tools() -> str:
 
     features = llvm.get_host_cpu_features().flatten()
     here = Path(__file__)
-    sources = (here, here.with_name("intrinsics.py"), here.parents[1] / "llvm.py")
+    backend = here.parents[1]
+    sources = (here, here.with_name("intrinsics.py"), backend / "llvm.py", backend / "verify_text.py")
     intrinsics = "\0".join(file.read_text(encoding="utf-8") for file in sources)
     tools = [f"{name} {version(name)}" for name in ("numba", "llvmlite")]
     machine = (llvm.get_default_triple(), llvm.get_host_cpu_name(), features)

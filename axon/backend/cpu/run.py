@@ -25,9 +25,11 @@ from axon.backend.cpu.function import BufferParameter, LanesParameter, SizeParam
 from axon.backend.cpu.loops import AGAIN
 from axon.backend.cpu.products import contract
 from axon.backend.plan import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, reads_of, writes_of
+from axon.backend.verify_plan import verify_deaths
 from axon.core import Check, Compress, Index, Loop, Read, Sort, Value
 from axon.interpret.box import allocate
 from axon.names import Symbol
+from axon.passes import verified
 from axon.shapes.dimension import Dim
 
 Array = Any
@@ -254,6 +256,7 @@ class Run:
         return int(self.tensors[op.trip.tensor])
 
 
+@verified("deaths", verify_deaths)
 def deaths(kernels: Kernels) -> tuple[frozenset[Symbol], ...]:
     """For each kernel of a block, what of the block nobody reads after it."""
     last: dict[Symbol, int] = {}

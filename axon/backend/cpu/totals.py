@@ -14,13 +14,16 @@ from dataclasses import replace
 
 from axon.backend.plan import Kernel, Kernels, Nest, Plan
 from axon.backend.scalar_facts import substitute
+from axon.backend.verify_plan import verify_replanned
 from axon.core import Axis, Compute, Read, Reduction, Value, element_of
 from axon.names import fresh
+from axon.passes import verified
 from axon.shapes.dimension import Dim
 
 BLOCKS = 64
 
 
+@verified("split_totals", verify_replanned)
 def split_totals(plan: Plan) -> Plan:
     """A plan whose reductions of everything are made in blocks; those of loops stay, since steps are often small."""
     kernels: list[Kernel] = []
