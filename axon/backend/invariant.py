@@ -57,10 +57,12 @@ from axon.core import (
     Value,
     element_of,
 )
+from axon.core_verify import unchanged, verify_rewritten
 from axon.core_walk import all_axes, children, dimensions_of, needs_of, nodes, outs_of, reads, scalars, tensors_of, with_children
 from axon.element import Element
 from axon.identity import IdentityMap
 from axon.names import Symbol, fresh
+from axon.passes import verified
 from axon.shapes.dimension import Dim
 from axon.shapes.width import exact
 
@@ -81,6 +83,7 @@ HOST = Worth(reduced=8, other=8)
 DEVICE = Worth(reduced=8, other=64)
 
 
+@verified("hoist", lambda made, given, _: verify_rewritten(made, given))
 def hoist(program: Program, worth: Worth) -> Program:
     return replace(program, block=_block(program.block, {v.symbol: v for v in program.inputs}, worth))
 
@@ -99,7 +102,7 @@ def _block(block: Block, around: Mapping[Symbol, Value], worth: Worth, loop: Loo
         elif isinstance(op, Loop):
             inside = {**values, **{s.symbol: s for s in op.states}, op.counter: Value(op.counter, Element.I32, ())}
             steady, body = _steady(_block(op.body, inside, worth, op), values, op.counter)
-            op = replace(op, body=body)
+            op = op if unchanged(body.ops, op.body.ops) else replace(op, body=body)
             ops += steady
             values.update((out.symbol, out) for before in steady for out in outs_of(before))
         ops.append(op)
@@ -155,6 +158,7 @@ class _Hoister:
     made: dict[object, Value]
     worth: Worth
     steps: _Steps | None
+    taken_out: bool = False
     ops: list[Op] = field(default_factory=list)
     locals: dict[Symbol, Scalar] = field(default_factory=dict)
     _axes: IdentityMap[Scalar, frozenset[Symbol] | None] = field(default_factory=IdentityMap)
@@ -170,6 +174,8 @@ class _Hoister:
         if isinstance(self.op, Compute) and reduction is not None and reduction.where is not None:
             self._done = IdentityMap()
             reduction = replace(reduction, where=self.walk(reduction.where, True))
+        if not self.taken_out:
+            return self.op
         return replace(self.op, body=body, reduction=reduction) if isinstance(self.op, Compute) else replace(self.op, body=body)
 
     def loops(self) -> tuple[Axis, ...]:
@@ -263,6 +269,7 @@ class _Hoister:
         guard = self._guard(whole, own, left, certain)
         if guard is None or (len(own) == len(all_axes(self.op)) and (guard or self._is_all(scalar))):
             return None  # the last: an operation that is the same in every step, and goes before the loop as it is or not at all
+        self.taken_out = True
         found = self._made(whole, own, guard)
         if self.steps is not None and self.steps.axis is not None and self.steps.axis.symbol in used:
             self.steps.varying.add(found.tensor)

@@ -124,7 +124,8 @@ def on_gpu(program: Program) -> object:
 
 
 def test_the_passes_are_these() -> None:
-    wanted = {"lower", "core_cse", "dissolve", "tables", "parts", "fuse", "split_totals", "deaths", "kernels", "tile", "roles"}
+    core = {"lower", "core_cse", "dissolve", "hoist", "tables"}
+    wanted = core | {"parts", "fuse", "split_totals", "deaths", "kernels", "tile", "roles"}
     lowered(LOOP, "power")
     assert set(PASSES) == wanted
 
@@ -155,9 +156,14 @@ def test_a_call_of_a_broken_program_says_so(monkeypatch: pytest.MonkeyPatch) -> 
         stops("lower", lambda: module.f(np.ones((3, 4), np.float32), target=target))  # noqa: B023
 
 
-@pytest.mark.parametrize(("name", "run"), [("dissolve", on_cpu), ("core_cse", on_gpu), ("dissolve", on_gpu)])
+@pytest.mark.parametrize("run", [on_cpu, on_gpu])
+@pytest.mark.parametrize("name", ["dissolve", "hoist"])
 def test_core_to_core(name: str, run: Callable[[Program], object]) -> None:
     assert len(broken(name, m.rewritten, run)) > 15
+
+
+def test_common_subexpressions() -> None:
+    assert len(broken("core_cse", m.rewritten, on_gpu)) > 15
 
 
 def test_tables() -> None:

@@ -57,7 +57,10 @@ NOT_TAKEN: list[tuple[str, tuple[Any, ...]]] = [
     ("fun f (x : i32[n]) (p : bool) (d : i32) = if p then 1 else max i => x[i] / d", (i32(3), True, 0)),
     ("fun f (x : i32[n]) (p : bool) (k : i32) = if p then 1 else argmax i => x[i] + x[k]", (i32(3), True, 1)),
     ("fun f (x : i32[n]) (d : i32) = for i => if x[i] > 0 then 1 else min j => x[j] / d", (i32(3), 0)),
-    ("fun f (x : i32[n]) (d : i32) = for i < n => sum for j < i => (if x[j] > 0 then 0 else argmax k => x[k] / d) + 1 - j", (i32(2), 0)),
+    (
+        "fun f (x : i32[n]) (d : i32) = for i < n => sum for j < i => (if x[j] > 0 then 0 else argmax k => x[k] / d) - j + 1",
+        (i32(2), 0),
+    ),
 ]
 
 

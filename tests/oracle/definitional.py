@@ -25,6 +25,7 @@ from axon import syntax as s
 from axon.grammar.parse import parse
 from axon.source import SourceFile
 from tests.oracle.arithmetic import DTYPES, FUNCTIONS, Arithmetic, Stops, is_open, typed
+from axon.identity import IdentityMap
 from tests.oracle.ranges import Index, Uses, bound_names, dimension, fit
 from tests.oracle.values import Value, closed, emptied, given, has_open, lifted, like, mapped, stacked, tensor
 
@@ -65,7 +66,7 @@ class Machine:
         self.arithmetic = arithmetic
         self.types = types
         self.uses = Uses()
-        self._names: dict[int, frozenset[str]] = {}
+        self._names: IdentityMap[Any, frozenset[str]] = IdentityMap()
 
     @property
     def ghost(self) -> bool:
@@ -91,7 +92,7 @@ class Machine:
 
     def names(self, node: Any) -> frozenset[str]:
         """Every name that is mentioned in a tree, which lives as long as the machine."""
-        if id(node) not in self._names:
+        if node not in self._names:
             found: set[str] = set()
             work = [node]
             while work:
@@ -102,8 +103,8 @@ class Machine:
                         found.add(name)
                     case s.Node() as inner:
                         work += [getattr(inner, f) for f in inner.__dataclass_fields__ if f != "span"]
-            self._names[id(node)] = frozenset(found)
-        return self._names[id(node)]
+            self._names[node] = frozenset(found)
+        return self._names[node]
 
     def function(self, params: Sequence[s.Param], body: s.Expr, env: Env, result: s.Type | None = None) -> Value:
         if not params:
