@@ -75,12 +75,12 @@ class Machine:
     # ── declarations ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def declare(self, decls: Sequence[s.Decl], env: Env, body: s.Expr | None) -> Env:
-        """The environment after declarations. A value in a `let` that nothing uses is not evaluated."""
+        """The environment after declarations. A value in a `let` that nothing uses is not evaluated, though it tells ranges."""
         for n, decl in enumerate(decls):
             match decl:
                 case s.Val(pattern=pattern, value=value):
                     rest = [*decls[n + 1 :], *([] if body is None else [body])]
-                    if body is None or any(bound_names(pattern) & self.names(later) for later in rest):
+                    if body is None or self.ghost or any(bound_names(pattern) & self.names(later) for later in rest):
                         env = {**env, **self.match(pattern, self.eval(value, env), env)}
                 case s.Fun():
                     env = {**env, decl.name.text: self.function(decl.params, decl.body, env, decl.result)}

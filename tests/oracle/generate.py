@@ -575,8 +575,8 @@ class Generator:
         if self.exact or self.chance(0.4):
             return self.rng.choice((f"(abs {inner})", f"(-{inner})", f"(sign {inner})", f"(floor {inner})"))
         return self.rng.choice(
-            (f"(exp (min 1.5 {inner}))", f"(tanh {inner})", f"(sqrt (abs {inner}))", f"(rsqrt (1.0 + abs {inner}))", f"(sin {inner})",
-             f"(cos {inner})", f"(log (1.0 + abs {inner}))", f"(erf {inner})")
+            (f"(exp (min 1.5 {inner}))", f"(tanh {inner})", f"(sqrt (abs {inner}))", f"(rsqrt (1.0 + abs {inner}))",
+             f"(sin {inner})", f"(cos {inner})", f"(log (1.0 + abs {inner}))", f"(erf {inner})")
         )  # fmt: skip
 
     def special(self, element: str, depth: int) -> str:

@@ -25,7 +25,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def agree(seeds: range, *targets: str, times: int = 3) -> None:
     result = soak(seeds, targets, times)
     assert not result.found, f"{len(result.found)} programs differ\n" + "\n".join(result.found[:5])
-    assert result.counts["several"] * 2 >= result.counts["programs"]
+    assert result.counts["several"] * 2 >= result.counts["programs"] or len(seeds) < 40
     assert result.counts["equal"] >= 0.9 * sum(result.counts[name] for name in ("equal", "rejected", "refused"))
 
 
