@@ -218,7 +218,7 @@ class Run:
         op = part.op
         trip = self.trip(part)
         states = [self.held[symbol] for symbol in op.initial]
-        for symbol in dying.intersection(op.initial).difference(*map(reads, part.body.parts)):
+        for symbol in dying.intersection(op.initial).difference(*map(reads, part.body.parts), part.body.results):
             self.held.pop(symbol, None)  # after the first step nobody needs it
         stacks = [self.room(out, wanted) for out in op.outs] if op.stacked else []
         for step in range(trip):
