@@ -194,10 +194,6 @@ def test_links_in_a_circle(axon: Axon, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/dev/zero", ".", "a\0b.axon", "no/such.axon"])
 def test_what_is_not_a_file(path: str, axon: Axon) -> None:
-    if "\0" in path:
-        with pytest.raises(ValueError, match="null"):  # no operating system lets such an argument through
-            axon("check", path)
-        return
     outcome = axon("check", path)
     assert outcome.errors in ([], ["AX0408"])
     assert outcome.code == (0 if path == "." else 1)
