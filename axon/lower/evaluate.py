@@ -12,7 +12,7 @@ from typing import assert_never
 
 from axon import builtins
 from axon import typed as T
-from axon.core import Axis, Const, Convert, Index, Monoid, Scalar, Select, Unary
+from axon.core import Axis, Const, Convert, Index, Monoid, Scalar, Select, Unary, element_of
 from axon.core import Binary as CoreBinary
 from axon.diagnostics import AxonError, Diagnostic, Label, Suggestion
 from axon.element import Element
@@ -412,7 +412,7 @@ class Evaluator(Indexing):
                 if high - low == 1:
                     return column[low].at(s)
                 middle = (low + high) // 2
-                below = CoreBinary("lt", at, Index(Dim.of(middle)))
+                below = CoreBinary("lt", at, Index(Dim.of(middle), element_of(at)))
                 return Select(below, choose(at, low, middle, s), choose(at, middle, high, s))
 
             def at(s: Subscripts) -> Scalar:

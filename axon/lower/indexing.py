@@ -9,7 +9,7 @@ from math import prod
 from typing import TypeAlias, assert_never
 
 from axon import typed as T
-from axon.core import Axis, Convert, Index, Local, Monoid, Read, Scalar, Select, element_of
+from axon.core import Axis, Const, Convert, Index, Local, Monoid, Read, Scalar, Select, element_of
 from axon.core import Binary as CoreBinary
 from axon.element import Element
 from axon.lower.builder import Builder, Context
@@ -251,11 +251,19 @@ class Indexing(ABC):
         return TensorValue(base.element, tuple(shape), lambda s: base.at(subscripts(s)), guarded=risky)
 
     def _subscript(self, env: Env, scalars: list[Scalar], sizes: tuple[Dim, ...]) -> Dim | Scalar:
-        """One subscript; of a split, the indices with the first varying slowest."""
+        """One subscript; of a split, the indices with the first varying slowest.
+
+        Where data give one of them, it is computed so that what is outside stays outside: in 64 bits, and of numbers that are
+        brought so near to 0 that products hold. Every extent is below 2^31, and so is what is inside.
+        """
         whole = scalars[0]
         for scalar, size in zip(scalars[1:], sizes[1:], strict=False):
             extent = self.dim(env, size)
-            whole = simplified("add", simplified("mul", whole, Index(extent)), scalar)
+            if integer(whole) is not None and integer(scalar) is not None:
+                whole = simplified("add", simplified("mul", whole, Index(extent)), scalar)
+            else:
+                slow = CoreBinary("mul", _near(whole, 2**32), Index(extent, Element.I64))
+                whole = CoreBinary("add", slow, _near(scalar, 2**31))
         found = integer(whole)
         return whole if found is None else found
 
@@ -273,7 +281,8 @@ class Indexing(ABC):
             inside: Scalar | None = None
             for subscript, size in zip(subscripts(s), stored.shape, strict=True):
                 i = as_scalar(subscript)
-                ok = CoreBinary("and", simplified("ge", i, Index(Dim.of(0))), simplified("lt", i, Index(size)))
+                element = element_of(i)
+                ok = CoreBinary("and", simplified("ge", i, Index(Dim.of(0), element)), simplified("lt", i, Index(size, element)))
                 inside = ok if inside is None else CoreBinary("and", inside, ok)
             return found if inside is None else Select(inside, found, default)
 
@@ -402,3 +411,13 @@ def _linear(dim: Dim, axes: Collection[Symbol]) -> bool:
     """Whether a subscript is a sum of axes with coefficients, so that a computed index can stand for any of them."""
     splits = [dim.linear_in(a) for a in dim.variables if a in axes]
     return all(s is not None and not any(v in axes for v in s[0].variables) for s in splits)
+
+
+def _near(scalar: Scalar, most: int) -> Scalar:
+    """An integer in 64 bits, and at most so far from 0 as `most`, which is at least 2^31."""
+    symbolic = integer(scalar)
+    if symbolic is not None:
+        return Index(symbolic, Element.I64)
+    if element_of(scalar) is not Element.I64:
+        return Convert(scalar, Element.I64)
+    return CoreBinary("max", CoreBinary("min", scalar, Const(most, Element.I64)), Const(-most, Element.I64))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from axon import typed as T
-from axon.core import Binary, Const, Index, Local, Read, Scalar, Select, identity
+from axon.core import Binary, Const, Index, Local, Read, Scalar, Select, element_of, identity
 from axon.element import Element
 from axon.lower.value import RecordValue, Subscripts, TensorValue, TupleValue, Value
 from axon.shapes.dimension import Dim
@@ -66,8 +66,9 @@ def along(plan: tuple[Dim, Dim], at: Dim | Scalar) -> Dim | Scalar:
     start, step = plan
     if isinstance(at, Dim):
         return start + step * at
-    scaled = at if step == ONE else Binary("mul", at, Index(step))
-    return scaled if start == Dim.of(0) else Binary("add", scaled, Index(start))
+    element = element_of(at)
+    scaled = at if step == ONE else Binary("mul", at, Index(step, element))
+    return scaled if start == Dim.of(0) else Binary("add", scaled, Index(start, element))
 
 
 def choice(condition: Scalar, a: TensorValue, b: TensorValue) -> TensorValue:
