@@ -170,3 +170,18 @@ fun f (w : bf16[n, d, 4 * d]) (u : bf16[n, 4 * d, d]) (b : bf16[n, 4 * d]) (x : 
     given = [a.astype(Element.BF16.dtype) for a in (w, u, b, x)]
     got, want = (f(*given, target=t).astype(float) for t in (target, "interpret"))
     np.testing.assert_allclose(got, want, rtol=0, atol=0.03 * np.abs(want).max())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "loop (t = v) for j < 2 => v",
+        "unfold (t = v) for j < 2 => v",
+        "loop (t = v, u = v) for j < 2 => (u, v)",
+        "loop (t = v) for j < 2 => loop (s = v) for k < 2 => v",
+    ],
+)
+def test_a_loop_that_gives_back_what_it_began_with(body: str, gpu: EmulatedDriver) -> None:
+    f = axon.compile(f"fun f (x : i32[n]) = let val v = for i => x[i] + 1 in {body} end").f
+    got, want = (f(np.array([1, 2, 3], np.int32), target=target) for target in ("cuda", "interpret"))
+    np.testing.assert_array_equal(got, want)
