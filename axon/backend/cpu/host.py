@@ -15,7 +15,7 @@ from typing import Any, assert_never
 from axon.core import Axis, Block, Check, Compress, Compute, Index, Loop, Op, Program, Scan, Sort
 from axon.names import Symbol
 
-TINY = 20_000  # points of all operations of a call, each of which counts for some: at most about 20 ms of interpreting, mostly much less
+TINY = 20_000  # points of all operations of a call, which counts each operation for some: at most about 20 ms
 OVERHEAD = 500  # points in whose time the interpreter prepares an operation
 
 
