@@ -199,7 +199,7 @@ def test_a_forked_child_computes():
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_small_calls_are_interpreted_until_that_costs_more(monkeypatch):
+def test_sizes_alone_decide_what_is_interpreted():
     m = axon.compile("fun f (x : f32[n]) = for i => x[i] * 7.0 + 1.5")
     program = m._session.program(m._session.callee("f"), (np.ones(3, np.float32),), {})
     tiny, large = [np.ones(3, np.float32)], [np.ones(host.TINY + 1, np.float32)]
@@ -207,14 +207,34 @@ def test_small_calls_are_interpreted_until_that_costs_more(monkeypatch):
     here(tiny)
     assert here._executable is None
     here(large)
-    assert here._executable is not None
+    made, here._executable = here._executable, None
+    assert made is not None
+    here(tiny)
+    assert here._executable is None  # also after a large one
     here = host.Host(program)
     here(tiny, compiled=True)
     assert here._executable is not None
-    here = host.Host(program)
-    monkeypatch.setattr(host, "PATIENCE", 0.0)
-    here(tiny)
-    assert here._executable is not None
+
+
+HISTORIES = {
+    "map": "fun f (x : f32[n]) = for i => exp (sin x[i]) / (1.0 + x[i] * x[i])",
+    "sum": "fun f (x : f32[n]) = sum i => exp x[i] * 0.1",
+    "softmax": "import nn\nfun f (x : f32[n]) = nn.softmax x",
+    "scan": "fun f (x : f32[n]) = scan (op +, 0.0) k => tanh x[k]",
+    "product": "fun f (x : f32[n]) = sum i => (sum j => x[i] * x[j] * 0.01) * x[i]",
+}
+
+
+@pytest.mark.parametrize("text", HISTORIES.values(), ids=HISTORIES)
+def test_results_do_not_depend_on_what_was_called_before(text):
+    """Sizes decide what is interpreted and what is compiled: neither larger calls before nor many of them change a bit."""
+    rng = np.random.default_rng(3)
+    calls = [rng.standard_normal(n).astype(np.float32) for n in (3, 700, host.TINY + 5, 17)]
+    alone = [axon.compile(text).f(x) for x in calls]
+    for order in ((2, 0, 1, 3), (0, 0, 3, 2, 1, 0), (*(0, 3) * 25, 2, *(1, 0, 3) * 5)):
+        f = axon.compile(text).f
+        for i in order:
+            assert np.asarray(f(calls[i])).tobytes() == np.asarray(alone[i]).tobytes(), (order, i)
 
 
 def test_work_is_estimated_through_loops():

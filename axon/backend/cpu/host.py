@@ -1,9 +1,8 @@
-"""Programs on this machine's processor: interpreted while that is cheaper than compiling, compiled from then on.
+"""Programs on this machine's processor: calls on so little data that interpreting them is cheap are interpreted, others compiled.
 
-Compiling takes a tenth of a second and more; interpreting an operation on a few numbers takes 50 microseconds. A program's calls
-on so little data are interpreted until they have taken PATIENCE seconds in sum; then it is compiled. Any call with more work than
-TINY, and any call that asks for it (`target="cpu"`), is compiled at once. Both compute the same up to the rounding that
-docs/core.md leaves open.
+Compiling takes a tenth of a second and more; interpreting an operation on a few numbers takes 50 microseconds. Both compute the
+same up to the rounding that docs/core.md leaves open, so which it is must not depend on what was called before or how long that
+took: a call's sizes and the program decide, and what asks for machine code (`target="cpu"`) always gets it.
 """
 
 from __future__ import annotations
@@ -11,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import inf
 from threading import Lock
-from time import perf_counter
 from typing import Any, assert_never
 
 from axon.core import Axis, Block, Check, Compress, Compute, Index, Loop, Op, Program, Scan, Sort
 from axon.names import Symbol
 
-TINY = 20_000  # points of all operations of a call
-PATIENCE = 0.3  # seconds of interpreting, about what compiling costs
+TINY = 20_000  # points of all operations of a call, which counts each operation for some: at most about 20 ms
 OVERHEAD = 500  # points in whose time the interpreter prepares an operation
 
 
@@ -27,20 +24,15 @@ class Host:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.spent = 0.0
         self._executable: Any = None
         self._lock = Lock()
 
     def __call__(self, inputs: Sequence[Any], explicit: Sequence[int] = (), *, compiled: bool = False) -> list[Any]:
         """The flat results for flat inputs, as fresh arrays. Raises what `interpret.run` raises."""
-        if not compiled and self._executable is None and self.spent < PATIENCE and self._is_tiny(inputs, explicit):
+        if not compiled and self._is_tiny(inputs, explicit):
             from axon.interpret import run
 
-            start = perf_counter()
-            try:
-                return run(self.program, inputs, explicit)
-            finally:
-                self.spent += perf_counter() - start
+            return run(self.program, inputs, explicit)
         results: list[Any] = self.executable()(inputs, explicit)
         return results
 
