@@ -254,6 +254,8 @@ class Expressions(Applications):
             return T.Builtin("matmul", type=function((left, right), out), span=span)
         name, allowed, gives_bool = builtins.OPERATORS[op]
         t = self.state.tensor(allowed)
+        if name == "div":
+            self.divided.append(t.element)
         result = Tensor(Element.BOOL, t.shape) if gives_bool else t
         return T.Builtin(name, type=function((t, t), result), span=span)
 
@@ -310,6 +312,8 @@ class Expressions(Applications):
             found = errors.mismatch(self.state, m, a, b, words)
             self.report(replace(found, suggestions=(*precedence.cast_of_sizes(left, right, at), *found.suggestions)))
             return self._broken(span)
+        if name == "div":
+            self.divided.append(a.element)
         sides = (Side(left.span, "the left side has {}"), Side(right.span, "the right side has {}"))
         shape = self.broadcast(a, b, Reason(at, f"{what} works element by element", sides))
         result = Tensor(Element.BOOL if gives_bool else a.element, shape)
