@@ -13,7 +13,8 @@ from typing import Any
 
 from axon import typed as T
 from axon.names import Symbol
-from axon.types.nodes import CHILDREN
+
+_NO_PARTS = frozenset(("type", "span", "context", "instance", "scheme"))  # fields in which no expression stands
 
 
 def least_calls(decl: T.Decl, definitions: Mapping[Symbol, tuple[T.Decl, Any]]) -> int:
@@ -50,7 +51,7 @@ class _Counter:
                     total += self._of_call(symbol, len(arguments))
                     stack += arguments
                 case T.Node() | T.Val() | T.At() | T.Slice():
-                    stack += (getattr(node, f.name) for f in fields(node) if f.name in CHILDREN)
+                    stack += (getattr(node, f.name) for f in fields(node) if f.name not in _NO_PARTS)
                 case _:
                     pass
         return total
