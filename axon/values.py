@@ -48,6 +48,7 @@ class Matcher:
     elements: dict[Symbol, tuple[Element, str]] = field(default_factory=dict)  # and the argument that decided it
     rows: dict[Symbol, tuple[int, str]] = field(default_factory=dict)  # ranks
     given: dict[str, Any] = field(default_factory=dict)  # the arguments as the caller has them, by parameter
+    parameters: dict[str, Wanted] = field(default_factory=dict)
     empties: bool = False  # whether there are empty lists, for whose element type other arguments are asked first
 
     def match(self, wanted: list[Wanted], values: list[Any], given: Sequence[Any] | None = None) -> list[Any]:
@@ -55,6 +56,7 @@ class Matcher:
 
         `given` are the arguments before arrays of other libraries became NumPy's: errors speak of those.
         """
+        self.parameters = {parameter.name: parameter for parameter in wanted}
         self.given = {parameter.name: value for parameter, value in zip(wanted, given or values, strict=True)}
         for parameter, value in zip(wanted, values, strict=True):
             self._walk(parameter, parameter.name, parameter.type, value, self._array)
@@ -139,6 +141,8 @@ class Matcher:
             if own not in allowed:
                 raise self._element(at, path, own, one_of(allowed), next(e for e in _USUAL if e in allowed))
             if own is not known:
+                if raw.ndim and _is_single(self._given(self.parameters[first.split(".")[0]], first)):  # what is alone gives way
+                    at, path, own, known, first = self.parameters[first.split(".")[0]], first, known, own, path
                 raise self._element(at, path, own, f"{known.value}, as `{first}` does", known)
         self._check_rank(at, path, wanted, raw.ndim)
         return None
@@ -165,7 +169,11 @@ class Matcher:
                 default = next(e for e in _USUAL if e in allowed)
             if default not in allowed:
                 raise self._not_converted(at, path, one_of(allowed), next(e for e in _USUAL if e in allowed), weak, value)
-            element = self.elements.setdefault(element.symbol, (default, path))[0]
+            symbol = element.symbol
+            element = self.elements.setdefault(symbol, (default, path))[0]
+            chosen = element is Element.I32 and self.elements[symbol][1] == path  # by nothing but these numbers
+            if chosen and weak.dtype.kind == "i" and symbol in self.scheme.divides and FLOAT & allowed:
+                raise self._rounded_down(at, path, value)
         element = element or kind
         fits = {"b": element is Element.BOOL, "i": element in INT or element in FLOAT, "f": element in FLOAT}[weak.dtype.kind]
         if weak.size and not fits:
@@ -217,7 +225,9 @@ class Matcher:
         return self._wrong(at, "AX0504", f"`{path}` has element type {given}, which Axon lacks", help=(Suggestion(words),))
 
     def _element(self, at: Wanted, path: str, own: Element, must: str, element: Element) -> AxonError:
-        way = conversion(self._given(at, path), _indexed(path), element)
+        value, kind = self._given(at, path), _python(element)
+        alone = _is_single(value) and (kind == _python(own) or kind == "float") and own is not Element.BOOL
+        way = f"{kind}({_indexed(path)})" if alone else conversion(value, _indexed(path), element)
         return self._wrong(at, "AX0504", f"`{path}` holds {own.value}, and must hold {must}", help=_pass(way))
 
     def _as_float(self, wanted: t.Tensor | None, weak: Array) -> str:
@@ -233,10 +243,22 @@ class Matcher:
     ) -> AxonError:  # fmt: skip
         """Of a number, or a list of numbers, whose kind is not the one that is wanted."""
         what = {"b": "a bool", "i": "an integer", "f": "a float"}[weak.dtype.kind]
-        name, kind = _indexed(path), "bool" if element is Element.BOOL else "int" if element in INT else "float"
+        name, kind = _indexed(path), _python(element)
         way = f"np.array({name}).astype({NUMPY_NAME[element]})" if isinstance(value, list) else f"{kind}({name})"
         message = f"`{path}` must hold {must}, and {what} is not converted to that"
         return self._wrong(at, "AX0504", message, help=_pass(other or way))
+
+    def _rounded_down(self, at: Wanted, path: str, value: Any) -> AxonError:
+        """Of Python's integers that a function of floats or integers divides, with nothing that says which of them they are."""
+        name = _indexed(path)
+        way = f"np.array({name}, np.float32)"
+        if isinstance(value, int):
+            way = str(float(value))
+        elif len(value) <= _FEW and all(type(v) is int for v in value):
+            way = str([float(v) for v in value])
+        message = f"`{path}` holds integers, and `{self.function}` divides: their quotients would be rounded down"
+        helps = (*_pass(way), Suggestion(f"if that is meant, pass np.array({name}, np.int32)"))
+        return self._wrong(at, "AX0504", message, help=helps)
 
     def _outside(self, at: Wanted, path: str, wanted: t.Tensor | None, element: Element, what: str, wide: Element) -> AxonError:
         """Of a number that its element type does not hold; if nothing but a default has chosen that, `wide` may do."""
@@ -266,7 +288,18 @@ NUMPY_NAME = {
     Element.F8E4M3: "ml_dtypes.float8_e4m3fn", Element.F8E5M2: "ml_dtypes.float8_e5m2", Element.I64: "np.int64",
     Element.I32: "np.int32", Element.I8: "np.int8", Element.U8: "np.uint8", Element.BOOL: "bool",
 }  # fmt: skip
+_FEW = 6  # numbers of a list that are shown as floats
 _USUAL = (Element.F32, Element.I32, *Element)  # what to suggest first where several element types will do
+
+
+def _is_single(value: Any) -> bool:
+    """Whether a value with an element type is one number."""
+    return isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0)
+
+
+def _python(element: Element) -> str:
+    """What Python calls numbers of such a type."""
+    return "bool" if element is Element.BOOL else "int" if element in INT else "float"
 
 
 def conversion(value: Any, name: str, element: Element) -> str:

@@ -11,6 +11,7 @@ from axon.shapes.relation import Relation
 
 MAX_FACTS = 200  # of those connected with a relation, the closest: beyond, an assignment may break one
 _SIZES = (2, 3, 4, 5, 6, 7, 8, 1, 0, 9, 10, 12, 16, 24, 32, 64)
+_AFTER = 8  # sizes that are tried from where a fact of one size begins or ends to hold
 _MAX_NODES = 6_000
 _LOOKS = 32  # at claims that cost as much as a node
 
@@ -31,6 +32,7 @@ def counterexample(
 
 def _satisfy(claims: list[Claim], variables: list[Symbol], wish: Mapping[Symbol, int], budget: Budget) -> dict[Symbol, int] | None:
     """Backtracking over small sizes; an equation with one variable left, linear in it, gives its value."""
+    ends = _ends(claims)
     waiting: dict[Symbol, list[Claim]] = {v: [] for v in variables}
     for claim in claims:
         for v in claim[1].variables:
@@ -74,7 +76,7 @@ def _satisfy(claims: list[Claim], variables: list[Symbol], wish: Mapping[Symbol,
         else:
             variable = next(v for v in variables if v not in values)
             used = set(values.values())
-            sizes = sorted(_SIZES, key=lambda n: (n < 2, n in used))
+            sizes = sorted((*_SIZES, *ends), key=lambda n: (n < 2, n in used))
             candidates = (*([wish[variable]] if variable in wish else ()), *sizes)
         for value in candidates:
             budget.spend(1 + len(waiting[variable]) // _LOOKS)
@@ -89,3 +91,14 @@ def _satisfy(claims: list[Claim], variables: list[Symbol], wish: Mapping[Symbol,
         return values if search() else None
     except OutOfBudget:
         return None
+
+
+def _ends(claims: list[Claim]) -> list[int]:
+    """Sizes near those at which a claim of one size, linear in it, begins or ends to hold, and beyond all of these."""
+    found: dict[int, None] = {}
+    for _, p in claims:
+        if len(p.variables) == 1 and (split := p.linear_in(*p.variables)) is not None:
+            factor, offset = split[0].constant, split[1].constant
+            if factor and offset is not None and abs(offset // factor) > max(_SIZES):
+                found |= dict.fromkeys(range(abs(offset // factor), abs(offset // factor) + _AFTER))
+    return list(found)

@@ -44,6 +44,11 @@ def unprovable(u: Unprovable, problem: Problem, words: Words) -> Diagnostic:
     return Diagnostic("AX0307", message, tuple(merged(labels)), (f"{shown} is known only when the program runs",), (help_,))
 
 
+def _stated(problem: Problem) -> list[Relation]:
+    """The facts of the declaration, by what is solved."""
+    return [Relation(problem.resolve(r.left), r.op, problem.resolve(r.right)) for r, _ in problem.assumed]
+
+
 def _fill(reason: Reason, shown: str) -> str:
     return reason.text.replace("{}", shown)
 
@@ -60,7 +65,7 @@ def not_met(r: Refuted, problem: Problem, words: Words) -> Diagnostic:
     if not indices and "slice" in reason.text:
         asked = Relation(problem.resolve(r.obligation.relation.left), r.relation.op, problem.resolve(r.obligation.relation.right))
         wanted = f"{asked.left.render(words.name)} {asked.op} {asked.right.render(words.name)}"
-        notes = numbers(asked, words, wanted, ()) if asked.slack.constant is None else ()
+        notes = numbers(asked, words, wanted, _stated(problem)) if asked.slack.constant is None else ()
         found, mends = [Label(reason.span, _fill(reason, wanted))], list[Suggestion]()
         for side in reason.sides:  # what is sliced
             place = words.origin(side, r.obligation.relation.right)
@@ -109,7 +114,7 @@ def contract_broken(b: Broken, problem: Problem, words: Words) -> Diagnostic:
     notes = list(nearest(b, problem))
     if b.relation.op == "=" and b.relation.slack.constant is None and b.relation.variables:
         shown = f"{b.relation.left.render(words.name)} = {b.relation.right.render(words.name)}"
-        notes += numbers(b.relation, words, shown, ())
+        notes += numbers(b.relation, words, shown, _stated(problem))
     return Diagnostic("AX0305", "the sizes here break a contract", tuple(merged(labels)), tuple(notes))
 
 

@@ -84,12 +84,16 @@ class _Settler:
         """Sort what the equations leave: solved, contradictory, for the contract, for the declaration around, or to be proved."""
         owed: list[Obligation] = []
         self.out.solved = dict(self.s.solution.substitution)
+        wrong: list[tuple[Equal, ...]] = []
         for conflict in self.s.solution.conflicts:
             equals = tuple(r for r in conflict.reasons if isinstance(r, Equal))
+            wrong.append(equals)
             data = conflict.relation.variables & self.p.data
             self._clash(equals, conflict.relation, "data" if data else "conflict")
         for relation, reasons in self.s.solution.residual:
             equals = tuple(r for r in reasons if isinstance(r, Equal))
+            if any(conflict and all(e in equals for e in conflict) for conflict in wrong):
+                continue  # n = 0, where n = 2 * n is refused
             variables = relation.variables
             if variables & self.p.data:
                 self._clash(equals, relation, "data")

@@ -200,8 +200,10 @@ def numbers(
     if not _sizes(relation, wish):
         wish = dict(zip(reversed(wish), wish.values(), strict=True))
     fitting = len(wish) == len(variables) and _defined(relation, wish) and not relation.holds(wish)
-    fitting = fitting and all(_holds(r, wish) for r in stated if r.variables <= relation.variables)
-    values = wish if fitting else counterexample(Facts().assume(*stated), relation, wish) or counterexample(Facts(), relation, wish)
+    known = [*stated, *(Relation(side, ">=", Dim.of(0)) for side in (relation.left, relation.right) if relation.op == "=")]
+    close = [r for r in known if r.variables & relation.variables]
+    fitting = fitting and all(r.variables <= relation.variables and _holds(r, wish) for r in close)
+    values = wish if fitting else counterexample(Facts().assume(*known), relation, wish)  # none is better than a wrong one
     if values is not None and _defined(relation, values):
         given = ", ".join(f"{words.name(s)} = {values[s]}" for s in variables)
         sides = f"{relation.left.evaluate(values)} {relation.op} {relation.right.evaluate(values)}"

@@ -25,7 +25,7 @@ from axon.types.constraint import Deferred
 from axon.types.literals import Literal, of_use
 from axon.types.places import Binding
 from axon.types.symbolic import Says
-from axon.types.type import InsideOf, Poison, ResultOf, Scheme, SchemeFact, Tensor, Type, Unreached
+from axon.types.type import ElementType, InsideOf, Poison, ResultOf, Scheme, SchemeFact, Tensor, Type, Unreached
 from axon.types.unify import Mismatch, State
 
 
@@ -78,8 +78,10 @@ class Elaborator(ABC):
         self.unknown: set[str] = set()  # what was said in this declaration of names that nothing introduces, and of type variables
         self.consequences = 0  # uses of broken declarations, which were reported where they stand
         self.literals: list[Literal] = []  # whose types must hold their values
+        self.folded: dict[Span, int] = {}  # the values of arithmetic on literals alone
         self.coercions: list[tuple[Type, Type, Span]] = []
         self.opened = 0  # sizes that only the data decide, named so far
+        self.divided: list[ElementType] = []  # of what `/` divides
         self.wanted: list[tuple[Dim, Span, str, str]] = []  # sizes that uses of functions must determine: where, of which, its name
         self.closures: list[tuple[Type, tuple[Symbol, ...], Span]] = []  # `fn`s, and the sizes that one call names
         self.origins: list[tuple[Dim, Span]] = []  # where annotations mention sizes
@@ -185,6 +187,7 @@ class Elaborator(ABC):
             {s: state.dim(s.name, loose=s in scheme.loose) for s in scheme.dims} | dict(zip(scheme.explicit, given, strict=False)),
         )
         state.quotient_dims.update(found for s in scheme.quotients if (found := instance.dims[s].symbol) is not None)
+        self.divided += [instance.elements[s] for s in sorted(scheme.divides, key=lambda s: s.id)]
         self.wanted += [(instance.dims[s], span, name, s.name) for s in sorted(scheme.read, key=lambda s: s.id)]
         self.literals += of_use(scheme, instance.elements, span)
         for fact in (*scheme.facts, *_divisors(scheme.facts)):

@@ -62,6 +62,7 @@ class _Mark:
     opened: int
     introduced: int
     wanted: int
+    divided: int
 
 
 class Generalization(Explanations):
@@ -79,6 +80,7 @@ class Generalization(Explanations):
             len(self.diagnostics), len(self.deferred), len(s.equals), len(s.stretches), len(s.ranges), len(s.uses),
             len(s.obligations), len(s.nonempty), len(s.flexible_dims), len(self.literals), len(s.flexible_elements),
             self.consequences, len(self.closures), self.opened, len(self.introduced), len(self.wanted),
+            len(self.divided),
         )  # fmt: skip
 
     def _generalize(
@@ -137,7 +139,11 @@ class Generalization(Explanations):
         kept = tuple(SchemeFact(r, _why(reason), reason.span) for r, reason in outcome.contract)
         scheme = self._quantify(t, explicit, kept if ok else ())
         waiting = self.literals[mark.literals :]
-        scheme = replace(scheme, literals=of_scheme(waiting, scheme.elements))
+        divided = {e.symbol for e in map(state.element, self.divided[mark.divided :]) if isinstance(e, ElementVar)}
+        divides = frozenset(s for s, _ in scheme.elements if s in divided)
+        if state.level == 0:
+            self.divided.clear()
+        scheme = replace(scheme, literals=of_scheme(waiting, scheme.elements), divides=divides)
         self.literals[mark.literals :] = of_outer(waiting, scheme.elements) if state.level > 0 else ()
         contract = self._contract(scheme)
         if ok:

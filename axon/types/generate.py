@@ -22,7 +22,7 @@ from axon.types.annotate import FOREIGN
 from axon.types.application import Applications
 from axon.types.constraint import Member, Product
 from axon.types.elaborator import Env
-from axon.types.literals import Literal
+from axon.types.literals import Literal, folded
 from axon.types.scheme import instantiate_type
 from axon.types.show import Namer, show_element
 from axon.types.symbolic import chosen, says, symbolic
@@ -254,6 +254,8 @@ class Expressions(Applications):
             return T.Builtin("matmul", type=function((left, right), out), span=span)
         name, allowed, gives_bool = builtins.OPERATORS[op]
         t = self.state.tensor(allowed)
+        if name == "div":
+            self.divided.append(t.element)
         result = Tensor(Element.BOOL, t.shape) if gives_bool else t
         return T.Builtin(name, type=function((t, t), result), span=span)
 
@@ -262,6 +264,7 @@ class Expressions(Applications):
     def _unary(self, env: Env, e: S.Unary) -> T.Expr:
         if e.op == "-" and isinstance(e.operand, S.Int):
             return self.infer(env, S.Int(-e.operand.value, span=e.span))
+        before = len(self.literals)
         operand = self.infer(env, e.operand)
         op, allowed = ("neg", NUM) if e.op == "-" else ("not", builtins.BOOL)
         t = self.as_tensor(operand.type, e.operand.span, f"the operand of `{e.op}`")
@@ -269,11 +272,26 @@ class Expressions(Applications):
             return self._broken(e.span)
         if op == "neg" and isinstance(operand, T.Dimension):
             return T.Dimension(-operand.dim, type=t, span=e.span)
+        negated = self._constant(operand) if op == "neg" else None
+        if negated is not None:
+            self._fold(before, -negated, t, e.span)
         return T.Unary(op, operand, type=t, span=e.span)
+
+    def _constant(self, e: T.Expr) -> int | None:
+        """The value of an integer literal, or of arithmetic on such alone."""
+        if isinstance(e, T.Literal):
+            return e.value if type(e.value) is int else None
+        return self.folded.get(e.span) if isinstance(e, T.Unary | T.Binary) else None
+
+    def _fold(self, before: int, value: int, t: Tensor, span: Span) -> None:
+        """Arithmetic on literals alone must fit as a whole, and its parts need not."""
+        self.folded[span] = value
+        self.literals[before:] = [Literal(value, t.element, span, folded=True)]
 
     def _binary(self, env: Env, e: S.Binary) -> T.Expr:
         if e.op == "|>":
             return self._application(env, S.Apply(e.right, e.left, span=e.span))
+        before = len(self.literals)
         left = self.infer(env, e.left)
         inner = env
         if e.op in ("andalso", "orelse"):
@@ -287,6 +305,10 @@ class Expressions(Applications):
         found = self._elementwise(name, allowed, gives_bool, left, right, e.op_span, e.span, f"`{e.op}`")
         if isinstance(left, T.Dimension) or isinstance(right, T.Dimension):
             return self._symbolic(env, name, left, right, found)
+        a, b = self._constant(left), self._constant(right)
+        value = folded(name, a, b) if a is not None and b is not None else None
+        if value is not None and isinstance(found.type, Tensor):
+            self._fold(before, value, found.type, e.span)
         return found
 
     def _elementwise(
@@ -310,6 +332,8 @@ class Expressions(Applications):
             found = errors.mismatch(self.state, m, a, b, words)
             self.report(replace(found, suggestions=(*precedence.cast_of_sizes(left, right, at), *found.suggestions)))
             return self._broken(span)
+        if name == "div":
+            self.divided.append(a.element)
         sides = (Side(left.span, "the left side has {}"), Side(right.span, "the right side has {}"))
         shape = self.broadcast(a, b, Reason(at, f"{what} works element by element", sides))
         result = Tensor(Element.BOOL if gives_bool else a.element, shape)

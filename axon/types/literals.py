@@ -24,6 +24,7 @@ class Literal:
     element: ElementType
     span: Span
     use: Span | None = None  # of that function
+    folded: bool = False  # arithmetic on literals alone, and its exact value
 
     def refused(self, element: Element) -> Diagnostic:
         """It is of an element type that does not hold it."""
@@ -34,7 +35,23 @@ class Literal:
             same = self.use.file.path == self.span.file.path  # by name: in an editor, a declaration is a file of its own
             own = (Label(self.span, "the number"),) if same else ()
             labels = (Label(self.use, f"`{self.use.text}` uses {self.value} {where}"), *own)
-        return Diagnostic("AX0202", f"{self.value} does not fit in {element.value}", labels)
+        shown = f"{' '.join(self.span.text.split())} = {self.value}" if self.folded else str(self.value)
+        return Diagnostic("AX0202", f"{shown} does not fit in {element.value}", labels)
+
+
+def folded(op: str, a: int, b: int) -> int | None:
+    """Arithmetic on two integers, exactly; None where it has no value, or one that no element type comes near."""
+    match op:
+        case "add":
+            return a + b
+        case "sub":
+            return a - b
+        case "mul":
+            return a * b
+        case "pow" if 0 <= b <= _MOST_POWER and abs(a) < 2**_MOST_POWER:
+            return int(a**b)
+        case _:
+            return None
 
 
 def of_use(scheme: Scheme, elements: Mapping[Symbol, ElementType], use: Span) -> list[Literal]:
@@ -58,6 +75,9 @@ def of_outer(literals: Iterable[Literal], elements: Iterable[tuple[Symbol, froze
     """Those that wait for the declaration around one with these element types of its own."""
     own = {symbol for symbol, _ in elements}
     return [x for x in literals if isinstance(x.element, ElementVar) and x.element.symbol not in own]
+
+
+_MOST_POWER = 64
 
 
 def _value(literal: Literal) -> int:

@@ -184,6 +184,7 @@ class Scheme:
     names: Mapping[Symbol, str] = field(default_factory=dict)  # what its signature calls its dimensions, where it has facts
     loose: frozenset[Symbol] = frozenset()  # of dims: those that no parameter has as a size, such as how far an index runs
     read: frozenset[Symbol] = frozenset()  # of dims: those whose values the body reads, while no tensor that is passed has them
+    divides: frozenset[Symbol] = frozenset()  # of elements: those that `/` divides in the body, or in that of what it calls
     quotients: frozenset[Symbol] = frozenset()  # of dims: what a use makes by dividing by an explicit one
 
     @property
