@@ -17,6 +17,7 @@ Note [Dissolving]
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -76,16 +77,31 @@ def _block(block: Block, around: Mapping[Symbol, tuple[Dim, ...]]) -> Block:
         op = ops[position]
         if isinstance(op, Compute) and op.reduction is None:
             ops[position : position + 1] = _split(op)
-    position = len(ops) - 1
-    while position >= 0:
+    slots: list[Op | None] = [*ops]
+    readers: defaultdict[Symbol, set[int]] = defaultdict(set)
+    for position, op in enumerate(ops):
+        for symbol in tensors_of(op):
+            readers[symbol].add(position)
+
+    def put(position: int, old: Op, new: Op | None) -> None:
+        slots[position] = new
+        before, after = tensors_of(old), tensors_of(new) if new is not None else frozenset()
+        for symbol in before - after:
+            readers[symbol].discard(position)
+        for symbol in after - before:
+            readers[symbol].add(position)
+
+    for position in reversed(range(len(ops))):
         op = ops[position]
-        if isinstance(op, Compute) and op.reduction is None and len(op.outs) == 1 and _dissolves(op, ops[position + 1 :], results):
-            ops[position + 1 :] = [_inlined(other, op) for other in ops[position + 1 :]]
-            del ops[position]
-        elif not _needed(op, ops[position + 1 :], results):
-            del ops[position]
-        position -= 1
-    return Block(tuple(ops), results)
+        later = [(n, other) for n in sorted(set().union(*(readers[out.symbol] for out in outs_of(op)))) if (other := slots[n])]
+        reading = [other for _, other in later]
+        if isinstance(op, Compute) and op.reduction is None and len(op.outs) == 1 and _dissolves(op, reading, results):
+            for n, other in later:
+                put(n, other, _inlined(other, op))
+            put(position, op, None)
+        elif not _needed(op, reading, results):
+            put(position, op, None)
+    return Block(tuple(op for op in slots if op is not None), results)
 
 
 def _split(op: Compute) -> list[Op]:

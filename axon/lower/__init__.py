@@ -18,6 +18,7 @@ from axon.core_walk import dimensions_of
 from axon.diagnostics import AxonError, Diagnostic, Label
 from axon.element import Element
 from axon.lower.builder import Builder, Context
+from axon.lower.calls import MAX_CALLS, least_calls, too_many_calls
 from axon.lower.evaluate import Evaluator
 from axon.lower.indexing import Definitions
 from axon.lower.limits import limits
@@ -117,7 +118,10 @@ class _Lowering:
         contract = Contract(scheme.explicit, tuple(self.shapes), facts)
         builder = Builder(Facts().assume(*(f.relation for f in scheme.facts)))
         builder.shapes |= {value.symbol: value.shape for value in self.inputs}
-        evaluator = Evaluator(builder, definitions(self.checked))
+        known_declarations = definitions(self.checked)
+        if least_calls(self.checked.declarations[self.name], known_declarations) > MAX_CALLS:
+            raise too_many_calls(self.span)
+        evaluator = Evaluator(builder, known_declarations)
         found = self._result(evaluator, values)
         results, structure = self._store(builder, found)
         block = builder.extents.rewritten(needed(Block(tuple(builder.ops), results)), self.inputs, builder.known)

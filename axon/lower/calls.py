@@ -12,9 +12,21 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from axon import typed as T
+from axon.diagnostics import AxonError, Diagnostic, Label, Suggestion
 from axon.names import Symbol
+from axon.source import Span
 
 _NO_PARTS = frozenset(("type", "span", "context", "instance", "scheme"))  # fields in which no expression stands
+
+
+MAX_CALLS = 20_000  # in one program, each compiled by itself
+
+
+def too_many_calls(span: Span) -> AxonError:
+    message = f"the program makes more than {MAX_CALLS:,} calls of functions"
+    notes = ("each call is compiled by itself: functions that call others twice, and so on, make very many of them",)
+    help_ = Suggestion("write a `loop` where a function is applied again and again")
+    return AxonError((Diagnostic("AX0002", message, (Label(span, "one of them"),), notes, (help_,)),))
 
 
 def least_calls(decl: T.Decl, definitions: Mapping[Symbol, tuple[T.Decl, Any]]) -> int:

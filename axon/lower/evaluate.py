@@ -14,9 +14,9 @@ from axon import builtins
 from axon import typed as T
 from axon.core import Axis, Const, Convert, Index, Monoid, Scalar, Select, Unary, element_of
 from axon.core import Binary as CoreBinary
-from axon.diagnostics import AxonError, Diagnostic, Label, Suggestion
 from axon.element import Element
 from axon.lower.builder import Context
+from axon.lower.calls import MAX_CALLS, too_many_calls
 from axon.lower.extents import divides
 from axon.lower.indexing import Indexing
 from axon.lower.scalars import as_scalar, conjunction, integer, negated, simplified, zero
@@ -27,7 +27,6 @@ from axon.shapes.dimension import Dim
 from axon.source import Span
 from axon.types.type import Exists, Function, RecordType, Row, Tensor, TupleType, Type
 
-MAX_CALLS = 200_000  # in one program, each compiled by itself
 _BINARY_PRIMITIVES = {op for op, _, _ in builtins.OPERATORS.values()} | set(builtins.BINARY)
 _ARITY = {"nonzero": 1, "sort": 1, "argsort": 1, "filter": 2, "matmul": 2}
 
@@ -266,10 +265,7 @@ class Evaluator(Indexing):
         """Functions are gone from core: what one does stands there once for each call, and for each call of what calls it."""
         self.b.calls += 1
         if self.b.calls > MAX_CALLS:
-            message = f"the program makes more than {MAX_CALLS:,} calls of functions"
-            notes = ("each call is compiled by itself: functions that call others twice, and so on, make very many of them",)
-            help_ = Suggestion("write a `loop` where a function is applied again and again")
-            raise AxonError((Diagnostic("AX0002", message, (Label(span, "one of them"),), notes, (help_,)),))
+            raise too_many_calls(span)
 
     def _primitive(self, name: str, values: Sequence[Value], c: Context, span: Span) -> Value:
         tensors = [v for v in values if isinstance(v, TensorValue)]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 import axon
-from axon.lower import evaluate
+from axon import lower
+from axon.lower import calls, evaluate
 
 
 def test_calls_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluate, "MAX_CALLS", 200)
+    for module in (lower, calls, evaluate):
+        monkeypatch.setattr(module, "MAX_CALLS", 200)
     chain = "fun f0 (x : f32) = x + 1.0\n" + "".join(f"fun f{n} x = f{n - 1} (f{n - 1} x)\n" for n in range(1, 9))
     m = axon.compile(chain)
     assert m.f6(0.0) == 64
@@ -18,5 +20,6 @@ def test_calls_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_calls_in_a_loop_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluate, "MAX_CALLS", 200)
+    for module in (lower, calls, evaluate):
+        monkeypatch.setattr(module, "MAX_CALLS", 200)
     assert axon.compile("fun g (x : f32) = x + 1.0\nfun f x = loop (s = x) for _ < 1000 => g s").f(0.0) == 1000
