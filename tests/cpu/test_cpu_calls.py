@@ -240,8 +240,18 @@ def test_results_do_not_depend_on_what_was_called_before(text):
 def test_work_is_estimated_through_loops():
     m = axon.compile("fun f {n} (x : f32[]) = loop (s = x) for t < n => s * 0.5")
     program = m._session.program(m._session.callee("f"), (np.float32(1),), {})
-    assert host.Host(program)._is_tiny([np.ones((), np.float32)], [3])
-    assert not host.Host(program)._is_tiny([np.ones((), np.float32)], [100_000])
+    assert host.Host(program)._work([np.ones((), np.float32)], [3]) <= host.TINY
+    assert host.Host(program)._work([np.ones((), np.float32)], [100_000]) > host.TINY
+
+
+def test_many_calls_on_little_data_are_told_once_what_is_quicker(monkeypatch):
+    m = axon.compile("fun f (x : f32[n]) = for i => x[i] * 7.0 + 1.5")
+    monkeypatch.setattr(host, "MANY", 1_000)
+    x = np.ones(3, np.float32)
+    with pytest.warns(RuntimeWarning, match="calls of `f` on little data are interpreted") as said:
+        for _ in range(100):
+            m.f(x)
+    assert len(said) == 1
 
 
 LOOPS = """

@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from threading import Lock
 from typing import Any, assert_never
+from warnings import warn
 
 from axon.core import Axis, Block, Check, Compress, Compute, Index, Loop, Op, Program, Scan, Sort
 from axon.names import Symbol
 
 TINY = 20_000  # points of all operations of a call, which counts each operation for some: at most about 20 ms
 OVERHEAD = 500  # points in whose time the interpreter prepares an operation
+MANY = 1_000_000  # points interpreted in all, about a second, after which it is said that machine code would be quicker
 
 
 class Host:
@@ -26,12 +28,14 @@ class Host:
         self.program = program
         self._executable: Any = None
         self._lock = Lock()
+        self._interpreted = 0.0  # points
 
     def __call__(self, inputs: Sequence[Any], explicit: Sequence[int] = (), *, compiled: bool = False) -> list[Any]:
         """The flat results for flat inputs, as fresh arrays. Raises what `interpret.run` raises."""
-        if not compiled and self._is_tiny(inputs, explicit):
+        if not compiled and (work := self._work(inputs, explicit)) <= TINY:
             from axon.interpret import run
 
+            self._count(work)
             return run(self.program, inputs, explicit)
         results: list[Any] = self.executable()(inputs, explicit)
         return results
@@ -44,11 +48,18 @@ class Host:
                 self._executable = Executable(self.program)
             return self._executable
 
-    def _is_tiny(self, inputs: Sequence[Any], explicit: Sequence[int]) -> bool:
+    def _work(self, inputs: Sequence[Any], explicit: Sequence[int]) -> float:
+        """The points that a call computes, as far as its sizes tell; infinity for more than TINY numbers."""
         if sum(array.size for array in inputs) > TINY:
-            return False
-        dims = self.program.contract.bind(explicit, [array.shape for array in inputs])
-        return _work(self.program.block, dims) <= TINY
+            return inf
+        return _work(self.program.block, self.program.contract.bind(explicit, [array.shape for array in inputs]))
+
+    def _count(self, work: float) -> None:
+        """Say once that many calls on little data are interpreted: what a call computes does not depend on how many there were."""
+        before, self._interpreted = self._interpreted, self._interpreted + work
+        if before <= MANY < self._interpreted:
+            text = f'calls of `{self.program.name}` on little data are interpreted, which has taken about a second in all: target="cpu"'
+            warn(f"{text} compiles it once, and takes about 0.1 ms a call", RuntimeWarning, stacklevel=2)
 
 
 def _work(block: Block, dims: Mapping[Symbol, int]) -> float:
