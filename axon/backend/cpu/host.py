@@ -58,8 +58,8 @@ class Host:
         """Say once that many calls on little data are interpreted: what a call computes does not depend on how many there were."""
         before, self._interpreted = self._interpreted, self._interpreted + work
         if before <= MANY < self._interpreted:
-            text = f'calls of `{self.program.name}` on little data are interpreted, which has taken about a second in all: target="cpu"'
-            warn(f"{text} compiles it once, and takes about 0.1 ms a call", RuntimeWarning, stacklevel=2)
+            text = f"calls of `{self.program.name}` on little data are interpreted, which has taken about a second in all"
+            warn(f'{text}: target="cpu" compiles it once, and takes about 0.1 ms a call', RuntimeWarning, stacklevel=2)
 
 
 def _work(block: Block, dims: Mapping[Symbol, int]) -> float:
