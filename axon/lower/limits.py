@@ -35,7 +35,8 @@ class _Walk:
         self.known = known
         self.above: dict[Symbol, Dim] = {}  # of an index, or a size that only the data decide: what it does not exceed
         self.found: dict[Relation, tuple[str, Span | None]] = {}
-        self._seen: set[Dim] = set()
+        self._extents: set[Dim] = set()  # that have been seen to
+        self._compared: set[Dim] = set()  # likewise, in 64 bits
 
     def block(self, block: Block) -> None:
         for op in block.ops:
@@ -61,9 +62,9 @@ class _Walk:
             self.above[axis.symbol] = axis.extent
 
     def _extent(self, extent: Dim, span: Span | None) -> None:
-        if extent in self._seen or exact(extent, 32):
+        if extent in self._extents or exact(extent, 32):
             return
-        self._seen.add(extent)
+        self._extents.add(extent)
         self._parts(extent, span)
         self._limit(
             _total(extent) if extent.variables <= self.known else self._bounded(extent), MOST, "sizes end at 2,147,483,647", span
@@ -90,9 +91,9 @@ class _Walk:
             self._wide(part, span)
 
     def _wide(self, dim: Dim, span: Span | None) -> None:
-        if dim not in self._seen and not exact(dim, 64):
+        if dim not in self._compared and not exact(dim, 64):
             self._limit(self._bounded(dim), WIDE, "sizes are computed in 64 bits", span)
-        self._seen.add(dim)
+        self._compared.add(dim)
 
     def _limit(self, dim: Dim, most: int, why: str, span: Span | None) -> None:
         if dim.variables and dim.variables <= self.known:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import axon
+from axon import compiler
 
 _SQUARES = " ".join("val z = for (i, j) => z[i] * z[j]" for _ in range(6))
 _HALVES = "(" * 64 + "n" + " / 2)" * 64
@@ -86,3 +87,9 @@ def test_what_a_quotient_makes_is_limited(text: str, shape: tuple[int, int, int]
         with pytest.raises(axon.AxonError) as caught:
             program[a, b](np.ones(n, np.float32))
         assert [d.code for d in caught.value.diagnostics] == [code]
+
+
+def test_a_size_that_was_compared_before_it_is_a_range_is_limited_as_one():
+    text = "fun f {a, b} (x : f32[n]) = let val t = for i < n => if a * b > 5 then x[i] else 0.0 in for i < a * b => t[i % n] end"
+    program = compiler.lower(compiler.check_text(text), "f", None)
+    assert [str(limit.relation) for limit in program.contract.limits] == ["a * b <= 2147483647"]
