@@ -501,7 +501,8 @@ class PartsInvalid(FormInvalid):
 def verify_parts(split: Parts) -> None:
     """Check the rules in the module's docstring; PartsInvalid names the one that is broken."""
     program = split.program
-    dims = set(program.explicit) | {s for value in program.inputs for d in value.shape for s in d.variables}
+    shapes = {s for value in program.inputs for d in value.shape for s in d.variables}
+    dims = {*program.explicit, *shapes, *program.contract.determined(), *program.contract.idle}
     try:
         verify(as_program(split))
     except CoreInvalid as error:
