@@ -112,6 +112,8 @@ def _fill(
             masks = _inside(ragged, inner)
             if reduction.where is not None:
                 kept = evaluate(reduction.where, inner, masks)
+                if not kept.any():
+                    continue  # a guard that does not hold, however large the range is
                 if not kept.all():
                     masks = (*masks, kept)
             if how is None:

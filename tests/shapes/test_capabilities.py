@@ -49,6 +49,10 @@ OPENED = "let val (k : f32[m]) = filter (x > 0.0) x  val (l : f32[p]) = filter (
             "fun f (x : f32[n, m]) (y : f32[n]) where m >= 1 = y + (for i < n * m / m => y[i])",
             "f32[n, m] -> f32[n] -> f32[n] where m >= 1",
         ),
+        (
+            "fun g (x : f32[n]) (y : f32[n * m]) = for i < n, j < m => y[(i, j)]\nfun f (x : f32[n]) = g x x",
+            "f32[n] -> f32[n, 1] where n >= 1",
+        ),
         # floor division and its remainder
         (
             "fun f {h} (x : f32[h * (d / h)]) (y : f32[d]) where d % h = 0 = x + y",
@@ -167,7 +171,6 @@ def test_signatures(program: str, signature: str) -> None:
         ("fun f (x : f32[n]) (y : f32[n, m]) = for i < n, j => x[(i, j)] + y[i, j]", "AX0301"),
         ("fun f (x : f32[n]) (y : f32[n, 3]) = for i < n, j => x[(i, j)] + y[i, j]", "AX0301"),
         (FLAT + "fun f (y : f32[n]) x = y + flat (for i < n, j => x[i, j])", "AX0301"),
-        ("fun g (x : f32[n]) (y : f32[n * m]) = for i < n, j < m => y[(i, j)]\nfun f (x : f32[n]) = g x x", "AX0301"),
         ("fun f (x : f32[n]) = for i < 2 * n, j => x[(i, j)]", "AX0301"),
         ("fun f (x : f32[n]) = for i < n + 1, j => x[(i, j)]", "AX0301"),
         ("fun f (x : f32[n + m, n * m]) = for i < n => 1.0", "AX0306"),
