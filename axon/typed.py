@@ -68,19 +68,21 @@ class Call(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unary(Node):
-    """Pointwise neg, not."""
+    """Pointwise neg, not; `folded` is the value of arithmetic on integer literals alone."""
 
     op: str
     operand: Expr
+    folded: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Binary(Node):
-    """Pointwise, with broadcasting; `op` is a Binary of core."""
+    """Pointwise, with broadcasting; `op` is a Binary of core; `folded` as in Unary."""
 
     op: str
     left: Expr
     right: Expr
+    folded: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

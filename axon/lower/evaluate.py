@@ -45,7 +45,7 @@ class Evaluator(Indexing):
 
     def _eval(self, env: Env, e: T.Expr, c: Context) -> Value:
         match e:
-            case T.Literal(value=written):
+            case T.Literal(value=written) | T.Unary(folded=int() as written) | T.Binary(folded=int() as written):
                 element = self._element_of(env, e.type)
                 number = written if element is Element.BOOL else float(written) if element.is_float else int(written)
                 return scalar_value(Const(number, element), element)

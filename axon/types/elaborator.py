@@ -78,7 +78,6 @@ class Elaborator(ABC):
         self.unknown: set[str] = set()  # what was said in this declaration of names that nothing introduces, and of type variables
         self.consequences = 0  # uses of broken declarations, which were reported where they stand
         self.literals: list[Literal] = []  # whose types must hold their values
-        self.folded: dict[Span, int] = {}  # the values of arithmetic on literals alone
         self.coercions: list[tuple[Type, Type, Span]] = []
         self.opened = 0  # sizes that only the data decide, named so far
         self.divided: list[ElementType] = []  # of what `/` divides

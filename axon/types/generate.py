@@ -272,20 +272,19 @@ class Expressions(Applications):
             return self._broken(e.span)
         if op == "neg" and isinstance(operand, T.Dimension):
             return T.Dimension(-operand.dim, type=t, span=e.span)
-        negated = self._constant(operand) if op == "neg" else None
-        if negated is not None:
-            self._fold(before, -negated, t, e.span)
-        return T.Unary(op, operand, type=t, span=e.span)
+        value = self._constant(operand) if op == "neg" else None
+        if value is not None:
+            self._fold(before, -value, t, e.span)
+        return T.Unary(op, operand, None if value is None else -value, type=t, span=e.span)
 
     def _constant(self, e: T.Expr) -> int | None:
         """The value of an integer literal, or of arithmetic on such alone."""
         if isinstance(e, T.Literal):
             return e.value if type(e.value) is int else None
-        return self.folded.get(e.span) if isinstance(e, T.Unary | T.Binary) else None
+        return e.folded if isinstance(e, T.Unary | T.Binary) else None
 
     def _fold(self, before: int, value: int, t: Tensor, span: Span) -> None:
         """Arithmetic on literals alone must fit as a whole, and its parts need not."""
-        self.folded[span] = value
         self.literals[before:] = [Literal(value, t.element, span, folded=True)]
 
     def _binary(self, env: Env, e: S.Binary) -> T.Expr:
@@ -307,9 +306,10 @@ class Expressions(Applications):
             return self._symbolic(env, name, left, right, found)
         a, b = self._constant(left), self._constant(right)
         value = folded(name, a, b) if a is not None and b is not None else None
-        if value is not None and isinstance(found.type, Tensor):
-            self._fold(before, value, found.type, e.span)
-        return found
+        if value is None or not isinstance(found, T.Binary) or not isinstance(found.type, Tensor):
+            return found
+        self._fold(before, value, found.type, e.span)
+        return replace(found, folded=value)
 
     def _elementwise(
         self, name: str, allowed: frozenset[Element], gives_bool: bool, left: T.Expr, right: T.Expr, at: Span, span: Span, what: str

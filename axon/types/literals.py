@@ -41,17 +41,19 @@ class Literal:
 
 def folded(op: str, a: int, b: int) -> int | None:
     """Arithmetic on two integers, exactly; None where it has no value, or one that no element type comes near."""
+    value: int | None = None
     match op:
         case "add":
-            return a + b
+            value = a + b
         case "sub":
-            return a - b
+            value = a - b
         case "mul":
-            return a * b
+            value = a * b
         case "pow" if 0 <= b <= _MOST_POWER and abs(a) < 2**_MOST_POWER:
-            return int(a**b)
+            value = int(a**b)
         case _:
-            return None
+            pass
+    return value if value is not None and abs(value) < _LARGEST else None
 
 
 def of_use(scheme: Scheme, elements: Mapping[Symbol, ElementType], use: Span) -> list[Literal]:
@@ -78,6 +80,7 @@ def of_outer(literals: Iterable[Literal], elements: Iterable[tuple[Symbol, froze
 
 
 _MOST_POWER = 64
+_LARGEST = 2**1023  # an f64 goes a little further
 
 
 def _value(literal: Literal) -> int:

@@ -148,3 +148,33 @@ def test_interpreted_and_compiled_agree_on_literals(program: str, first: int, se
         assert a.tolist() == b.tolist()
     else:
         assert "does not fit in" in refused(source, x).message
+
+
+# Arithmetic on literals alone whose parts do not fit, or would be rounded: only the whole counts.
+WHOLE = [
+    ("1023 - 1022", 1),
+    ("2 ** 10 - 1023", 1),
+    ("100000 * 100000 - 9999999999", 1),
+    ("-300 + 301", 1),
+    ("-(-300) - 299", 1),
+    ("16777217 - 16777216", 1),
+    ("9007199254740993 - 9007199254740992", 1),
+    ("10 ** 30 - 10 ** 30 + 3", 3),
+    ("10 ** 60 - 10 ** 60 + 3", 3),
+    ("7 % (300 - 296)", 3),
+]
+
+
+@pytest.mark.parametrize("element", ["i8", "u8", "i32", "i64", "f16", "bf16", "f32", "f64", "f8e4m3"])
+@pytest.mark.parametrize(("whole", "value"), WHOLE)
+def test_arithmetic_on_literals_alone_is_exact(whole: str, value: int, element: str) -> None:
+    m = axon.compile(f"fun f (x : {element}[n]) = for i => x[i] * ({whole})")
+    one = np.ones(2, Element(element).dtype)
+    for target in TARGETS:
+        np.testing.assert_array_equal(np.asarray(m.f(one, target=target), np.float64), value)
+
+
+def test_arithmetic_on_literals_that_no_float_holds_is_that_of_floats() -> None:
+    m = axon.compile("fun f (x : f64) = x * (10 ** 10) ** 40")
+    for target in TARGETS:
+        assert m.f(np.float64(1), target=target) == np.inf
