@@ -1,4 +1,4 @@
-"""A call's bits follow from the program, sizes, strides and machine: not from threads, load, addresses, caches, or what ran before."""
+"""A call's bits follow from the program, sizes, strides and processor: not from threads, load, addresses, caches, what ran before."""
 
 import hashlib
 import json
@@ -116,6 +116,22 @@ def test_of_any_number_of_blas_threads(compiled, once):
     finally:
         for library, count in zip(libraries, before, strict=True):
             library.set_num_threads(count)
+
+
+def test_of_what_is_interpreted_because_it_is_small():
+    norm = axon.compile("fun norm (x : f64[n]) = sum i => x[i] * x[i]").norm
+    x = np.random.default_rng(0).standard_normal(15_000)
+    libraries, found = blas._libraries(), set()
+    before = [library.get_num_threads() for library in libraries]
+    try:
+        for count in (1, 2, 3):
+            for library in libraries:
+                library.set_num_threads(count)
+            found.add(norm(x))
+    finally:
+        for library, count in zip(libraries, before, strict=True):
+            library.set_num_threads(count)
+    assert len(found) == 1
 
 
 def test_at_any_address(compiled, once):
