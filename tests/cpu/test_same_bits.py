@@ -1,4 +1,4 @@
-"""A call's bits follow from the program, sizes, strides and processor: not from threads, load, addresses, caches, what ran before."""
+"""A call's bits follow from the program, sizes, strides and processor: not from threads, load, addresses, caches, or the past."""
 
 import hashlib
 import json
