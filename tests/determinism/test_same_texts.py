@@ -1,8 +1,8 @@
-"""The same source gives the same texts in every process: signatures, errors, core, plans, what is emitted for CPU and GPU, machine code.
+"""The same source gives the same texts in every process: signatures, errors, core, plans, emitted text, machine code.
 
-Processes differ in how they hash strings and symbols, what is in memory, how often garbage is collected, how many Symbols there were
-before, and in the order of files (see `texts.disturb`). `AXON_SOAK=1` compares all of the corpus, with a processor that is busy
-beside, else a sample.
+Processes differ in how they hash strings and symbols, what is in memory, how often garbage is collected, how many Symbols there
+were before, and in the order of files (see `texts.disturb`). `AXON_SOAK=1` compares all of the corpus, with a processor that is
+busy beside, else a sample.
 """
 
 from __future__ import annotations

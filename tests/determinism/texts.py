@@ -19,8 +19,8 @@ from axon import names
 def disturb(seed: int) -> list[bytearray]:
     """Another place in memory for everything, other collections, other numbers of symbols, and sets of symbols in another order.
 
-    Symbols are hashed by their numbers, so small programs have them in the order in which they were made, whatever the history: hashed
-    by another function, they never are.
+    Symbols are hashed by their numbers, so sets of few often have them in the order in which they were made, whatever the history:
+    hashed by another function, they never have.
     """
     rng = random.Random(seed)
     junk = [bytearray(rng.randrange(1, 400)) for _ in range(20_000 * seed)]

@@ -118,6 +118,7 @@ def _run(problem: _Problem, compute: Compute, steps: Steps) -> None:
     sizes = problem.out.sizes
     cuts = [[slice(i, min(i + step, sizes[s])) for i in range(0, sizes[s], step)] for s, step in steps.items()]
     pieces = [dict(zip(steps, cut, strict=True)) for cut in box(*cuts)]
+
     def work(thread: int, first: int, last: int) -> int:
         blas.alone()
         with np.errstate(all="ignore"):
