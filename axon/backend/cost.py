@@ -29,7 +29,7 @@ from axon.core import (
 )
 from axon.core_walk import children
 from axon.names import Symbol
-from axon.shapes.dimension import Dim, Minimum
+from axon.shapes.dimension import Dim, Minimum, atom_key
 
 Counts = Callable[[Scalar], bool]
 
@@ -125,7 +125,7 @@ def _in_parts(extent: Dim, before: Iterable[Symbol]) -> tuple[Symbol, Dim] | Non
 
 def least_of(size: Dim) -> tuple[Dim, ...]:
     """What a size is the least of, if it is a minimum, however it is written."""
-    for atom in size.atoms:
+    for atom in sorted(size.atoms, key=atom_key):
         split = size.split(atom) if isinstance(atom, Minimum) else None
         if isinstance(atom, Minimum) and split is not None and (split[0].constant or 0) > 0:
             return tuple(split[0] * item + split[1] for item in atom.items)

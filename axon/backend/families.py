@@ -202,7 +202,7 @@ def _nests(
     made = {out.symbol for op in own for out in outs_of(op)}
     outside = {s for n, op in enumerate(ops) if n not in segment for s in tensors_of(op)} | set(program.block.results)
     wanted = tuple(out.symbol for op in own for out in outs_of(op) if out.symbol in outside)
-    around = dict.fromkeys(s for op in own for s in tensors_of(op) if s not in made)
+    around = dict.fromkeys(s for op in own for s in sorted(tensors_of(op) - made, key=lambda s: s.id))
     piece = replace(program, inputs=tuple(values[s] for s in around), block=Block(tuple(own), wanted))
     plan = fuse(piece, POLICY)
     stored = {s for kernel in plan.body.kernels for s in plans.writes_of(kernel)}

@@ -316,7 +316,8 @@ def _shared(nest: Nest, values: Mapping[Symbol, Value]) -> Nest:
     known = {**values, **{out.symbol: out for step in nest.steps for out in step.outs}}
     found: dict[tuple[Scalar, tuple[Dim, ...]], list[int]] = {}
     for position, step in enumerate(nest.steps):
-        for canonical in {c for s in scalars(step) for n in nodes(s) if (c := _canonical(n, step, rows, known)) is not None}:
+        shared = (_canonical(n, step, rows, known) for s in scalars(step) for n in nodes(s))
+        for canonical in dict.fromkeys(c for c in shared if c is not None):
             found.setdefault(canonical, []).append(position)
     twice = {canonical: places for canonical, places in found.items() if len(places) > 1}
     if not twice:

@@ -199,7 +199,7 @@ class Stepped:
         found = self._results.get(body)
         if found is None:
             own = {value.symbol for part in body.parts for value in made(part)}
-            found = self._results[body] = tuple(own.intersection(body.results))
+            found = self._results[body] = tuple(symbol for symbol in dict.fromkeys(body.results) if symbol in own)
         return found
 
     def _know(self, body: Body, counters: frozenset[Symbol]) -> None:

@@ -218,7 +218,7 @@ class Variants(tuple[Made, ...]):
 def _instead(executable: Any, program: Program) -> str:
     """In words, how an executable differs from that of the program where everything fits."""
     copies = (k for k in executable.kernels if isinstance(k, Nest) and not executable.aligned.isdisjoint(k.stored))
-    copied = (symbol for kernel in copies for symbol in reads_of(kernel))
+    copied = (symbol for kernel in copies for symbol in sorted(reads_of(kernel), key=lambda s: s.id))
     said = [f"{_named(s, program)} is copied first" for s in dict.fromkeys(copied)]
     ways = ((executable.apart, "is no stream"), (executable.bare - executable.plain, "is made apart from its product"))
     for symbols, words in (*ways, (executable.plain, "is plain")):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from axon.shapes.constraint import Reason
-from axon.shapes.dimension import Dim, Monomial, Quotient, monomial_key, without
+from axon.shapes.dimension import Dim, Monomial, Quotient, atom_key, monomial_key, without
 from axon.shapes.relation import Relation
 
 _ZERO, _ONE = Dim.of(0), Dim.of(1)
@@ -23,7 +23,7 @@ def inequalities(relation: Relation, reason: Reason) -> list[tuple[Relation, Rea
     if relation.op in ("=", "<>"):
         return [(relation, reason)]
     slack = relation.slack
-    for q in slack.quotients:
+    for q in sorted(slack.quotients, key=atom_key):
         positive = [(Relation(q.divisor, ">=", _ONE), reason)] if q.divisor.constant is None else []
         if _divides(slack, q) is not None:
             return divisibilities(relation, reason)
@@ -38,7 +38,7 @@ def inequalities(relation: Relation, reason: Reason) -> list[tuple[Relation, Rea
 def divisibilities(relation: Relation, reason: Reason) -> list[tuple[Relation, Reason]]:
     """`h % g <= 0` as `h % g = 0`; others as they are."""
     if relation.op not in ("=", "<>"):
-        for q in relation.slack.quotients:
+        for q in sorted(relation.slack.quotients, key=atom_key):
             if (divides := _divides(relation.slack, q)) is not None:
                 positive = [(Relation(q.divisor, ">=", _ONE), reason)] if q.divisor.constant is None else []
                 return [(divides, reason), *positive]
@@ -61,7 +61,7 @@ def _divides(slack: Dim, q: Quotient) -> Relation | None:
 
 def divisibility(relation: Relation) -> tuple[Dim, Dim] | None:
     """(a, b) of a relation that says a % b = 0."""
-    for q in relation.left.quotients if relation.op == "=" else ():
+    for q in sorted(relation.left.quotients, key=atom_key) if relation.op == "=" else ():
         remainder = q.dividend % q.divisor
         if relation.slack in (remainder, -remainder):
             return q.dividend, q.divisor
@@ -125,7 +125,7 @@ def _lead(dim: Dim) -> Monomial:
 def is_divisibility(relation: Relation) -> bool:
     """Whether an equation says that something divides something: slack is ± (a - b * (a / b)), up to a constant."""
     slack = relation.slack
-    for q in slack.quotients:
+    for q in sorted(slack.quotients, key=atom_key):
         remainder = q.dividend % q.divisor
         if (slack - remainder).constant is not None or (slack + remainder).constant is not None:
             return True

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, assert_never
 
 from axon.names import Symbol
 from axon.shapes.determine import Divide, Place, Plan, Root
-from axon.shapes.dimension import Atom, Dim, Minimum, Quotient
+from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, atom_key
 from axon.shapes.grows import Growth
 from axon.shapes.relation import Relation
 
@@ -81,7 +81,8 @@ class ContractBroken(Exception):
 
 def divisors(relation: Relation) -> list[Quotient]:
     """The quotients of a relation whose divisor must be shown to be at least 1."""
-    return [q for q in relation.left.quotients | relation.right.quotients if q.divisor.constant is None]
+    found = sorted(relation.left.quotients | relation.right.quotients, key=atom_key)
+    return [q for q in found if q.divisor.constant is None]
 
 
 def root(function: Callable[[int], int], least: int = 0, most: int = MAX_EXTENT) -> int:

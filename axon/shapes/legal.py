@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from axon.names import Symbol
 from axon.nearest import MAX_SIZE, edge, legal_sizes
-from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.shapes.dimension import Dim, DimensionTooLarge, atom_key
 from axon.shapes.relation import Relation
 
 Values: TypeAlias = "Mapping[Symbol, int]"
@@ -281,7 +281,7 @@ def _congruence(slack: Dim, symbol: Symbol) -> tuple[int, int, int] | None:
     if slack.mapping.keys() <= {one, ()}:
         c = slack.mapping.get(one, 0)
         return (c, slack.offset, 0) if c else None
-    for q in slack.quotients:
+    for q in sorted(slack.quotients, key=atom_key):
         k = q.divisor.constant
         if k is None or k < 1 or not q.dividend.mapping.keys() <= {one, ()}:
             continue

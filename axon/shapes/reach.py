@@ -238,7 +238,9 @@ class Reach:
         """Whether a coefficient is at least 0 (True) or at most 0 (False), where its divisors are at least 1, as they must be."""
         facts = self.facts
         if not self.conditional:
-            facts = facts.assume(*(Relation(q.divisor, ">=", _ONE) for q in c.quotients if q.divisor.constant is None))
+            facts = facts.assume(
+                *(Relation(q.divisor, ">=", _ONE) for q in sorted(c.quotients, key=atom_key) if q.divisor.constant is None)
+            )
         if proves(facts, Relation(c, ">=", _ZERO)):
             return True
         return False if proves(facts, Relation(c, "<=", _ZERO)) else None

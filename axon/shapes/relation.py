@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import gcd
 
 from axon.names import Symbol
-from axon.shapes.dimension import Dim, Quotient
+from axon.shapes.dimension import Dim, Quotient, atom_key
 from axon.shapes.pretty import Piece, pieces, sum_text
 
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -101,7 +101,7 @@ class Relation:
     def _remainder(self, name: Callable[[Symbol], str]) -> str | None:
         """`n % 2 = 0`, or `n % 2 = 1` for (n + 1) % 2 = 0, if that is what this says."""
         slack = self.slack
-        for atom in slack.atoms:
+        for atom in sorted(slack.atoms, key=atom_key):
             if isinstance(atom, Quotient):
                 a, b = atom.dividend, atom.divisor
                 exact = a - b * Dim({(atom,): 1})

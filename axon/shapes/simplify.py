@@ -363,8 +363,8 @@ def _equal_all_round(relations: Iterable[Relation], facts: Facts) -> list[Relati
 
 def _joined(relations: list[Relation]) -> list[Relation]:
     """p = 0 in place of p >= 0 and -p >= 0."""
-    least = {r.left for r in relations if r.op == ">=" and r.left.mapping}
-    equal = {p if p.terms[0][0] > 0 else -p for p in least if -p in least}
+    least = dict.fromkeys(r.left for r in relations if r.op == ">=" and r.left.mapping)
+    equal = dict.fromkeys(p if p.terms[0][0] > 0 else -p for p in least if -p in least)
     found = [r for r in relations if not (r.op == ">=" and (r.left in equal or -r.left in equal))]
     return found + [Relation(p, "=", _ZERO) for p in equal if Relation(p, "=", _ZERO) not in found]
 

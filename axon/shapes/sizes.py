@@ -7,7 +7,7 @@ from dataclasses import replace
 from axon.names import Symbol
 from axon.shapes.constraint import Context, Problem, Use
 from axon.shapes.cycles import made_equal
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, atom_key
 from axon.shapes.given import given
 from axon.shapes.prove import Answer, Facts, prove
 from axon.shapes.reach import Reach
@@ -70,13 +70,13 @@ def impossible(facts: Facts, relation: Relation) -> bool:
     """Refuted, or possible only with some size at 0 or 1."""
     if prove(facts, relation) is Answer.REFUTED:
         return True
-    large = facts.assume(*(Relation(Dim.of(v), ">=", Dim.of(2)) for v in relation.variables))
+    large = facts.assume(*(Relation(Dim.of(v), ">=", Dim.of(2)) for v in sorted(relation.variables, key=lambda v: v.id)))
     return prove(large, relation) is Answer.REFUTED
 
 
 def not_negative(size: Dim) -> Relation:
     """size >= 0; of `q / s + c` without the division: q >= -c * s."""
-    for quotient in size.quotients:
+    for quotient in sorted(size.quotients, key=atom_key):
         rest = size - quotient.dividend // quotient.divisor
         if rest.constant is not None:
             return Relation(quotient.dividend, ">=", -rest * quotient.divisor)

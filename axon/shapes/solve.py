@@ -244,13 +244,13 @@ class _Solver:
 
     def _resolve(self, dim: Dim) -> tuple[Dim, tuple[_Trace, ...]]:
         """The Dim over variables that are still free, and what made the replacements."""
-        bound = [v for v in dim.variables if v in self._images]
+        bound = sorted((v for v in dim.variables if v in self._images), key=lambda v: v.id)
         if not bound:
             return dim, ()
         todo = list(bound)
         while todo:  # bring the images up to date, innermost first
             image, used = self._images[todo[-1]]
-            inner = [v for v in image.variables if v in self._images]
+            inner = sorted((v for v in image.variables if v in self._images), key=lambda v: v.id)
             stale = [v for v in inner if not self._images.keys().isdisjoint(self._images[v][0].variables)]
             if stale:
                 todo += stale

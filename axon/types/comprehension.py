@@ -160,7 +160,7 @@ class Comprehensions(Accesses):
         indices = {s for s, _ in env.context.indices}
         ragged = dim.variables & indices if rectangular else frozenset()
         if ragged:
-            name = next(iter(ragged)).name
+            name = min(ragged, key=lambda s: s.id).name
             self.report(
                 Diagnostic(
                     "AX0308",

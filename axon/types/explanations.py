@@ -59,9 +59,13 @@ class Explanations(Expressions):
 
     def _explain(self, outcome: Outcome, problem: Problem, where: Callable[[str], Edit] | None, t: Type, trail: Trail) -> None:
         namer = Namer(self.state)
-        mentioned = [s for e in problem.equals for d in (e.left, e.right) for s in self.state.dimension(d).variables]
-        mentioned += [s for u in problem.uses for s in self.state.dimension(u.target).variables]
-        mentioned += [s for o in problem.obligations for s in o.relation.variables]
+
+        def aged(size: Dim) -> list[Symbol]:
+            return sorted(self.state.dimension(size).variables, key=lambda s: s.id)
+
+        mentioned = [s for e in problem.equals for d in (e.left, e.right) for s in aged(d)]
+        mentioned += [s for u in problem.uses for s in aged(u.target)]
+        mentioned += [s for o in problem.obligations for s in sorted(o.relation.variables, key=lambda s: s.id)]
         for size in mentioned:
             name = self.state.called.get(size)
             if name is not None and size not in namer.names and name not in namer.taken:

@@ -369,7 +369,7 @@ class Generalization(Explanations):
         """`k <= …` in sizes that can be named outside: one of the data's that the type does not show gives way to its own bound."""
         sizes = self.state.data_sizes
         limit = self.state.dimension(sizes[symbol][0].right) if sizes[symbol] else None
-        while limit is not None and (hidden := next((s for s in limit.variables if s in sizes and s not in shown), None)):
+        while limit is not None and (hidden := min(limit.variables.intersection(sizes).difference(shown), key=_age, default=None)):
             split = limit.linear_in(hidden)
             grows = split is not None and split[0].constant is not None and split[0].constant > 0
             limit = self.state.dimension(limit.substitute({hidden: sizes[hidden][0].right})) if grows and sizes[hidden] else None
@@ -414,7 +414,8 @@ class Generalization(Explanations):
             tensors = (part for part in self._walk(t.param) if isinstance(part, Tensor))
             shapes += [ParameterShape("", tuple(i for i in self.state.shape(x.shape) if isinstance(i, Dim))) for x in tensors]
             t = self.state.prune(t.result)
-        outer = [s for d in shapes for i in d.dims for s in i.variables if self.state.levels.get(s, 0) <= self.state.level]
+        mentioned = (s for d in shapes for i in d.dims for s in sorted(i.variables, key=_age))
+        outer = [s for s in mentioned if self.state.levels.get(s, 0) <= self.state.level]
         given = tuple(dict.fromkeys((*scheme.explicit, *outer)))
         return Contract(given, tuple(shapes), tuple(ContractFact(f.relation, f.why) for f in scheme.facts))
 
@@ -527,10 +528,7 @@ class Generalization(Explanations):
             self.report(_not_found([s.name for s in missing], (label,), f"the inferred type is {shown}", span))
         return not missing
 
-
-    def _given_values(
-        self, scheme: Scheme, problem: Problem, outcome: Outcome, mark: _Mark, body: T.Expr
-    ) -> tuple[Scheme, bool]:
+    def _given_values(self, scheme: Scheme, problem: Problem, outcome: Outcome, mark: _Mark, body: T.Expr) -> tuple[Scheme, bool]:
         """See that whatever size the body reads has a value: by what is passed, or, of a function that is passed, at each use."""
         state = self.state
         passed = set(scheme.dims)
@@ -611,3 +609,8 @@ _SAY_SIZE = Suggestion("say what has this size, as of the parameter of a functio
 _LETTERS = "kmnpqrst"  # of dimension parameters to add
 _MAX_UNTOLD = 4  # indices that are labelled
 _PREFERENCE = [Element.F32, *Element]
+
+
+def _age(symbol: Symbol) -> int:
+    """Sets of symbols have no order of their own that is the same in every process."""
+    return symbol.id

@@ -223,7 +223,7 @@ class Expressions(Applications):
         dim = self.dim(env.scope, d)
         indices = {s for s, _ in env.context.indices}
         if dim.variables & indices:
-            name = next(iter(dim.variables & indices)).name
+            name = min(dim.variables & indices, key=lambda s: s.id).name
             label = Label(d.span, f"this differs from one `{name}` to the next")
             self.report(Diagnostic("AX0308", f"a dimension cannot depend on the index `{name}`", (label,)))
             return self.state.dim("")
@@ -535,7 +535,6 @@ class Expressions(Applications):
             if size is not None and size.variables.isdisjoint(i for i, _ in env.context.indices):
                 return T.Dimension(size, type=t, span=e.span)
         return found
-
 
     def _rank(self, e: T.Expr) -> int | None:
         """The rank of a tensor, if it is known."""

@@ -8,7 +8,7 @@ from axon import typed as T
 from axon.diagnostics import Change, Edit, Suggestion
 from axon.names import Symbol
 from axon.resolve import Module, ValueName
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, atom_key
 from axon.source import Span
 from axon.types.blank import dimension_arguments
 from axon.types.quote import fitting, operand, shown
@@ -65,7 +65,7 @@ def half_of_a_window(function: T.Expr, modules: Modules, state: State, show: Cal
         t = t.result
     sizes = [i for i in state.shape(t.shape) if isinstance(i, Dim)] if isinstance(t, Tensor) else []
     found: dict[Edit, None] = {}
-    for size in (part for s in sizes for part in (s, *(q.dividend for q in s.quotients))):
+    for size in (part for s in sizes for part in (s, *(q.dividend for q in sorted(s.quotients, key=atom_key)))):
         for padding, span in zip(own.scheme.explicit, given, strict=True):
             times = size.mapping.get((padding,), 0)
             windows = [m[0] for m, c in size.mapping.items() if len(m) == 1 and c == -1 and isinstance(m[0], Symbol)]

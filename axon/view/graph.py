@@ -205,7 +205,8 @@ def _of_gpu(program: Program, sizes: Mapping[Symbol, int], schedule: Schedule) -
                     yield _loop(op, tuple(steps(repeated)), repeated.results, ())
                 case Sort() | Compress() | Check():
                     made = plan.Whole(part)
-                    yield _Step(type(part).__name__.lower(), (part,), (), tuple(plan.reads_of(made)), plan.writes_of(made))
+                    read = tuple(sorted(plan.reads_of(made), key=lambda s: s.id))
+                    yield _Step(type(part).__name__.lower(), (part,), (), read, plan.writes_of(made))
                 case _:
                     assert_never(part)
 

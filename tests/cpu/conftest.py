@@ -31,3 +31,5 @@ def small(monkeypatch):
     monkeypatch.setattr(function, "FEW", 1)
     monkeypatch.setattr(threads, "WORTH_SHARING", 1)
     monkeypatch.setattr(products, "BLOCK", 4)
+    monkeypatch.setattr(products, "PIECE", 1)
+    monkeypatch.setattr(products, "SIDE", 1)

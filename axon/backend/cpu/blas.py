@@ -1,7 +1,8 @@
-"""How many threads NumPy's BLAS uses: all of them for one large product, one where our own threads share many.
+"""NumPy's BLAS on the thread that asks: our own threads share a product, whose bits then do not depend on how many they are.
 
-The count is BLAS's, of the whole process, or of each thread where BLAS is built on OpenMP. It is lowered while a kernel runs and
-put back when the last kernel that wants it is done: other products in the process meanwhile take longer, and give the same.
+How many threads BLAS uses decides how it cuts a product, and so the last bits of its results. The count is BLAS's, of the whole
+process, or of each thread where BLAS is built on OpenMP. It is 1 while a kernel runs, and put back when the last kernel is done:
+products that others in the process ask for meanwhile take longer, and may differ by the order of sums.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from threading import Lock
 from typing import Any
 
 _lock = Lock()
-_wanted: list[int] = []  # by the kernels that run now
-_before: list[int] = []  # of each library, when none ran
+_before: list[int] = []  # how many threads each library used when no kernel ran
+_running = 0  # kernels
 
 
 @cache
@@ -35,27 +36,31 @@ def _of_each_thread(library: Any) -> bool:
 
 
 @contextmanager
-def at_most(threads: int) -> Iterator[None]:
-    """BLAS uses no more threads than so many for what this thread asks of it."""
+def one_thread() -> Iterator[None]:
+    """BLAS computes what this thread asks of it on this thread."""
+    global _running
     libraries = _libraries()
     own = [library.get_num_threads() for library in libraries]
     with _lock:
-        if not _wanted:
+        if _running == 0:
             _before[:] = own
-        _wanted.append(threads)
-        for library, count in zip(libraries, _before, strict=True):
-            _set(library, min(count, *_wanted) if not _of_each_thread(library) else min(count, threads))
+        _running += 1
+        for library in libraries:
+            _set(library, 1)
     try:
         yield
     finally:
         with _lock:
-            _wanted.remove(threads)
+            _running -= 1
             for library, count, mine in zip(libraries, _before, own, strict=True):
-                _set(library, mine if _of_each_thread(library) else min(count, *_wanted, count))
+                if _of_each_thread(library):
+                    _set(library, mine)
+                elif _running == 0:
+                    _set(library, count)
 
 
 def alone() -> None:
-    """In a thread of the pool, whose caller holds `at_most(1)`: there too, where the count is of each thread."""
+    """In a thread of the pool, whose caller holds `one_thread`: there too, where the count is of each thread."""
     for library in _libraries():
         if _of_each_thread(library):
             _set(library, 1)

@@ -33,10 +33,12 @@ class Host:
     def __call__(self, inputs: Sequence[Any], explicit: Sequence[int] = (), *, compiled: bool = False) -> list[Any]:
         """The flat results for flat inputs, as fresh arrays. Raises what `interpret.run` raises."""
         if not compiled and (work := self._work(inputs, explicit)) <= TINY:
+            from axon.backend.cpu.blas import one_thread
             from axon.interpret import run
 
             self._count(work)
-            return run(self.program, inputs, explicit)
+            with one_thread():
+                return run(self.program, inputs, explicit)
         results: list[Any] = self.executable()(inputs, explicit)
         return results
 

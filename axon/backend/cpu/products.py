@@ -5,10 +5,12 @@ where it is read with padding). The axes of the batch, of the rows (or columns) 
 strides allow without a copy; then BLAS takes a matrix or a transposed one as it lies, and writes where the result lies.
 
 Note [Pieces]
-    One large product is left to BLAS and its threads. A batch of products is not: BLAS would share each of them among its threads
-    and wait for all before the next one, and its threads would spin beside ours. So a batch, or what is done block by block, is cut
-    into pieces along the result's axes; our threads take the pieces, and BLAS computes each on the thread that asks (`blas`). A
-    batch with few elements is cut along its rows too, in strips that repay packing the other operand once more.
+    BLAS's own threads are not used. Among how many it shares a product decides how it cuts it, and so the bits of the result; and
+    they are as many as nobody else in the process asks for just then. In a batch they would also wait for each other after every
+    product, and spin beside ours. So what is large is cut into pieces along the result's axes, never along the depth; our threads
+    take the pieces, and BLAS computes each on the thread that asks (`blas`). Into which pieces is decided by sizes alone: bits are
+    the same on one thread and on many. One product is cut into tiles, a batch along its own axes, and one with few elements along
+    its rows too, in strips that repay packing the other operand once more.
 
 Note [Convolutions]
     If an operand is a window (a subscript such as `p + r` with `r` among the depth's axes and `p` of the result), its matrix has
@@ -47,6 +49,9 @@ Array = Any
 _scratch = Scratch()
 BLOCK = 1 << 18  # elements of a window that are copied at a time: about a core's cache; less costs more products
 STRIP = 128  # rows of a product that repay packing its other operand
+SIDE = 192  # rows or columns of a tile, at least
+PIECE = 16  # what a piece costs at least, in what is worth sharing: about 0.1 ms
+PIECES = 64  # into which a product is cut, at most: enough for so many threads
 TAP = 4  # how many elements are copied in the time in which a product is added
 MULTIPLIED = 4  # products that BLAS computes in the time of an addition elsewhere
 BEGIN = 8  # elements that are copied in the time in which a nest begins a sum along the last axis of the depth
@@ -109,14 +114,10 @@ Steps = Mapping[Symbol, int]  # how long pieces are along the axes that are cut
 
 
 def _run(problem: _Problem, compute: Compute, steps: Steps) -> None:
-    """All pieces, each on one thread, or one piece on BLAS's. See Note [Pieces]."""
+    """All pieces, each on one thread. See Note [Pieces]."""
     sizes = problem.out.sizes
     cuts = [[slice(i, min(i + step, sizes[s])) for i in range(0, sizes[s], step)] for s, step in steps.items()]
     pieces = [dict(zip(steps, cut, strict=True)) for cut in box(*cuts)]
-    if len(pieces) == 1 and problem.count(problem.batch) == 1:
-        with blas.at_most(threads.available()):
-            compute(pieces[0])
-        return
 
     def work(thread: int, first: int, last: int) -> int:
         blas.alone()
@@ -125,7 +126,7 @@ def _run(problem: _Problem, compute: Compute, steps: Steps) -> None:
                 compute(piece)
         return 0
 
-    with blas.at_most(1):
+    with blas.one_thread():
         threads.share(work, len(pieces), _cost(problem))
 
 
@@ -136,13 +137,12 @@ def _cost(problem: _Problem) -> int:
 def _way(problem: _Problem, has_nest: bool) -> tuple[Compute, Steps] | None:
     """How to compute, and in which pieces; None: as a nest."""
     left, right, sizes = problem.left, problem.right, problem.out.sizes
-    wanted = threads.available() if _cost(problem) > threads.WORTH_SHARING else 1
+    wanted = max(1, min(PIECES, _cost(problem) // (PIECE * threads.WORTH_SHARING)))
     taps = [s for s in problem.depth if s in left.shared | right.shared]
     windows = [view for view in (left, right) if not view.shared.isdisjoint(taps)]
     if len(windows) != 1 or not _copied(problem, windows[0]):
         if problem.count(problem.batch) == 1:
-            return _product(problem), {}
-        wanted *= threads.PIECES if wanted > 1 else 1
+            return _product(problem), _tiles(problem, wanted)
         steps = _steps(problem.batch, sizes, wanted)
         elements = prod(-(-sizes[s] // step) for s, step in steps.items())
         strips = min(-(-wanted // elements), problem.count(problem.rows) // STRIP)
@@ -151,7 +151,7 @@ def _way(problem: _Problem, has_nest: bool) -> tuple[Compute, Steps] | None:
     deep = problem.count(problem.depth)
     if TAP * problem.count(other) < deep // problem.count(taps):
         lead, compute = _tapped(problem, taps)
-        return compute, _steps(lead, sizes, wanted * threads.PIECES if wanted > 1 else 1)
+        return compute, _steps(lead, sizes, wanted)
     if has_nest and BEGIN * problem.count(other) < problem.count(problem.depth[-1:]):
         return None
     whole = [*problem.batch, *own]
@@ -175,6 +175,20 @@ def _steps(axes: Sequence[Symbol], sizes: Mapping[Symbol, int], pieces: int) -> 
         steps[s] = -(-sizes[s] // min(sizes[s], pieces))
         pieces = -(-pieces // -(-sizes[s] // steps[s]))
     return steps
+
+
+def _tiles(problem: _Problem, pieces: int) -> dict[Symbol, int]:
+    """Steps along the rows and the columns of one product that give tiles, about as high as wide: a power of two of them."""
+    high, wide = problem.count(problem.rows), problem.count(problem.columns)
+    rows = columns = 1
+    while 2 * rows * columns <= pieces:
+        if high // rows >= max(2 * SIDE, wide // columns):
+            rows *= 2
+        elif wide // columns >= 2 * SIDE:
+            columns *= 2
+        else:
+            break
+    return _steps(problem.rows[:1], problem.out.sizes, rows) | _steps(problem.columns[:1], problem.out.sizes, columns)
 
 
 def _blocks(axes: Sequence[Symbol], sizes: Mapping[Symbol, int], deep: int, limit: int) -> dict[Symbol, int]:
