@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from axon import typed as T
 from axon.checker import CheckedModule
-from axon.core import Block, Leaf, Param, Program, RecordOf, Structure, TupleOf, Value
+from axon.core import Leaf, Param, Program, RecordOf, Structure, TupleOf, Value
 from axon.core_walk import dimensions_of
 from axon.diagnostics import AxonError, Diagnostic, Label
 from axon.element import Element
@@ -124,7 +124,7 @@ class _Lowering:
         evaluator = Evaluator(builder, known_declarations)
         found = self._result(evaluator, values)
         results, structure = self._store(builder, found)
-        block = builder.extents.rewritten(needed(Block(tuple(builder.ops), results)), self.inputs, builder.known)
+        block = builder.extents.rewritten(needed(builder.block(results)), self.inputs, builder.known)
         known = contract.determined()
         # Equations under conditions that never hold are not solved: the sizes that only they decide are left.
         left = frozenset[Symbol]().union(*map(dimensions_of, block.ops)) & evaluator.sizes - known

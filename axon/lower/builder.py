@@ -17,7 +17,8 @@ Note [Dependent ranges]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -75,10 +76,19 @@ class Context:
         return replace(self, guards=(*self.guards, condition))
 
 
+class _Wider(Exception):
+    """A loop mentions more axes of its context than those over which its states are."""
+
+    def __init__(self, axes: frozenset[Symbol]) -> None:
+        super().__init__()
+        self.axes = axes
+
+
 @dataclass(slots=True, eq=False)
 class Builder:
     known: Facts  # the contract, and what is known of sizes that only data decide
     ops: list[Op] = field(default_factory=list)
+    constants: list[Op] = field(default_factory=list)  # what stands before all others: values of modules
     locals: dict[Symbol, Scalar] = field(default_factory=dict)
     shapes: dict[Symbol, tuple[Dim, ...]] = field(default_factory=dict)  # of what can be read
     risk: int = 0
@@ -235,6 +245,19 @@ class Builder:
             found |= more
         return found
 
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """What is made meanwhile stands before everything else: also if it is first needed inside a loop."""
+        ops, self.ops = self.ops, self.constants
+        try:
+            yield
+        finally:
+            self.ops = ops
+
+    def block(self, results: tuple[Symbol, ...]) -> Block:
+        """All operations."""
+        return Block((*self.constants, *self.ops), results)
+
     # ── operations ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def store(self, value: TensorValue, context: Context, name: str = "t") -> TensorValue:
@@ -320,12 +343,12 @@ class Builder:
         The guard says that the indices exist at which a dependent range is cut, and, if risky, that the ranges which the operation
         leaves have an index, and what guards the context: in this order, for each is right only where those before it hold.
         """
-        outer, dependent = self._outer(context, mention)
+        outer, dependent = self._outer(context, mention, risky)
         if not risky:
             return outer, conjunction(tuple(dependent))
         used = {a.symbol for a in outer}
         conditions = [*self._existence(context, used), *context.guards]
-        outer, dependent = self._outer(context, [*mention, *conditions])
+        outer, dependent = self._outer(context, [*mention, *conditions], risky)
         return outer, conjunction((*dependent, *conditions))
 
     def _existence(self, context: Context, used: Set[Symbol]) -> list[Scalar]:
@@ -345,10 +368,17 @@ class Builder:
         whole = value.symbol if not prefix else None
         return TensorValue(value.element, value.shape[len(prefix) :], at, symbol=whole)
 
-    def _outer(self, context: Context, mention: Sequence[Scalar | Dim]) -> tuple[list[Axis], list[Scalar]]:
-        """The axes of the context that are needed, and the guards that dependent ranges among them bring."""
+    def _outer(self, context: Context, mention: Sequence[Scalar | Dim], risky: bool = False) -> tuple[list[Axis], list[Scalar]]:
+        """The axes of the context that are needed, and the guards that dependent ranges among them bring.
+
+        One axis whose range depends on axes that nothing mentions stands without them, over all indices that it has for any of
+        theirs: what is right at an index is so for each, unless it is risky.
+        """
         used = self._uses(mention)
         own = {a.symbol for a in context.axes}
+        dependent = [a for a in reversed(context.axes) if a.symbol in used and a.extent.variables & own]
+        if not risky and len(dependent) == 1 and (alone := self._alone(dependent[0], used, context)) is not None:
+            return [a for a in context.axes if a.symbol in used], alone
         conditions: list[Scalar] = []
         for axis in reversed(context.axes):
             if axis.symbol in used and axis.extent.variables & own:
@@ -356,17 +386,35 @@ class Builder:
                 conditions.append(comparison("lt", Dim.of(axis.symbol), self.extents.total(axis.extent, self.known)))
         return [a for a in context.axes if a.symbol in used], conditions[::-1]
 
+    def _alone(self, axis: Axis, used: Set[Symbol], context: Context) -> list[Scalar] | None:
+        """The conditions under which an axis whose range depends on others may stand without them; None if it may not."""
+        others = [a for a in context.axes if a.symbol in axis.extent.variables]
+        symbols = {a.symbol for a in context.axes}
+        largest = self._largest_extent(axis, context)
+        if largest is None or any(a.symbol in used or a.extent.variables & symbols for a in others):
+            return None
+        none = Relation(largest, "<=", Dim.of(0))
+        return [
+            comparison("gt", self.extents.total(a.extent, self.known), Dim.of(0))
+            for a in others
+            if not proves(self.known, Relation(a.extent, ">=", Dim.of(1)))
+            and not proves(self.known.assume(Relation(a.extent, "<=", Dim.of(0))), none)
+        ]
+
+    def _largest_extent(self, axis: Axis, context: Context) -> Dim | None:
+        """The largest extent of an axis whose range depends on axes of the context, where that is clear."""
+        try:
+            return Reach(self.known, {a.symbol: a.extent for a in context.axes}).extreme(axis.extent, upper=True)
+        except DimensionTooLarge:
+            return None
+
     def _hull(self, axis: Axis, context: Context) -> Dim:
         """An extent that an axis never exceeds, over the axes that its extent mentions: the largest, where that is clear."""
         if axis.extent.variables.isdisjoint(a.symbol for a in context.axes):
             return axis.extent
-        ranges = {a.symbol: a.extent for a in context.axes}
-        try:
-            found = Reach(self.known, ranges).extreme(axis.extent, upper=True)
-        except DimensionTooLarge:
-            found = None
+        found = self._largest_extent(axis, context)
         if found is None:
-            found = above(axis.extent, ranges, self.known)
+            found = above(axis.extent, {a.symbol: a.extent for a in context.axes}, self.known)
         self.note(found, context)
         return found
 
@@ -388,17 +436,18 @@ class Builder:
         prefix = tuple(Dim.of(a.symbol) for a in outer)
         return [self.view(out, prefix) for out in outs]
 
-    def stored_over(self, value: TensorValue, context: Context, name: str) -> Symbol:
-        """The tensor stored over every axis of the context, used or not: what a loop's state is."""
+    def _stored_over(self, value: TensorValue, context: Context, over: Sequence[Axis], name: str) -> Symbol:
+        """The tensor stored over just these axes of the context, used or not, as a loop's state is. Raises `_Wider` for others."""
         own = [Axis(fresh("i"), extent) for extent in value.shape]
         before = self.risk
         body = value.at(tuple(Dim.of(a.symbol) for a in own))
         risky = self.risk > before or value.guarded
-        rename, place = self._placing([*context.axes, *own], {})
-        _, dependent = self._outer(context, [Index(Dim.of(a.symbol)) for a in context.axes])
-        guard = conjunction((*dependent, *(context.guards if risky else ())))
+        outer, guard = self._standing(context, [body, *(Dim.of(a.symbol) for a in over)], risky)
+        if len(outer) > len(over):
+            raise _Wider(frozenset(a.symbol for a in outer))
+        rename, place = self._placing([*over, *own], {})
         placed = place(body if guard is None else _under(guard, body))
-        domain = [Axis(rename[a.symbol], self._hull(a, context)) for a in context.axes]
+        domain = [Axis(rename[a.symbol], self._hull(a, context)) for a in over]
         domain += [Axis(rename[a.symbol], _renamed(a.extent, rename)) for a in own]
         out = Value(fresh(name), value.element, tuple(a.extent for a in domain))
         self.ops.append(Compute((out,), tuple(domain), None, (placed,), self.here if _can_fail(placed) else value.span))
@@ -409,10 +458,31 @@ class Builder:
         span: Span,
         step: Callable[[list[TensorValue]], list[TensorValue]],
     ) -> list[TensorValue]:  # fmt: skip
-        """Repeat a step over states, for every index of the context at once."""
-        prefix = tuple(Dim.of(a.symbol) for a in context.axes)
-        outer = tuple(self._hull(a, context) for a in context.axes)
-        starts = [self.stored_over(v, context, "start") for v in initial]
+        """Repeat a step over states, at once for every index of the context that they depend on.
+
+        On which they do is only known when the step has been lowered. It is lowered again, with states over more axes, until it
+        mentions no others.
+        """
+        over, _ = self._outer(context, [trip])
+        while True:
+            here, made, calls = (self.known, self.risk), len(self.ops), self.calls
+            ops = self.ops
+            try:
+                return self._looped(initial, trip, extent, counter, stacked, context, over, span, step)
+            except _Wider as wider:
+                self.known, self.risk = here
+                self.ops, self.calls = ops, calls
+                del ops[made:]
+                over = [a for a in context.axes if a.symbol in wider.axes or a in over]
+
+    def _looped(
+        self, initial: Sequence[TensorValue], trip: Scalar, extent: Dim, counter: Symbol, stacked: bool, context: Context,
+        over: Sequence[Axis], span: Span,
+        step: Callable[[list[TensorValue]], list[TensorValue]],
+    ) -> list[TensorValue]:  # fmt: skip
+        prefix = tuple(Dim.of(a.symbol) for a in over)
+        outer = tuple(self._hull(a, context) for a in over)
+        starts = [self._stored_over(v, context, over, "start") for v in initial]
         states = [Value(fresh("state"), v.element, (*outer, *v.shape)) for v in initial]
         bound = self._uses([trip]) & {a.symbol for a in context.axes}
         limit = self._largest(trip, context, span) if bound else self.scalar(trip, context)
@@ -427,7 +497,7 @@ class Builder:
         if bound:  # the loops of different indices end at different times
             going = simplified("lt", Index(Dim.of(counter)), trip)
             after = [_choose(going, new, old) for new, old in zip(after, before, strict=True)]
-        results = tuple(self.stored_over(v, context, "next") for v in after)
+        results = tuple(self._stored_over(v, context, over, "next") for v in after)
         block = Block(tuple(self.ops), results)
         self.ops, self.known = saved, known
         lead = (extent,) if stacked else ()
@@ -510,13 +580,17 @@ class Builder:
 
     def sort(self, value: TensorValue, context: Context, span: Span, want_indices: bool) -> TensorValue:
         """Sorted along the last dimension, or the indices that sort."""
-        symbol = self.stored_over(value, context, "unsorted")
-        op = self.ops[-1]
-        assert isinstance(op, Compute)
-        shape = op.outs[0].shape
+        own = [Axis(fresh("i"), extent) for extent in value.shape]
+        before = self.risk
+        body = value.at(tuple(Dim.of(a.symbol) for a in own))
+        risky = self.risk > before or value.guarded
+        (stored,) = self.compute(own, (body,), context, risky, ("unsorted",), around=value.span)
+        read = stored.at(tuple(Dim.of(a.symbol) for a in own))
+        assert isinstance(read, Read)
+        shape = self.shapes[read.tensor]
         values, indices = Value(fresh("sorted"), value.element, shape), Value(fresh("order"), Element.I32, shape)
-        self.ops.append(Sort(values, indices, symbol, span))
-        prefix = tuple(Dim.of(a.symbol) for a in context.axes)
+        self.ops.append(Sort(values, indices, read.tensor, span))
+        prefix = tuple(s for s in read.subscripts[: len(shape) - len(own)] if isinstance(s, Dim))
         return self.view(indices if want_indices else values, prefix)
 
 

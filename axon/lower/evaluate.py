@@ -135,7 +135,8 @@ class Evaluator(Indexing):
                 self.globals[symbol] = Closure(decl.params, decl.body, env)
             else:
                 saved = self.b.risk
-                self.globals |= self.bind(env, decl.pattern, self._keep(self.eval(env, decl.value, Context()), Context(), "v"))
+                with self.b.outside():
+                    self.globals |= self.bind(env, decl.pattern, self._keep(self.eval(env, decl.value, Context()), Context(), "v"))
                 self.b.risk = saved
         return self.globals[symbol]
 

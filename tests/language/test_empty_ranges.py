@@ -39,6 +39,7 @@ EMPTY: list[tuple[str, tuple[Any, ...], tuple[int, ...]]] = [
     ("fun f (x : i32[n]) = for i < n => reduce (fn a b => a + b, 7 / n) for j < 3 => j", (i32(0),), (0,)),
     ("fun f (x : i32[n]) = for i < n => (for j < 3 => (if j > 0 then 7 / n else 8 / n))[1]", (i32(0),), (0,)),
     ("fun f (x : i32[n]) = for i < n => argmax for k < 3 => argmax for j < 2 => k * j / n", (i32(0),), (0,)),
+    ("fun f (x : i32[n]) = for j < n - 5 => sum for i < n - j => sum k => x[5 - min i 5] * x[k]", (i32(5),), (0,)),
     ("fun f (x : i32[n]) = sum for i < n => for j < 3 => (if j % n = 0 then j else 0)", (i32(0),), (3,)),
     ("fun f (x : i32[n]) = for i < n => loop (s = 1) for t < n => s / n", (i32(0),), (0,)),
     ("fun f (x : i32[n]) = for i < n => let val t = [| 7 / n, 8 / n |] in t[0] + t[1] + i end", (i32(0),), (0,)),
