@@ -20,8 +20,8 @@ OWN: list[tuple[str, str, set[tuple[str, ...]]]] = [
     ("for j => for i => (loop (s = 1.0) for t < 9 => 0.5 * (s + x[i] / s)) * x[j]", "next", {("i",)}),
     ("for j i => (unfold (s = x[i]) for t < 3 => s * 0.5)[2] * x[j]", "next", {("i",)}),
     ("for i j => loop (s = x[i]) for t < 3 => s + (loop (u = 0.0) for v < 2 => u + x[j])", "next", {("j",), ("i", "j")}),
-    ("for i j => loop (s = 0.0) for t < 3 => s + x[j]", "next", {("j",)}),
-    ("for i j => loop (s = 0.0, u = x[i]) for t < 3 => (s + u, u + x[j])", "next", {("i", "j")}),
+    ("for i < n, j => loop (s = 0.0) for t < 3 => s + x[j]", "next", {("j",)}),
+    ("for i j => (loop (s = 0.0, u = x[i]) for t < 3 => (s + u, u + x[j])).1", "next", {("i", "j")}),
     ("for i j => if x[i] > 2.0 then loop (s = 0.0) for t < 3 => s + x[j] else 0.0", "next", {("j",)}),
     ("for j => sum for i < j + 1 => (max k => exp (x[k] * x[i])) * x[j]", "max", {("i",)}),
     ("for j < n => max for i < n - j => (max k => x[k] * x[i]) * x[j]", "max", {("j",), ("i",)}),
@@ -73,8 +73,8 @@ def test_the_values(body: str, target: str) -> None:
 
 @pytest.mark.parametrize("target", ["interpret", "cpu", "simulate"])
 def test_a_loop_taken_out_of_an_empty_range_or_a_branch_does_not_fail(target: str) -> None:
-    text = "fun f (x : i32[n]) (y : i32[m]) (q : i32) = for i < n => if q > 0 then loop (s = 0) for t < 7 / q => s + y[9] / q else 5"
-    f = axon.compile(text).f
+    body = "if q > 0 then loop (s = 0) for t < 7 / q => s + y[q + 9] / q else 5"
+    f = axon.compile(f"fun f (x : i32[n]) (y : i32[m]) (q : i32) = for i < n => {body}").f
     assert f(np.zeros(0, np.int32), np.zeros(3, np.int32), 0, target=target).tolist() == []
     assert f(np.zeros(2, np.int32), np.zeros(3, np.int32), 0, target=target).tolist() == [5, 5]
 
