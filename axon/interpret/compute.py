@@ -106,6 +106,7 @@ def _fill(
     reduced = Box(box.symbols[rank:], box.sizes[rank:])
     for block in domain.blocks(chunk[:rank]):
         outer = domain.frame(block, dims, tensors, op.span)
+        nothing = reduce.nothing(outer)  # a unit that fails stops the program, whether or not there is something to reduce
         state: State | None = None
         for piece in reduced.blocks(chunk[rank:]):
             inner = box.frame((*block, *piece), dims, tensors, op.span)
@@ -125,7 +126,7 @@ def _fill(
                 part = [total, np.ones((1,) * outer.rank, np.bool_)]
             state = part if state is None else reduce.merge(state, part, outer)
         asked = None if reduction.asked is None else evaluate(reduction.asked, outer)
-        results = reduce.finish(reduce.nothing(outer) if state is None else state, outer, asked)
+        results = reduce.finish(nothing if state is None else state, outer, asked)
         _store(outs, block, results)
     return True
 
@@ -137,9 +138,14 @@ def scan(op: Scan, dims: Dims, tensors: Tensors) -> list[Array]:
     """The operation's values."""
     box = box_of(op.axes, dims, op.span)
     outs = [allocate(box.sizes, out.element.dtype) for out in op.outs]
+    domain = Box(box.symbols[:-1], box.sizes[:-1])
+    if op.monoid.units and not domain.empty:  # one that fails stops the program, as in a reduction
+        for block in domain.blocks(domain.chunk([range(len(domain.sizes))], points(op.monoid.units))):
+            frame = domain.frame(block, dims, tensors, op.span)
+            for unit in op.monoid.units:
+                evaluate(unit, frame)
     if box.empty:
         return outs
-    domain = Box(box.symbols[:-1], box.sizes[:-1])
     running = Box(box.symbols[-1:], box.sizes[-1:])
     chunk = box.chunk([range(len(box.sizes))], points(op.body))
     for block in domain.blocks(chunk[:-1]):

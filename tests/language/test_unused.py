@@ -45,3 +45,28 @@ def test_a_coercion_is_asked_though_nothing_uses_it() -> None:
     module = axon.compile("fun f (x : i32[n]) (y : i32[m]) = let val t = y as i32[n] in x end")
     with pytest.raises(axon.AxonError):
         module.f(np.zeros(2, np.int32), np.zeros(3, np.int32), target="interpret")
+
+
+# A unit is evaluated where what it is the unit of stands, whether or not there is something to combine.
+UNITS = {
+    "reduce": "reduce ((fn a b => max a b), 0 / q) j => x[j]",
+    "reduce where": "reduce ((fn a b => max a b), 0 / q) for j where x[j] > 5 => x[j]",
+    "scan": "scan ((fn a b => max a b), 0 / q) j => x[j]",
+    "rows": "for i => reduce ((fn a b => max a b), 0 / (x[i] * q)) j => x[j]",
+    "scanned rows": "for i => scan ((fn a b => max a b), 0 / (x[i] * q)) j => x[j]",
+    "several": "(reduce ((fn (a, b) (c, d) => (a + c, max b d)), (0, 0 / q)) j => (x[j], x[j])).1",
+}
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+@pytest.mark.parametrize("what", UNITS)
+def test_a_unit_that_fails_stops_the_program(what: str, size: int) -> None:
+    module = axon.compile(f"fun f (x : i32[n]) (q : i32) = {UNITS[what]}")
+    x = np.arange(size, dtype=np.int32) + 5
+    for target in ("interpret", "cpu"):
+        module.f(x, 1, target=target)
+        if size or "rows" not in what:
+            with pytest.raises(axon.AxonError, match="division of an integer by zero"):
+                module.f(x, 0, target=target)
+        else:
+            module.f(x, 0, target=target)
