@@ -228,7 +228,7 @@ def test_identity_is_never_an_integer() -> None:
     named = {
         f"{file.relative_to(ROOT)}:{node.lineno}"
         for file in files
-        if name_of(file) != "axon.identity"
+        if name_of(file) not in ("axon.identity", "tests.determinism.texts")  # which shows that an address would be seen
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Name) and node.id == "id" and isinstance(node.ctx, ast.Load)
     }
