@@ -41,8 +41,7 @@ def _every(pattern: str, step: int) -> list[str]:
 SOURCES = [
     *_every("tests/corpus/accepted/*.axon", 30),
     *_every("tests/corpus/rejected/*.axon", 90),
-    *_every("stdlib/*.axon", 10),
-    *_every("examples/**/*.axon", 25),
+    *(_every("stdlib/*.axon", 1) + _every("examples/**/*.axon", 1) if SOAK else []),
 ]
 SETS = {
     "sources": (HOST, SOURCES),

@@ -84,7 +84,7 @@ def planted() -> dict[str, str]:
         "a set of symbols": " ".join(symbol.name for symbol in set(symbols)),
         "a set of texts": " ".join({symbol.name for symbol in symbols}),
         "a symbol's number": f"t{symbols[0].id}",
-        "an address": str(id(symbols[0])),
+        "an address": object.__repr__(symbols[0]),
     }
 
 
