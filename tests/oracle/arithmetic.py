@@ -162,7 +162,7 @@ class Arithmetic:
         if op in COMPARISONS:
             return np.bool_(COMPARISONS[op](x, y))
         if is_open(x):
-            return FLOATS[op](x, y) if isinstance(x, float) else WHOLE[op](x, y)
+            return self._open(op, FLOATS[op](x, y)) if isinstance(x, float) else WHOLE[op](x, y)
         if not is_float(x):
             assert x.dtype != np.bool_, f"{op} of bool"
             if op == "**" and y >= 0:
@@ -174,12 +174,19 @@ class Arithmetic:
 
     def unary(self, op: str, x: Scalar) -> Scalar:
         if is_open(x):
-            return FUNCTIONS[op](x) if isinstance(x, float) else int(FUNCTIONS[op](x))
+            return self._open(op, FUNCTIONS[op](x)) if isinstance(x, float) else int(FUNCTIONS[op](x))
         if not is_float(x):
             return wrapped({"abs": abs, "sign": lambda v: (v > 0) - (v < 0), "-": operator.neg}[op](int(x)), x.dtype)
         value = FUNCTIONS[op](float(x))
         sure = op not in TRANSCENDENTAL and (op != "sqrt" or value * value == float(x))
         return self.rounded(value, x.dtype, sure=sure, wide=op in TRANSCENDENTAL)
+
+    def _open(self, op: str, value: float) -> float:
+        """What literals alone give, whose type is found later: it may have been rounded to the narrowest that is usual."""
+        if math.isfinite(value) and op not in TRANSCENDENTAL and self._fits(float(np.float32(value)), value, np.dtype(np.float32)):
+            return value
+        self.exact = False
+        return value if self.noise is None else value * (1.0 + 2.0**-21 * self.noise.uniform(-1.0, 1.0))
 
     def rounded(self, value: float, dtype: Any, sure: bool = True, wide: bool = False) -> Scalar:
         """A float at its type; `sure`: `value` has no error of its own, `wide`: it may be off by some units in the last place."""
