@@ -64,7 +64,7 @@ def meaning(program: Program) -> Meaning:
 
 
 def more(program: Program) -> Iterator[Any]:
-    """The values of a program with more other roundings: where few agree with a target, a comparison may hang on the last digits."""
+    """The values of a program with more other roundings: with few, a comparison that hangs on the last digits looks certain."""
     for n in range(NOISY, MANY):
         try:
             yield run(program.text, "main", program.arguments, arithmetic=Arithmetic(Random(n)))

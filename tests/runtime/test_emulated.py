@@ -185,3 +185,13 @@ def test_a_loop_that_gives_back_what_it_began_with(body: str, gpu: EmulatedDrive
     f = axon.compile(f"fun f (x : i32[n]) = let val v = for i => x[i] + 1 in {body} end").f
     got, want = (f(np.array([1, 2, 3], np.int32), target=target) for target in ("cuda", "interpret"))
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("body", ["(1 : i64)", "cast i64 (3 * k + j0)", "cast i64 x[j0, 0 | 2]"])
+def test_a_loop_that_reads_nothing_along_it_is_cut_where_it_ends(body: str, gpu: EmulatedDriver) -> None:
+    """Neighbours of a row that are stored together go with neighbours of a sum only if it has a multiple of them."""
+    f = axon.compile(f"fun f {{p}} (x : i32[n, m]) = for j0 < n, j < m => cast i64 x[j0, j] + sum for k < p + j0 => {body}").f
+    for m, p in ((8, 4), (8, 5), (8, 3), (7, 4)):
+        x = np.arange(3 * m, dtype=np.int32).reshape(3, m)
+        got, want = (f[p,](x, target=target) for target in ("cuda", "interpret"))
+        np.testing.assert_array_equal(got, want)

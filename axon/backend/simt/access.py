@@ -33,6 +33,14 @@ def swept(step: Compute | Scan, rows: int) -> Axis | None:
     return axes[-1] if axes else None
 
 
+def cut(nest: Nest, lanes: bool) -> Iterator[Dim]:
+    """The extents of the loops that threads cut into neighbours, also of those in which nothing is read or stored."""
+    for step in nest.steps:
+        lane = nest.rows[-1] if lanes and nest.rows else swept(step, len(nest.rows))
+        if lane is not None:
+            yield lane.extent
+
+
 def accesses(nest: Nest, lanes: bool) -> Iterator[Access]:
     """Every read of a nest, and every store."""
     for step in nest.steps:
@@ -119,7 +127,7 @@ def width_of(
     if not beside:
         return ALONE
     vector = min(8, ACCESS // min(max(1, values[a.tensor].element.bits // 8) for a in beside.values()))
-    if not all(divides(vector, a.lane.extent, sizes) for a in found):
+    if not all(divides(vector, extent, sizes) for extent in cut(nest, lanes)):
         return ALONE
     together = frozenset(n for n, a in beside.items() if aligned(a, tensors[a.tensor], sizes, vector))
     stores = {n for n, a in enumerate(found) if a.store}

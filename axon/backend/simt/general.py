@@ -19,6 +19,7 @@ from axon.backend.lanes import by_lanes, inner, reduced
 from axon.backend.memory import Tensor
 from axon.backend.plan import Nest
 from axon.backend.simt.access import ACCESS, Access, accesses, width_of
+from axon.backend.simt.access import cut as extents_cut
 from axon.backend.simt.halves import halves
 from axon.backend.simt.mapping import THREADS, WARP, Mapping, in_halves, nest_sweeps, uneven, widest
 from axon.backend.simt.peaks import peaks
@@ -102,7 +103,7 @@ def _conditions(
     found: dict[Condition, None] = {}
     lanes = mapping.by in ("lanes", "tiles")
     moved = list(accesses(whole, lanes))
-    loops = [a.lane.extent for a in moved]
+    loops = extents_cut(whole, lanes)
     together = [(a, mapping.vector) for n, a in enumerate(moved) if n in mapping.beside]
     if mapping.across is not None:
         (axis,) = (a for a in nest.rows if a.symbol == mapping.across.axis)
