@@ -467,7 +467,7 @@ def test_a_float_beside_an_integer_is_not_told_to_lose_its_digits() -> None:
     with pytest.raises(axon.AxonError, match=r"help: pass float\(x\)"):
         f(1, 2.5)
     assert f(float(1), 2.5) == 3.5
-    with pytest.raises(axon.AxonError, match=r"help: pass int\(y\)"):  # the array has its element type
+    with pytest.raises(axon.AxonError, match=r"help: pass float\(x\)"):  # also where the integer has its element type
         f(np.int32(1), 2.5)
 
 
