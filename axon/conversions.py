@@ -1,7 +1,7 @@
 """How a caller converts arguments whose element types do not fit, so that the call succeeds and no value is lost.
 
-A float among integers is never cut short where the integers can become floats: those are converted then. Floats may be rounded to
-narrower ones, as literals are; integers must stay what they are.
+A float among integers is never cut short: where there are fractions, or an array of floats, the integers become floats. Floats may
+be rounded to narrower ones, as literals are; integers must stay what they are.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def conversion(parts: Sequence[Part], allowed: frozenset[Element], known: Elemen
     arrays = sorted((p for p in parts if not p.weak), key=lambda p: p.array.ndim == 0)
     wide = [Element.F64] if any(p.element in INT for p in arrays) else []
     order = dict.fromkeys([*(p.element for p in arrays), *([known] if known else []), *wide, *USUAL])
-    floats = any(p.element in FLOAT for p in parts)
+    floats = any(p.element in FLOAT and (p.array.ndim or not arrays or not p.keeps(Element.I64)) for p in parts)
     for element in sorted((e for e in order if e in allowed), key=lambda e: floats and e not in FLOAT):
         turned = [p for p in parts if not p.fits(element)]
         if not all(p.keeps(element) for p in turned):

@@ -68,6 +68,7 @@ def put(arguments: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     [
         ("scale", (2.5, np.arange(3)), "pass x.astype(np.float64)"),
         ("scale", (True, np.arange(3)), "pass int(k)"),
+        ("scale", (2.0, np.arange(3)), "pass int(k)"),
         ("scale", (np.float64(2.5), np.arange(3, dtype=np.float32)), "pass float(k)"),
         ("plus", (np.arange(3), [1.5, 2, 3]), "pass x.astype(np.float64)"),
         ("plus", (np.arange(3), np.arange(3.0)), "pass x.astype(np.float64)"),
