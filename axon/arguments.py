@@ -231,7 +231,9 @@ class _Reader:
         element = next((e for e in Element if e.value == spelled), None)
         if element is None:
             known = "there are " + ", ".join(e.value for e in Element)
-            raise _wrong(self.text, at, self.at, f"`{spelled}` is not an element type", known)
+            sizes = re.match(r"\d+(?:\s*,\s*\d+)*(?=\s*\))", self.text[at:])  # a shape alone, as NumPy takes it
+            help = f"sizes follow an element type: `f32[{', '.join(re.findall(r'[0-9]+', sizes[0]))}]`" if sizes else ""
+            raise _wrong(self.text, at, self.at, f"`{spelled}` is not an element type", known, help)
         if self._peek() != "[":
             return element, []
         self._next()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
 from axon.call import Callee, Session, check_sizes, named, wrong
-from axon.diagnostics import AxonError, Diagnostic
+from axon.diagnostics import AxonError, Diagnostic, Suggestion
 from axon.libraries import hide_from_torch, untraced
 from axon.loader import FileLoader
 from axon.nearest import nearest
@@ -31,7 +32,12 @@ def load(path: str | os.PathLike[str]) -> Module:
 def compile(text: str) -> Module:
     """A module from its text, which may import from the standard library. Raises AxonError if it is wrong."""
     _require_text("compile", "the text of a program", text)
-    return Module(_accepted(compiler.check_text(text)), compiler.TEXT)
+    checked = compiler.check_text(text)
+    if not checked.ok and text.endswith(".axon") and "\n" not in text:
+        first, *rest = _errors(checked)
+        help_ = Suggestion(f'to read a file, call axon.load("{text}")')
+        raise AxonError((replace(first, suggestions=(*first.suggestions, help_)), *rest))
+    return Module(_accepted(checked), compiler.TEXT)
 
 
 @untraced
@@ -58,8 +64,12 @@ def _require_text(function: str, what: str, value: object) -> None:
 
 def _accepted(checked: CheckedModule) -> CheckedModule:
     if not checked.ok:
-        raise AxonError(tuple(d for d in checked.diagnostics if d.severity == "error"))
+        raise AxonError(_errors(checked))
     return checked
+
+
+def _errors(checked: CheckedModule) -> tuple[Diagnostic, ...]:
+    return tuple(d for d in checked.diagnostics if d.severity == "error")
 
 
 def _made_by(checked: CheckedModule) -> tuple[Any, str]:

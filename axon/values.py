@@ -9,13 +9,14 @@ empty list takes any.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from axon import core, libraries
+from axon.conversions import NUMPY_NAME, USUAL, Part, conversion, fixed
 from axon.diagnostics import AxonError, Diagnostic, Label, ShapeError, Suggestion
 from axon.element import FLOAT, INT, Element, of_dtype
 from axon.names import Symbol
@@ -48,6 +49,7 @@ class Matcher:
     elements: dict[Symbol, tuple[Element, str]] = field(default_factory=dict)  # and the argument that decided it
     rows: dict[Symbol, tuple[int, str]] = field(default_factory=dict)  # ranks
     given: dict[str, Any] = field(default_factory=dict)  # the arguments as the caller has them, by parameter
+    values: dict[str, Any] = field(default_factory=dict)  # the same, with arrays of other libraries as NumPy's
     parameters: dict[str, Wanted] = field(default_factory=dict)
     empties: bool = False  # whether there are empty lists, for whose element type other arguments are asked first
 
@@ -58,6 +60,7 @@ class Matcher:
         """
         self.parameters = {parameter.name: parameter for parameter in wanted}
         self.given = {parameter.name: value for parameter, value in zip(wanted, given or values, strict=True)}
+        self.values = {parameter.name: value for parameter, value in zip(wanted, values, strict=True)}
         for parameter, value in zip(wanted, values, strict=True):
             self._walk(parameter, parameter.name, parameter.type, value, self._array)
         if self.empties:
@@ -134,16 +137,17 @@ class Matcher:
         if own is None:
             raise self._lacking(at, path, raw.dtype)
         if isinstance(element, Element) and own is not element:
-            raise self._element(at, path, own, element.value, element)
+            raise self._element(at, path, own, element.value, wanted)
         if isinstance(element, t.ElementVar):
             allowed = self._allowed(element.symbol)
             known, first = self.elements.setdefault(element.symbol, (own, path))
             if own not in allowed:
-                raise self._element(at, path, own, one_of(allowed), next(e for e in _USUAL if e in allowed))
+                raise self._element(at, path, own, one_of(allowed), wanted)
             if own is not known:
-                if raw.ndim and _is_single(self._given(self.parameters[first.split(".")[0]], first)):  # what is alone gives way
-                    at, path, own, known, first = self.parameters[first.split(".")[0]], first, known, own, path
-                raise self._element(at, path, own, f"{known.value}, as `{first}` does", known)
+                other = self.parameters[first.split(".")[0]]
+                if raw.ndim and _is_single(self._given(other, first, self.given)):  # what is alone gives way
+                    at, path, own, known, first = other, first, known, own, path
+                raise self._element(at, path, own, f"{known.value}, as `{first}` does", wanted)
         self._check_rank(at, path, wanted, raw.ndim)
         return None
 
@@ -161,14 +165,14 @@ class Matcher:
             return viewed(raw, element)
         weak = weak_array(value)
         assert weak is not None
-        kind = {"b": Element.BOOL, "i": Element.I32, "f": Element.F32}[weak.dtype.kind]
+        kind = _KINDS[weak.dtype.kind]
         if isinstance(element, t.ElementVar):
             allowed = self._allowed(element.symbol)
             default = kind if kind in allowed or kind is not Element.I32 else Element.F32
             if not weak.size:
-                default = next(e for e in _USUAL if e in allowed)
+                default = next(e for e in USUAL if e in allowed)
             if default not in allowed:
-                raise self._not_converted(at, path, one_of(allowed), next(e for e in _USUAL if e in allowed), weak, value)
+                raise self._not_converted(at, path, one_of(allowed), weak, wanted)
             symbol = element.symbol
             element = self.elements.setdefault(symbol, (default, path))[0]
             chosen = element is Element.I32 and self.elements[symbol][1] == path  # by nothing but these numbers
@@ -177,7 +181,7 @@ class Matcher:
         element = element or kind
         fits = {"b": element is Element.BOOL, "i": element in INT or element in FLOAT, "f": element in FLOAT}[weak.dtype.kind]
         if weak.size and not fits:
-            raise self._not_converted(at, path, element.value, element, weak, value, self._as_float(wanted, weak))
+            raise self._not_converted(at, path, element.value, weak, wanted)
         if element in INT and weak.size:
             info = np.iinfo(element.dtype)
             for extreme in (int(weak.min()), int(weak.max())):
@@ -224,29 +228,42 @@ class Matcher:
             words = f'pass {_indexed(path)}.astype("{given.newbyteorder("=").name}"), which has the order of bytes of this machine'
         return self._wrong(at, "AX0504", f"`{path}` has element type {given}, which Axon lacks", help=(Suggestion(words),))
 
-    def _element(self, at: Wanted, path: str, own: Element, must: str, element: Element) -> AxonError:
-        value, kind = self._given(at, path), _python(element)
-        alone = _is_single(value) and (kind == _python(own) or kind == "float") and own is not Element.BOOL
-        way = f"{kind}({_indexed(path)})" if alone else conversion(value, _indexed(path), element)
-        return self._wrong(at, "AX0504", f"`{path}` holds {own.value}, and must hold {must}", help=_pass(way))
+    def _element(self, at: Wanted, path: str, own: Element, must: str, wanted: t.Tensor | None) -> AxonError:
+        helps = self._conversions(at, path, wanted)
+        return self._wrong(at, "AX0504", f"`{path}` holds {own.value}, and must hold {must}", help=helps)
 
-    def _as_float(self, wanted: t.Tensor | None, weak: Array) -> str:
-        """The number that chose integers for a type variable, as a float; with that a float keeps its digits. Empty if none did."""
-        variable = wanted.element if wanted else None
-        if weak.dtype.kind != "f" or not isinstance(variable, t.ElementVar) or not FLOAT & self._allowed(variable.symbol):
-            return ""
-        first = self.elements[variable.symbol][1]
-        return f"float({_indexed(first)})" if type(self.given.get(first)) is int else ""
-
-    def _not_converted(
-        self, at: Wanted, path: str, must: str, element: Element, weak: Array, value: Any, other: str = ""
-    ) -> AxonError:  # fmt: skip
+    def _not_converted(self, at: Wanted, path: str, must: str, weak: Array, wanted: t.Tensor | None) -> AxonError:
         """Of a number, or a list of numbers, whose kind is not the one that is wanted."""
         what = {"b": "a bool", "i": "an integer", "f": "a float"}[weak.dtype.kind]
-        name, kind = _indexed(path), _python(element)
-        way = f"np.array({name}).astype({NUMPY_NAME[element]})" if isinstance(value, list) else f"{kind}({name})"
         message = f"`{path}` must hold {must}, and {what} is not converted to that"
-        return self._wrong(at, "AX0504", message, help=_pass(other or way))
+        return self._wrong(at, "AX0504", message, help=self._conversions(at, path, wanted))
+
+    def _conversions(self, at: Wanted, path: str, wanted: t.Tensor | None) -> tuple[Suggestion, ...]:
+        """What to pass instead: of arguments that share an element variable, whichever can be converted without a loss."""
+        element = wanted.element if wanted else None
+        if isinstance(element, Element):
+            return tuple(map(Suggestion, fixed(self._part(at, path, self._given(at, path, self.values)), element)))
+        if not isinstance(element, t.ElementVar):
+            return ()
+        parts: list[Part] = []
+
+        def collect(at: Wanted, path: str, other: t.Tensor | None, value: Any) -> None:
+            held = strict_array(value) if weak_array(value) is None else weak_array(value)
+            if other is not None and other.element == element and held is not None:
+                parts.append(self._part(at, path, value))
+
+        for parameter in self.parameters.values():
+            with suppress(AxonError):  # what is wrong elsewhere is said another time
+                self._walk(parameter, parameter.name, parameter.type, self.values[parameter.name], collect)
+        known = self.elements.get(element.symbol)
+        return _pass(conversion(parts, self._allowed(element.symbol), known[0] if known else None))
+
+    def _part(self, at: Wanted, path: str, value: Any) -> Part:
+        raw, weak = strict_array(value), weak_array(value)
+        array = viewed(raw, None) if raw is not None else weak
+        assert array is not None
+        own = _KINDS[array.dtype.kind] if raw is None else of_dtype(array.dtype)
+        return Part(_indexed(path), self._given(at, path, self.given), array, own or Element.F32, raw is None)
 
     def _rounded_down(self, at: Wanted, path: str, value: Any) -> AxonError:
         """Of Python's integers that a function of floats or integers divides, with nothing that says which of them they are."""
@@ -268,9 +285,9 @@ class Matcher:
         way = f"np.array({_indexed(path)}, {NUMPY_NAME[wide]})" if chosen and may and element is not wide else ""
         return self._wrong(at, "AX0504", f"`{path}` must hold {element.value}, and {what} is outside its range", help=_pass(way))
 
-    def _given(self, at: Wanted, path: str) -> Any:
-        """What the caller passed at a path."""
-        value = self.given[at.name]
+    def _given(self, at: Wanted, path: str, values: Mapping[str, Any]) -> Any:
+        """What stands at a path in the arguments."""
+        value = values[at.name]
         for part in path.removeprefix(at.name).split(".")[1:]:
             value = value[int(part) - 1] if isinstance(value, tuple) else value[part]
         return value
@@ -283,40 +300,13 @@ class Matcher:
 
 # ── what a value is ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-NUMPY_NAME = {
-    Element.F64: "np.float64", Element.F32: "np.float32", Element.F16: "np.float16", Element.BF16: "ml_dtypes.bfloat16",
-    Element.F8E4M3: "ml_dtypes.float8_e4m3fn", Element.F8E5M2: "ml_dtypes.float8_e5m2", Element.I64: "np.int64",
-    Element.I32: "np.int32", Element.I8: "np.int8", Element.U8: "np.uint8", Element.BOOL: "bool",
-}  # fmt: skip
 _FEW = 6  # numbers of a list that are shown as floats
-_USUAL = (Element.F32, Element.I32, *Element)  # what to suggest first where several element types will do
+_KINDS = {"b": Element.BOOL, "i": Element.I32, "f": Element.F32}  # of numbers without an element type
 
 
 def _is_single(value: Any) -> bool:
     """Whether a value with an element type is one number."""
     return isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0)
-
-
-def _python(element: Element) -> str:
-    """What Python calls numbers of such a type."""
-    return "bool" if element is Element.BOOL else "int" if element in INT else "float"
-
-
-def conversion(value: Any, name: str, element: Element) -> str:
-    """How a caller writes the conversion of an array, in its own library's words; of a text that stands for one, the right text."""
-    if isinstance(value, str):
-        return f'"{element.value}{value.strip().lstrip(ascii_letters + digits)}"'
-    library, numpy = libraries.of(value), NUMPY_NAME[element]
-    own = element.dtype.name
-    match library.name if library is not None else "numpy":
-        case "torch":
-            return f"{name}.to(torch.{own})"
-        case "jax":
-            return f"{name}.astype(jnp.{own})"
-        case "numba":
-            return f"cuda.to_device({name}.copy_to_host().astype({numpy}))"
-        case _:
-            return f"{name}.astype({numpy})"
 
 
 def _no_array(value: Any, name: str) -> tuple[str, str]:

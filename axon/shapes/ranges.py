@@ -9,18 +9,19 @@ With them, how dimensions stretch: both wait for what the other decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from axon.names import Symbol
 from axon.shapes.constraint import Equal, Obligation, Range, Reason, Side, Stretch, Use
 from axon.shapes.dimension import Dim
 from axon.shapes.prove import proves
+from axon.shapes.reach import Reach
 from axon.shapes.relation import Relation
 from axon.shapes.sizes import Sizes, not_negative
 from axon.shapes.trouble import Unknown
 
-_ONE = Dim.of(1)
+_ZERO, _ONE = Dim.of(0), Dim.of(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +124,10 @@ class _Ranges:
         for use in uses:
             if _guarded(use, r) or use.padded or use.index.symbol == r.symbol or use.index.variables & unknown:
                 continue
-            extent = self._largest(r.symbol, use)
-            if extent is not None:
-                candidates.append((self.s.now(extent), use))
+            bounds = self._bounds(r.symbol, use)
+            if bounds is None:
+                return False
+            candidates += ((self.s.now(extent), use) for extent in bounds)
         if not candidates:
             return False
         least = next((c for c in candidates if all(proves(self.s.facts, Relation(c[0], "<=", o)) for o, _ in candidates)), None)
@@ -146,24 +148,56 @@ class _Ranges:
         self.owed.append(Obligation(not_negative(extent), r.context, Reason(use.span, need), sized=True))
         return True
 
-    def _largest(self, symbol: Symbol, use: Use) -> Dim | None:
-        """The extent of an index for which an access just stays inside: from c * i + rest <= target - 1 in the worst case."""
+    def _bounds(self, symbol: Symbol, use: Use) -> tuple[Dim, ...] | None:
+        """The extents of an index for which an access just stays inside: none if it says nothing, None if that is not clear."""
+        reach = self.s.reach(use.context)
+        following = _following(symbol, self.s.now(use.index), reach.ranges)
+        if following:
+            return self._worst_bounds(symbol, use, reach, following)
         split = use.index.linear_in(symbol)
         if split is None:
-            return None
+            return ()
         c, rest = split
-        reach = self.s.reach(use.context)
-        if c.constant is not None and c.constant < 0:
-            low = reach.extreme(rest, upper=False)
-            return None if low is None else low // -c + 1
-        high = reach.extreme(rest, upper=True)
-        if high is None or c.variables & reach.ranges.keys():
-            return None
+        falls = c.constant is not None and c.constant < 0
+        end = reach.extreme(rest, upper=not falls)
+        if end is None or c.variables & reach.ranges.keys():
+            return ()
         if c.constant is None:
             text = f"the coefficient of `{symbol.name}` must be positive: {{}}"
             self.owed.append(Obligation(Relation(c, ">=", _ONE), use.context, Reason(use.span, text)))
-        room = self.s.now(use.target) - 1 - high
-        return room + 1 if c == _ONE else room // c + 1
+        return (_count(end if falls else self.s.now(use.target) - 1 - end, -c if falls else c),)
+
+    def _worst_bounds(self, symbol: Symbol, use: Use, reach: Reach, following: frozenset[Symbol]) -> tuple[Dim, ...] | None:
+        """The same where ranges of other indices in the access follow this index.
+
+        They are seen at their ends, which depend on it: of a[i + j] with j < i + 1, 2 * i stays inside, and of one with j < n - i,
+        n - 1, which says nothing of i. What is found is the largest range if no range that follows is empty for the first index
+        that it leaves out: else the access is not evaluated there, and may be further on.
+        """
+        others = replace(reach, ranges={s: e for s, e in reach.ranges.items() if s != symbol})
+        found: list[Dim] = []
+        for upper in (True, False):
+            end = others.extreme(self.s.now(use.index), upper)
+            room = None if end is None else self.s.now(use.target) - 1 - end if upper else end
+            split = None if room is None else room.linear_in(symbol)
+            if split is None:
+                return None
+            c, rest = -split[0], split[1]
+            if proves(self.s.facts, Relation(c, "<=", _ZERO)):
+                continue
+            extent = _count(rest, c)
+            first = extent if extent.constant is None else Dim.of(max(extent.constant, 0))  # that leaves the tensor
+            if not proves(self.s.facts, Relation(c, ">=", _ONE)) or not self._never_empty(following, others, {symbol: first}):
+                return None
+            found.append(extent)
+        return tuple(found)
+
+    def _never_empty(self, symbols: frozenset[Symbol], reach: Reach, value: dict[Symbol, Dim]) -> bool:
+        """Whether some indices have values wherever those around them do, at one value of another index."""
+        facts = self.s.facts.assume(*(Relation(v, ">=", _ZERO) for v in value.values()))
+        there = replace(reach, facts=facts, ranges={s: e.substitute(value) for s, e in reach.ranges.items()})
+        least = (there.extreme(there.ranges[s], upper=False) for s in symbols)
+        return all(extent is not None and proves(facts, Relation(extent, ">=", _ONE)) for extent in least)
 
     def _stretch(self) -> bool:
         """A dimension stretches only if it is known to be 1 after all equalities."""
@@ -200,6 +234,26 @@ class _Ranges:
 
     def _is_one(self, dim: Dim) -> bool:
         return dim == _ONE or (dim.constant is None and proves(self.s.facts, Relation(dim, "=", _ONE)))
+
+
+def _count(room: Dim, c: Dim) -> Dim:
+    """How many i from 0 on have c * i <= room."""
+    return room + 1 if c == _ONE else room // c + 1
+
+
+def _following(symbol: Symbol, index: Dim, ranges: Mapping[Symbol, Dim]) -> frozenset[Symbol]:
+    """The indices in an index, and those that they range by, whose ranges depend on another one, directly or through others."""
+    after = {symbol}
+    for s, extent in ranges.items():
+        if after & extent.variables:
+            after.add(s)
+    after.remove(symbol)
+    found = frozenset[Symbol]()
+    new = index.variables & after
+    while new:
+        found |= new
+        new = frozenset[Symbol]().union(*(ranges[s].variables for s in new)) & after - found
+    return found
 
 
 def _guarded(use: Use, r: Range) -> bool:

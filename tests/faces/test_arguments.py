@@ -125,6 +125,7 @@ def test_bad_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("x=__import__('os')", "makes no arrays"),
         ("x=rand(f32[2])", "did you mean `randn`?"),
         ("x=randn(float32[2])", "not an element type"),
+        ("x=ones(3, 4)", "sizes follow an element type: `f32[3, 4]`"),
         ("x=randn(f32[n])", "not a size"),
         ("x=randn(f32[-1])", "not a size"),
         ("x=randn(i32[2])", "makes floats"),

@@ -462,12 +462,17 @@ def test_a_thousand_parameters():
     assert f(*[np.ones(2, np.float32)] * 1_000).tolist() == [1, 1]
 
 
+def test_a_path_is_not_the_text_of_a_program() -> None:
+    with pytest.raises(axon.AxonError, match=r'to read a file, call axon.load\("models/mlp.axon"\)'):
+        axon.compile("models/mlp.axon")
+
+
 def test_a_float_beside_an_integer_is_not_told_to_lose_its_digits() -> None:
     f = axon.compile("fun f (x : 'a) (y : 'a) = x + y").f
     with pytest.raises(axon.AxonError, match=r"help: pass float\(x\)"):
         f(1, 2.5)
     assert f(float(1), 2.5) == 3.5
-    with pytest.raises(axon.AxonError, match=r"help: pass int\(y\)"):  # the array has its element type
+    with pytest.raises(axon.AxonError, match=r"help: pass float\(x\)"):  # also where the integer has its element type
         f(np.int32(1), 2.5)
 
 

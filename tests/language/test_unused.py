@@ -33,6 +33,27 @@ def test_what_nothing_uses_cannot_fail(what: str) -> None:
         assert module.f(x, 0, target=target).tolist() == [5, 6, 7]
 
 
+@pytest.mark.parametrize("target", ["interpret", "cpu", "simulate"])
+def test_what_only_an_untaken_branch_uses_is_evaluated_where_it_is_named(target: str) -> None:
+    module = axon.compile(
+        "fun outside (d : i32) = let val q = 10 / d in if d = 0 then 0 else q end\n"
+        "fun inside (d : i32) = if d = 0 then 0 else let val q = 10 / d in q end\n"
+        "fun tensor (x : i32[n]) d = let val q = for i => x[i] / d in if d = 0 then x else q end\n"
+        "fun each (x : i32[n]) = for i => let val q = 10 / x[i] in if x[i] = 0 then 0 else q end\n"
+    )
+    assert module.inside(0, target=target) == 0
+    x = np.zeros(3, np.int32)
+    for name, arguments in (("outside", (0,)), ("tensor", (x, 0)), ("each", (x,))):
+        with pytest.raises(axon.AxonError, match="AX0503"):
+            module[name](*arguments, target=target)
+
+
+def test_the_contract_of_what_nothing_uses_is_asked() -> None:
+    module = axon.compile("fun f (x : i32[n]) = let val y = x[0] in 3 end")
+    with pytest.raises(axon.AxonError, match="n >= 1"):
+        module.f(np.zeros(0, np.int32))
+
+
 def test_what_nothing_uses_is_not_compiled() -> None:
     text = "fun f (x : f32[n]) = let val t = for i j => exp (x[i] * x[j]) val u = sum i j => t[i, j] in x end"
     checked = compiler.check_text(text)
