@@ -1,7 +1,8 @@
 """What no result needs is left out of a block: what nothing uses is not evaluated, and so cannot fail.
 
-A `Check` stays, since it stands for itself: an `as` is asked wherever it stands, unless a branch leaves it out. Of an operation
-that makes several tensors (a reduction or scan of several values, a loop's states) all are made where one is needed.
+A `Check` stays, since it stands for itself, and so does a loop around one: an `as` is asked wherever it stands, unless a branch
+leaves it out. Of an operation that makes several tensors (a reduction or scan of several values, a loop's states) all are made
+where one is needed.
 """
 
 from __future__ import annotations
@@ -20,13 +21,17 @@ def needed(block: Block, sizes: Set[Symbol] = frozenset()) -> Block:
     kept: list[Op] = []
     for op in reversed(block.ops):
         defined = {out.symbol for out in outs_of(op)} | ({op.size} if isinstance(op, Compress) else set())
-        if not isinstance(op, Check) and wanted.isdisjoint(defined):
+        if wanted.isdisjoint(defined) and not _checks(op):
             continue
         if isinstance(op, Loop):
             op = replace(op, body=needed(op.body, _sizes(op)))
         wanted |= needs_of(op)
         kept.append(op)
     return Block(tuple(reversed(kept)), block.results)
+
+
+def _checks(op: Op) -> bool:
+    return isinstance(op, Check) or (isinstance(op, Loop) and any(map(_checks, op.body.ops)))
 
 
 def _sizes(loop: Loop) -> frozenset[Symbol]:

@@ -62,9 +62,10 @@ def test_what_nothing_uses_is_not_compiled() -> None:
     assert isinstance(program.block.ops[0], Compute)
 
 
-def test_a_coercion_is_asked_though_nothing_uses_it() -> None:
-    module = axon.compile("fun f (x : i32[n]) (y : i32[m]) = let val t = y as i32[n] in x end")
-    with pytest.raises(axon.AxonError):
+@pytest.mark.parametrize("unused", ["y as i32[n]", "loop (s = x) for t < 2 => for i => s[i] + (y as i32[n])[i]"])
+def test_a_coercion_is_asked_though_nothing_uses_it(unused: str) -> None:
+    module = axon.compile(f"fun f (x : i32[n]) (y : i32[m]) = let val t = {unused} in x end")
+    with pytest.raises(axon.AxonError, match="AX0501"):
         module.f(np.zeros(2, np.int32), np.zeros(3, np.int32), target="interpret")
 
 
