@@ -422,7 +422,7 @@ class Emitter:
 
     def in_steps(self, axis: TileAxis, op: b.AfterSteps) -> bool:
         loops = (o for o in b.operations(self.current.body) if isinstance(o, b.Steps) and o.axis == axis)
-        return any(op in b.operations(loop.body) for loop in loops)
+        return any(o is op for loop in loops for o in b.operations(loop.body))  # an equal one may stand behind the loop
 
     def barrier(self, ring: Ring, side: b.Side, stage: str | None = None) -> str:
         offset = ring.barriers + (8 if side == "empty" else 0)
