@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 
 from axon.passes import FormInvalid
 
@@ -71,11 +71,6 @@ class _Function:
             known = after
         return known
 
-    def looped(self, body: Sequence[ast.stmt], known: set[str]) -> set[str]:
-        """After a loop: that it runs at least once, where something of it is read later, is for whoever wrote it to know."""
-        after = self.body(body, set(known))
-        return known if after is None else known | after
-
     def statement(self, statement: ast.stmt, known: set[str]) -> set[str] | None:
         match statement:
             case ast.If(test=test, body=body, orelse=orelse):
@@ -84,10 +79,12 @@ class _Function:
                 return set.intersection(*ways) if ways else None
             case ast.For(target=target, iter=items, body=body):
                 self.reads(items, known)
-                return self.looped(body, known | set(_stored(target)))
+                self.body(body, known | set(_stored(target)))
+                return known
             case ast.While(test=test, body=body):
                 self.reads(test, known)
-                return self.looped(body, known)
+                self.body(body, set(known))
+                return known
             case ast.FunctionDef(name=name):
                 _Function(statement, frozenset(known | self.outside | {name})).check()
                 return known | {name}

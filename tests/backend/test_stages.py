@@ -18,6 +18,7 @@ from axon.backend.schedule import Mapping, Problem, Traits, candidates, check, c
 from axon.backend.target import HOPPER
 from axon.backend.unsupported import Unsupported
 from axon.backend.verify import verify
+from axon.backend.verify_text import verify_text
 from axon.core import Program
 from axon.element import Element
 from tests.backend import streams
@@ -130,3 +131,13 @@ def test_operands_that_copies_cannot_read_are_refused() -> None:
     odd[a.symbol] = odd[b.symbol] = Tensor(2, (64, 68), (72, 1), Element.BF16)
     with pytest.raises(Unsupported, match="address is not a multiple"):
         executable.plan(0, odd, sizes)
+
+
+@pytest.mark.parametrize("in_flight", [2, 3])
+@pytest.mark.parametrize("persistent", [True, False])
+def test_behind_the_steps_their_number_is_asked_and_not_the_last_one(in_flight: int, persistent: bool) -> None:
+    """The same condition stands inside the loop, where it is about the step; behind it, two steps are two also for `k` 1."""
+    forms = made(contraction("ik,jk->ij"), Mapping(in_flight=in_flight, persistent=persistent))
+    verify_text(forms.source.text)
+    assert f"if steps >= {in_flight}:" in forms.source.text
+    assert f"if k >= {in_flight}:" in forms.source.text
