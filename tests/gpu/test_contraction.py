@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import random
+from dataclasses import replace
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 
 import axon
 from axon.backend.barriers import Scatter, operations
-from axon.backend.schedule import Mapping
+from axon.backend.schedule import Mapping, Traits, check
+from axon.backend.target import HOPPER
 from axon.element import Element
 from tests.backend.programs import (
     Binary,
@@ -148,6 +150,30 @@ def _masked(p: Any, x: list[Any], at: Any) -> Any:
     return Select(Binary("le", at["j"], at["i"]), mul(p, x[0]), Const(-1.0, Element.F32))
 
 
+def _shallow() -> list[Mapping]:
+    """Mappings whose rings are deeper than the work: from one group of products in flight to three, of all walks and clusters."""
+    chance, legal = Random(0), []
+    facts = Traits(Element.BF16, (Element.BF16,), right_across=False)
+    while len(legal) < 24:
+        in_flight = chance.randint(0, 3)
+        rows, columns, consumers = chance.choice([(64, 64, 1), (128, 128, 1), (128, 128, 2), (128, 256, 2), (64, 256, 1)])
+        cluster, over = chance.choice([(1, "rows"), (2, "rows"), (2, "columns")])
+        mapping = Mapping(rows, columns, 64, max(in_flight + 1, chance.randint(2, 4)), in_flight, consumers, cluster, over)
+        mapping = replace(mapping, persistent=chance.random() < 0.8, specialized=chance.random() < 0.8)
+        if mapping not in legal and not check(mapping, HOPPER, facts):
+            legal.append(mapping)
+    return legal
+
+
+@pytest.mark.parametrize("mapping", _shallow(), ids=str)
+def test_depths_of_few_steps(mapping: Mapping) -> None:
+    """What is freed behind the loop of steps depends on how many there were; a stage that is not freed stops the next tiles."""
+    case = contraction("ik,jk->ij", Element.BF16, Element.F32)
+    for steps in range(1, mapping.stages + 3):
+        got, arrays = run(case, {"i": 2568, "j": 3080, "k": 64 * steps - 8 * (steps % 2)}, mapping)
+        assert error(got, expected(case, arrays)) < TOLERANCE[Element.F32], steps
+
+
 EPILOGUES: dict[str, tuple[Any, str, Any]] = {
     "bias and gelu": (_bias_gelu, "j", lambda s, x: s_gelu(s + x[0])),
     "row scale and mask": (_masked, "i", lambda s, x: np.where(np.tri(*s.shape, dtype=bool), s * x[0][:, None], -1.0)),
@@ -175,7 +201,7 @@ def test_epilogues(name: str, columns: int) -> None:
 @pytest.mark.parametrize("part", range(8))
 def test_random_cases(part: int) -> None:
     """200 cases in all: any layout, sizes, element types and epilogue. Contiguous dimensions step by 8, as bulk copies need."""
-    chance = random.Random(part)
+    chance = Random(part)
     for number in range(25):
         axes = chance.choice(LAYOUTS)
         sizes = {"k": 8 * chance.randint(1, 80)}

@@ -75,10 +75,13 @@ def _shown(argument: object) -> str:
     return f"{argument.dtype}{list(argument.shape)} {argument.tolist()}"  # type: ignore[attr-defined]
 
 
-def soak(seeds: Sequence[int], targets: Sequence[str], times: int = 3, shrink: bool = True) -> Result:
-    """Every program compiled `times` times for the first target, once for each other, and all compared with the oracle."""
+def soak(seeds: Sequence[int], targets: Sequence[str], times: int = 3, shrink: bool = True, real: bool = False) -> Result:
+    """Every program compiled `times` times for the first target, once for each other, and all compared with the oracle.
+
+    A GPU is emulated unless the `real` one is asked for.
+    """
     result = Result()
-    with emulation() if "cuda" in targets else nullcontext():
+    with emulation() if "cuda" in targets and not real else nullcontext():
         for start in range(0, len(seeds), TOGETHER):
             programs = [generate(seed) for seed in seeds[start : start + TOGETHER]]
             result.counts["programs"] += len(programs)
@@ -130,6 +133,7 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--small", action="store_true", help="small blocks")
     parser.add_argument("--no-shrink", action="store_true")
+    parser.add_argument("--real", action="store_true", help="this machine's GPU for the target cuda, not an emulated one")
     given = parser.parse_args()
     os.environ["AXON_VERIFY"] = "1"
     os.environ["NO_COLOR"] = "1"
@@ -138,7 +142,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as place, blocks() if given.small else nullcontext():
         os.environ["AXON_CACHE"] = place
         seeds = range(given.start, given.start + given.count)
-        result = soak(seeds, given.targets.split(","), given.times, not given.no_shrink)
+        result = soak(seeds, given.targets.split(","), given.times, not given.no_shrink, given.real)
     counts = ", ".join(f"{n} {name}" for name, n in sorted(result.counts.items()))
     print(
         f"seeds {given.start} to {given.start + given.count - 1} on {given.targets}: {counts}; {time.perf_counter() - began:.0f} s"
