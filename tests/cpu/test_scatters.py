@@ -22,6 +22,7 @@ fun matrix {k} (rows : i32[z]) (cols : i32[z]) (v : f32[z]) (x : f32[m, d]) =
   for i < k, j => sum for z where rows[z] = i => v[z] * x[cols[z], j]
 fun masked {k} (ids : i32[n]) (x : f32[n]) =
   for b < k => sum for i where x[i] < 1.0 andalso x[i] > -1.0 andalso ids[i] = b andalso b > 0 => x[i]
+fun before {k} (ids : i32[n]) = for b < k, j < n => sum for i < j where ids[i] = b => i + j
 fun repeated {k} (ids : i32[n]) = loop (s = for b < k => 0) for t < 3 => for b => s[b] + sum for i where ids[i] = b => 1 + t
 """
 M = axon.compile(SOURCE)
@@ -46,6 +47,7 @@ def test_scatters(n, k, d, lanes, monkeypatch):
     both(M.largest[k], ids, rng.standard_normal(n).astype(np.float32))
     both(M.image[k], ids.reshape(n, 1), x.reshape(n, 1, d))
     both(M.repeated[k], ids)
+    both(M.before[k], ids)  # each lane has another range
     both(M.masked[k], ids, rng.standard_normal(n).astype(np.float32))
     if d:
         cols = rng.integers(0, d, n).astype(np.int32)

@@ -43,10 +43,14 @@ class _Scatter(NestWriter):
         self.choose(bool(nest.rows) and self._fits(nest.rows[-1]))
 
     def _fits(self, lane: Axis) -> bool:
-        """Whether lanes along an axis lie side by side, and share their index."""
+        """Whether lanes along an axis lie side by side, and share what is reduced and its index."""
         step = self.step_op
+        assert isinstance(step, Compute)
+        assert step.reduction is not None
         shared: tuple[Scalar, ...] = (self.found.index, *((self.found.also,) if self.found.also is not None else ()))
         if any(varies(s, frozenset((lane.symbol,))) for s in shared) or step.axes[-1] != lane:
+            return False
+        if any(lane.symbol in reduced.extent.variables for reduced in step.reduction.axes):
             return False
         return all(side_by_side(n.subscripts, lane.symbol) for s in scalars(step) for n in nodes(s) if isinstance(n, Read))
 
