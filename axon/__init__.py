@@ -27,17 +27,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from axon.diagnostics import AxonError, Diagnostic, ShapeError
-    from axon.module import Function, Module, check, compile, load, synchronize
+    from axon.base.diagnostics import AxonError, Diagnostic, ShapeError
+    from axon.host.module import Function, Module, check, compile, load, synchronize
 
 __version__ = "0.1.0"
 __all__ = ["AxonError", "Diagnostic", "Function", "Module", "ShapeError", "check", "compile", "load", "synchronize"]
 
 _HOME = {
-    "AxonError": "diagnostics", "Diagnostic": "diagnostics", "ShapeError": "diagnostics",
-    "Function": "module", "Module": "module",
-    "check": "module", "compile": "module", "load": "module", "synchronize": "module",
-    "load_ipython_extension": "notebook", "unload_ipython_extension": "notebook",
+    "AxonError": "base.diagnostics", "Diagnostic": "base.diagnostics", "ShapeError": "base.diagnostics",
+    "Function": "host.module", "Module": "host.module",
+    "check": "host.module", "compile": "host.module", "load": "host.module", "synchronize": "host.module",
+    "load_ipython_extension": "tools.notebook", "unload_ipython_extension": "tools.notebook",
 }  # fmt: skip
 
 

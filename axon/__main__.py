@@ -2,6 +2,6 @@
 
 import sys
 
-from axon.cli import main
+from axon.tools.cli import main
 
 sys.exit(main())

@@ -17,26 +17,27 @@ from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from axon.diagnostics import AxonError, Diagnostic
-from axon.loader import TEXT as TEXT
-from axon.loader import FileLoader, Loader
-from axon.passes import FormInvalid
-from axon.source import SourceFile
+from axon.base.diagnostics import AxonError, Diagnostic
+from axon.base.passes import FormInvalid
+from axon.base.source import SourceFile
+from axon.check.loader import TEXT as TEXT
+from axon.check.loader import FileLoader, Loader
 
 if TYPE_CHECKING:
-    from axon import core, syntax
-    from axon.backend.arrays import Call as GpuCall
-    from axon.backend.arrays import Quick
     from axon.backend.cpu.host import Host
-    from axon.backend.schedule_file import Schedule
-    from axon.backend.stepped_call import HostCall, SteppedCall
-    from axon.backend.steps import Stepped
-    from axon.backend.variants import Variants
-    from axon.checker import CheckedModule
+    from axon.backend.gpu.runtime.arrays import Call as GpuCall
+    from axon.backend.gpu.runtime.arrays import Quick
+    from axon.backend.gpu.runtime.stepped_call import HostCall, SteppedCall
+    from axon.backend.gpu.runtime.steps import Stepped
+    from axon.backend.gpu.runtime.variants import Variants
+    from axon.backend.gpu.tile.schedule_file import Schedule
+    from axon.base.names import Symbol
+    from axon.base.passes import Pass
+    from axon.check.checker import CheckedModule
+    from axon.core import ir as core
+    from axon.grammar import syntax
     from axon.grammar.entry import Entry
     from axon.lower import ArgumentType
-    from axon.names import Symbol
-    from axon.passes import Pass
 
 RECURSION_LIMIT = 10_000  # programs of 400 levels need 4,000; more would risk the stack of C
 HOST_STAGES = ("plan", "cpu")  # of the CPU backend
@@ -81,7 +82,7 @@ def check(loader: Loader, path: str, known: Mapping[SourceFile, CheckedModule] |
     `known` modules are not checked again: they and all that they import must be as they were.
     """
     with _phase("checking"), _no_collection():
-        from axon.checker import check_module
+        from axon.check.checker import check_module
 
         return check_module(loader, path, known)
 
@@ -99,9 +100,9 @@ def lower(checked: CheckedModule, name: str, arguments: tuple[ArgumentType, ...]
 
 @cache
 def _lowering() -> Pass[[CheckedModule, str, tuple[ArgumentType, ...] | None], core.Program]:
-    from axon.core_verify import verify
+    from axon.base.passes import verified
+    from axon.core.verify import verify
     from axon.lower import lower as phase
-    from axon.passes import verified
 
     return verified("lower", lambda made, *_: verify(made))(phase)
 
@@ -130,7 +131,7 @@ def interpret(program: core.Program, inputs: Sequence[Any], explicit: Sequence[i
 def schedules(source: SourceFile, checked: CheckedModule, functions: Sequence[str]) -> dict[str, Schedule]:
     """What a schedule file fixes of the mappings of a module's functions. Raises AX0605 for what is wrong in it."""
     with _phase("reading a schedule"):
-        from axon.backend.schedule_file import parse as phase
+        from axon.backend.gpu.tile.schedule_file import parse as phase
 
         return phase(source, checked.source.path, functions, checked.imports)
 
@@ -138,8 +139,8 @@ def schedules(source: SourceFile, checked: CheckedModule, functions: Sequence[st
 def simulate(program: core.Program, inputs: Sequence[Any], explicit: Sequence[int], schedule: Schedule | None = None) -> list[Any]:
     """The results of a core program's GPU kernels, proved and then run on the CPU, on arrays that satisfy its contract."""
     with _phase("simulating"):
-        from axon.backend.schedule_file import NOTHING
-        from axon.backend.simulated import run as phase
+        from axon.backend.gpu.runtime.simulated import run as phase
+        from axon.backend.gpu.tile.schedule_file import NOTHING
 
         return phase(program, inputs, explicit, schedule=schedule or NOTHING)
 
@@ -147,15 +148,15 @@ def simulate(program: core.Program, inputs: Sequence[Any], explicit: Sequence[in
 def executable(program: core.Program, schedule: Schedule | None = None) -> Stepped:
     """A core program's parts and kernels on a GPU, to be built when they are first launched."""
     with _phase("making kernels"):
-        from axon.backend.schedule_file import NOTHING
-        from axon.backend.steps import Stepped
+        from axon.backend.gpu.runtime.steps import Stepped
+        from axon.backend.gpu.tile.schedule_file import NOTHING
 
         return Stepped(program, schedule=schedule or NOTHING)
 
 
 def result_types(program: core.Program, sizes: Mapping[Symbol, int]) -> list[tuple[tuple[int, ...] | None, Any]]:
     """The shape and the NumPy element type of each result, before it is computed; None for a shape that only data decide."""
-    from axon.core_walk import results_of
+    from axon.core.walk import results_of
 
     return [
         (tuple(d.evaluate(sizes) for d in value.shape) if all(d.variables <= sizes.keys() for d in value.shape) else None,
@@ -177,7 +178,7 @@ def prepare(
     shapes, which hold the values of those that lie on the host.
     """
     with _phase("making kernels"):
-        from axon.backend.arrays import prepare as phase
+        from axon.backend.gpu.runtime.arrays import prepare as phase
 
         return phase(executable, given, matched, sizes, room)
 
@@ -191,14 +192,14 @@ def launch(call: GpuCall | SteppedCall | HostCall, inputs: Sequence[Any], room: 
 def synchronize() -> None:
     """Wait for the GPUs on which kernels may have met what stops a program, and raise what they met."""
     with _phase("waiting for a GPU"):
-        from axon.backend.failures import synchronize as phase
+        from axon.backend.gpu.runtime.failures import synchronize as phase
 
         phase()
 
 
 def quick(names: Sequence[str]) -> Quick:
     """Room for the calls of a function with these parameters, to be found again by what their arguments are."""
-    from axon.backend.arrays import Quick
+    from axon.backend.gpu.runtime.arrays import Quick
 
     return Quick(tuple(names))
 
@@ -211,7 +212,7 @@ def warm(executable: Stepped, sizes: Mapping[Symbol, int]) -> None:
 
 def variants(made: Sequence[tuple[core.Program, Stepped | None]]) -> Variants:
     """The kernels built so far for the specializations of a function."""
-    from axon.backend.variants import Variants
+    from axon.backend.gpu.runtime.variants import Variants
 
     return Variants.of(made)
 
@@ -224,7 +225,7 @@ def emit(program: core.Program, stage: str, sizes: Mapping[Symbol, int] | None, 
     """
     with _phase("making kernels"):
         from axon.backend.cpu import show as cpu
-        from axon.backend.show import show as phase
+        from axon.backend.gpu.report.show import show as phase
 
         if stage not in HOST_STAGES:
             return phase(program, stage, sizes, schedule)
@@ -239,14 +240,14 @@ def explain(
     Needs a GPU only to measure how long they take.
     """
     with _phase("making kernels"):
-        from axon.backend.show import explain as phase
+        from axon.backend.gpu.report.show import explain as phase
 
         return "\n".join([*_parts(program, operations=False), phase(program, sizes, schedule, measure=measure)])
 
 
 def _parts(program: core.Program, *, operations: bool) -> list[str]:
     """The parts in which a GPU runs a program, unless it is straight."""
-    from axon.backend.parts import parts, print_parts
+    from axon.core.passes.parts import parts, print_parts
 
     found = parts(program)
     return [] if found.straight is not None else [print_parts(found, operations=operations)]

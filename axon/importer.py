@@ -17,8 +17,8 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from axon.loader import SUFFIX
-from axon.nearest import nearest
+from axon.base.nearest import nearest
+from axon.check.loader import SUFFIX
 
 
 class AxonFinder(MetaPathFinder):
@@ -45,7 +45,7 @@ class AxonLoader(Loader):
         return None  # Python's own module object
 
     def exec_module(self, module: ModuleType) -> None:
-        from axon.module import load
+        from axon.host.module import load
 
         loaded = load(self.path)
         names = list(loaded)

@@ -22,13 +22,13 @@ from typing import Any
 from racing import L2_BYTES, Race, graph, mean, race
 
 from axon import compiler
-from axon.backend.build import BuildError
-from axon.backend.memory import Tensor, contiguous
-from axon.backend.runtime import Executable
-from axon.backend.schedule import Mapping
-from axon.core import Program
-from axon.diagnostics import AxonError
-from axon.element import Element
+from axon.backend.gpu.build.cubin import BuildError
+from axon.backend.gpu.layout.memory import Tensor, contiguous
+from axon.backend.gpu.runtime.executable import Executable
+from axon.backend.gpu.tile.schedule import Mapping
+from axon.base.diagnostics import AxonError
+from axon.base.element import Element
+from axon.core.ir import Program
 
 HEAD = """
 fun softmax x = for ..i j =>

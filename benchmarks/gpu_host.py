@@ -34,7 +34,7 @@ import torch
 import axon
 torch.ones(1, device="cuda").sum().item()
 start = time.perf_counter()
-import axon.lower, axon.backend.arrays, cuda.bindings.driver
+import axon.lower, axon.backend.gpu.runtime.arrays, cuda.bindings.driver
 imports = time.perf_counter() - start
 m = axon.compile({source!r})
 a, b = (torch.randn({m}, {k}, device="cuda").to(torch.bfloat16) for _ in range(2))

@@ -21,12 +21,12 @@ from typing import Any
 from racing import L2_BYTES, Race, graph, mean, race
 
 from axon import compiler
-from axon.backend.build import BuildError
-from axon.backend.memory import Tensor, contiguous
-from axon.backend.runtime import Executable
-from axon.backend.schedule import Mapping
-from axon.core import Program
-from axon.element import Element
+from axon.backend.gpu.build.cubin import BuildError
+from axon.backend.gpu.layout.memory import Tensor, contiguous
+from axon.backend.gpu.runtime.executable import Executable
+from axon.backend.gpu.tile.schedule import Mapping
+from axon.base.element import Element
+from axon.core.ir import Program
 
 SOURCES = {
     "nt": "fun f (a : bf16[m, k]) (b : bf16[n, k]) = for i j => sum c => a[i, c] * b[j, c]",

@@ -20,13 +20,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from axon import compiler
-from axon.loader import FileLoader
-from axon.names import fresh
-from axon.shapes.contract import Contract, ContractFact, ParameterShape
+from axon.base.names import fresh
+from axon.check.loader import FileLoader
+from axon.shapes.algebra.prove import Facts, prove
+from axon.shapes.contracts.contract import Contract, ContractFact, ParameterShape
 from axon.shapes.dimension import Dim, DimensionTooLarge, dim_sum
-from axon.shapes.prove import Facts, prove
 from axon.shapes.relation import Relation
-from axon.shapes.solve import Equation, Solution, solve
+from axon.shapes.solving.equations import Equation, Solution, solve
 
 ROOT = Path(__file__).resolve().parents[1]
 REPEATS = 3

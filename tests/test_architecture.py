@@ -12,131 +12,90 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "axon"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-VOCABULARY = {"source", "names", "identity", "element", "diagnostics", "codes", "nearest"}
-DIMENSIONS = {"shapes.dimension", "shapes.relation", "shapes.constraint", "shapes.width"}  # data, and no solver
-CORE = VOCABULARY | {"core", "core_print", "passes", "shapes.dimension", "shapes.contract", "shapes.relation", "shapes.width"}
-FACES = {
-    *(
-        "cli",
-        "module",
-        "call",
-        "doctest",
-        "__init__",
-        "__main__",
-        "batch",
-        "listing",
-        "interactive",
-        "units",
-        "commands",
-        "computing",
-        "completion",
-        "repl",
-        "notebook",
-        "importer",
-    ),
-    *("stub", "page", "terminal", "watch"),
-    *("server", "features"),  # of axon.lsp
+# A folder, and the folders whose modules it may import besides its own. `axon` are the modules of the top level.
+MAY_IMPORT: dict[str, set[str]] = {
+    "axon": {"base", "check", "host", "tools"},
+    # what every phase of the pipeline is, and who puts them together
+    "axon.compiler": {"base", "grammar", "check", "lower", "core", "core.passes", "interpret"}
+    | {"backend.cpu", "backend.gpu.tile", "backend.gpu.runtime", "backend.gpu.report"},
+    "axon.base": set(),
+    "axon.grammar": {"base"},
+    # sizes: data, then proofs, then stage two of inference, then what a call is asked
+    "axon.shapes": {"base"},
+    "axon.shapes.algebra": {"base", "shapes"},
+    "axon.shapes.solving": {"base", "shapes", "shapes.algebra"},
+    "axon.shapes.contracts": {"base", "shapes", "shapes.algebra", "shapes.solving"},
+    # inference, and what is said and proposed where it fails
+    "axon.types": {"base", "grammar", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts", "explain", "suggest"},
+    "axon.explain": {"base", "grammar", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts", "types"},
+    "axon.suggest": {"base", "grammar", "shapes", "shapes.solving", "shapes.contracts", "types", "explain"},
+    "axon.check": {"base", "grammar", "shapes", "shapes.algebra", "shapes.solving", "types", "explain", "suggest"},
+    # core
+    "axon.core": {"base", "shapes", "shapes.contracts"},
+    "axon.interpret": {"base", "shapes", "core"},
+    "axon.core.passes": {"base", "shapes", "shapes.contracts", "core", "interpret"},
+    "axon.lower": {"base", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts", "types", "check", "core"},
+    # backends
+    "axon.backend": {"base", "backend.gpu.layout"},
+    "axon.backend.plan": {"base", "shapes", "core", "core.passes"},
+    "axon.backend.kernel": {"base", "shapes", "core"},
+    "axon.backend.cpu": {"base", "shapes", "core", "core.passes", "interpret", "backend", "backend.plan", "backend.kernel"},
+    "axon.backend.gpu": set(),
+    "axon.backend.gpu.layout": {"base", "shapes", "core"},
+    "axon.backend.gpu.tile": {"base", "shapes", "core", "core.passes", "backend.plan", "backend.kernel", "backend.gpu.layout"},
+    "axon.backend.gpu.roles": {"base", "shapes", "core", "backend.kernel", "backend.gpu.layout", "backend.gpu.tile"},
+    "axon.backend.gpu.proof": {"base", "shapes", "core", "interpret", "backend.gpu.tile", "backend.gpu.roles"},
+    "axon.backend.gpu.emit": {"base", "shapes", "core", "backend.kernel", "backend.gpu.tile", "backend.gpu.roles"},
+    "axon.backend.gpu.simt": {"base", "shapes", "core", "backend.plan", "backend.kernel", "backend.gpu.layout", "backend.gpu.emit"},
+    "axon.backend.gpu.intrinsics": {"backend.kernel"},
+    "axon.backend.gpu.build": {"base", "core", "backend", "backend.kernel"}
+    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "emit", "intrinsics")},
+    "axon.backend.gpu.runtime": {
+        "base",
+        "shapes",
+        "shapes.contracts",
+        "core",
+        "core.passes",
+        "interpret",
+        "backend",
+        "backend.plan",
+    }
+    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "proof", "emit", "simt", "build")},
+    "axon.backend.gpu.report": {"base", "core", "core.passes", "backend", "backend.plan"}
+    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "build", "runtime")},
+    # faces
+    "axon.host": {"base", "shapes.contracts", "types", "explain", "check", "core", "lower", "backend", "compiler"},
+    "axon.tools": {"", "base", "check", "host", "compiler", "tools.commands", "tools.prompt", "tools.lsp", "tools.view"},
+    "axon.tools.commands": {"base", "grammar", "types", "check", "core", "host", "compiler"},
+    "axon.tools.editor": {"base", "grammar", "shapes", "types", "suggest", "check"},
+    "axon.tools.lsp": {"", "base", "compiler", "tools.editor"},
+    "axon.tools.prompt": {"", "base", "grammar", "types", "check", "core", "interpret", "host", "compiler"}
+    | {"tools.commands", "tools.editor"},
+    "axon.tools.view": {"base", "shapes", "core", "core.passes", "lower", "host", "compiler", "tools.editor", "backend.plan"}
+    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "build", "report")},
 }
-
-# A module (a pattern) and the modules of Axon that it may import besides its own package. The first row that fits counts.
-MAY_IMPORT: list[tuple[str, set[str]]] = [
-    ("axon.source", set()),
-    ("axon.names", set()),
-    ("axon.identity", set()),
-    ("axon.nearest", set()),
-    ("axon.element", set()),
-    ("axon.diagnostics", {"source", "render"}),  # render: inside __str__
-    ("axon.codes", {"grammar.codes", "types.codes"}),
-    ("axon.render", VOCABULARY),
-    ("axon.loader", VOCABULARY | {"syntax"}),
-    ("axon.syntax", VOCABULARY),
-    ("axon.dump", VOCABULARY | {"syntax"}),
-    ("axon.grammar*", VOCABULARY | {"syntax"}),
-    ("axon.shapes*", VOCABULARY | {"syntax"}),
-    ("axon.core", VOCABULARY | {"shapes.dimension", "shapes.contract", "shapes.relation"}),
-    ("axon.passes", set()),
-    ("axon.core_*", CORE | {"core_walk", "core_verify"}),
-    ("axon.interpret*", VOCABULARY | {"core", "core_*", "shapes.dimension", "shapes.contract", "shapes.relation"}),
-    ("axon.libraries", {"element"}),
-    ("axon.backend.arrays", VOCABULARY | {"core", "libraries"}),
-    ("axon.backend.given", VOCABULARY | {"core", "libraries"}),
-    ("axon.backend.stepped_call", VOCABULARY | {"core", "libraries"}),
-    # What a kernel met, and a check that fails, is worded by the interpreter.
-    ("axon.backend.failures", CORE | {"interpret"}),
-    ("axon.backend.step*", CORE | {"core_walk", "interpret.frame"}),
-    ("axon.backend.parts", CORE | {"core_walk", "core_verify"}),
-    # The simulator's operators are the interpreter's, which also does what has no barrier program.
-    ("axon.backend.values", CORE | {"interpret.arithmetic"}),
-    ("axon.backend.tables", CORE | {"core_walk", "core_verify", "interpret.compute"}),
-    ("axon.backend.simulated", CORE | {"interpret.frame", "interpret.program"}),
-    # What stops a program is worded by the interpreter, and what is tiny is left to it.
-    ("axon.backend.cpu*", CORE | {"core_walk", "interpret", "interpret.box", "interpret.compute", "interpret.strided"}),
-    ("axon.backend.worker", {"interrupt"}),
-    ("axon.backend*", CORE | {"core_walk", "core_cse", "core_verify"}),
-    # Generalization is where the two stages of inference meet; the rest of `types` is blind to sizes.
-    ("axon.types.generalize", VOCABULARY | {"syntax", "typed", "resolve", "shapes.*"}),
-    ("axon.types.explanations", VOCABULARY | {"typed", "shapes.*"}),
-    ("axon.types.elaborator", VOCABULARY | {"syntax", "typed", "resolve", "grammar.parse", "shapes.divisibility", *DIMENSIONS}),
-    ("axon.types*", VOCABULARY | {"syntax", "typed", "resolve", "builtins", "grammar.parse", "grammar.mistakes", *DIMENSIONS}),
-    ("axon.resolve", VOCABULARY | {"syntax", "types.type", *DIMENSIONS}),
-    ("axon.typed", VOCABULARY | {"types.type", *DIMENSIONS}),
-    (
-        "axon.lower*",
-        VOCABULARY
-        | {"core", "core_walk", "typed", "builtins", "checker", "types.literals", "types.type", "types.unify", "shapes.*"},
-    ),
-    (
-        "axon.editor*",
-        VOCABULARY
-        | {"syntax", "typed", "resolve", "builtins", "checker", "headless", "suggestions", "unchanged", "loader"}
-        | {"grammar.*", "types.*", *DIMENSIONS},
-    ),
-    ("axon.weak", VOCABULARY | {"libraries"}),
-    ("axon.values", VOCABULARY | {"core", "libraries", "types.type", "lower*", "weak", "conversions"}),
-    ("axon.conversions", VOCABULARY | {"libraries"}),
-    ("axon.room", VOCABULARY | {"core", "libraries", "values"}),
-    ("axon.broken", VOCABULARY | {"shapes.contract", "shapes.dimension", "shapes.legal", "shapes.relation"}),
-    ("axon.headless", VOCABULARY | {"syntax", "builtins", "grammar.*"}),
-    ("axon.unchanged", VOCABULARY | {"syntax", "typed", "resolve", "types.declare", "types.unify"}),
-    ("axon.suggestions", VOCABULARY),  # it is given what checks a file
-    (
-        "axon.derivation",
-        VOCABULARY | {"typed", "checker", "shapes.dimension", "types.origin", "types.ranges", "types.show", "types.type"},
-    ),
-    ("axon.show_value", VOCABULARY),
-    ("axon.arguments", VOCABULARY),
-    # What faces share and nothing below them knows.
-    ("axon.lexer", {"builtins", "element"}),
-    ("axon.html", VOCABULARY | {"render", "lexer"}),
-    ("axon.assembly", VOCABULARY),
-    ("axon.output", VOCABULARY),
-    ("axon.extras", VOCABULARY),
-    ("axon.view.layout", set()),
-    ("axon.view.sizes", {"names", "core", "shapes.dimension", "backend.cost"}),
-    ("axon.view.source", {"editor.*", "html"}),
-    ("axon.view.graph", VOCABULARY | {"core", "core_print", "core_walk", "shapes.dimension", "backend.*"}),
-    ("axon.view.draw", {"core", "shapes.dimension", "backend.timeline"}),
-]
+MOST_FILES = 25  # of a folder, besides what says what it is
+MOST_MODULES = 8  # directly in `axon`
 
 # Heavy packages, and the only modules that may import them.
 ONLY = {
     "sympy": [],
     "lark": ["axon.grammar.*"],
-    "rich": ["axon.render", "axon.cli", "axon.backend.progress"],
+    "rich": ["axon.base.render", "axon.tools.cli", "axon.backend.gpu.build.progress"],
     "numba": ["axon.backend.*"],
-    "cuda": ["axon.backend.*", "axon.libraries"],
+    "cuda": ["axon.backend.*"],
     "torch": [],
-    "prompt_toolkit": ["axon.terminal"],
-    "IPython": ["axon.notebook"],
-    "pygments": ["axon.lexer", "axon.terminal"],
-    "argparse": ["axon.cli"],
-    "pygls": ["axon.lsp.*"],
-    "lsprotocol": ["axon.lsp.*"],
+    "prompt_toolkit": ["axon.tools.prompt.terminal"],
+    "IPython": ["axon.tools.notebook"],
+    "pygments": ["axon.host.lexer", "axon.tools.prompt.terminal"],
+    "argparse": ["axon.tools.cli"],
+    "pygls": ["axon.tools.lsp.*"],
+    "lsprotocol": ["axon.tools.lsp.*"],
 }
 
 # Text is never evaluated, except kernels and the guards of contracts, which Axon has written and which hold nothing of a user's.
 FORBIDDEN = {"eval", "exec", "sympify", "parse_expr", "lambdify", "compile"}
-EMITTED = {"axon.backend.build", "axon.backend.cpu.build", "axon.shapes.guard"}
+EMITTED = {"axon.backend.gpu.build.cubin", "axon.backend.cpu.build", "axon.shapes.contracts.guard"}
 
 
 def name_of(file: Path) -> str:
@@ -168,30 +127,36 @@ def imports(file: Path) -> set[str]:
     return out
 
 
+def folder_of(module: str) -> str:
+    """The row of MAY_IMPORT that a module belongs to; of an import that names a value of a folder, the folder."""
+    if module in MAY_IMPORT:
+        return module
+    return module.rpartition(".")[0]
+
+
 @pytest.mark.parametrize("file", FILES, ids=name_of)
 def test_layers(file: Path) -> None:
     name = name_of(file)
-    allowed = next((allowed for pattern, allowed in MAY_IMPORT if fnmatch(name, pattern)), None)
-    mine = {module for module in imports(file) if module.startswith("axon.")}
-    if allowed is not None:
-        own = name if file.name == "__init__.py" else ".".join(name.split(".")[:2]) if name.count(".") > 1 else name
-        wrong = {m for m in mine if not m.startswith(f"{own}.") and m != own and not _fits(m, allowed)}
-        assert not wrong, f"{name} may not import {wrong}"
-    if name.split(".")[-1] not in FACES and name not in ("axon", "axon.compiler"):
-        assert "axon.compiler" not in mine, "only the faces see the pipeline"
+    own = folder_of(name)
+    mine = {folder_of(module) for module in imports(file) if module == "axon" or module.startswith("axon.")}
+    wrong = {other for other in mine - {own} if other.removeprefix("axon").removeprefix(".") not in MAY_IMPORT[own]}
+    assert not wrong, f"{name} may not import from {wrong}"
 
 
-def _fits(module: str, allowed: set[str]) -> bool:
-    return any(fnmatch(module, f"axon.{pattern}") for pattern in allowed)
-
-
-def test_processors_and_gpus_share_one_level_up() -> None:
-    """What serves both stands in `backend`; neither is built on the other."""
+def test_every_row_is_needed() -> None:
+    """What a row allows, some file of the folder does."""
+    done: dict[str, set[str]] = {folder: set() for folder in MAY_IMPORT}
     for file in FILES:
-        if name_of(file).startswith("axon.backend."):
-            own = fnmatch(name_of(file), "axon.backend.cpu*")
-            assert own or not any(fnmatch(module, "axon.backend.cpu*") for module in imports(file)), file
-            assert not own or not any(fnmatch(module, "axon.backend.simt*") for module in imports(file)), file
+        own = folder_of(name_of(file))
+        done[own] |= {folder_of(m).removeprefix("axon").removeprefix(".") for m in imports(file) if m.split(".")[0] == "axon"}
+    spare = {folder: allowed - done[folder] for folder, allowed in MAY_IMPORT.items()}
+    assert not {folder: some for folder, some in spare.items() if some}
+
+
+def test_folders_can_be_taken_in_at_a_glance() -> None:
+    for folder in {file.parent for file in FILES}:
+        inside = [file for file in folder.glob("*.py") if file.name != "__init__.py" or folder == PACKAGE]
+        assert len(inside) <= (MOST_MODULES if folder == PACKAGE else MOST_FILES), folder
 
 
 @pytest.mark.parametrize("file", FILES, ids=name_of)
@@ -207,11 +172,11 @@ def test_types_are_blind_to_sizes() -> None:
     for file in FILES:
         if name_of(file).startswith("axon.types"):
             assert not imports(file) & {
-                "axon.shapes.solve",
-                "axon.shapes.simplify",
-                "axon.shapes.prove",
-                "axon.shapes.linear",
-                "axon.shapes.groebner",
+                "axon.shapes.solving.equations",
+                "axon.shapes.solving.simplify",
+                "axon.shapes.algebra.prove",
+                "axon.shapes.algebra.linear",
+                "axon.shapes.algebra.groebner",
             }
 
 
@@ -229,11 +194,11 @@ def test_identity_is_never_an_integer() -> None:
     named = {
         f"{file.relative_to(ROOT)}:{node.lineno}"
         for file in files
-        if name_of(file) not in ("axon.identity", "tests.determinism.texts")  # which shows that an address would be seen
+        if name_of(file) not in ("axon.base.identity", "tests.determinism.texts")  # which shows that an address would be seen
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Name) and node.id == "id" and isinstance(node.ctx, ast.Load)
     }
-    assert not named, "objects are looked up as themselves: axon.identity"
+    assert not named, "objects are looked up as themselves: axon.base.identity"
 
 
 @pytest.mark.parametrize("file", FILES, ids=name_of)

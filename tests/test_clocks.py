@@ -1,7 +1,7 @@
 """No clock decides what Axon answers: what reads one is listed here, with what it wants of it.
 
 A signature, an error, a plan or a result that depends on how long something took is another on a busy machine. Searches are
-given up after steps of work: `axon.shapes.budget`.
+given up after steps of work: `axon.shapes.algebra.budget`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "axon"
 MAY = {
-    "backend/build.py": "waits for what other processes are making",
+    "backend/gpu/build/cubin.py": "waits for what other processes are making",
     "backend/cache.py": "the age of files, of which the oldest go first",
-    "batch.py": "says that it is looking for files when that takes long",
-    "commands.py": "`:time` is asked for times",
-    "computing.py": "how long a computation took, for `:time`",
-    "interactive.py": "how long a computation took, for `:time`",
-    "lsp/server.py": "lets messages in while it checks, and shows what it has found so far",
-    "watch.py": "pauses between two looks at files",
+    "tools/commands/batch.py": "says that it is looking for files when that takes long",
+    "tools/prompt/commands.py": "`:time` is asked for times",
+    "tools/prompt/computing.py": "how long a computation took, for `:time`",
+    "tools/prompt/interactive.py": "how long a computation took, for `:time`",
+    "tools/lsp/server.py": "lets messages in while it checks, and shows what it has found so far",
+    "tools/commands/watch.py": "pauses between two looks at files",
 }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import axon
-from axon.codes import all_codes, page
+from axon.base.codes import all_codes, page
 
 FENCE = re.compile(r"(^Wrong:\n\n)?^```(axon|python)( error)?( [\w.]+)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ERRORS = Path(__file__).parents[1] / "docs" / "errors"

@@ -47,7 +47,7 @@ def test_the_standard_library(installed: Path, tmp_path: Path) -> None:
 
 
 def test_the_pages(installed: Path, tmp_path: Path) -> None:
-    from axon.codes import all_codes
+    from axon.base.codes import all_codes
 
     assert {file.stem for file in (installed / "axon" / "_errors").glob("*.md")} == set(all_codes())
     explained = axon(installed, "explain", "AX0301", cwd=tmp_path)

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
-from axon.backend.target import HOPPER, Target
-from axon.diagnostics import AxonError, Diagnostic, Suggestion
+from axon.backend.gpu.layout.target import HOPPER, Target
+from axon.base.diagnostics import AxonError, Diagnostic, Suggestion
 
 _PACKAGES = ("numba-cuda", "llvmlite", "cuda-core", "cuda-bindings", "cuda-pathfinder")
 _LIBRARIES = ("nvvm", "nvJitLink")

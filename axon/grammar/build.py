@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
-from axon import syntax as s
-from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.source import SourceFile, Span
+from axon.grammar import syntax as s
 from axon.grammar.lexer import Token
-from axon.source import SourceFile, Span
 
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "reduce", "scan")
 WITH_MONOID = frozenset({"reduce", "scan"})
@@ -448,7 +448,7 @@ class Builder:
 
     def _is_argument(self, function: s.Expr, arguments: list[s.Expr], after: Token, body: s.Expr) -> bool:
         """Report `sqrt sum i => x[i]` and `exp for i => x[i]`, where what is an argument lacks its parentheses."""
-        from axon.nearest import one_slip
+        from axon.base.nearest import one_slip
 
         operands = [*((function.value,) if isinstance(function, s.Cast) else ()), *arguments]
         begins = next((a.span for a in operands if isinstance(a, s.Var) and a.name in REDUCTIONS), None)

@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from axon.base.source import SourceFile
 from axon.grammar.build import Builder
 from axon.grammar.extent import DECLARATIONS
 from axon.grammar.lexer import END, Token, tokenize
 from axon.grammar.machine import Machine
 from axon.grammar.table import load
-from axon.source import SourceFile
 
 
 @dataclass(frozen=True, slots=True)

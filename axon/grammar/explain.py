@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from axon import syntax as s
-from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
-from axon.element import Element
+from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.element import Element
+from axon.base.nearest import one_slip
+from axon.base.source import SourceFile, Span
+from axon.grammar import syntax as s
 from axon.grammar.build import REDUCTIONS, between_commas, bounded_alone
 from axon.grammar.extent import (
     AFTER_INDICES,
@@ -27,8 +29,6 @@ from axon.grammar.extent import (
 from axon.grammar.lexer import END, Token
 from axon.grammar.machine import Machine
 from axon.grammar.mistakes import DECLARING, IN_EXPRESSIONS, LIBRARIES, LOGICAL, PYTHON_LIBRARY
-from axon.nearest import one_slip
-from axon.source import SourceFile, Span
 
 RELATIONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 _ELEMENTS = frozenset(e.value for e in Element) | {"_"}

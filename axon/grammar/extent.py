@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from axon.base.source import SourceFile
 from axon.grammar.lexer import END, Token
-from axon.source import SourceFile
 
 DECLARATIONS = frozenset({"val", "fun", "type", "sig", "import"})
 BRACKETS = {"(": ")", "[": "]", "{": "}", "[|": "|]"}

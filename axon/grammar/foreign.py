@@ -6,8 +6,8 @@ import os
 import re
 from collections.abc import Iterable
 
-from axon.diagnostics import Diagnostic
-from axon.source import SourceFile
+from axon.base.diagnostics import Diagnostic
+from axon.base.source import SourceFile
 
 _SUFFIX = ".axon"
 _DECLARATION = re.compile(r"^\s*(?:fun|val|type|sig)\s+\S", re.MULTILINE)

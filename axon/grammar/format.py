@@ -12,15 +12,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import assert_never
 
-from axon import syntax as s
-from axon.diagnostics import AxonError
+from axon.base.diagnostics import AxonError
+from axon.base.source import SourceFile
 from axon.grammar import printer
+from axon.grammar import syntax as s
 from axon.grammar.doc import LINE, Comment, Doc, Fresh, Group, Headed, Hug, Line, Nest, layout
 from axon.grammar.foreign import no_program
 from axon.grammar.lexer import Token, Tokens, tokenize
 from axon.grammar.parse import parse
 from axon.grammar.table import load
-from axon.source import SourceFile
 
 WIDTH = 100
 

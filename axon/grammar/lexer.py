@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.source import SourceFile, Span
 from axon.grammar.mistakes import LOOKALIKES, OPERATORS
 from axon.grammar.table import Table
-from axon.source import SourceFile, Span
 
 MAX_CHARACTERS = 1024 * 1024
 MAX_ERRORS = 100

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from axon.base.source import Span
 from axon.grammar.build import Builder
 from axon.grammar.lexer import END, Token
 from axon.grammar.table import Table
-from axon.source import Span
 
 MAX_DEPTH = 400
 """How deeply syntax may nest. A chain of left-associative operators nests as deeply as it is long."""

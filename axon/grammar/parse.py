@@ -6,15 +6,15 @@ from bisect import bisect_left, bisect_right, insort
 from dataclasses import replace
 from typing import Any, cast
 
-from axon import syntax
-from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.source import SourceFile, Span
+from axon.grammar import syntax
 from axon.grammar.build import Builder
 from axon.grammar.explain import Advice, Open, Trouble, explain, innermost_open, never_closed
 from axon.grammar.extent import BRACKETS, DECLARATIONS
 from axon.grammar.lexer import END, MAX_ERRORS, Token, tokenize
 from axon.grammar.machine import MAX_DEPTH, Machine
 from axon.grammar.table import load
-from axon.source import SourceFile, Span
 
 _OPENING = {*BRACKETS, "let"}
 _CLOSING = {*BRACKETS.values(), "end"}

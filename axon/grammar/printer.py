@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from axon import syntax as s
+from axon.grammar import syntax as s
 from axon.grammar.doc import LINE, Doc, Fresh, Group, Headed, Hug, Line, Nest, join
 
 # How tightly expressions bind, as in axon.lark. An expression is put in parentheses where something tighter is needed.

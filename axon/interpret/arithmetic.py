@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from axon.core import COMPARISONS, LOGIC
-from axon.element import Element
+from axon.base.element import Element
+from axon.core.ir import COMPARISONS, LOGIC
 
 Array = npt.NDArray[Any]
 

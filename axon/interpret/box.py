@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from axon.core import Axis, Bind, Scalar
-from axon.diagnostics import AxonError
+from axon.base.diagnostics import AxonError
+from axon.base.names import Symbol
+from axon.base.source import Span
+from axon.core.ir import Axis, Bind, Scalar
 from axon.interpret.arithmetic import Array
 from axon.interpret.frame import Frame, Range, diagnostic, size_of
-from axon.names import Symbol
-from axon.source import Span
 
 Block: TypeAlias = "tuple[tuple[int, int], ...]"  # (low, high) of each axis
 

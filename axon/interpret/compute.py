@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from axon.core import Axis, Compute, Reduction, Scan, element_of
+from axon.base.names import Symbol
+from axon.base.source import Span
+from axon.core.ir import Axis, Compute, Reduction, Scan, element_of
 from axon.interpret.arithmetic import Array, widen
 from axon.interpret.box import OPERAND, Block, Box, allocate, box_of, points
 from axon.interpret.contract import Plan, contract, plan
 from axon.interpret.frame import Frame, Masks, size_of
 from axon.interpret.reduction import State, accumulate, all_of, front, reducer, rounded
 from axon.interpret.scalar import depends, evaluate, product
-from axon.names import Symbol
-from axon.source import Span
 
 Dims = Mapping[Symbol, int]
 Tensors = Mapping[Symbol, Array]

@@ -13,13 +13,13 @@ from math import prod
 
 import numpy as np
 
-from axon.core import Scalar, element_of
+from axon.base.names import Symbol
+from axon.core.ir import Scalar, element_of
 from axon.interpret.arithmetic import Array, convert
 from axon.interpret.box import Box
 from axon.interpret.frame import Frame, Masks
 from axon.interpret.reduction import all_of
 from axon.interpret.scalar import depends, enter, evaluate, factors, unbind
-from axon.names import Symbol
 
 WORTHWHILE = 128  # products in one matrix product, below which its overhead shows
 

@@ -14,11 +14,11 @@ from typing import NoReturn, TypeAlias
 
 import numpy as np
 
-from axon.diagnostics import AxonError, Diagnostic, Label
+from axon.base.diagnostics import AxonError, Diagnostic, Label
+from axon.base.names import Symbol
+from axon.base.source import Span
 from axon.interpret.arithmetic import Array
-from axon.names import Symbol
 from axon.shapes.dimension import Atom, Dim, Quotient, parts
-from axon.source import Span
 
 Masks: TypeAlias = "tuple[Array, ...]"  # conditions that all hold where an expression is evaluated
 

@@ -9,14 +9,14 @@ from typing import assert_never
 
 import numpy as np
 
-from axon.core import Block, Check, Compress, Compute, Loop, Program, Scalar, Scan, Sort
-from axon.diagnostics import ShapeError
-from axon.element import Element
+from axon.base.diagnostics import ShapeError
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.core.ir import Block, Check, Compress, Compute, Loop, Program, Scalar, Scan, Sort
 from axon.interpret.arithmetic import Array, widen
 from axon.interpret.compute import compute, scan
 from axon.interpret.frame import Frame, diagnostic, size_of
 from axon.interpret.scalar import evaluate
-from axon.names import Symbol
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 

@@ -13,13 +13,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from axon.core import Const, Read, Scalar
-from axon.core_verify import CoreInvalid
-from axon.diagnostics import ShapeError
+from axon.base.diagnostics import ShapeError
+from axon.base.names import Symbol
+from axon.core.ir import Const, Read, Scalar
+from axon.core.verify import CoreInvalid
 from axon.interpret.arithmetic import Array
 from axon.interpret.frame import Frame, Masks, diagnostic
 from axon.interpret.strided import strided, window
-from axon.names import Symbol
 from axon.shapes.dimension import Dim
 
 Evaluate: TypeAlias = "Callable[[Scalar, Frame, Masks], Array]"

@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from axon.core import Monoid, Scalar, element_of, identity
+from axon.core.ir import Monoid, Scalar, element_of, identity
 from axon.interpret.arithmetic import FOLDS, Array, convert, narrow, widen
 from axon.interpret.frame import Frame, Masks
 from axon.interpret.scalar import evaluate, product

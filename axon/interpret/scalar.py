@@ -6,12 +6,12 @@ from typing import assert_never
 
 import numpy as np
 
-from axon.core import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
-from axon.element import Element
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.core.ir import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
 from axon.interpret.arithmetic import Array, binary, constant, convert, unary
 from axon.interpret.frame import Frame, Masks
 from axon.interpret.read import read
-from axon.names import Symbol
 
 
 def evaluate(scalar: Scalar, frame: Frame, masks: Masks = ()) -> Array:

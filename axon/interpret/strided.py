@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from axon.core import Const
+from axon.core.ir import Const
 from axon.interpret.arithmetic import Array, constant
 
 

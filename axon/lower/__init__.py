@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from axon import typed as T
-from axon.checker import CheckedModule
-from axon.core import Leaf, Param, Program, RecordOf, Structure, TupleOf, Value
-from axon.core_walk import dimensions_of
-from axon.diagnostics import AxonError, Diagnostic, Label
-from axon.element import Element
+from axon.base.diagnostics import AxonError, Diagnostic, Label
+from axon.base.element import Element
+from axon.base.names import Symbol, fresh
+from axon.base.source import Span
+from axon.check.checker import CheckedModule
+from axon.core.ir import Leaf, Param, Program, RecordOf, Structure, TupleOf, Value
+from axon.core.walk import dimensions_of
 from axon.lower.builder import Builder, Context
 from axon.lower.calls import MAX_CALLS, least_calls, too_many_calls
 from axon.lower.evaluate import Evaluator
@@ -25,11 +26,10 @@ from axon.lower.limits import limits
 from axon.lower.needed import needed
 from axon.lower.value import Closure, Env, Frame, Primitive, RecordValue, TensorValue, TupleValue
 from axon.lower.value import Value as Lowered
-from axon.names import Symbol, fresh
-from axon.shapes.contract import Contract, ContractFact, ParameterShape
+from axon.shapes.algebra.prove import Facts
+from axon.shapes.contracts.contract import Contract, ContractFact, ParameterShape
 from axon.shapes.dimension import Dim
-from axon.shapes.prove import Facts
-from axon.source import Span
+from axon.types import typed as T
 from axon.types.literals import Literal
 from axon.types.type import ElementVar, Exists, Function, RecordType, Row, Scheme, Tensor, TupleType, Type, TypeVar
 

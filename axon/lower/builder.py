@@ -22,7 +22,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from axon.core import (
+from axon.base.diagnostics import AxonError, Diagnostic, Label
+from axon.base.element import Element
+from axon.base.identity import IdentityMap, IdentitySet
+from axon.base.names import Symbol, fresh
+from axon.base.source import Span
+from axon.core.ir import (
     Axis,
     Bind,
     Block,
@@ -44,22 +49,17 @@ from axon.core import (
     Value,
     element_of,
 )
-from axon.core import Binary as CoreBinary
-from axon.core_walk import nodes
-from axon.diagnostics import AxonError, Diagnostic, Label
-from axon.element import Element
-from axon.identity import IdentityMap, IdentitySet
+from axon.core.ir import Binary as CoreBinary
+from axon.core.walk import nodes
 from axon.lower.extents import Extents, divides
 from axon.lower.scalars import comparison, conjunction, facts, mentioned, simplified, sizes_alone, substitute, zero
 from axon.lower.value import Subscripts, TensorValue
-from axon.names import Symbol, fresh
-from axon.shapes.above import above
+from axon.shapes.algebra.prove import Answer, Facts, proves
+from axon.shapes.algebra.upper_bound import above
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
-from axon.shapes.prove import Answer, Facts, proves
-from axon.shapes.reach import Reach
 from axon.shapes.relation import Relation
+from axon.shapes.solving.reach import Reach
 from axon.shapes.width import exact
-from axon.source import Span
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,9 +197,7 @@ class Builder:
         rest = [(s, size) for s, size in zip(subscripts, base.shape, strict=True) if (s, size) not in places]
         facts = self.facts(context) if rest else self.known
         return all(
-            isinstance(s, Dim)
-            and proves(facts, Relation(s, ">=", Dim.of(0)))
-            and proves(facts, Relation(s, "<", size))
+            isinstance(s, Dim) and proves(facts, Relation(s, ">=", Dim.of(0))) and proves(facts, Relation(s, "<", size))
             for s, size in rest
         )
 

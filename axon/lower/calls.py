@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from axon import typed as T
-from axon.diagnostics import AxonError, Diagnostic, Label, Suggestion
-from axon.names import Symbol
-from axon.source import Span
+from axon.base.diagnostics import AxonError, Diagnostic, Label, Suggestion
+from axon.base.names import Symbol
+from axon.base.source import Span
+from axon.types import typed as T
 
 _NO_PARTS = frozenset(("type", "span", "context", "instance", "scheme"))  # fields in which no expression stands
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from axon import builtins
-from axon import typed as T
-from axon.core import Axis, Const, Convert, Index, Monoid, Scalar, Select, Unary, element_of
-from axon.core import Binary as CoreBinary
-from axon.element import Element
+from axon.base.element import Element
+from axon.base.names import Symbol, fresh
+from axon.base.source import Span
+from axon.core.ir import Axis, Const, Convert, Index, Monoid, Scalar, Select, Unary, element_of
+from axon.core.ir import Binary as CoreBinary
 from axon.lower.builder import Context
 from axon.lower.calls import MAX_CALLS, too_many_calls
 from axon.lower.extents import divides
@@ -22,9 +22,9 @@ from axon.lower.indexing import Indexing
 from axon.lower.scalars import as_scalar, conjunction, integer, negated, simplified, zero
 from axon.lower.tensors import ONE, broadcast, choice, is_plain, leaves, name_of, ordered, rebuild, scalar_value, stretched
 from axon.lower.value import Closure, Env, Frame, Primitive, RecordValue, Subscripts, TensorValue, TupleValue, Value
-from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim
-from axon.source import Span
+from axon.types import builtins
+from axon.types import typed as T
 from axon.types.type import Exists, Function, RecordType, Row, Tensor, TupleType, Type
 
 _BINARY_PRIMITIVES = {op for op, _, _ in builtins.OPERATORS.values()} | set(builtins.BINARY)

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 
-from axon.core import Axis, Block, Check, Compress, Compute, Index, Loop, Op, Reduction, Scan, Sort, Value
-from axon.names import Symbol
+from axon.base.names import Symbol
+from axon.core.ir import Axis, Block, Check, Compress, Compute, Index, Loop, Op, Reduction, Scan, Sort, Value
+from axon.shapes.algebra.prove import Facts, proves
 from axon.shapes.dimension import Dim, Quotient, maximum, minimum, parts, rebuilt
-from axon.shapes.prove import Facts, proves
 from axon.shapes.relation import Relation
 from axon.shapes.width import exact
 

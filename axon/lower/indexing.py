@@ -8,17 +8,17 @@ from dataclasses import replace
 from math import prod
 from typing import TypeAlias, assert_never
 
-from axon import typed as T
-from axon.core import Axis, Const, Convert, Index, Local, Monoid, Read, Scalar, Select, element_of
-from axon.core import Binary as CoreBinary
-from axon.element import Element
+from axon.base.element import Element
+from axon.base.names import Symbol, fresh
+from axon.base.source import Span
+from axon.core.ir import Axis, Const, Convert, Index, Local, Monoid, Read, Scalar, Select, element_of
+from axon.core.ir import Binary as CoreBinary
 from axon.lower.builder import Builder, Context
 from axon.lower.scalars import as_scalar, conjunction, integer, recognized, simplified, zero
 from axon.lower.tensors import ONE, along, choice, leaves, ordered, rebuild, scalar_value, unit_of, widened
 from axon.lower.value import Env, Frame, Subscripts, TensorValue, TupleValue, Value
-from axon.names import Symbol, fresh
 from axon.shapes.dimension import Dim
-from axon.source import Span
+from axon.types import typed as T
 from axon.types.type import ElementType, ElementVar, Row, Shape, Tensor, Type
 from axon.types.unify import State
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from axon.core import Axis, Block, Check, Compress, Compute, Index, Loop, Read, Scalar, Scan, Sort, Value
-from axon.core_walk import all_axes, nodes, outs_of, scalars
-from axon.element import Element
-from axon.names import Symbol
-from axon.shapes.contract import ContractFact
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.base.source import Span
+from axon.core.ir import Axis, Block, Check, Compress, Compute, Index, Loop, Read, Scalar, Scan, Sort, Value
+from axon.core.walk import all_axes, nodes, outs_of, scalars
+from axon.shapes.contracts.contract import ContractFact
 from axon.shapes.dimension import Atom, Dim, Quotient, maximum, rebuilt
 from axon.shapes.relation import Relation
 from axon.shapes.width import MOST, WIDE, exact, held, majorant
-from axon.source import Span
 
 
 def limits(block: Block, inputs: Iterable[Value], known: frozenset[Symbol], idle: Iterable[Symbol]) -> tuple[ContractFact, ...]:

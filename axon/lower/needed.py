@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import replace
 
-from axon.core import Block, Check, Compress, Loop, Op
-from axon.core_walk import needs_of, outs_of
-from axon.names import Symbol
+from axon.base.names import Symbol
+from axon.core.ir import Block, Check, Compress, Loop, Op
+from axon.core.walk import needs_of, outs_of
 
 
 def needed(block: Block, sizes: Set[Symbol] = frozenset()) -> Block:

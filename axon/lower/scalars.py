@@ -6,10 +6,10 @@ from collections.abc import Mapping, Set
 from math import copysign
 from typing import assert_never
 
-from axon.core import Binary, Bind, Const, Convert, Index, Local, Monoid, Read, Scalar, Select, Unary
-from axon.element import Element
-from axon.identity import IdentityMap, IdentitySet
-from axon.names import Symbol
+from axon.base.element import Element
+from axon.base.identity import IdentityMap, IdentitySet
+from axon.base.names import Symbol
+from axon.core.ir import Binary, Bind, Const, Convert, Index, Local, Monoid, Read, Scalar, Select, Unary
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.shapes.width import exact

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from axon import typed as T
-from axon.core import Binary, Const, Index, Local, Read, Scalar, Select, element_of, identity
-from axon.element import Element
+from axon.base.element import Element
+from axon.core.ir import Binary, Const, Index, Local, Read, Scalar, Select, element_of, identity
 from axon.lower.value import RecordValue, Subscripts, TensorValue, TupleValue, Value
 from axon.shapes.dimension import Dim
+from axon.types import typed as T
 
 ONE = Dim.of(1)
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from axon.core import Scalar
-from axon.element import Element
-from axon.names import Symbol
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.base.source import Span
+from axon.core.ir import Scalar
 from axon.shapes.dimension import Dim
-from axon.source import Span
-from axon.typed import Expr, Pattern
+from axon.types.typed import Expr, Pattern
 from axon.types.unify import State
 
 Subscripts: TypeAlias = "tuple[Dim | Scalar, ...]"

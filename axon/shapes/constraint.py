@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from axon.diagnostics import Suggestion
-from axon.names import Symbol
+from axon.base.diagnostics import Suggestion
+from axon.base.names import Symbol
+from axon.base.source import Span
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
-from axon.source import Span
 
 
 @dataclass(frozen=True, slots=True)

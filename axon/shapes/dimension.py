@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from math import gcd
 from typing import TypeAlias
 
-from axon.names import Symbol
+from axon.base.names import Symbol
 
 MAX_TERMS = 2_000  # of one polynomial
 MAX_DEGREE = 64

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from axon.names import Symbol
+from axon.base.names import Symbol
 from axon.shapes.dimension import Atom, Dim, Minimum, Monomial, Quotient, atom_key, divided, join, monomial_key
 
 Name: TypeAlias = "Callable[[Symbol], str]"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 
-from axon.names import Symbol
+from axon.base.names import Symbol
 from axon.shapes.dimension import Dim, Quotient, atom_key
 from axon.shapes.pretty import Piece, pieces, sum_text
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Set
 from itertools import product
 from typing import TypeAlias
 
-from axon.names import Symbol
+from axon.base.names import Symbol
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, parts, variables_of
 
 Range: TypeAlias = "tuple[int, int]"  # the least and the greatest value, both possible or beyond what is

@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
-from axon import syntax as S
-from axon import typed as T
-from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
-from axon.element import Element
-from axon.names import Symbol
-from axon.resolve import ANONYMOUS_RUN, ValueName, unknown
+from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.base.source import Span
+from axon.explain import errors
+from axon.grammar import syntax as S
 from axon.shapes.constraint import Context, Reason, Side, Use
 from axon.shapes.dimension import Dim, dim_sum
 from axon.shapes.relation import Relation
-from axon.source import Span
-from axon.types import errors
+from axon.types import typed as T
 from axon.types.annotate import Annotations
 from axon.types.constraint import Indexed
 from axon.types.elaborator import Env
+from axon.types.resolve import ANONYMOUS_RUN, ValueName, unknown
 from axon.types.show import Namer, show_dim
 from axon.types.symbolic import impossible_divisors, only_sizes, symbolic
 from axon.types.type import (

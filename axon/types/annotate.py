@@ -7,18 +7,29 @@ from dataclasses import replace
 from itertools import islice
 from typing import assert_never
 
-from axon import syntax as S
-from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
-from axon.element import Element
-from axon.names import Symbol, fresh
-from axon.resolve import Alias, BrokenName, Entity, ModuleName, RunName, Scope, ValueName, missing_import, unknown, unknown_member
+from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.element import Element
+from axon.base.names import Symbol, fresh
+from axon.base.source import Span
+from axon.explain import errors
+from axon.grammar import syntax as S
 from axon.shapes.constraint import NOWHERE, Reason
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
 from axon.shapes.width import MOST
-from axon.source import Span
-from axon.types import errors
 from axon.types.blank import Blank, blank
+from axon.types.resolve import (
+    Alias,
+    BrokenName,
+    Entity,
+    ModuleName,
+    RunName,
+    Scope,
+    ValueName,
+    missing_import,
+    unknown,
+    unknown_member,
+)
 from axon.types.solve import Solver
 from axon.types.type import (
     I32,

@@ -6,22 +6,23 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from axon import builtins
-from axon import syntax as S
-from axon import typed as T
-from axon.diagnostics import Edit, Suggestion
-from axon.element import Element
-from axon.names import Symbol, fresh
-from axon.resolve import Module, ModuleName
+from axon.base.diagnostics import Edit, Suggestion
+from axon.base.element import Element
+from axon.base.names import Symbol, fresh
+from axon.base.source import Span
+from axon.explain import errors
+from axon.explain.quote import operand
+from axon.grammar import syntax as S
 from axon.shapes.constraint import Reason, Side
 from axon.shapes.dimension import Dim
-from axon.source import Span
-from axon.types import errors, mend, precedence
+from axon.suggest import mend, precedence
+from axon.types import builtins
+from axon.types import typed as T
 from axon.types.access import _excerpt
 from axon.types.comprehension import Comprehensions
 from axon.types.constraint import Lift
 from axon.types.elaborator import Env
-from axon.types.quote import operand
+from axon.types.resolve import Module, ModuleName
 from axon.types.scheme import instantiate_type
 from axon.types.show import Namer, show_element
 from axon.types.type import POISON, Exists, Function, Poison, RecordType, Tensor, TupleType, Type, TypeVar

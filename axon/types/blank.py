@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from axon.names import Symbol
-from axon.resolve import Scope, ValueName
+from axon.base.names import Symbol
+from axon.base.source import Span
 from axon.shapes.dimension import Atom, Dim, DimensionTooLarge
 from axon.shapes.relation import Relation
-from axon.source import Span
+from axon.types.resolve import Scope, ValueName
 from axon.types.unify import State
 
 

@@ -6,21 +6,21 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from math import prod
 
-from axon import builtins
-from axon import syntax as S
-from axon import typed as T
-from axon.diagnostics import Diagnostic, Label, Suggestion
-from axon.element import Element
-from axon.names import fresh
-from axon.resolve import ANONYMOUS_RUN, RunName, Scope, ValueName, unknown
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
+from axon.base.element import Element
+from axon.base.names import fresh
+from axon.base.source import Span
+from axon.explain import errors
+from axon.explain.places import Binding
+from axon.grammar import syntax as S
 from axon.shapes.constraint import Obligation, Range, Reason, Side
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
-from axon.source import Span
-from axon.types import errors
+from axon.types import builtins
+from axon.types import typed as T
 from axon.types.access import Accesses, _excerpt
 from axon.types.elaborator import Env
-from axon.types.places import Binding
+from axon.types.resolve import ANONYMOUS_RUN, RunName, Scope, ValueName, unknown
 from axon.types.symbolic import only_sizes, says, symbolic
 from axon.types.type import (
     BOOL,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from axon.base.source import Span
 from axon.shapes.constraint import Context, Reason
-from axon.source import Span
 from axon.types.type import Row, Shape, Type
 
 

@@ -5,35 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from axon import syntax as S
-from axon import typed as T
-from axon.diagnostics import Diagnostic, Edit, Label
-from axon.element import Element
-from axon.names import Symbol, fresh
-from axon.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, ModuleName, RunName, Scope, ValueName
+from axon.base.diagnostics import Diagnostic, Edit, Label
+from axon.base.element import Element
+from axon.base.names import Symbol, fresh
+from axon.base.source import Span
+from axon.explain import errors
+from axon.grammar import syntax as S
 from axon.shapes.constraint import Context, Obligation, Reason, Side
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
-from axon.source import Span
-from axon.types import errors
+from axon.types import typed as T
 from axon.types.annotate import Mentions, stripped
 from axon.types.elaborator import Env
 from axon.types.generalize import Generalization
 from axon.types.products import known_by_products
+from axon.types.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, ModuleName, RunName, Scope, ValueName
 from axon.types.scheme import instantiate_type
 from axon.types.symbolic import says, symbolic
-from axon.types.type import (
-    POISON,
-    Exists,
-    Function,
-    Poison,
-    RecordType,
-    Scheme,
-    Tensor,
-    TupleType,
-    Type,
-    function,
-)
+from axon.types.type import POISON, Exists, Function, Poison, RecordType, Scheme, Tensor, TupleType, Type, function
 from axon.types.unify import size
 
 _MAX_TYPE = 100_000
@@ -426,9 +415,9 @@ class Declarations(Generalization):
 
     def builtin_scheme(self, name: str) -> Scheme:
         """The scheme of a function of the language, from its signature in the table."""
-        from axon import builtins
+        from axon.base.source import SourceFile
         from axon.grammar.parse import parse_type
-        from axon.source import SourceFile
+        from axon.types import builtins
 
         if name not in self._builtins:
             written, problems = parse_type(SourceFile(f"<{name}>", builtins.FUNCTIONS[name]))

@@ -8,24 +8,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from axon import syntax as S
-from axon import typed as T
-from axon.diagnostics import Diagnostic, Suggestion
-from axon.element import Element
-from axon.names import Symbol
-from axon.resolve import OF_NAMES, Module, Scope, with_use
+from axon.base.diagnostics import Diagnostic, Suggestion
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.base.source import Span
+from axon.explain import errors
+from axon.explain.places import Binding
+from axon.grammar import syntax as S
+from axon.shapes.algebra.divisibility import is_divisibility
 from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Reason, Side
 from axon.shapes.dimension import MAX_DEGREE, MAX_TERMS, Dim, DimensionTooLarge, atom_key
-from axon.shapes.divisibility import is_divisibility
 from axon.shapes.relation import Relation
-from axon.source import Span
-from axon.typed import Instance
-from axon.types import errors
+from axon.types import typed as T
 from axon.types.constraint import Deferred
 from axon.types.literals import Literal, of_use
-from axon.types.places import Binding
+from axon.types.resolve import OF_NAMES, Module, Scope, with_use
 from axon.types.symbolic import Says
 from axon.types.type import ElementType, InsideOf, Poison, ResultOf, Scheme, SchemeFact, Tensor, Type, Unreached
+from axon.types.typed import Instance
 from axon.types.unify import Mismatch, State
 
 
@@ -217,7 +217,7 @@ class Elaborator(ABC):
             self.state.obligations.append(obligation)
 
     def too_complex(self, span: Span) -> None:
-        from axon.diagnostics import Label
+        from axon.base.diagnostics import Label
 
         message = "the sizes in this expression are too complicated"
         note = f"a size may have at most {MAX_TERMS} terms and {MAX_DEGREE} factors"

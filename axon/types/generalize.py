@@ -7,22 +7,22 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import partial
 
-from axon import typed as T
-from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
-from axon.element import Element
-from axon.names import Symbol
+from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.base.source import Span
+from axon.explain import errors
+from axon.explain.places import Binding
 from axon.shapes.constraint import Problem, Reason
-from axon.shapes.contract import Contract, ContractFact, ParameterShape, not_implied
+from axon.shapes.contracts.contract import Contract, ContractFact, ParameterShape, not_implied
 from axon.shapes.dimension import Dim, DimensionTooLarge
-from axon.shapes.named import never_equal
 from axon.shapes.relation import Relation
-from axon.shapes.settle import Outcome, settle, simpler
-from axon.source import Span
-from axon.types import errors
-from axon.types.explanations import Explanations
-from axon.types.inside import flattened_later, parameter_edit, parts_bounded
+from axon.shapes.solving.named import never_equal
+from axon.shapes.solving.settle import Outcome, settle, simpler
+from axon.suggest.inside import flattened_later, parameter_edit, parts_bounded
+from axon.suggest.sizes import Explanations
+from axon.types import typed as T
 from axon.types.literals import of_outer, of_scheme
-from axon.types.places import Binding
 from axon.types.show import Namer, dimension_names, show_type, symbols_of
 from axon.types.type import (
     POISON,
@@ -298,7 +298,7 @@ class Generalization(Explanations):
         return all(e.is_float for e in self.state.allowed_of(element))
 
     def _somewhere(self, facts: list[tuple[Relation, Span]]) -> Span:
-        from axon.source import SourceFile
+        from axon.base.source import SourceFile
 
         return facts[0][1] if facts else SourceFile("", "").span()
 
@@ -471,9 +471,7 @@ class Generalization(Explanations):
         here = ((s, b) for s, b in self.binders.items() if b.span.file is function.file and b.span.start > function.start)
         return [(s, b) for s, b in here if not b.range.stated and self.state.dimension(b.range.extent).symbol in sizes]
 
-    def _untold(
-        self, missing: set[Symbol], open_: list[tuple[Symbol, Binding]], function: Span, namer: Namer
-    ) -> Iterator[Label]:
+    def _untold(self, missing: set[Symbol], open_: list[tuple[Symbol, Binding]], function: Span, namer: Namer) -> Iterator[Label]:
         """Where sizes that no argument tells are written, and the indices that run so far, with other names that the type has."""
         for symbol, binding in open_[:_MAX_UNTOLD]:
             shown = self.state.dimension(binding.range.extent).render(namer.dim)

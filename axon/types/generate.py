@@ -6,42 +6,40 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import assert_never
 
-from axon import builtins
-from axon import syntax as S
-from axon import typed as T
-from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
-from axon.element import FLOAT, NUM, Element
-from axon.names import Symbol, fresh
-from axon.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, ValueName, missing_import, unknown, unknown_member
+from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.element import FLOAT, NUM, Element
+from axon.base.names import Symbol, fresh
+from axon.base.source import Span
+from axon.explain import errors
+from axon.explain.unknown import unknown_value
+from axon.grammar import syntax as S
 from axon.shapes.constraint import Reason, Side
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
-from axon.source import Span
-from axon.types import errors, precedence
+from axon.suggest import precedence
+from axon.types import builtins
+from axon.types import typed as T
 from axon.types.annotate import FOREIGN
 from axon.types.application import Applications
 from axon.types.constraint import Member, Product
 from axon.types.elaborator import Env
 from axon.types.literals import Literal, folded
+from axon.types.resolve import (
+    BrokenName,
+    BuiltinName,
+    Entity,
+    Module,
+    ModuleName,
+    ValueName,
+    missing_import,
+    unknown,
+    unknown_member,
+)
 from axon.types.scheme import instantiate_type
 from axon.types.show import Namer, show_element
 from axon.types.symbolic import chosen, says, symbolic
-from axon.types.type import (
-    UNIT,
-    Function,
-    Poison,
-    RecordType,
-    Row,
-    Scheme,
-    Tensor,
-    TupleType,
-    Type,
-    TypeVar,
-    function,
-    scalar,
-)
+from axon.types.type import UNIT, Function, Poison, RecordType, Row, Scheme, Tensor, TupleType, Type, TypeVar, function, scalar
 from axon.types.unify import Mismatch
-from axon.types.unknown import unknown_value
 
 _OPERATORS = {name: (allowed, gives_bool) for name, allowed, gives_bool in builtins.OPERATORS.values()}
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from axon.diagnostics import Diagnostic, Label
-from axon.element import Element
-from axon.names import Symbol
-from axon.source import Span
+from axon.base.diagnostics import Diagnostic, Label
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.base.source import Span
 from axon.types.type import ElementType, ElementVar, Scheme, SchemeLiteral
 
 

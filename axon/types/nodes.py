@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from axon import typed as T
-from axon.names import Symbol
+from axon.base.names import Symbol
+from axon.types import typed as T
 
 
 def indices_used(e: T.Expr) -> set[Symbol]:

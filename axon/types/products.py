@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from axon import syntax as S
-from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
-from axon.names import Symbol
+from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.names import Symbol
+from axon.grammar import syntax as S
 from axon.shapes.dimension import Dim, Quotient
 from axon.types.show import Namer, show_type, symbols_of
 from axon.types.type import Function, Scheme, Tensor, Type

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from axon.shapes.dimension import Dim
-from axon.typed import Instance
 from axon.types.type import (
     ElementType,
     ElementVar,
@@ -18,6 +17,7 @@ from axon.types.type import (
     Type,
     TypeVar,
 )
+from axon.types.typed import Instance
 from axon.types.unify import State
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from axon import syntax as S
-from axon.element import FLOAT, INT, NUM, Element
-from axon.identity import IdentityMap
-from axon.names import Symbol
+from axon.base.element import FLOAT, INT, NUM, Element
+from axon.base.identity import IdentityMap
+from axon.base.names import Symbol
+from axon.grammar import syntax as S
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation, said
 from axon.types.type import (

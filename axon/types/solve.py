@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from axon.element import Element
-from axon.names import Symbol
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.base.source import Span
+from axon.explain import errors
 from axon.shapes.constraint import NOWHERE, Reason, Side, Stretch
 from axon.shapes.dimension import Dim
-from axon.source import Span
-from axon.types import errors
 from axon.types.constraint import Broadcast, Deferred, Indexed, Lift, Member, Prepend, Product
 from axon.types.elaborator import Elaborator
 from axon.types.type import (

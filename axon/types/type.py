@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from axon import syntax as S
-from axon.diagnostics import Suggestion
-from axon.element import Element
-from axon.names import Symbol
+from axon.base.diagnostics import Suggestion
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.base.source import Span
+from axon.grammar import syntax as S
 from axon.shapes.constraint import Callee
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
-from axon.source import Span
 
 
 @dataclass(frozen=True, slots=True)

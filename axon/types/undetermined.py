@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from axon import typed as T
-from axon.names import Symbol
+from axon.base.names import Symbol
+from axon.base.source import Span
 from axon.shapes.dimension import Dim
-from axon.source import Span
+from axon.types import typed as T
 from axon.types.nodes import CHILDREN
 from axon.types.type import RecordType, Tensor, TupleType, Type
 from axon.types.unify import State

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from axon import syntax as S
-from axon.element import ANY, Element
-from axon.identity import IdentityMap
-from axon.names import Symbol, fresh
+from axon.base.element import ANY, Element
+from axon.base.identity import IdentityMap
+from axon.base.names import Symbol, fresh
+from axon.grammar import syntax as S
 from axon.shapes.constraint import Equal, Obligation, Range, Reason, Stretch, Use
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.relation import Relation

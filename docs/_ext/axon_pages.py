@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import axon
-from axon.codes import all_codes
+from axon.base.codes import all_codes
+from axon.base.source import SourceFile
+from axon.check.loader import library_modules
 from axon.grammar.lexer import tokenize
 from axon.grammar.parse import parse
+from axon.grammar.syntax import Fun, TypeDecl, Val
 from axon.grammar.table import load
-from axon.loader import library_modules
-from axon.source import SourceFile
-from axon.syntax import Fun, TypeDecl, Val
 
 ROOT = Path(__file__).parents[2]
 GENERATED = PurePosixPath("docs/generated")

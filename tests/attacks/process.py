@@ -106,7 +106,7 @@ def _become(folder: str, out: str, err: str, *, limited: bool) -> None:
 
 def _serve() -> list[str]:
     """Answer what standard input asks; in a copy of this process, the arguments that it is to run with."""
-    from axon.cli import main
+    from axon.tools.cli import main
 
     asked, answers = os.fdopen(os.dup(0), "r", encoding="utf-8"), os.dup(1)
     _become("/", os.devnull, os.devnull, limited=False)
@@ -129,6 +129,6 @@ def _serve() -> list[str]:
 
 
 if __name__ == "__main__":
-    from axon.cli import main
+    from axon.tools.cli import main
 
     sys.exit(main(_serve()))

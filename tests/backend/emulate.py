@@ -38,12 +38,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from axon.backend.emit import Emitted, ExtentParameter, PointerParameter, StatusParameter, StrideParameter
-from axon.backend.memory import Tensor
-from axon.backend.simt.mapping import Grid
-from axon.element import Element
+from axon.backend.gpu.emit.kernel import Emitted, ExtentParameter, PointerParameter, StatusParameter, StrideParameter
+from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.simt.mapping import Grid
+from axon.base.element import Element
+from axon.base.names import Symbol
 from axon.interpret.arithmetic import MAXIMUM, MINIMUM
-from axon.names import Symbol
 
 WARP = 32
 SHARED = 1024  # the address of shared memory
@@ -587,7 +587,6 @@ class Block:
         found = [self.shared.get(address + n * pitch, size, min(4, size), self.who) for n in range(lanes)]
         values = tuple(held(np.frombuffer(data, element.dtype)[0], element) for data in found)
         return values if lanes > 1 else values[0]
-
 
     def packed(self, lanes: int, address: int, pitch: int) -> Any:
         words = tuple(np.frombuffer(self.shared.get(address + n * pitch, 4, 4, self.who), np.int32)[0] for n in range(lanes))

@@ -7,12 +7,12 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from axon.backend.contraction import Contraction as Product
-from axon.backend.plan import Contraction, Kernel, Kernels, Nest, Plan, Repeat, reads_of, writes_of
-from axon.core import Binary, Bind, Block, Compute, Index, Local, Loop, Op, Program, Read, Scalar, Scan, Value
-from axon.core_walk import nodes, outs_of, rewrite, tensors_of
-from axon.element import Element
-from axon.names import fresh
+from axon.backend.gpu.tile.contraction import Contraction as Product
+from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Plan, Repeat, reads_of, writes_of
+from axon.base.element import Element
+from axon.base.names import fresh
+from axon.core.ir import Binary, Bind, Block, Compute, Index, Local, Loop, Op, Program, Read, Scalar, Scan, Value
+from axon.core.walk import nodes, outs_of, rewrite, tensors_of
 from axon.shapes.dimension import Dim
 
 Mutant = tuple[str, Any]  # what was done, and what came of it

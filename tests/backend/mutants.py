@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any
 
-from axon.backend import barriers as b
-from axon.backend.barriers import BarrierProgram, Op, Ring
-from axon.backend.proof import Violation
-from axon.backend.verify import verify
+from axon.backend.gpu.proof.findings import Violation
+from axon.backend.gpu.proof.verify import verify
+from axon.backend.gpu.roles import barriers as b
+from axon.backend.gpu.roles.barriers import BarrierProgram, Op, Ring
 
 Change = Callable[[Op], tuple[Op, ...]]
 Loop = b.Nested

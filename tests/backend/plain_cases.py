@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 
 from axon import AxonError
-from axon.backend.emit import Emitted
-from axon.backend.memory import Tensor, contiguous
-from axon.backend.plan import Nest
-from axon.backend.prepare import is_empty
-from axon.backend.runtime import Executable
-from axon.backend.simt import variants
-from axon.backend.simt.access import held_in_registers, lies_flat, uniform, width_of
-from axon.backend.simt.halves import halves
-from axon.backend.simt.mapping import (
+from axon.backend.gpu.emit.kernel import Emitted
+from axon.backend.gpu.layout.memory import Tensor, contiguous
+from axon.backend.gpu.runtime import plain_variants as variants
+from axon.backend.gpu.runtime.executable import Executable
+from axon.backend.gpu.runtime.prepare import is_empty
+from axon.backend.gpu.simt.access import held_in_registers, lies_flat, uniform, width_of
+from axon.backend.gpu.simt.halves import halves
+from axon.backend.gpu.simt.mapping import (
     CHUNKS,
     CLUSTERS,
     MOST,
@@ -35,14 +34,15 @@ from axon.backend.simt.mapping import (
     uneven,
     widest,
 )
-from axon.backend.simt.peaks import peaks
-from axon.backend.simt.pieces import keeping, pieces
-from axon.backend.simt.tiles import SIDES, across
-from axon.core import Program
-from axon.element import Element
+from axon.backend.gpu.simt.peaks import peaks
+from axon.backend.gpu.simt.pieces import keeping, pieces
+from axon.backend.gpu.simt.tiles import SIDES, across
+from axon.backend.plan.ir import Nest
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.core.ir import Program
 from axon.interpret import run as interpret
-from axon.names import Symbol
-from axon.shapes.guard import ContractBroken
+from axon.shapes.contracts.guard import ContractBroken
 from tests.backend.emulate import Storage, launch
 
 TOLERANCE = {Element.F32: 2e-5, Element.BF16: 3e-2, Element.F16: 4e-3, Element.F64: 1e-12, Element.F8E4M3: 0.2, Element.F8E5M2: 0.3}

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from axon.backend.granted import Granted
-from axon.core import (  # noqa: F401  (tests build expressions from these)
+from axon.backend.gpu.layout.assumptions import Granted
+from axon.base.element import Element
+from axon.base.names import Symbol, fresh
+from axon.core.ir import (  # noqa: F401  (tests build expressions from these)
     Axis,
     Binary,
     Block,
@@ -27,9 +29,7 @@ from axon.core import (  # noqa: F401  (tests build expressions from these)
     Unary,
     Value,
 )
-from axon.element import Element
-from axon.names import Symbol, fresh
-from axon.shapes.contract import Contract
+from axon.shapes.contracts.contract import Contract
 from axon.shapes.dimension import Dim
 
 # How a kernel stores its results: what it is granted of how they lie.

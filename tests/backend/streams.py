@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from axon import compiler
-from axon.core import Program
-from axon.element import Element
+from axon.base.element import Element
+from axon.core.ir import Program
 from axon.interpret import run as interpret
 
 SOURCE = """

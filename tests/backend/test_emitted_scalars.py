@@ -14,22 +14,22 @@ import numpy as np
 import pytest
 
 from axon import compiler
-from axon.backend import barriers as b
-from axon.backend.contraction import Contraction
-from axon.backend.emit import Emitter, PointerParameter, SizeParameter, StrideParameter
-from axon.backend.emit_stream import _Function
-from axon.backend.families import kernels
-from axon.backend.granted import Granted
-from axon.backend.pipeline import stages
-from axon.backend.scalars import Writer, obstacle
-from axon.backend.schedule import Mapping
-from axon.backend.stream import Stream
-from axon.backend.target import HOPPER
-from axon.core import Binary, Const, Convert, Index, Read, Scalar, Select, Unary
-from axon.element import Element
+from axon.backend.gpu.build.pipeline import stages
+from axon.backend.gpu.emit.kernel import Emitter, PointerParameter, SizeParameter, StrideParameter
+from axon.backend.gpu.emit.stream import _Function
+from axon.backend.gpu.layout.assumptions import Granted
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.roles import barriers as b
+from axon.backend.gpu.tile.contraction import Contraction
+from axon.backend.gpu.tile.families import kernels
+from axon.backend.gpu.tile.schedule import Mapping
+from axon.backend.gpu.tile.stream import Stream
+from axon.backend.kernel.scalars import Writer, obstacle
+from axon.base.element import Element
+from axon.base.names import fresh
+from axon.core.ir import Binary, Const, Convert, Index, Read, Scalar, Select, Unary
 from axon.interpret.frame import Frame, Range
 from axon.interpret.scalar import evaluate
-from axon.names import fresh
 from axon.shapes.dimension import Dim, maximum, minimum
 from axon.shapes.width import exact
 from tests.backend import device

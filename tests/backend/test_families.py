@@ -11,16 +11,16 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.backend.contraction import Contraction
-from axon.backend.contraction import contraction as find
-from axon.backend.families import kernels
-from axon.backend.plan import Nest
-from axon.backend.runtime import Executable
-from axon.backend.unsupported import Unsupported
-from axon.core import Axis, Block, Compute, Convert, Leaf, Monoid, Program, Read, Reduction, Scalar, Value
-from axon.element import Element
-from axon.names import fresh
-from axon.shapes.contract import Contract
+from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.backend.gpu.runtime.executable import Executable
+from axon.backend.gpu.tile.contraction import Contraction
+from axon.backend.gpu.tile.contraction import contraction as find
+from axon.backend.gpu.tile.families import kernels
+from axon.backend.plan.ir import Nest
+from axon.base.element import Element
+from axon.base.names import fresh
+from axon.core.ir import Axis, Block, Compute, Convert, Leaf, Monoid, Program, Read, Reduction, Scalar, Value
+from axon.shapes.contracts.contract import Contract
 from axon.shapes.dimension import Dim, maximum, minimum
 from tests.backend.programs import Binary, Const, Index, Unary, add, contraction, gelu, mul
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from axon.backend.simt.mapping import Mapping, plainest
-from axon.backend.simt.variants import ANY, LIMIT, Choices, prepare
+from axon.backend.gpu.runtime.plain_variants import ANY, LIMIT, Choices, prepare
+from axon.backend.gpu.simt.mapping import Mapping, plainest
 from tests.backend.emulate import Hazard
 from tests.backend.plain_cases import Case, admitted, case, compare, emulated, expected, form, threads
 from tests.backend.test_simt import LAYOUTS, SOURCE, executable

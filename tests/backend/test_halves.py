@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from axon.backend.plan import Nest
-from axon.backend.scalar_facts import substitute
-from axon.backend.simt.halves import decided, halves
-from axon.core import Axis, Binary, Bind, Compute, Const, Index, Local, Read, Scalar, Select, Unary, Value
-from axon.core_walk import nodes, scalars
-from axon.element import Element
-from axon.names import fresh
+from axon.backend.gpu.simt.halves import decided, halves
+from axon.backend.plan.ir import Nest
+from axon.base.element import Element
+from axon.base.names import fresh
+from axon.core.ir import Axis, Binary, Bind, Compute, Const, Index, Local, Read, Scalar, Select, Unary, Value
+from axon.core.scalar_facts import substitute
+from axon.core.walk import nodes, scalars
 from axon.shapes.dimension import Dim
 from tests.backend.plain_cases import case, legal
 from tests.backend.plain_programs import SOURCE

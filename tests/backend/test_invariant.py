@@ -9,10 +9,10 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.backend.invariant import DEVICE, HOST, Worth, hoist
-from axon.core import Compute, Loop, Op, Program, Scan
-from axon.core_print import print_program
-from axon.core_verify import verify
+from axon.core.ir import Compute, Loop, Op, Program, Scan
+from axon.core.passes.hoist import DEVICE, HOST, Worth, hoist
+from axon.core.printer import print_program
+from axon.core.verify import verify
 
 XA = "fun f (x : f32[n, m]) (a : f32[m])"
 XQ = "fun f (x : i32[n, m]) (q : i32[m])"

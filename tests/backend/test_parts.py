@@ -9,12 +9,12 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.backend.parts import Body, PartsInvalid, Repeat, Straight, as_program, parts, print_parts, straights, verify_parts
-from axon.core import Check, Sort
-from axon.core_verify import CoreInvalid
-from axon.diagnostics import AxonError
+from axon.base.diagnostics import AxonError
+from axon.base.names import fresh
+from axon.core.ir import Check, Sort
+from axon.core.passes.parts import Body, PartsInvalid, Repeat, Straight, as_program, parts, print_parts, straights, verify_parts
+from axon.core.verify import CoreInvalid
 from axon.interpret import run
-from axon.names import fresh
 from axon.shapes.dimension import Dim
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "core"))

@@ -14,21 +14,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-import axon.backend.steps  # every pass
+import axon.backend.gpu.runtime.steps  # every pass
 from axon import compiler
-from axon.backend import lower_roles
-from axon.backend.contraction import Contraction
 from axon.backend.cpu import build as cpu_build
 from axon.backend.cpu.run import deaths
-from axon.backend.roles import Put, RoleFor
-from axon.backend.tile import For, Load
-from axon.core import Binary, Program
-from axon.core_print import print_program
-from axon.core_verify import LARGE, CoreInvalid, verify
-from axon.diagnostics import AxonError
-from axon.element import Element
-from axon.loader import FileLoader
-from axon.passes import PASSES, FormInvalid
+from axon.backend.gpu.roles import lower as lower_roles
+from axon.backend.gpu.roles.ir import Put, RoleFor
+from axon.backend.gpu.tile.contraction import Contraction
+from axon.backend.gpu.tile.ir import For, Load
+from axon.base.diagnostics import AxonError
+from axon.base.element import Element
+from axon.base.passes import PASSES, FormInvalid
+from axon.check.loader import FileLoader
+from axon.core.ir import Binary, Program
+from axon.core.printer import print_program
+from axon.core.verify import LARGE, CoreInvalid, verify
 from tests.backend import form_mutants as m
 from tests.backend.programs import contraction
 from tests.backend.test_stages import SMALL
@@ -217,10 +217,12 @@ def test_parts() -> None:
     def change(split: Any) -> Iterator[m.Mutant]:
         body = split.body
         for n, part in enumerate(body.parts):
-            made = {v.symbol for v in axon.backend.steps.made(part)}
-            if made.intersection(body.results) or any(made & reads for reads in map(axon.backend.steps.reads, body.parts[n + 1 :])):
+            made = {v.symbol for v in axon.backend.gpu.runtime.steps.made(part)}
+            if made.intersection(body.results) or any(
+                made & reads for reads in map(axon.backend.gpu.runtime.steps.reads, body.parts[n + 1 :])
+            ):
                 yield "a part dropped", replace(split, body=replace(body, parts=(*body.parts[:n], *body.parts[n + 1 :])))
-            if isinstance(part, axon.backend.steps.Straight):
+            if isinstance(part, axon.backend.gpu.runtime.steps.Straight):
                 for what, program in m.programs(part.program):
                     mine = replace(part, program=program)
                     yield what, replace(split, body=replace(body, parts=(*body.parts[:n], mine, *body.parts[n + 1 :])))

@@ -6,13 +6,13 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.backend import build
-from axon.backend.emit import Emitted
-from axon.backend.places import placed
-from axon.backend.schedule_file import NOTHING
-from axon.backend.show import executables, sizes_of
-from axon.backend.target import HOPPER
-from axon.source import SourceFile
+from axon.backend.gpu.build import cubin as build
+from axon.backend.gpu.emit.kernel import Emitted
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.report.show import executables, sizes_of
+from axon.backend.gpu.tile.schedule_file import NOTHING
+from axon.backend.kernel.places import placed
+from axon.base.source import SourceFile
 
 PRODUCT = "fun f (a : bf16[m, k]) (b : bf16[n, k]) = for i j => tanh ((sum c => a[i, c] * b[j, c]) + 1.0)\n"
 ROWS = "fun f (x : f32[n, m]) = for i => let val top = max j => x[i, j] in sum j => exp (x[i, j] - top) end\n"

@@ -14,16 +14,16 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.backend.memory import Tensor
-from axon.backend.pipeline import stages, traits
-from axon.backend.plan import Nest
-from axon.backend.prepare import prepare
-from axon.backend.runtime import Executable
-from axon.backend.schedule import ranked
-from axon.backend.show import executables
-from axon.backend.simulate import simulate
-from axon.backend.target import HOPPER
-from axon.core import Block
+from axon.backend.gpu.build.pipeline import stages, traits
+from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.proof.simulate import simulate
+from axon.backend.gpu.report.show import executables
+from axon.backend.gpu.runtime.executable import Executable
+from axon.backend.gpu.runtime.prepare import prepare
+from axon.backend.gpu.tile.schedule import ranked
+from axon.backend.plan.ir import Nest
+from axon.core.ir import Block
 from axon.interpret.program import _block as interpret
 
 SOURCE = """
@@ -46,7 +46,7 @@ MODULE = axon.compile(SOURCE)
 def made(name: str, **sizes: int) -> tuple[Executable, dict[Any, int]]:
     program = compiler.lower(compiler.check_text(SOURCE), name, None)
     named = {s: sizes[s.name] for v in program.inputs for d in v.shape for s in d.variables}
-    ((executable, own),) = executables(program, named, axon.backend.schedule_file.NOTHING)
+    ((executable, own),) = executables(program, named, axon.backend.gpu.tile.schedule_file.NOTHING)
     return executable, own
 
 

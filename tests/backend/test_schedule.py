@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import axon
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.tile.schedule import Mapping, Problem, Traits, candidates, check, choose, ranked
+from axon.backend.gpu.tile.schedule_file import Fixed, Schedule, kinds, parse, places
 from axon.backend.needs import Missing, gpu
-from axon.backend.schedule import Mapping, Problem, Traits, candidates, check, choose, ranked
-from axon.backend.schedule_file import Fixed, Schedule, kinds, parse, places
-from axon.backend.target import HOPPER
-from axon.cli import main
-from axon.element import Element
-from axon.source import SourceFile
+from axon.base.element import Element
+from axon.base.source import SourceFile
+from axon.tools.cli import main
 
 PROGRAM = """\
 fun product (a : bf16[m, k]) (b : bf16[k, n]) = a @ b

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from axon import compiler
-from axon.backend.show import explain, show
-from axon.backend.target import HOPPER
-from axon.backend.unsupported import Unsupported
-from axon.core import Program
-from axon.names import Symbol
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.backend.gpu.report.show import explain, show
+from axon.base.names import Symbol
+from axon.core.ir import Program
 
 
 @pytest.fixture(autouse=True)

@@ -18,20 +18,18 @@ import numpy as np
 import pytest
 
 from axon import compiler
-from axon.backend import build, ptx_pieces, ptx_scalar, ptx_shared
-from axon.backend.emit import Emitted
-from axon.backend.memory import contiguous
-from axon.backend.parts import parts
-from axon.backend.pipeline import Plain
-from axon.backend.runtime import Executable
-from axon.backend.simt.mapping import (
-    Grid,
-    Mapping,
-)
-from axon.backend.target import HOPPER
-from axon.core import Program
-from axon.core_verify import CoreInvalid
-from axon.element import Element
+from axon.backend.gpu.build import cubin as build
+from axon.backend.gpu.build.pipeline import Plain
+from axon.backend.gpu.emit.kernel import Emitted
+from axon.backend.gpu.intrinsics import ptx_pieces, ptx_scalar, ptx_shared
+from axon.backend.gpu.layout.memory import contiguous
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.runtime.executable import Executable
+from axon.backend.gpu.simt.mapping import Grid, Mapping
+from axon.base.element import Element
+from axon.core.ir import Program
+from axon.core.passes.parts import parts
+from axon.core.verify import CoreInvalid
 from tests.backend.emulate import LIFTED, TOGETHER, Block, Hazard, Shared, Storage, launch
 from tests.backend.plain_cases import (
     Layout,
@@ -296,7 +294,8 @@ def test_what_lies_otherwise_is_caught() -> None:
 def test_what_threads_may_not_do(line: str, words: str) -> None:
     names = ["as_i64", "i32", "keep", "kept_i64", "store_i32", *sorted(TOGETHER)]
     text = "\n".join([
-        "from numba import cuda", "from axon.backend import ptx", f"from axon.backend.ptx_scalar import {', '.join(names)}",
+        "from numba import cuda", "from axon.backend.gpu.intrinsics import ptx",
+        f"from axon.backend.gpu.intrinsics.ptx_scalar import {', '.join(names)}",
         "shared_memory = ptx.shared_memory()", "def kernel():", "    thread = as_i64(cuda.threadIdx.x)",
         "    shared = as_i64(shared_memory())", f"    {line}",
     ])  # fmt: skip

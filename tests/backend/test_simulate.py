@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from axon.backend import barriers as b
-from axon.backend.families import kernels
-from axon.backend.granted import Granted
-from axon.backend.pipeline import stages
-from axon.backend.schedule import Mapping
-from axon.backend.simulate import SimulationError, simulate
-from axon.backend.target import HOPPER
-from axon.element import Element
+from axon.backend.gpu.build.pipeline import stages
+from axon.backend.gpu.layout.assumptions import Granted
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.proof.simulate import SimulationError, simulate
+from axon.backend.gpu.roles import barriers as b
+from axon.backend.gpu.tile.families import kernels
+from axon.backend.gpu.tile.schedule import Mapping
+from axon.base.element import Element
 from tests.backend.programs import STORES, Case, add, contraction, dimensions, error, expected, gelu, inputs, mul
 from tests.backend.test_verify import drop, mutate, sites
 
@@ -149,7 +149,7 @@ SOURCES = {
 @pytest.mark.parametrize("name", SOURCES)
 def test_source_through_the_simulator_agrees_with_the_interpreter(name: str) -> None:
     from axon import compiler
-    from axon.backend.simulated import run as simulated
+    from axon.backend.gpu.runtime.simulated import run as simulated
 
     text, shapes = SOURCES[name]
     program = compiler.lower(compiler.check_text(text), "f", None)
@@ -162,8 +162,8 @@ def test_source_through_the_simulator_agrees_with_the_interpreter(name: str) -> 
 
 
 def test_a_transposed_operand_is_read_as_it_lies() -> None:
-    from axon.backend.memory import Tensor
-    from axon.backend.runtime import Executable
+    from axon.backend.gpu.layout.memory import Tensor
+    from axon.backend.gpu.runtime.executable import Executable
 
     case = contraction("ik,kj->ij")
     a, b_ = case.program.inputs

@@ -9,18 +9,21 @@ from pathlib import Path
 import pytest
 
 from axon import compiler
-from axon.backend import build, render_barriers, roles, tile
-from axon.backend.families import kernels
-from axon.backend.memory import Tensor, contiguous
-from axon.backend.pipeline import Stages, stages, traits
-from axon.backend.runtime import Executable
-from axon.backend.schedule import Mapping, Problem, Traits, candidates, check, choose, predict
-from axon.backend.target import HOPPER
-from axon.backend.unsupported import Unsupported
-from axon.backend.verify import verify
-from axon.backend.verify_text import verify_text
-from axon.core import Program
-from axon.element import Element
+from axon.backend.gpu.build import cubin as build
+from axon.backend.gpu.build.pipeline import Stages, stages, traits
+from axon.backend.gpu.layout.memory import Tensor, contiguous
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.backend.gpu.proof.verify import verify
+from axon.backend.gpu.roles import ir as roles
+from axon.backend.gpu.roles import render as render_barriers
+from axon.backend.gpu.runtime.executable import Executable
+from axon.backend.gpu.tile import ir as tile
+from axon.backend.gpu.tile.families import kernels
+from axon.backend.gpu.tile.schedule import Mapping, Problem, Traits, candidates, check, choose, predict
+from axon.backend.kernel.verify_text import verify_text
+from axon.base.element import Element
+from axon.core.ir import Program
 from tests.backend import streams
 from tests.backend.programs import STORES, Case, add, contraction, gelu
 from tests.backend.test_views import STREAMS

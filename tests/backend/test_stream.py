@@ -11,23 +11,23 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.backend.bounds import bounds
-from axon.backend.families import kernels
-from axon.backend.granted import Granted
+from axon.backend.gpu.build.pipeline import stages, traits
+from axon.backend.gpu.layout.assumptions import Granted
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.proof.findings import Proof
+from axon.backend.gpu.proof.simulate import simulate
+from axon.backend.gpu.proof.verify import verify
+from axon.backend.gpu.report.show import show
+from axon.backend.gpu.tile.bounds import bounds
+from axon.backend.gpu.tile.families import kernels
+from axon.backend.gpu.tile.schedule import Mapping, Problem, check, choose, predict
+from axon.backend.gpu.tile.stream import Stream
 from axon.backend.needs import Missing
-from axon.backend.pipeline import stages, traits
-from axon.backend.plan import Nest
-from axon.backend.proof import Proof
-from axon.backend.schedule import Mapping, Problem, check, choose, predict
-from axon.backend.show import show
-from axon.backend.simulate import simulate
-from axon.backend.stream import Stream
-from axon.backend.target import HOPPER
-from axon.backend.verify import verify
-from axon.core import Binary, Const, Index, Local, Scalar, Select, Unary
-from axon.core_walk import nodes
-from axon.element import Element
-from axon.names import fresh
+from axon.backend.plan.ir import Nest
+from axon.base.element import Element
+from axon.base.names import fresh
+from axon.core.ir import Binary, Const, Index, Local, Scalar, Select, Unary
+from axon.core.walk import nodes
 from axon.shapes.dimension import Dim
 from tests.backend.streams import NAMES, error, expected, inputs, program
 

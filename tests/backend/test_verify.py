@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from axon.backend import barriers as b
-from axon.backend.barriers import BarrierProgram
-from axon.backend.families import kernels
-from axon.backend.pipeline import stages
-from axon.backend.proof import Proof, Violation
-from axon.backend.schedule import Mapping
-from axon.backend.target import HOPPER
-from axon.backend.verify import verify
-from axon.element import Element
+from axon.backend.gpu.build.pipeline import stages
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.proof.findings import Proof, Violation
+from axon.backend.gpu.proof.verify import verify
+from axon.backend.gpu.roles import barriers as b
+from axon.backend.gpu.roles.barriers import BarrierProgram
+from axon.backend.gpu.tile.families import kernels
+from axon.backend.gpu.tile.schedule import Mapping
+from axon.base.element import Element
 from tests.backend.mutants import Change, body_of, drop, elsewhere, mutate, refused, sites, twice, with_field, with_ring
 from tests.backend.programs import STORES, Case, contraction
 

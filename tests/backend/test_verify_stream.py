@@ -8,16 +8,16 @@ from functools import cache
 
 import pytest
 
-from axon.backend import barriers as b
-from axon.backend import tile as t
-from axon.backend.barriers import BarrierProgram, Op
-from axon.backend.families import kernels
-from axon.backend.granted import Granted
-from axon.backend.pipeline import stages
-from axon.backend.proof import Proof
-from axon.backend.schedule import Mapping
-from axon.backend.target import HOPPER
-from axon.backend.verify import verify
+from axon.backend.gpu.build.pipeline import stages
+from axon.backend.gpu.layout.assumptions import Granted
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.proof.findings import Proof
+from axon.backend.gpu.proof.verify import verify
+from axon.backend.gpu.roles import barriers as b
+from axon.backend.gpu.roles.barriers import BarrierProgram, Op
+from axon.backend.gpu.tile import ir as t
+from axon.backend.gpu.tile.families import kernels
+from axon.backend.gpu.tile.schedule import Mapping
 from tests.backend.mutants import Change, body_of, drop, elsewhere, moves, mutate, refused, sites, twice, with_field, with_ring
 from tests.backend.streams import program
 

@@ -10,17 +10,17 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.backend.contraction import Contraction
-from axon.backend.emit import SizeParameter
-from axon.backend.families import kernels
-from axon.backend.granted import Granted
-from axon.backend.parts import parts, straights
-from axon.backend.pipeline import stages, traits
-from axon.backend.plan import Nest
-from axon.backend.runtime import Executable
-from axon.backend.schedule import candidates
-from axon.backend.stream import Stream
-from axon.backend.target import HOPPER
+from axon.backend.gpu.build.pipeline import stages, traits
+from axon.backend.gpu.emit.kernel import SizeParameter
+from axon.backend.gpu.layout.assumptions import Granted
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.runtime.executable import Executable
+from axon.backend.gpu.tile.contraction import Contraction
+from axon.backend.gpu.tile.families import kernels
+from axon.backend.gpu.tile.schedule import candidates
+from axon.backend.gpu.tile.stream import Stream
+from axon.backend.plan.ir import Nest
+from axon.core.passes.parts import parts, straights
 
 SOURCE = """
 fun part (a : bf16[m, k]) (b : bf16[k, n]) = for i j => sum for c < k / 2 => a[i, c] * b[c, j]

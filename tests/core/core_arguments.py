@@ -12,10 +12,10 @@ import numpy as np
 
 import axon
 from axon import compiler
-from axon.core import Program
-from axon.diagnostics import AxonError
-from axon.names import Symbol
-from axon.shapes.guard import ContractBroken
+from axon.base.diagnostics import AxonError
+from axon.base.names import Symbol
+from axon.core.ir import Program
+from axon.shapes.contracts.guard import ContractBroken
 
 SIZES = range(1, 10)
 TRIES = 3000

@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from axon.core import (
+from axon.base.diagnostics import AxonError
+from axon.base.element import Element
+from axon.base.names import Symbol, fresh
+from axon.base.source import SourceFile
+from axon.core.ir import (
     Axis,
     Binary,
     Block,
@@ -31,14 +35,10 @@ from axon.core import (
     Value,
     element_of,
 )
-from axon.core_verify import verify
-from axon.diagnostics import AxonError
-from axon.element import Element
+from axon.core.verify import verify
 from axon.interpret import run
-from axon.names import Symbol, fresh
-from axon.shapes.contract import Contract, ParameterShape
+from axon.shapes.contracts.contract import Contract, ParameterShape
 from axon.shapes.dimension import Dim
-from axon.source import SourceFile
 
 F64, F32, F16, BF16, F8E4M3, F8E5M2, I64, I32, I8, U8, BOOL = Element
 

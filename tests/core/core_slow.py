@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from axon.core import (
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.core.ir import (
     Axis,
     Binary,
     Bind,
@@ -35,8 +37,6 @@ from axon.core import (
     Unary,
     element_of,
 )
-from axon.element import Element
-from axon.names import Symbol
 from axon.shapes.dimension import Dim
 
 Number = float | int | bool

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import axon
+from axon.base.source import Span
 from axon.compiler import check_text
 from axon.lower import definitions
 from axon.lower.calls import least_calls
 from axon.lower.evaluate import Evaluator
-from axon.source import Span
 
 
 def _counted(text: str) -> int:

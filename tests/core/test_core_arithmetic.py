@@ -10,9 +10,9 @@ from core_build import BF16, BOOL, F8E4M3, F8E5M2, F16, F32, F64, I8, I32, I64, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from axon.core import identity
-from axon.core_verify import BINARY_ELEMENTS, UNARY_ELEMENTS
-from axon.element import FLOAT, INT, Element
+from axon.base.element import FLOAT, INT, Element
+from axon.core.ir import identity
+from axon.core.verify import BINARY_ELEMENTS, UNARY_ELEMENTS
 from axon.interpret import arithmetic
 
 NARROW = (F16, BF16, F8E4M3, F8E5M2)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from axon import compiler
-from axon.core import Program
-from axon.core_cse import deduplicated
-from axon.core_verify import verify
-from axon.element import Element
+from axon.base.element import Element
+from axon.core.ir import Program
+from axon.core.passes.cse import deduplicated
+from axon.core.verify import verify
 from axon.interpret import run
 from axon.lower import TensorType
 

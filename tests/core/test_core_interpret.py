@@ -29,13 +29,13 @@ from core_build import (
     sizes,
 )
 
-from axon.core import Bind, Convert, Scalar, Select, Unary
-from axon.core_verify import CoreInvalid, verify
-from axon.diagnostics import AxonError, ShapeError
-from axon.element import Element
+from axon.base.diagnostics import AxonError, ShapeError
+from axon.base.element import Element
+from axon.base.names import fresh
+from axon.core.ir import Bind, Convert, Scalar, Select, Unary
+from axon.core.verify import CoreInvalid, verify
 from axon.interpret import box, run
-from axon.names import fresh
-from axon.shapes.contract import ContractBroken
+from axon.shapes.contracts.contract import ContractBroken
 from axon.shapes.dimension import Dim, maximum, minimum
 
 # ── reads ───────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,9 +10,9 @@ from core_slow import Fails, Slow
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from axon.core_print import print_program
-from axon.core_verify import CoreInvalid, verify
-from axon.diagnostics import AxonError
+from axon.base.diagnostics import AxonError
+from axon.core.printer import print_program
+from axon.core.verify import CoreInvalid, verify
 from axon.interpret import box, compute, contract, run
 
 SOAK = 25 if os.environ.get("AXON_SOAK") else 1

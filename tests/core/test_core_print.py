@@ -8,11 +8,11 @@ import pytest
 from core_build import BF16, F32, I32, I64, SOURCE, Build, at, custom, dim, index, ix, lit, local, op
 from test_core_verify import good
 
-from axon.core import Axis, Bind, Convert, Leaf, Param, Program, RecordOf, Scalar, Select, TupleOf, Unary, Value
-from axon.core_print import print_op, print_program
-from axon.core_verify import verify
-from axon.names import fresh
-from axon.shapes.contract import Contract, ContractFact
+from axon.base.names import fresh
+from axon.core.ir import Axis, Bind, Convert, Leaf, Param, Program, RecordOf, Scalar, Select, TupleOf, Unary, Value
+from axon.core.printer import print_op, print_program
+from axon.core.verify import verify
+from axon.shapes.contracts.contract import Contract, ContractFact
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 

@@ -33,10 +33,10 @@ from core_build import (
     sizes,
 )
 
-from axon.core import Bind, Convert, Monoid, Select, Unary
-from axon.diagnostics import AxonError
-from axon.element import Element
-from axon.names import fresh
+from axon.base.diagnostics import AxonError
+from axon.base.element import Element
+from axon.base.names import fresh
+from axon.core.ir import Bind, Convert, Monoid, Select, Unary
 from axon.shapes.dimension import Dim, minimum
 
 # ── reductions ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from axon.identity import IdentityMap, IdentitySet
+from axon.base.identity import IdentityMap, IdentitySet
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Walking expressions: the order, and that depth costs nothing."""
 
-from axon.core import Binary, Const, Select, Unary
-from axon.core_walk import nodes
-from axon.element import Element
+from axon.base.element import Element
+from axon.core.ir import Binary, Const, Select, Unary
+from axon.core.walk import nodes
 
 
 def test_parts_come_from_the_outside_and_from_left_to_right():

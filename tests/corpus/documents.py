@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import axon
-from axon.cli import main
-from axon.doctest import run_file
-from axon.loader import FileLoader
+from axon.check.loader import FileLoader
+from axon.tools.cli import main
+from axon.tools.commands.doctest import run_file
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

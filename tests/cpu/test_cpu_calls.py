@@ -16,7 +16,7 @@ import pytest
 
 import axon
 from axon.backend.cpu import build, host, run
-from axon.diagnostics import AxonError
+from axon.base.diagnostics import AxonError
 from axon.interpret import run as interpret
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "corpus"))
@@ -336,7 +336,6 @@ def test_a_native_loop_can_be_interrupted(case, monkeypatch):
         signal.signal(signal.SIGINT, before)
     assert max(longest) < 5, "about half a second on a machine that does nothing else"
     assert m.f(1.0, 3, target="cpu") == known
-
 
 
 def test_a_long_loop_of_large_steps_keeps_no_memory():

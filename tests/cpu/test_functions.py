@@ -6,8 +6,8 @@ from core_build import Build, at, index, ix, op
 from scipy.special import erf
 
 from axon.backend.cpu.executable import Executable
-from axon.core import Convert, Unary
-from axon.element import FLOAT, INT, Element
+from axon.base.element import FLOAT, INT, Element
+from axon.core.ir import Convert, Unary
 from axon.interpret import run
 from axon.shapes.dimension import Dim
 

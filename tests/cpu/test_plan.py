@@ -9,11 +9,11 @@ from core_build import F32, Build, at, ix, op
 
 import axon
 from axon.backend.cpu.show import show
-from axon.backend.fuse import Policy, fuse
-from axon.backend.plan import Contraction, Nest, Repeat, Whole, print_plan
-from axon.backend.verify_plan import PlanInvalid, verify_plan
-from axon.core import Unary
-from axon.names import fresh
+from axon.backend.plan.fuse import Policy, fuse
+from axon.backend.plan.ir import Contraction, Nest, Repeat, Whole, print_plan
+from axon.backend.plan.verify import PlanInvalid, verify_plan
+from axon.base.names import fresh
+from axon.core.ir import Unary
 from axon.shapes.dimension import Dim
 
 GOLDEN = Path(__file__).with_name("plans.txt")

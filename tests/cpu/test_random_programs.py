@@ -8,12 +8,12 @@ import pytest
 from core_random import Generator
 
 from axon.backend.cpu.executable import Executable
-from axon.backend.fuse import Policy, fuse
-from axon.backend.plan import as_program, print_plan
-from axon.backend.verify_plan import verify_plan
-from axon.core_print import print_program
-from axon.core_verify import CoreInvalid, verify
-from axon.diagnostics import AxonError
+from axon.backend.plan.fuse import Policy, fuse
+from axon.backend.plan.ir import as_program, print_plan
+from axon.backend.plan.verify import verify_plan
+from axon.base.diagnostics import AxonError
+from axon.core.printer import print_program
+from axon.core.verify import CoreInvalid, verify
 from axon.interpret import run
 
 PROGRAMS = 2_000 if os.environ.get("AXON_SOAK") else 40
@@ -79,7 +79,7 @@ def test_plans_mean_what_their_program_means(policy):
 
 
 def test_dissolving_leaves_valid_core():
-    from axon.backend.dissolve import dissolve
+    from axon.core.passes.dissolve import dissolve
 
     for seed in range(3 * 10**6, 3 * 10**6 + PLANS):
         verify(dissolve(Generator(Random(seed)).program()[0]))

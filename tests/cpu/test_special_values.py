@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import axon
-from axon.element import FLOAT, Element
+from axon.base.element import FLOAT, Element
 
 SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 2.0, 3.0, -3.0, 448.0, 1e-4, 100.0]
 SPECIAL += [-100.0, 1e30, -1e30, 1e-40, 1e300]

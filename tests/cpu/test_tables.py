@@ -5,8 +5,8 @@ import pytest
 
 import axon
 from axon.backend.cpu.executable import Executable
-from axon.backend.plan import print_plan
-from axon.backend.verify_plan import verify_plan
+from axon.backend.plan.ir import print_plan
+from axon.backend.plan.verify import verify_plan
 
 LONG = 300
 

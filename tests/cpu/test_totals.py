@@ -7,11 +7,11 @@ import axon
 from axon.backend.cpu import threads
 from axon.backend.cpu.executable import POLICY
 from axon.backend.cpu.totals import BLOCKS, split_totals
-from axon.backend.fuse import fuse
-from axon.backend.plan import Nest
-from axon.backend.verify_plan import verify_plan
+from axon.backend.plan.fuse import fuse
+from axon.backend.plan.ir import Nest
+from axon.backend.plan.verify import verify_plan
+from axon.base.element import Element
 from axon.compiler import lower
-from axon.element import Element
 from axon.lower import TensorType
 
 SOURCE = """

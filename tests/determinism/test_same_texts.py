@@ -20,9 +20,10 @@ from pathlib import Path
 
 import pytest
 
-from axon import compiler, names
-from axon.call import Session
-from axon.loader import FileLoader
+from axon import compiler
+from axon.base import names
+from axon.check.loader import FileLoader
+from axon.host.call import Session
 from tests.determinism import texts
 
 HERE = Path(__file__).parent
@@ -133,7 +134,8 @@ HISTORIES = [past for count in range(len(BEFORE) + 1) for past in permutations(B
 @pytest.mark.parametrize("name", ["product", "rows", "total", "pointwise"] if SOAK else ["product", "total"])
 def test_every_history_gives_the_same_texts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """After other functions, of which none, one, or several were compiled in this process and session."""
-    from axon.backend import algorithms, runtime, steps
+    from axon.backend.gpu.runtime import algorithms, steps
+    from axon.backend.gpu.runtime import executable as runtime
 
     for module in (runtime, algorithms, steps):
         monkeypatch.setattr(module, "build_all", module.build_all)  # put back what `without_compiler` changes

@@ -13,7 +13,7 @@ import os
 import random
 import sys
 
-from axon import names
+from axon.base import names
 
 
 def disturb(seed: int) -> list[bytearray]:
@@ -35,8 +35,9 @@ def disturb(seed: int) -> list[bytearray]:
 
 def without_compiler() -> None:
     """GPU kernels are not built, but all that is made of them before."""
-    from axon.backend import algorithms, runtime, steps
     from axon.backend.cache import Kernel
+    from axon.backend.gpu.runtime import algorithms, steps
+    from axon.backend.gpu.runtime import executable as runtime
 
     for module in (runtime, algorithms, steps):
         module.build_all = lambda wanted, _: [Kernel(forms.source.text.encode(), "kernel", 32, 0) for forms in wanted]
@@ -44,10 +45,11 @@ def without_compiler() -> None:
 
 def texts(path: str, stages: list[str]) -> dict[str, str]:
     """By what they are: diagnostics, signatures, and the stages of each function."""
-    from axon import compiler, listing
-    from axon.call import Session
-    from axon.loader import FileLoader
-    from axon.render import render
+    from axon import compiler
+    from axon.base.render import render
+    from axon.check.loader import FileLoader
+    from axon.host.call import Session
+    from axon.tools.commands import listing
 
     found = {}
     path, _, given = path.partition(":")
@@ -64,8 +66,8 @@ def texts(path: str, stages: list[str]) -> dict[str, str]:
 
 
 def of_function(session: object, path: str, name: str, stages: list[str]) -> dict[str, str]:
-    from axon import listing
-    from axon.diagnostics import AxonError
+    from axon.base.diagnostics import AxonError
+    from axon.tools.commands import listing
 
     found = {}
     for stage in stages:

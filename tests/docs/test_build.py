@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import axon
-from axon.codes import all_codes
-from axon.loader import library_modules, stdlib_root
+from axon.base.codes import all_codes
+from axon.check.loader import library_modules, stdlib_root
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))

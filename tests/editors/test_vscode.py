@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from axon import builtins
-from axon.element import Element
+from axon.base.element import Element
+from axon.base.source import SourceFile
 from axon.grammar.lexer import END, tokenize
 from axon.grammar.table import load
-from axon.source import SourceFile
+from axon.types import builtins
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "editors" / "vscode"
@@ -47,7 +47,7 @@ def test_the_manifest_names_files_that_exist() -> None:
     paths += [language["configuration"] for language in contributes["languages"]]
     for path in paths:
         json.loads((FOLDER / path).read_text())
-    from axon.editor.tokens import MODIFIERS, TYPES
+    from axon.tools.editor.tokens import MODIFIERS, TYPES
 
     known = {t["id"] for t in contributes["semanticTokenTypes"]} | set(TYPES)
     for scope in contributes["semanticTokenScopes"][0]["scopes"]:

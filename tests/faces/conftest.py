@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from axon.cli import main
+from axon.tools.cli import main
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axon.arguments import parse_arguments
-from axon.diagnostics import AxonError
-from axon.output import save_arrays
+from axon.base.diagnostics import AxonError
+from axon.base.output import save_arrays
+from axon.host.arguments import parse_arguments
 
 
 def parse(*texts: str, seed: int = 0) -> dict[str, Any]:

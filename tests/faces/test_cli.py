@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from axon.batch import files_of
-from axon.cli import main
+from axon.tools.cli import main
+from axon.tools.commands.batch import files_of
 
 Cli = Callable[..., object]
 
@@ -316,7 +316,7 @@ def test_directories_of_the_system_are_left_out(here: Path, monkeypatch: pytest.
     (here / "proc").mkdir()
     (here / "proc" / "a.axon").write_text("val a = 1\n")
     (here / "b.axon").write_text("val b = 1\n")
-    monkeypatch.setattr("axon.batch._SYSTEM", (str(here / "proc"),))
+    monkeypatch.setattr("axon.tools.commands.batch._SYSTEM", (str(here / "proc"),))
     assert files_of([str(here)]) == [str(here / "b.axon")]
 
 
@@ -327,7 +327,7 @@ def test_who_waits_for_files_is_told(here: Path, monkeypatch: pytest.MonkeyPatch
     told: list[str] = []
     assert len(files_of([str(here / "d2")], told.append)) == 1
     assert told == []
-    monkeypatch.setattr("axon.batch._SLOW", -1.0)
+    monkeypatch.setattr("axon.tools.commands.batch._SLOW", -1.0)
     assert len(files_of([str(here)], told.append)) == len(files_of([str(here)]))
     assert told == [str(here)]
 
@@ -432,13 +432,13 @@ def test_deep_programs_have_room(axon_cli: Cli, here: Path, name: str) -> None:
 
 
 def test_a_mistake_in_axon_is_one_diagnostic(axon_cli: Cli, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import axon.checker
+    import axon.check.checker
 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("of\nall \x1b[31mthings")
 
     (here / "good.axon").write_text(GOOD)
-    monkeypatch.setattr(axon.checker, "check_module", broken)
+    monkeypatch.setattr(axon.check.checker, "check_module", broken)
     ran = axon_cli("check", "good.axon")
     assert ran.status == 1
     assert ran.out.startswith("error[AX0001]: Axon failed while checking")
@@ -447,11 +447,11 @@ def test_a_mistake_in_axon_is_one_diagnostic(axon_cli: Cli, here: Path, monkeypa
     def endless(*given: object) -> None:
         endless(*given)
 
-    monkeypatch.setattr(axon.checker, "check_module", endless)
+    monkeypatch.setattr(axon.check.checker, "check_module", endless)
     assert axon_cli("check", "good.axon").out.startswith("error[AX0002]")
     limit = sys.getrecursionlimit()
     assert limit <= 3_000, "the limit is put back"
     monkeypatch.setenv("AXON_DEBUG", "1")
-    monkeypatch.setattr(axon.checker, "check_module", broken)
+    monkeypatch.setattr(axon.check.checker, "check_module", broken)
     with pytest.raises(ZeroDivisionError):
         main(["check", "good.axon"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from axon.cli import main
+from axon.tools.cli import main
 
 PROGRAM = """\
 import nn

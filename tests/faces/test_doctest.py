@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from axon.doctest import Outcome, find_examples, run_file
-from axon.loader import FileLoader
-from axon.source import SourceFile
+from axon.base.source import SourceFile
+from axon.check.loader import FileLoader
+from axon.tools.commands.doctest import Outcome, find_examples, run_file
 
 LIBRARY = Path(__file__).parents[2] / "stdlib"
 

@@ -24,13 +24,13 @@ def test_import() -> None:
 
 
 def test_usage() -> None:
-    assert loaded("import axon.cli\ntry: axon.cli.main(['--help'])\nexcept SystemExit: pass") == []
+    assert loaded("import axon.tools.cli\ntry: axon.tools.cli.main(['--help'])\nexcept SystemExit: pass") == []
 
 
 def test_check_and_sig(tmp_path: Path) -> None:
     """Checking needs no arrays; SymPy comes only with products of dimensions, Lark only when the grammar changed."""
     (tmp_path / "a.axon").write_text("import nn\nfun f (x : f32[n, d]) w = nn.relu (x @ w)\n")
-    code = f"import axon.cli\nfor c in ('check', 'sig'): axon.cli.main([c, {str(tmp_path / 'a.axon')!r}])"
+    code = f"import axon.tools.cli\nfor c in ('check', 'sig'): axon.tools.cli.main([c, {str(tmp_path / 'a.axon')!r}])"
     assert [m for m in loaded(code) if m not in ("lark",)] == []
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from axon import compiler
-from axon.diagnostics import AxonError, Diagnostic
+from axon.base.diagnostics import AxonError, Diagnostic
+from axon.base.source import SourceFile
+from axon.check.loader import MAX_BYTES, FileLoader, stdlib_root
 from axon.grammar.parse import parse
-from axon.loader import MAX_BYTES, FileLoader, stdlib_root
-from axon.source import SourceFile
-from axon.syntax import Name
+from axon.grammar.syntax import Name
 
 
 def write(path: Path, text: str | bytes) -> str:
@@ -49,16 +49,16 @@ def test_the_library_is_checked_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """In one process, while its files and those that they import stay as they are."""
     root = tmp_path / "stdlib"
     root.mkdir()
-    monkeypatch.setattr("axon.loader.stdlib_root", lambda: root)
-    monkeypatch.setattr("axon.loader._library", {})
-    monkeypatch.setattr("axon.checker._kept", {})
+    monkeypatch.setattr("axon.check.loader.stdlib_root", lambda: root)
+    monkeypatch.setattr("axon.check.loader._library", {})
+    monkeypatch.setattr("axon.check.checker._kept", {})
     parsed: list[str] = []
 
     def counted(source: SourceFile) -> Any:
         parsed.append(source.path)
         return parse(source)
 
-    monkeypatch.setattr("axon.checker.parse", counted)
+    monkeypatch.setattr("axon.check.checker.parse", counted)
 
     def checks(text: str, *paths: str) -> None:
         parsed.clear()

@@ -8,9 +8,9 @@ import json
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from axon.diagnostics import AxonError, Diagnostic, Edit, Label, Suggestion
-from axon.render import MAX_SHOWN, MAX_WIDTH, render, render_all, to_json, visible, width, write
-from axon.source import SourceFile
+from axon.base.diagnostics import AxonError, Diagnostic, Edit, Label, Suggestion
+from axon.base.render import MAX_SHOWN, MAX_WIDTH, render, render_all, to_json, visible, width, write
+from axon.base.source import SourceFile
 
 MLP = SourceFile(
     "mlp.axon",

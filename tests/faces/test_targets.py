@@ -14,7 +14,7 @@ import pytest
 
 import axon
 from axon.backend import needs
-from axon.element import Element
+from axon.base.element import Element
 
 Cli = Callable[..., Any]
 
@@ -213,7 +213,8 @@ def test_gpus_that_cannot_be_used(status: str, words: str, monkeypatch: pytest.M
 
 
 def test_nothing_of_cuda_is_imported_early() -> None:
-    code = "import axon.cli, json, sys; axon.cli.main(['check', 'p.axon']); axon.cli.main(['run', 'p.axon:wave', 'x=1.5'])"
-    report = "print(json.dumps([m for m in ('numba', 'cuda', 'llvmlite', 'torch', 'axon.backend.runtime') if m in sys.modules]))"
+    code = "import json, sys; from axon.tools.cli import main; main(['check', 'p.axon']); main(['run', 'p.axon:wave', 'x=1.5'])"
+    late = ("numba", "cuda", "llvmlite", "torch", "axon.backend.gpu.runtime.executable")
+    report = f"print(json.dumps([m for m in {late} if m in sys.modules]))"
     ran = subprocess.run([sys.executable, "-c", f"{code}\n{report}"], capture_output=True, text=True, check=True, timeout=60)
     assert json.loads(ran.stdout.splitlines()[-1]) == []

@@ -6,11 +6,11 @@ import time
 from functools import cache
 
 from axon import compiler
-from axon.checker import CheckedModule
-from axon.diagnostics import AxonError, Diagnostic
-from axon.loader import FileLoader
-from axon.render import render
-from axon.source import SourceFile
+from axon.base.diagnostics import AxonError, Diagnostic
+from axon.base.render import render
+from axon.base.source import SourceFile
+from axon.check.checker import CheckedModule
+from axon.check.loader import FileLoader
 
 PATIENCE = 5.0  # seconds of this process's time
 LIBRARY = ("image", "linalg", "nn", "stats", "tensor")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import axon
-from axon.backend.barriers import Scatter, operations
-from axon.backend.schedule import Mapping, Traits, check
-from axon.backend.target import HOPPER
-from axon.element import Element
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.roles.barriers import Scatter, operations
+from axon.backend.gpu.tile.schedule import Mapping, Traits, check
+from axon.base.element import Element
 from tests.backend.programs import (
     Binary,
     Case,
@@ -34,8 +34,8 @@ torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
     pytest.skip("needs a Hopper GPU", allow_module_level=True)
 
-from axon.backend.memory import Tensor  # noqa: E402
-from axon.backend.runtime import Executable  # noqa: E402
+from axon.backend.gpu.layout.memory import Tensor  # noqa: E402
+from axon.backend.gpu.runtime.executable import Executable  # noqa: E402
 
 TORCH = {Element.BF16: torch.bfloat16, Element.F16: torch.float16, Element.F32: torch.float32}
 TOLERANCE = {Element.BF16: 3e-3, Element.F16: 4e-4, Element.F32: 2e-6}

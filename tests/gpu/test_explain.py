@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import axon
-from axon.cli import main
+from axon.tools.cli import main
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from axon.backend import steps
-from axon.backend.build import build_all
-from axon.backend.stepped_call import HostCall
-from axon.backend.steps import Stepped
-from axon.backend.target import HOPPER
-from axon.core_print import print_program
-from axon.core_verify import CoreInvalid
+from axon.backend.gpu.build.cubin import build_all
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.runtime import steps
+from axon.backend.gpu.runtime.stepped_call import HostCall
+from axon.backend.gpu.runtime.steps import Stepped
+from axon.core.printer import print_program
+from axon.core.verify import CoreInvalid
 from axon.interpret import run
 from tests.backend.oracle import NARROW, different, outcome
 

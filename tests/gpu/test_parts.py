@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import axon
-from axon.diagnostics import AxonError
-from axon.element import Element
+from axon.base.diagnostics import AxonError
+from axon.base.element import Element
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):

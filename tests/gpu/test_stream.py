@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axon.backend.schedule import Mapping
-from axon.element import Element
+from axon.backend.gpu.tile.schedule import Mapping
+from axon.base.element import Element
 from tests.backend.streams import NAMES, error, expected, inputs, program
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
     pytest.skip("needs a Hopper GPU", allow_module_level=True)
 
-from axon.backend.memory import Tensor  # noqa: E402
-from axon.backend.runtime import Executable  # noqa: E402
+from axon.backend.gpu.layout.memory import Tensor  # noqa: E402
+from axon.backend.gpu.runtime.executable import Executable  # noqa: E402
 
 TORCH = {Element.BF16: torch.bfloat16, Element.F16: torch.float16, Element.F32: torch.float32, Element.I32: torch.int32}
 # Of the greatest value: weights are rounded to 16 bits before they multiply, and so is the result.

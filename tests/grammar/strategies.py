@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from axon import syntax as s
+from axon.base.source import SourceFile
+from axon.grammar import syntax as s
 from axon.grammar.build import REDUCTIONS, WITH_MONOID
-from axon.source import SourceFile
 
 SPAN = SourceFile("generated", "").span()
 KEYWORDS = frozenset(

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from axon.base.source import SourceFile
 from axon.grammar.lexer import tokenize
 from axon.grammar.parse import parse
 from axon.grammar.table import load
-from axon.source import SourceFile
 
 MANY = 100_000
 LIMIT_S = 5.0

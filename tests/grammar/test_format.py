@@ -11,21 +11,13 @@ import strategies as g
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from axon import syntax as s
-from axon.diagnostics import AxonError
-from axon.grammar.format import (
-    format_source,
-    print_declaration,
-    print_dim,
-    print_expr,
-    print_pattern,
-    print_program,
-    print_type,
-)
+from axon.base.diagnostics import AxonError
+from axon.base.source import SourceFile
+from axon.grammar import syntax as s
+from axon.grammar.format import format_source, print_declaration, print_dim, print_expr, print_pattern, print_program, print_type
 from axon.grammar.lexer import tokenize
 from axon.grammar.parse import parse, parse_expression, parse_type
 from axon.grammar.table import load
-from axon.source import SourceFile
 
 EXAMPLES = 3_000 if os.environ.get("AXON_SOAK") else 150
 SLOW = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
@@ -74,7 +66,7 @@ def test_patterns_and_dims(pattern: s.Pattern, dim: s.Dim) -> None:
 
 
 def test_the_strategies_cover_every_node() -> None:
-    """Each class of `axon.syntax` is generated."""
+    """Each class of `axon.grammar.syntax` is generated."""
     seen: set[str] = set()
 
     def visit(node: object) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import strategies as g
 
-from axon import syntax as s
+from axon.base.source import SourceFile
+from axon.grammar import syntax as s
 from axon.grammar.parse import parse, parse_expression, parse_type
 from axon.grammar.table import load
-from axon.source import SourceFile
 
 
 def program(text: str) -> tuple[s.Decl, ...]:

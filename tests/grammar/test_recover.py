@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from axon import syntax as s
-from axon.diagnostics import Diagnostic
+from axon.base.diagnostics import Diagnostic
+from axon.base.source import SourceFile
+from axon.grammar import syntax as s
 from axon.grammar.codes import SYNTAX_CODES
 from axon.grammar.lexer import MAX_ERRORS
 from axon.grammar.parse import parse, parse_expression, parse_type
-from axon.source import SourceFile
 
 
 def read(text: str) -> tuple[list[str], tuple[Diagnostic, ...]]:

@@ -14,7 +14,7 @@ from axon.grammar import table
 from axon.grammar.build import Builder
 
 PARSE = (
-    "from axon.grammar.parse import parse; from axon.source import SourceFile; "
+    "from axon.grammar.parse import parse; from axon.base.source import SourceFile; "
     "assert len(parse(SourceFile('a', 'val x = 1'))[0].decls) == 1"
 )
 

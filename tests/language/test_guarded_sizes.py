@@ -9,7 +9,7 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.core_verify import verify
+from axon.core.verify import verify
 
 CALLED = "fun g {h} (y : f32[n]) where n % h = 0 = for i < h, j => y[(i, j)]\n"
 OPENED = "fun f (x : f32[n]) = let val (k : f32[j]) = filter (x > 0.0) x in "

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from axon import compiler
-from axon.diagnostics import Diagnostic
-from axon.editor.workspace import Workspace
+from axon.base.diagnostics import Diagnostic
+from axon.base.source import SourceFile
 from axon.grammar.lexer import tokenize
 from axon.grammar.table import load
-from axon.source import SourceFile
+from axon.tools.editor.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.axon"))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import axon
-from axon.element import INT, Element
+from axon.base.element import INT, Element
 
 TARGETS = ("interpret", "cpu", "simulate")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import axon
-from axon.nearest import MAX_DISTANCE, MAX_SIZE, legal_sizes
+from axon.base.nearest import MAX_DISTANCE, MAX_SIZE, legal_sizes
 
 
 def zeros(*shape: int, element: type = np.int8) -> np.ndarray:

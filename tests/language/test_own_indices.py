@@ -9,7 +9,7 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.core import Compute, Loop, Op, Sort
+from axon.core.ir import Compute, Loop, Op, Sort
 
 X = np.array([3, 1, 2, 5], np.float32)
 VALUE = "val t = for i < 3 => exp (cast f32 i)\n"

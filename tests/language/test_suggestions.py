@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import axon
-from axon.diagnostics import Diagnostic
+from axon.base.diagnostics import Diagnostic
 
 # A program with one mistake, and the beginning of the first help.
 FIRST = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from axon import suggestions
-from axon.diagnostics import Diagnostic, Edit, Label, Suggestion
-from axon.source import SourceFile, Span
-from axon.suggestions import MAX_DECLARATION, MAX_KEPT, MAX_MORE, MAX_OF_FILE, MAX_READ, MAX_TRIES, MIN_TRIES, Attempt
+from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.source import SourceFile, Span
+from axon.suggest import tried as suggestions
+from axon.suggest.tried import MAX_DECLARATION, MAX_KEPT, MAX_MORE, MAX_OF_FILE, MAX_READ, MAX_TRIES, MIN_TRIES, Attempt
 
 
 def tries(length: int, errors: int, helping: tuple[int, ...] = ()) -> tuple[list[int], tuple[Diagnostic, ...]]:

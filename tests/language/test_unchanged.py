@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from axon.checker import CheckedModule, Session
-from axon.diagnostics import Diagnostic
-from axon.loader import FileLoader
-from axon.source import SourceFile
-from axon.unchanged import Step
+from axon.base.diagnostics import Diagnostic
+from axon.base.source import SourceFile
+from axon.check.checker import CheckedModule, Session
+from axon.check.loader import FileLoader
+from axon.check.unchanged import Step
 
 ROOT = Path(__file__).parents[2]
 MODELS = ("gcn", "gpt2", "llama3", "mamba", "seq2seq", "whisper")

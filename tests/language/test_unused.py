@@ -7,7 +7,7 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.core import Compute
+from axon.core.ir import Compute
 
 UNUSED = {
     "a tensor": "let val t = for j < n => x[j] / q in x end",

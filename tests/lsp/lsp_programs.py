@@ -6,8 +6,8 @@ import os
 from functools import cache
 from pathlib import Path
 
-from axon.editor.analysis import Analysis
-from axon.editor.workspace import Workspace
+from axon.tools.editor.analysis import Analysis
+from axon.tools.editor.workspace import Workspace
 
 SOAK = bool(os.environ.get("AXON_SOAK"))
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from pathlib import Path
 from lsprotocol import types as lsp
 from pytest_lsp import LanguageClient
 
-from axon.lsp.positions import Positions
+from axon.tools.lsp.positions import Positions
 
 PATIENCE = 100.0  # seconds after which what has not come never will
 COMMAND = [sys.executable, "-m", "axon", "lsp"]

@@ -10,13 +10,13 @@ import pytest
 from lsp_programs import ACCEPTED, EXAMPLES, LIBRARY, REJECTED, SOAK, analysed, informed, text_of
 
 from axon import compiler
-from axon.diagnostics import Diagnostic
-from axon.editor import chunks
-from axon.editor.analysis import Analysis, shifted
-from axon.editor.chunks import read
-from axon.editor.workspace import Workspace, applied
+from axon.base.diagnostics import Diagnostic
+from axon.check.loader import MAX_BYTES
 from axon.grammar.parse import parse
-from axon.loader import MAX_BYTES
+from axon.tools.editor import chunks
+from axon.tools.editor.analysis import Analysis, shifted
+from axon.tools.editor.chunks import read
+from axon.tools.editor.workspace import Workspace, applied
 from axon.types.show import signature
 
 # After a syntax error these go on elsewhere than the command line, which reads on through the declarations that follow.
@@ -310,7 +310,7 @@ def test_an_import_that_has_not_changed_is_not_looked_at_again() -> None:
 
 
 def test_half_a_declaration_is_checked_once_for_all_questions_and_again_when_others_change() -> None:
-    from axon.editor.complete import complete
+    from axon.tools.editor.complete import complete
 
     workspace = Workspace()
     text = "fun g (x : f32[n]) = x\nfun f y = let val a = g y in a"

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from lsp_programs import ACCEPTED, EXAMPLES, LIBRARY, SOAK, analysed, cursor, informed, text_of
 
-from axon import typed as T
-from axon.editor.analysis import Analysis, Checked
-from axon.editor.fields import field_places
-from axon.editor.names import Binding, Kind
-from axon.editor.places import declarations, definition, references
-from axon.editor.rename import Refused, rename, renamed_at
-from axon.names import Symbol
-from axon.source import Span
+from axon.base.names import Symbol
+from axon.base.source import Span
+from axon.tools.editor.analysis import Analysis, Checked
+from axon.tools.editor.fields import field_places
+from axon.tools.editor.names import Binding, Kind
+from axon.tools.editor.places import declarations, definition, references
+from axon.tools.editor.rename import Refused, rename, renamed_at
+from axon.types import typed as T
 from axon.types.show import signature
 
 
@@ -91,7 +91,7 @@ def test_names_agree_with_the_checker(file: Path) -> None:
 @pytest.mark.parametrize("file", PROGRAMS, ids=lambda f: f.stem)
 def test_every_name_is_found(file: Path) -> None:
     """Each NAME, run and type variable of a program without errors is an occurrence, and stands for something."""
-    from axon.editor.places import parts, resolve
+    from axon.tools.editor.places import parts, resolve
 
     analysis = analysed(text_of(file), str(file))
     for chunk in analysis.chunks:

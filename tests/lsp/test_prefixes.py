@@ -14,19 +14,19 @@ import pytest
 from lsp_programs import ACCEPTED, EXAMPLES, LIBRARY, SOAK, text_of
 
 from axon import compiler
-from axon.editor.analysis import Analysis
-from axon.editor.complete import complete
-from axon.editor.hints import hints
-from axon.editor.hover import hover
-from axon.editor.outline import enclosing, folds, outline
-from axon.editor.places import declarations, definition
-from axon.editor.signatures import signature_help
-from axon.editor.tokens import words
-from axon.editor.workspace import Workspace
+from axon.base.source import SourceFile
 from axon.grammar.lexer import tokenize
 from axon.grammar.table import load
-from axon.lsp.convert import Converter
-from axon.source import SourceFile
+from axon.tools.editor.analysis import Analysis
+from axon.tools.editor.complete import complete
+from axon.tools.editor.hints import hints
+from axon.tools.editor.hover import hover
+from axon.tools.editor.outline import enclosing, folds, outline
+from axon.tools.editor.places import declarations, definition
+from axon.tools.editor.signatures import signature_help
+from axon.tools.editor.tokens import words
+from axon.tools.editor.workspace import Workspace
+from axon.tools.lsp.convert import Converter
 
 FILES = [*EXAMPLES, *LIBRARY, *(ACCEPTED if SOAK else [])]
 INTERNAL = ("AX0001", "AX0002")

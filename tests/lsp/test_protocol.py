@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from lsp_session import COMMAND
 from lsprotocol import types as lsp
 
-from axon.lsp.positions import Positions
-from axon.lsp.stdio import MAX_MESSAGE, Messages
+from axon.tools.lsp.positions import Positions
+from axon.tools.lsp.stdio import MAX_MESSAGE, Messages
 
 INITIALIZE = {"id": 1, "method": "initialize", "params": {"processId": None, "rootUri": None, "capabilities": {}}}
 TEXT = "fun f x = y\n"

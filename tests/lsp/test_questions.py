@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from lsp_programs import EXAMPLES, ROOT, analysed, cursor, informed, text_of
 
-from axon.editor.analysis import Analysis
-from axon.editor.complete import complete
-from axon.editor.hints import hints
-from axon.editor.hover import hover
-from axon.editor.outline import enclosing, outline
-from axon.editor.places import declarations, definition
-from axon.editor.signatures import signature_help
-from axon.editor.tokens import words
-from axon.editor.workspace import Workspace
+from axon.tools.editor.analysis import Analysis
+from axon.tools.editor.complete import complete
+from axon.tools.editor.hints import hints
+from axon.tools.editor.hover import hover
+from axon.tools.editor.outline import enclosing, outline
+from axon.tools.editor.places import declarations, definition
+from axon.tools.editor.signatures import signature_help
+from axon.tools.editor.tokens import words
+from axon.tools.editor.workspace import Workspace
 
 RECORDS = "type r = { w : f32[3, 2], in_ : { alpha : f32 } }\ntype s = { other : f32 }\n"
 SPLIT = "fun split {h} x = for i < h, j c => x[j, (i, c)]\n"
@@ -140,7 +140,7 @@ def test_hints_say_nothing_of_what_is_wrong() -> None:
     ],
 )
 def test_definition(marked: str) -> None:
-    from axon.editor.fields import field_places
+    from axon.tools.editor.fields import field_places
 
     target = marked.replace("▮", "").index("◆")
     text, at = cursor(marked.replace("◆", ""))
@@ -340,8 +340,8 @@ def test_numbers_of_words_are_those_of_the_file(encoding: str) -> None:
     """What is counted by declaration comes to what is counted in the whole text."""
     from types import SimpleNamespace
 
-    from axon.lsp.features import _numbers
-    from axon.lsp.positions import Positions
+    from axon.tools.lsp.features import _numbers
+    from axon.tools.lsp.positions import Positions
 
     text = "(* 😀 *) fun a x = (* é *) x\n\n(* one\n   → two *)\nfun b x = a x fun c x = b x\r\n\r\nval d = c 1.0"
     analysis = analysed(text)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from goldens import compare, run_axon
 
-from axon import syntax as S
+from axon.base.source import SourceFile
+from axon.grammar import syntax as S
 from axon.grammar.parse import parse
-from axon.source import SourceFile
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 GOLDENS = Path(__file__).parent / "signatures"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import axon.importer
-from axon.diagnostics import AxonError
+from axon.base.diagnostics import AxonError
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import axon
-from axon.diagnostics import AxonError
+from axon.base.diagnostics import AxonError
 
 nbclient = pytest.importorskip("nbclient")
 nbformat = pytest.importorskip("nbformat")
@@ -49,7 +49,7 @@ def test_a_notebook(tmp_path: Path) -> None:
         assert [o.output_type for o in cell.outputs] == kinds, (source, cell.outputs)
         shown = "\n".join(str(o.get("data", {})) + "\n".join(o.get("traceback", ())) for o in cell.outputs)
         assert all(text in shown for text in texts), (source, shown)
-        assert "axon/call.py" not in shown, "Axon's own frames are no concern of the reader's"
+        assert "axon/host/call.py" not in shown, "Axon's own frames are no concern of the reader's"
 
 
 def test_a_notebook_stops_at_a_mistake() -> None:
@@ -213,7 +213,7 @@ def test_representations() -> None:
 
 
 def test_source_in_html_is_escaped() -> None:
-    from axon import html
+    from axon.host import html
 
     assert "<b>" not in html.source("(* <b> *) val x = 1 <b> 2")
     with pytest.raises(AxonError) as caught:

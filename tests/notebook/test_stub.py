@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from axon import compiler
-from axon.call import Session
-from axon.cli import main
-from axon.stub import stub
+from axon.host.call import Session
+from axon.tools.cli import main
+from axon.tools.commands.stub import stub
 
 ROOT = Path(__file__).parents[2]
 MODEL = """\
@@ -121,7 +121,7 @@ def test_where_it_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str],
 
 @pytest.mark.parametrize("path", sorted([*ROOT.glob("stdlib/*.axon"), *ROOT.glob("examples/*.axon")]), ids=lambda p: p.stem)
 def test_the_library_and_the_examples(path: Path) -> None:
-    from axon.loader import FileLoader
+    from axon.check.loader import FileLoader
 
     checked = compiler.check(FileLoader(), str(path))
     tree = ast.parse(stub(Session(checked), str(path)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx_node import Node, NotOffered, at, bounds, names, number, over, reshaped, stretched, template
 
-from axon.element import Element
+from axon.base.element import Element
 
 
 def real(n: Node, name: str, default: float = 0.0) -> str:

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 from onnx_node import Node, NotOffered, at, chosen, names, number, over, reshaped, shaped, stretched, template, wrapped
 
-from axon.element import Element
+from axon.base.element import Element
 
 
 @template("Reshape")

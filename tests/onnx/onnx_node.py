@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from axon.element import Element, of_dtype
+from axon.base.element import Element, of_dtype
 
 
 class NotOffered(Exception):

@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 from onnx_node import Node, at, names, number, over, stretched, template
 
-from axon.element import Element
+from axon.base.element import Element
 
 # ── of one tensor ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -7,7 +7,7 @@ import string
 import numpy as np
 from onnx_node import Node, at, least, names, number, over, template
 
-from axon.element import Element
+from axon.base.element import Element
 
 
 def along(n: Node, axes: list[int], keep: bool, body: str) -> str:

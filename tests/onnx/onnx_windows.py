@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx_node import Node, NotOffered, at, bounds, least, names, number, over, template
 
-from axon.element import Element
+from axon.base.element import Element
 
 
 class Window:

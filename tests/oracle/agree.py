@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from axon import compiler
-from axon.call import Session
-from axon.checker import CheckedModule
-from axon.diagnostics import AxonError
+from axon.base.diagnostics import AxonError
+from axon.check.checker import CheckedModule
+from axon.host.call import Session
 from tests.oracle.arithmetic import DIGITS, Arithmetic, Stops
 from tests.oracle.definitional import run
 from tests.oracle.generate import Program

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from axon import syntax as s
+from axon.base.identity import IdentityMap
+from axon.base.source import SourceFile
+from axon.grammar import syntax as s
 from axon.grammar.parse import parse
-from axon.identity import IdentityMap
-from axon.source import SourceFile
 from tests.oracle.arithmetic import DTYPES, FUNCTIONS, Arithmetic, Stops, is_open, typed
 from tests.oracle.ranges import Index, Uses, bound_names, dimension, fit
 from tests.oracle.values import Value, closed, emptied, given, has_open, lifted, like, mapped, stacked, tensor

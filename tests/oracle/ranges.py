@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from axon import syntax as s
+from axon.grammar import syntax as s
 from tests.oracle.arithmetic import DTYPES, is_open, typed
 
 FARTHEST = 1000  # no dimension of a test is as large

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any
 
-from axon import syntax as s
+from axon.base.source import SourceFile
+from axon.grammar import syntax as s
 from axon.grammar.format import print_program
 from axon.grammar.parse import parse
-from axon.source import SourceFile
 from tests.oracle.generate import Program
 
 _EXPRESSIONS = (

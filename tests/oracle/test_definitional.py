@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from axon import compiler
-from axon.call import Session
+from axon.host.call import Session
 from tests.oracle.arithmetic import Arithmetic, Stops
 from tests.oracle.definitional import run
 

@@ -11,7 +11,7 @@ from maker import Declared, Maker
 from scalars import EXACT, WIDE, Tensor, constant, quiet
 from sizes import Size, differ, named, number
 
-from axon.element import Element
+from axon.base.element import Element
 
 _HELPERS = {
     "pair": "type pair['a, n] = { left : 'a[n], right : 'a[n] }\nfun added (p : pair['a, n]) = for i < n => p.left[i] + p.right[i]",

@@ -9,7 +9,7 @@ from maker import Declared, Maker
 from scalars import EXACT, NARROW, WIDE, Outside, Scalar, Tensor, binders, constant, firm, quiet, reduced, scalar
 from sizes import Size, named, number
 
-from axon.element import Element
+from axon.base.element import Element
 
 
 class Indexed(Maker):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from axon.element import Element
+from axon.base.element import Element
 
 _EPILOGUES = (
     "{}", "2.0 * {}", "max {} 0.0", "tanh {}", "{} + row[{j}]", "{} * column[{i}]", "if {j} <= {i} then {} else 0.0",

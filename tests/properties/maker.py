@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scalars import WIDE, Draw, Index, Outside, Scalar, Scope, Tensor
 from sizes import Size
 
-from axon.element import Element
+from axon.base.element import Element
 
 
 @dataclass

@@ -19,7 +19,7 @@ from scalars import NARROW, Tensor
 from sizes import Size, named, number
 from whole import WHOLE, Whole
 
-from axon.element import Element
+from axon.base.element import Element
 
 SIZES = (0, 1, 2, 3, 5)
 DIMENSIONS = ("n", "m", "k", "E", "lambda", "h", "I", "class")

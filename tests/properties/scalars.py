@@ -16,7 +16,7 @@ import numpy as np
 from hypothesis import strategies as st
 from sizes import Size, number
 
-from axon.element import Element
+from axon.base.element import Element
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 Values = Mapping[str, Any]

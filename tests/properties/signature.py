@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from axon import syntax as S
-from axon.element import Element, of_dtype
+from axon.base.element import Element, of_dtype
+from axon.base.source import SourceFile
+from axon.grammar import syntax as S
 from axon.grammar.parse import parse
-from axon.source import SourceFile
 
 _RELATION = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.floordiv, "%": operator.mod}

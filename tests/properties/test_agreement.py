@@ -14,8 +14,8 @@ from kernels_made import Kernel, kernels
 from programs import Program, leaves, programs
 
 from axon import compiler
-from axon.call import Session
-from axon.diagnostics import AxonError
+from axon.base.diagnostics import AxonError
+from axon.host.call import Session
 
 EXAMPLES = 2_000 if os.environ.get("AXON_SOAK") else 40
 SIMULATED = 400 if os.environ.get("AXON_SOAK") else 5

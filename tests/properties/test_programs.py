@@ -15,14 +15,16 @@ from programs import Program, leaves, programs
 from scalars import NARROW, Tensor
 from signature import Disagrees, accepts, check_result, read
 
-from axon import builtins, compiler, syntax
-from axon.call import Session
-from axon.checker import CheckedModule
-from axon.diagnostics import AxonError, ShapeError
-from axon.element import Element
+from axon import compiler
+from axon.base.diagnostics import AxonError, ShapeError
+from axon.base.element import Element
+from axon.base.render import render
+from axon.base.source import SourceFile
+from axon.check.checker import CheckedModule
+from axon.grammar import syntax
 from axon.grammar.parse import parse
-from axon.render import render
-from axon.source import SourceFile
+from axon.host.call import Session
+from axon.types import builtins
 
 _TOKEN = re.compile(r"\w+|\S")
 EXAMPLES = 2_000 if os.environ.get("AXON_SOAK") else 150

@@ -11,7 +11,7 @@ from maker import Declared, Maker
 from scalars import EXACT, NARROW, WIDE, Outside, Tensor, constant, quiet, scalar
 from sizes import Size, differ, named, number
 
-from axon.element import Element
+from axon.base.element import Element
 
 
 class Whole(Maker):

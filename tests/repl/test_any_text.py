@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axon import compiler
-from axon.completion import Completer
-from axon.diagnostics import AxonError
-from axon.interactive import Interactive
-from axon.source import SourceFile
+from axon.base.diagnostics import AxonError
+from axon.base.source import SourceFile
+from axon.tools.prompt.completion import Completer
+from axon.tools.prompt.interactive import Interactive
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = (ROOT / "examples" / "attention.axon").read_text()

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from axon import commands, repl
-from axon.completion import Completer
-from axon.diagnostics import AxonError
-from axon.interactive import Defined, Interactive
-from axon.source import SourceFile
+from axon.base.diagnostics import AxonError
+from axon.base.source import SourceFile
+from axon.tools.prompt import commands, repl
+from axon.tools.prompt.completion import Completer
+from axon.tools.prompt.interactive import Defined, Interactive
 
 PROGRAM = """\
 fun dense (x : f32[n, d]) (w : f32[d, k]) =

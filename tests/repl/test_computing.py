@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from axon import compiler
-from axon.computing import Computing
-from axon.core_print import print_program
-from axon.diagnostics import AxonError, ShapeError
-from axon.interactive import Evaluated, Interactive
-from axon.source import SourceFile
+from axon.base.diagnostics import AxonError, ShapeError
+from axon.base.source import SourceFile
+from axon.core.printer import print_program
+from axon.tools.prompt.computing import Computing
+from axon.tools.prompt.interactive import Evaluated, Interactive
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = [*sorted((ROOT / "examples").rglob("*.axon")), *sorted((ROOT / "stdlib").glob("*.axon"))]
@@ -128,9 +128,9 @@ def test_who_is_killed_says_so_and_another_takes_its_place(process: Computing) -
 def test_it_ends_with_who_started_it(tmp_path: Path) -> None:
     """Also when that one is killed, in the middle of a computation."""
     script = f"""
-from axon.computing import Computing
-from axon.interactive import Interactive
-from axon.source import SourceFile
+from axon.tools.prompt.computing import Computing
+from axon.tools.prompt.interactive import Interactive
+from axon.base.source import SourceFile
 process = Computing()
 process.start()
 print(process._process.pid, flush=True)

@@ -9,10 +9,10 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.diagnostics import AxonError
-from axon.interactive import Defined, Evaluated, Interactive
-from axon.show_value import show
-from axon.source import SourceFile
+from axon.base.diagnostics import AxonError
+from axon.base.source import SourceFile
+from axon.host.show_value import show
+from axon.tools.prompt.interactive import Defined, Evaluated, Interactive
 
 
 class Session:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from axon.interrupt import interruptible
+from axon.base.interrupt import interruptible
 
 
 def interrupt_after(seconds: float) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from axon.interactive import Interactive
-from axon.repl import Reader
+from axon.tools.prompt.interactive import Interactive
+from axon.tools.prompt.repl import Reader
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "prompt.md").read_text(encoding="utf-8")
@@ -39,6 +39,6 @@ def test_sessions(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_command_is_described() -> None:
-    from axon.commands import COMMANDS
+    from axon.tools.prompt.commands import COMMANDS
 
     assert all(f"`{name}" in PAGE for name in COMMANDS)

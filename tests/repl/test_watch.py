@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from axon.cli import main
-from axon.watch import watch
+from axon.tools.cli import main
+from axon.tools.commands.watch import watch
 
 
 def watched(paths: list[str], *edits: Callable[[], object]) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axon import libraries
-from axon.backend import arrays, failures, needs, runtime, stepped_call, steps
-from axon.element import Element
+from axon.backend import libraries, needs
+from axon.backend.gpu.runtime import arrays, failures, stepped_call, steps
+from axon.backend.gpu.runtime import executable as runtime
+from axon.base.element import Element
 from tests.runtime.fake import Builds, DeviceArray, FakeDriver, FakeLibrary, aligned, recorded
 
 

@@ -1,8 +1,8 @@
 """A GPU without a GPU: whole programs as they would run there, from the call to the results.
 
 Everything is Axon's own but the driver, which runs on the host's memory what it is told to launch: a plain kernel thread by thread
-(see `tests.backend.emulate`), a warp-specialized one as its barrier program (see `axon.backend.simulate`), one of a sort as Python.
-What a launch computes is read from the words that the real driver would read.
+(see `tests.backend.emulate`), a warp-specialized one as its barrier program (see `axon.backend.gpu.proof.simulate`), one of a sort
+as Python. What a launch computes is read from the words that the real driver would read.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axon.backend import algorithms, arrays, failures, needs, runtime, stepped_call, steps
+from axon.backend import needs
 from axon.backend.cache import Kernel
-from axon.backend.emit import ExtentParameter, MapParameter, PointerParameter, SizeParameter, StatusParameter
-from axon.backend.families import views_of
-from axon.backend.memory import Tensor, contiguous
-from axon.backend.plan import Nest
-from axon.backend.simt.mapping import Grid
-from axon.backend.simulate import simulate
-from axon.backend.views import with_views
-from axon.element import Element
-from axon.names import Symbol
+from axon.backend.gpu.emit.kernel import ExtentParameter, MapParameter, PointerParameter, SizeParameter, StatusParameter
+from axon.backend.gpu.layout.memory import Tensor, contiguous
+from axon.backend.gpu.layout.views import with_views
+from axon.backend.gpu.proof.simulate import simulate
+from axon.backend.gpu.runtime import algorithms, arrays, failures, stepped_call, steps
+from axon.backend.gpu.runtime import executable as runtime
+from axon.backend.gpu.simt.mapping import Grid
+from axon.backend.gpu.tile.families import views_of
+from axon.backend.plan.ir import Nest
+from axon.base.element import Element
+from axon.base.names import Symbol
 from tests.backend.emulate import Storage, launch_with
 from tests.runtime.fake import recorded, view
 from tests.runtime.parted import PlayedDriver

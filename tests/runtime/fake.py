@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 
 from axon.backend.cache import Kernel
-from axon.backend.driver import DeviceError, LaunchConfig, NodeParameters, OutOfDeviceMemory
-from axon.backend.emit import MapParameter, PointerParameter, SizeParameter, StrideParameter
-from axon.backend.runtime import Executable, Plan
-from axon.backend.simulate import simulate
-from axon.core import Block
-from axon.element import Element, of_dtype
+from axon.backend.gpu.emit.kernel import MapParameter, PointerParameter, SizeParameter, StrideParameter
+from axon.backend.gpu.proof.simulate import simulate
+from axon.backend.gpu.runtime.driver import DeviceError, LaunchConfig, NodeParameters, OutOfDeviceMemory
+from axon.backend.gpu.runtime.executable import Executable, Plan
+from axon.backend.libraries import Memory
+from axon.base.element import Element, of_dtype
+from axon.core.ir import Block
 from axon.interpret.program import _block as interpret
-from axon.libraries import Memory
 
 
 class FakeDriver:
-    """What `axon.backend.driver.Driver` has."""
+    """What `axon.backend.gpu.runtime.driver.Driver` has."""
 
     def __init__(self) -> None:
         self.plans: dict[int, tuple[Plan, dict[Any, Any], dict[Any, int]]] = {}  # by function: what was bound
@@ -236,7 +236,7 @@ class Builds:
         self.refuse: Callable[[Any], bool] = lambda stages: False
 
     def __call__(self, wanted: Any, target: Any) -> list[Any]:
-        from axon.backend.build import RegistersExhausted
+        from axon.backend.gpu.build.cubin import RegistersExhausted
 
         out: list[Any] = []
         for stages in wanted:
@@ -263,7 +263,7 @@ class Full(Exception):
 
 
 class FakeLibrary:
-    """What `axon.libraries.Library` asks, over NumPy."""
+    """What `axon.backend.libraries.Library` asks, over NumPy."""
 
     name, full = "fake", (Full,)
 

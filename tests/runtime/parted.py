@@ -10,19 +10,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from axon.backend import algorithms, arrays, failures, runtime, sorting, stepped_call, steps
 from axon.backend.cache import Kernel
-from axon.backend.device_tables import NONE, DeviceTables
-from axon.backend.runtime import Bound
-from axon.core import Program
-from axon.diagnostics import AxonError
+from axon.backend.gpu.runtime import algorithms, arrays, failures, sorting, stepped_call, steps
+from axon.backend.gpu.runtime import executable as runtime
+from axon.backend.gpu.runtime.device_tables import NONE, DeviceTables
+from axon.backend.gpu.runtime.executable import Bound
+from axon.base.diagnostics import AxonError
+from axon.base.names import Symbol
+from axon.core.ir import Program
 from axon.interpret import run
-from axon.names import Symbol
 from tests.runtime.fake import FakeDriver, view
 
 
 class PlayedExecutable:
-    """What `axon.backend.runtime.Executable` is to parts. Notes every binding, every launch, and each program's last arguments."""
+    """What `axon.backend.gpu.runtime.executable.Executable` is to parts.
+
+    Notes every binding, every launch, and each program's last arguments.
+    """
 
     log: ClassVar[list[str]] = []
     given: ClassVar[dict[Program, tuple[list[Any], dict[Symbol, int]]]] = {}

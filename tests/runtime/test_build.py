@@ -17,12 +17,14 @@ from typing import Any
 import pytest
 
 import axon
-from axon.backend import build, cache, worker
-from axon.backend.pipeline import Stages
-from axon.backend.schedule import Mapping
-from axon.backend.target import HOPPER
-from axon.core import Unary
-from axon.element import Element
+from axon.backend import cache
+from axon.backend.gpu.build import cubin as build
+from axon.backend.gpu.build import worker
+from axon.backend.gpu.build.pipeline import Stages
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.tile.schedule import Mapping
+from axon.base.element import Element
+from axon.core.ir import Unary
 from tests.backend.programs import contraction
 from tests.backend.test_stages import SMALL, made
 
@@ -283,7 +285,7 @@ def test_a_script_without_a_guard_can_build(tmp_path: Path) -> None:
 FOREVER = """
 import os, time
 from axon.backend import build, cache, worker
-from axon.backend.worker import main
+from axon.backend.gpu.build.worker import main
 
 def link(*_):
     os.write(2, b"compiling\\n")  # in one piece: several do so at once
@@ -295,7 +297,7 @@ main()
 WAITS = """
 import sys
 from axon.backend import build, worker
-from axon.backend.target import HOPPER
+from axon.backend.gpu.layout.target import HOPPER
 from tests.runtime.test_build import Forever, SMALL, forms, replace
 
 worker.Worker = Forever

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import axon
-from axon.backend import arrays
-from axon.element import Element
+from axon.backend.gpu.runtime import arrays
+from axon.base.element import Element
 from tests.runtime.conftest import random
 from tests.runtime.fake import Builds, DeviceArray, FakeDriver, FakeLibrary
 

@@ -15,20 +15,21 @@ import numpy as np
 import pytest
 
 import axon
-from axon import compiler, libraries
-from axon.backend import arrays
-from axon.backend.plan import Nest
-from axon.backend.stepped_call import HostCall
-from axon.backend.steps import Stepped
-from axon.core import Program
-from axon.core_print import print_program
-from axon.core_verify import CoreInvalid
-from axon.diagnostics import AxonError
-from axon.doctest import run_file
-from axon.element import Element
+from axon import compiler
+from axon.backend import libraries
+from axon.backend.gpu.runtime import arrays
+from axon.backend.gpu.runtime.stepped_call import HostCall
+from axon.backend.gpu.runtime.steps import Stepped
+from axon.backend.plan.ir import Nest
+from axon.base.diagnostics import AxonError
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.check.loader import FileLoader, library_modules, stdlib_root
+from axon.core.ir import Program
+from axon.core.printer import print_program
+from axon.core.verify import CoreInvalid
 from axon.interpret import run
-from axon.loader import FileLoader, library_modules, stdlib_root
-from axon.names import Symbol
+from axon.tools.commands.doctest import run_file
 from tests.backend.oracle import NARROW, ROOT, corpus, different, outcome
 from tests.runtime.emulated import EmulatedDriver, emulated
 from tests.runtime.fake import DeviceArray, FakeLibrary

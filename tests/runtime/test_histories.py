@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import axon
-from axon import libraries
-from axon.backend import arrays
+from axon.backend import libraries
+from axon.backend.gpu.runtime import arrays
 from tests.runtime.emulated import emulated
 from tests.runtime.fake import DeviceArray, FakeLibrary
 from tests.runtime.histories import SUBJECTS, TEXT, compare, history, leaves

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 import axon
-from axon import compiler, libraries
+from axon import compiler
+from axon.backend import libraries
 from axon.backend.cache import Kernel
-from axon.backend.memory import Tensor
-from axon.backend.runtime import Executable
-from axon.element import Element
-from axon.libraries import Jax
+from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.runtime.executable import Executable
+from axon.backend.libraries import Jax
+from axon.base.element import Element
 from axon.lower import TensorType
 from tests.runtime.fake import Builds, DeviceArray, FakeDriver, FakeLibrary, aligned
 
@@ -78,8 +79,8 @@ def test_arrays_of_jax_are_told_apart_by_how_they_lie(other: dict[str, Any], mon
 
 
 def test_settings_of_compilers_are_in_the_keys_of_what_they_compile(monkeypatch: pytest.MonkeyPatch) -> None:
-    from axon.backend import build
     from axon.backend.cpu import build as cpu
+    from axon.backend.gpu.build import cubin as build
 
     def tools() -> tuple[object, object]:
         return cpu._tools.__wrapped__(), build._tools.__wrapped__()
@@ -95,7 +96,7 @@ def test_settings_of_compilers_are_in_the_keys_of_what_they_compile(monkeypatch:
 
 def test_tools_of_the_system_are_told_apart_by_their_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     """NVIDIA's libraries need not be packages of Python: a CUDA toolkit that is replaced is another compiler."""
-    from axon.backend import build
+    from axon.backend.gpu.build import cubin as build
 
     library = tmp_path / "libnvJitLink.so"
     library.write_bytes(b"12.4")
@@ -108,8 +109,8 @@ def test_tools_of_the_system_are_told_apart_by_their_files(monkeypatch: pytest.M
 
 
 def test_numba_is_among_the_tools_of_both_backends() -> None:
-    from axon.backend import build
     from axon.backend.cpu import build as cpu
+    from axon.backend.gpu.build import cubin as build
 
     assert f"numba {build._version('numba', None)}" in build._tools()
     assert f"numba {build._version('numba', None)}" in cpu._tools()

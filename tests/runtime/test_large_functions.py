@@ -9,11 +9,12 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.backend import build, ptx_calls
-from axon.backend.pipeline import Forms
-from axon.backend.runtime import Executable
-from axon.backend.simt.mapping import plainest
-from axon.backend.target import HOPPER
+from axon.backend.gpu.build import cubin as build
+from axon.backend.gpu.build.pipeline import Forms
+from axon.backend.gpu.intrinsics import ptx_calls
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.runtime.executable import Executable
+from axon.backend.gpu.simt.mapping import plainest
 
 SIN = "sin ({0}.5 * x[i])"
 POWER = "(x[i] + {0}.0) ** (x[i] * {0}.5)"

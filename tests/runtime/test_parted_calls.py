@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import axon
-from axon.backend import failures
-from axon.backend.given import downloaded
-from axon.backend.memory import Tensor
-from axon.diagnostics import AxonError
-from axon.element import Element
+from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.runtime import failures
+from axon.backend.gpu.runtime.given import downloaded
+from axon.base.diagnostics import AxonError
+from axon.base.element import Element
 from tests.runtime.fake import DeviceArray, FakeLibrary, aligned
 from tests.runtime.parted import PlayedDriver, PlayedExecutable, played
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from axon.backend import progress
+from axon.backend.gpu.build import progress
 
 
 class Terminal(io.StringIO):

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from axon.backend import algorithms, failures, runtime, stepped_call, steps
-from axon.backend.parts import parts
-from axon.backend.steps import Stepped
-from axon.core_print import print_program
-from axon.core_verify import CoreInvalid
-from axon.diagnostics import AxonError
+from axon.backend.gpu.runtime import algorithms, failures, stepped_call, steps
+from axon.backend.gpu.runtime import executable as runtime
+from axon.backend.gpu.runtime.steps import Stepped
+from axon.base.diagnostics import AxonError
+from axon.core.passes.parts import parts
+from axon.core.printer import print_program
+from axon.core.verify import CoreInvalid
 from axon.interpret import run
 from tests.backend.plain_cases import choices, compare, expected, plain, side_by_side
 from tests.runtime.parted import PlayedDriver, PlayedExecutable, built, small

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from axon.backend.scratch import ALIGNMENT, plan
+from axon.backend.plan.scratch import ALIGNMENT, plan
 
 LIVES = st.lists(
     st.tuples(st.integers(0, 5000), st.integers(0, 12), st.integers(0, 6)).map(lambda t: (t[0], t[1], t[1] + t[2])), max_size=14

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axon.backend import algorithms, sorting
-from axon.backend.algorithms import Algorithms
-from axon.backend.memory import Tensor
-from axon.backend.target import HOPPER
-from axon.element import Element
+from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.runtime import algorithms, sorting
+from axon.backend.gpu.runtime.algorithms import Algorithms
+from axon.base.element import Element
 from axon.interpret.arithmetic import widen
 from tests.runtime.fake import aligned
 from tests.runtime.parted import PlayedDriver, built, small
@@ -95,7 +95,7 @@ def test_what_is_bound_is_kept(device: PlayedDriver) -> None:
 
 def test_every_kernel_compiles() -> None:
     """One of each kind, for elements of each way to become a key."""
-    from axon.backend.build import compile_source
+    from axon.backend.gpu.build.cubin import compile_source
 
     for element, rank in ((Element.F32, 1), (Element.F64, 3), (Element.I8, 2)):
         for plain in Algorithms(HOPPER).kernels(element, rank):

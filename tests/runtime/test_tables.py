@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import axon
-from axon.backend.device_tables import DeviceTables
-from axon.backend.parts import as_program, parts, verify_parts
-from axon.core_verify import verify
-from axon.element import Element
+from axon.backend.gpu.runtime.device_tables import DeviceTables
+from axon.base.element import Element
+from axon.core.passes.parts import as_program, parts, verify_parts
+from axon.core.verify import verify
 from axon.interpret import run
 from tests.runtime.fake import Builds, DeviceArray, FakeDriver, FakeLibrary, aligned
 from tests.runtime.parted import PlayedDriver, PlayedExecutable, played

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import axon
-from axon import libraries
-from axon.backend import arrays
-from axon.element import Element
+from axon.backend import libraries
+from axon.backend.gpu.runtime import arrays
+from axon.base.element import Element
 from tests.runtime.fake import Builds, FakeDriver
 
 torch = pytest.importorskip("torch")

@@ -13,19 +13,19 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.backend import arrays, steps
-from axon.backend.granted import Granted
-from axon.backend.memory import contiguous
+from axon.backend.gpu.build.pipeline import traits
+from axon.backend.gpu.layout.assumptions import Granted
+from axon.backend.gpu.layout.memory import contiguous
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.backend.gpu.runtime import arrays, steps
+from axon.backend.gpu.runtime.executable import Executable
+from axon.backend.gpu.runtime.prepare import prepare, problem_of
+from axon.backend.gpu.runtime.variants import ASKED, LIMIT
+from axon.backend.gpu.tile.schedule import predict, ranked
 from axon.backend.needs import Missing
-from axon.backend.pipeline import traits
-from axon.backend.plan import Nest
-from axon.backend.prepare import prepare, problem_of
-from axon.backend.runtime import Executable
-from axon.backend.schedule import predict, ranked
-from axon.backend.target import HOPPER
-from axon.backend.unsupported import Unsupported
-from axon.backend.variants import ASKED, LIMIT
-from axon.element import Element
+from axon.backend.plan.ir import Nest
+from axon.base.element import Element
 from axon.lower import TensorType
 from tests.backend.test_relaid import run
 from tests.runtime.fake import Builds
@@ -167,9 +167,7 @@ def test_a_program_that_copies_a_factor_is_listed(builds: Builds) -> None:
         (NN, "", "the result is plain"),
     ],
 )
-def test_what_does_not_fit_its_registers_is_listed_as_what_serves(
-    builds: Builds, text: str, refused: str, words: str
-) -> None:
+def test_what_does_not_fit_its_registers_is_listed_as_what_serves(builds: Builds, text: str, refused: str, words: str) -> None:
     builds.refuse = lambda stages: stages.barriers is not None and refused in stages.source.text
     m = axon.compile(text)
     m.f.warmup("bf16[64, 64]", "bf16[64, 64]")
@@ -326,7 +324,7 @@ def test_a_kernel_of_which_no_mapping_fits_is_made_by_others(
 
 
 def refused_order(program: Executable, mapping: Any, bound: Any) -> Any:
-    from axon.backend.pipeline import stages
+    from axon.backend.gpu.build.pipeline import stages
 
     kernel = program.kernels[0]
     lying = tensors(program, bound)

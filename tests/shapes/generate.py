@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from axon.names import Symbol
+from axon.base.names import Symbol
 from axon.shapes.dimension import Dim, maximum, minimum
 from axon.shapes.relation import Relation
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
-from axon.names import fresh
-from axon.shapes.above import above
+from axon.base.names import fresh
+from axon.shapes.algebra.prove import Facts
+from axon.shapes.algebra.upper_bound import above
 from axon.shapes.dimension import Dim, maximum, minimum
-from axon.shapes.prove import Facts
 
 N, K, J = (fresh(name) for name in "nkj")
 

@@ -8,11 +8,11 @@ from itertools import permutations
 import pytest
 from generate import assignments, parse, relation, sets
 
-from axon.names import fresh
-from axon.shapes.alike import exchanged
+from axon.base.names import fresh
+from axon.shapes.algebra.alike import exchanged
+from axon.shapes.algebra.form import normal
+from axon.shapes.contracts.legal import satisfied
 from axon.shapes.dimension import Dim
-from axon.shapes.form import normal
-from axon.shapes.legal import satisfied
 from axon.shapes.relation import Relation
 
 SYMBOLS = [fresh(name) for name in "abcd"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from axon.names import fresh
-from axon.shapes.budget import Budget, OutOfBudget
+from axon.base.names import fresh
+from axon.shapes.algebra.budget import Budget, OutOfBudget
+from axon.shapes.algebra.facts import Facts
+from axon.shapes.algebra.prove import prove
 from axon.shapes.dimension import Dim
-from axon.shapes.facts import Facts
-from axon.shapes.prove import prove
 from axon.shapes.relation import Relation
 
 

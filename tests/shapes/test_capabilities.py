@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import axon
-from axon.diagnostics import AxonError
+from axon.base.diagnostics import AxonError
 
 CONV = "fun conv x k = for o p => sum c r => x[c, 2 * p + r] * k[o, c, r]\n"
 PADDED = (

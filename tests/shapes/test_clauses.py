@@ -7,8 +7,8 @@ import random
 import pytest
 from generate import assignments, parse, sets
 
-from axon.names import fresh
-from axon.shapes.clauses import shared
+from axon.base.names import fresh
+from axon.shapes.algebra.clauses import shared
 from axon.shapes.dimension import Dim
 
 NAMES = {name: Dim.of(fresh(name)) for name in "nmk"}

@@ -11,12 +11,12 @@ from time import process_time
 import pytest
 from generate import assignments, holds, parse, sets
 
-from axon.names import Symbol, fresh
-from axon.shapes.contract import Contract, ContractBroken, ContractFact, ParameterShape
-from axon.shapes.determine import Root
+from axon.base.names import Symbol, fresh
+from axon.shapes.algebra.monotone import shown
+from axon.shapes.contracts.contract import Contract, ContractBroken, ContractFact, ParameterShape
+from axon.shapes.contracts.determine import Root
+from axon.shapes.contracts.guard import explain_broken, root, source
 from axon.shapes.dimension import Dim, dim_sum, minimum
-from axon.shapes.grows import shown
-from axon.shapes.guard import explain_broken, root, source
 from axon.shapes.relation import Relation
 
 NAMES = {name: Dim.of(fresh(name)) for name in ["k", "b", "n", "c", "h", "w", "d", "m", "r", "s", "class", "E"]}

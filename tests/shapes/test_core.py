@@ -9,12 +9,12 @@ from clock import within
 from generate import assignments, relation, sets
 
 from axon import compiler
-from axon.names import fresh
-from axon.shapes.core import contradictory, core
+from axon.base.names import fresh
+from axon.shapes.algebra.form import normal
+from axon.shapes.contracts.legal import satisfied
 from axon.shapes.dimension import Dim
-from axon.shapes.form import normal
-from axon.shapes.legal import satisfied
 from axon.shapes.relation import Relation
+from axon.shapes.solving.unsatisfiable import contradictory, core
 
 SYMBOLS = tuple(fresh(name) for name in "abc")
 SIZES = {1: 60, 2: 24, 3: 12}  # up to which sizes are enumerated, by how many there are

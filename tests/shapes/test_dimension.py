@@ -10,7 +10,7 @@ from generate import Tree, assignments, parse, sets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from axon.names import Symbol, fresh
+from axon.base.names import Symbol, fresh
 from axon.shapes.dimension import Dim, DimensionTooLarge, dim_sum, maximum, minimum
 
 SYMBOLS = tuple(fresh(name) for name in "abc")

@@ -6,7 +6,7 @@ import re
 import pytest
 
 import axon
-from axon.names import fresh
+from axon.base.names import fresh
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 
@@ -53,7 +53,7 @@ def test_examples_satisfy_the_facts() -> None:
 
 @pytest.mark.parametrize(("bound", "rest"), [(70, 2), (1_000, 1), (130, 0)])
 def test_examples_are_found_beyond_small_sizes(bound: int, rest: int) -> None:
-    from axon.shapes.prove import Facts, counterexample
+    from axon.shapes.algebra.prove import Facts, counterexample
 
     a, b = Dim.of(fresh("a")), Dim.of(fresh("b"))
     facts = (Relation(a, ">=", Dim.of(bound)), Relation(a % 3, "=", Dim.of(rest)), Relation(b, ">", a))

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 from generate import assignments, holds, relation, sets
 
-from axon.names import fresh
-from axon.shapes.clauses import clauses, joined
-from axon.shapes.cycles import made_equal
+from axon.base.names import fresh
+from axon.shapes.algebra.clauses import clauses, joined
+from axon.shapes.algebra.cycles import made_equal
+from axon.shapes.algebra.form import normal
 from axon.shapes.dimension import Dim
-from axon.shapes.form import normal
 from axon.shapes.relation import Relation
 
 SYMBOLS = tuple(fresh(name) for name in "abc")

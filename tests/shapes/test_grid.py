@@ -8,9 +8,9 @@ from itertools import product
 import pytest
 from generate import holds, relation, sets
 
-from axon.names import fresh
-from axon.shapes import grid
-from axon.shapes.facts import claims_of
+from axon.base.names import fresh
+from axon.shapes.algebra import grid
+from axon.shapes.algebra.facts import claims_of
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

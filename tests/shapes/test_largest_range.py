@@ -10,7 +10,7 @@ import pytest
 from generate import sets
 
 import axon
-from axon.diagnostics import AxonError
+from axon.base.diagnostics import AxonError
 
 LONGEST = 30  # no range here that ends is as long
 Affine = Callable[[int, int, int], int]

@@ -7,9 +7,9 @@ from itertools import combinations
 
 from generate import assignments, relation, sets
 
-from axon.names import Symbol, fresh
+from axon.base.names import Symbol, fresh
+from axon.shapes.contracts.legal import alone, satisfied, together
 from axon.shapes.dimension import Dim, minimum
-from axon.shapes.legal import alone, satisfied, together
 from axon.shapes.relation import Relation
 
 SIZE = 10  # up to which sizes are enumerated together; what is given is smaller

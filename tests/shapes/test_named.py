@@ -9,14 +9,14 @@ from itertools import pairwise
 import pytest
 from generate import assignments, holds, parse, relation, sets
 
-from axon.names import fresh
-from axon.shapes import named
+from axon.base.names import fresh
+from axon.shapes.algebra.facts import Facts
+from axon.shapes.algebra.prove import Answer
 from axon.shapes.dimension import Dim
-from axon.shapes.facts import Facts
-from axon.shapes.named import forced, never_equal
-from axon.shapes.prove import Answer
 from axon.shapes.relation import Relation
-from axon.shapes.simplify import independent, normal
+from axon.shapes.solving import named
+from axon.shapes.solving.named import forced, never_equal
+from axon.shapes.solving.simplify import independent, normal
 
 NAMES = {name: Dim.of(fresh(name)) for name in "hwrijn"}
 

@@ -10,9 +10,9 @@ import pytest
 from clock import within
 from generate import assignments, holds, parse, relation, sets
 
-from axon.names import fresh
+from axon.base.names import fresh
+from axon.shapes.algebra.prove import Answer, Facts, counterexample, nonnegative, positive, prove, reduced, unsatisfiable
 from axon.shapes.dimension import Dim, dim_sum
-from axon.shapes.prove import Answer, Facts, counterexample, nonnegative, positive, prove, reduced, unsatisfiable
 from axon.shapes.relation import Relation
 
 NAMES = {name: Dim.of(fresh(name)) for name in ["h", "r", "s", "n", "m", "d", "k", "i", "j", "w", "c", "a", "b"]}

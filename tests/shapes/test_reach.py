@@ -8,12 +8,12 @@ from itertools import product
 import pytest
 from generate import sets
 
-from axon.names import Symbol, fresh
+from axon.base.names import Symbol, fresh
+from axon.shapes.algebra.facts import Facts
+from axon.shapes.algebra.prove import Answer, prove
 from axon.shapes.dimension import Dim, maximum, minimum
-from axon.shapes.facts import Facts
-from axon.shapes.prove import Answer, prove
-from axon.shapes.reach import Reach
 from axon.shapes.relation import Relation
+from axon.shapes.solving.reach import Reach
 
 P, Q, N, M = (Dim.of(fresh(name)) for name in "pqnm")
 

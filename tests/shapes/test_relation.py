@@ -7,7 +7,7 @@ import random
 import pytest
 from generate import RELATIONS, assignments, holds, parse, relation, sets
 
-from axon.names import fresh
+from axon.base.names import fresh
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 

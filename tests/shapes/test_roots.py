@@ -9,12 +9,12 @@ import pytest
 from generate import holds, relation, sets
 
 from axon import compiler
-from axon.names import fresh
+from axon.base.names import fresh
+from axon.shapes.algebra.facts import Facts
+from axon.shapes.algebra.prove import unsatisfiable
+from axon.shapes.algebra.roots import beside_all_sums, roots_of, without_remainder
 from axon.shapes.dimension import Dim, dim_sum
-from axon.shapes.facts import Facts
-from axon.shapes.prove import unsatisfiable
 from axon.shapes.relation import Relation
-from axon.shapes.roots import beside_all_sums, roots_of, without_remainder
 
 SYMBOLS = tuple(fresh(name) for name in "nmk")
 N, M, K = map(Dim.of, SYMBOLS)
@@ -27,7 +27,7 @@ def test_roots() -> None:
     for _ in range(sets(500)):
         p = Dim.of(rng.choice([1, 2, -3]))
         for _ in range(rng.randrange(5)):
-            p = p * (N - rng.choice([rng.randrange(-3, 8), rng.randrange(-3, 60), 10**rng.randrange(5)]))
+            p = p * (N - rng.choice([rng.randrange(-3, 8), rng.randrange(-3, 60), 10 ** rng.randrange(5)]))
         p += rng.choice([0, 0, 1, -2, 7, N])
         found = roots_of(p)
         if found is None:

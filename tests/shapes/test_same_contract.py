@@ -12,13 +12,13 @@ import pytest
 from generate import RELATIONS, Tree, parse, sets, tree
 
 from axon import compiler
-from axon.names import fresh
+from axon.base.names import fresh
+from axon.shapes.algebra.form import normal
+from axon.shapes.algebra.prove import Facts
+from axon.shapes.contracts.legal import satisfied
 from axon.shapes.dimension import Dim
-from axon.shapes.form import normal
-from axon.shapes.legal import satisfied
-from axon.shapes.prove import Facts
 from axon.shapes.relation import Relation
-from axon.shapes.simplify import independent
+from axon.shapes.solving.simplify import independent
 
 NAMES = ("n", "m", "k")
 OTHERS = {"n": "zz", "m": "a1", "k": "mm"}

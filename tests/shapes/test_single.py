@@ -8,10 +8,10 @@ import re
 import pytest
 from generate import holds, parse, relation, sets
 
-from axon.names import fresh
+from axon.base.names import fresh
+from axon.shapes.algebra.single import of_one_variable
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
-from axon.shapes.single import of_one_variable
 
 N = fresh("n")
 NAMES = {"n": Dim.of(N)}

@@ -10,12 +10,12 @@ import pytest
 from clock import within
 from generate import assignments, holds, parse, relation, sets, tree
 
-from axon.names import fresh
+from axon.base.names import fresh
+from axon.shapes.algebra.prove import Answer, Facts, prove
 from axon.shapes.dimension import Dim, dim_sum
-from axon.shapes.prove import Answer, Facts, prove
 from axon.shapes.relation import Relation
-from axon.shapes.simplify import simplify
-from axon.shapes.solve import Equation, Solution, solve
+from axon.shapes.solving.equations import Equation, Solution, solve
+from axon.shapes.solving.simplify import simplify
 
 NAMES = {name: Dim.of(fresh(name)) for name in ["h", "r", "s", "n", "m", "d", "k", "e", "w", "a", "b", "c"]}
 

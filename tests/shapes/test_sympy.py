@@ -6,10 +6,10 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from axon.names import fresh
-from axon.shapes.budget import Budget
+from axon.base.names import fresh
+from axon.shapes.algebra.budget import Budget
+from axon.shapes.algebra.groebner import Basis
 from axon.shapes.dimension import Dim
-from axon.shapes.groebner import Basis
 
 NAMES = [fresh(name) for name in "abcd"]
 TWINS = sympy.symbols("x0:4")

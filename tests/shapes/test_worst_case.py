@@ -10,14 +10,14 @@ import pytest
 from generate import sets, tree
 
 import axon
-from axon.cli import main
-from axon.names import fresh
+from axon.base.names import fresh
+from axon.base.source import SourceFile
+from axon.shapes.algebra.divisibility import inequalities
 from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim
-from axon.shapes.divisibility import inequalities
 from axon.shapes.relation import Relation
-from axon.shapes.simplify import normal
-from axon.source import SourceFile
+from axon.shapes.solving.simplify import normal
+from axon.tools.cli import main
 
 QUIET = Reason(SourceFile("", "").span(), "")
 

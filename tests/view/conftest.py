@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from axon.cli import main
+from axon.tools.cli import main
 
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from axon.view.layout import PAD, Box, place
+from axon.tools.view.layout import PAD, Box, place
 
 
 @st.composite

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
 from pygments.token import Comment, Error, Keyword, Name, Number, Operator, Token
 
-from axon import lexer
+from axon.base.source import SourceFile
 from axon.grammar.lexer import tokenize
 from axon.grammar.table import load
-from axon.lexer import AxonLexer
-from axon.source import SourceFile
+from axon.host import lexer
+from axon.host.lexer import AxonLexer
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = sorted([*ROOT.glob("stdlib/*.axon"), *ROOT.glob("examples/**/*.axon"), *ROOT.glob("tests/corpus/accepted/*.axon")])

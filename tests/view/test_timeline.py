@@ -8,7 +8,7 @@ from collections import defaultdict
 import pytest
 
 from axon import compiler
-from axon.backend.timeline import Stretch, Timeline, timelines
+from axon.backend.gpu.report.timeline import Stretch, Timeline, timelines
 
 PRODUCT = "fun product (x : bf16[n, d]) (w : bf16[d, k]) = x @ w\n"
 ATTENTION = """\

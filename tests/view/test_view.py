@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from axon.cli import main
-from axon.view.draw import WRAP, _formula
+from axon.tools.cli import main
+from axon.tools.view.draw import WRAP, _formula
 
 ROOT = Path(__file__).parents[2]
 ATTENTION = """\
@@ -287,7 +287,7 @@ def test_weights_stand_together(page: Page) -> None:
 
 def test_deep_models_are_not_wide() -> None:
     """What many kernels in a row need does not push them apart."""
-    from axon.view.layout import Box, place
+    from axon.tools.view.layout import Box, place
 
     kernels = [Box(f"k{i}", 400.0, 200.0) for i in range(20)]
     weights = [Box(f"w{i}.{j}", 120.0, 40.0) for i in range(20) for j in range(8)]

@@ -6,11 +6,11 @@ the row. The first NaN is best of all: the maximum of a row that has one is NaN,
 
 from __future__ import annotations
 
-from axon.backend.plan import Nest
-from axon.backend.scalar_facts import is_trivial, renamed
-from axon.core import Axis, Binary, Compute, Const, Index, Monoid, Read, Reduction, Scalar, Scan, Select, Value, element_of
-from axon.element import Element
-from axon.names import fresh
+from axon.backend.plan.ir import Nest
+from axon.base.element import Element
+from axon.base.names import fresh
+from axon.core.ir import Axis, Binary, Compute, Const, Index, Monoid, Read, Reduction, Scalar, Scan, Select, Value, element_of
+from axon.core.scalar_facts import is_trivial, renamed
 from axon.shapes.dimension import Dim
 
 _NOWHERE = 2**31 - 1

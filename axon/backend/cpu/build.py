@@ -29,10 +29,10 @@ from typing import Any
 
 from axon.backend import cache
 from axon.backend.cpu.function import BufferParameter, Function, LanesParameter, SizeParameter, TensorParameter
+from axon.backend.kernel.verify_text import verify_text
 from axon.backend.needs import Missing
-from axon.backend.verify_text import verify_text
-from axon.element import Element
-from axon.passes import verifying
+from axon.base.element import Element
+from axon.base.passes import verifying
 
 _FORMAT = 1
 
@@ -221,8 +221,8 @@ def _tools() -> str:
 
     features = llvm.get_host_cpu_features().flatten()
     here = Path(__file__)
-    backend = here.parents[1]
-    sources = (here, here.with_name("intrinsics.py"), backend / "llvm.py", backend / "verify_text.py")
+    kernel = here.parents[1] / "kernel"
+    sources = (here, here.with_name("intrinsics.py"), kernel / "llvm.py", kernel / "verify_text.py")
     intrinsics = "\0".join(file.read_text(encoding="utf-8") for file in sources)
     tools = [f"{name} {version(name)}" for name in ("numba", "llvmlite")]
     machine = (llvm.get_default_triple(), llvm.get_host_cpu_name(), features)

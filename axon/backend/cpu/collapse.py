@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from axon.backend.plan import Nest
-from axon.backend.scalar_facts import mapped
-from axon.core import Axis, Index, Read, Scalar, Value
-from axon.core_walk import all_axes, nodes, rewrite, scalars
-from axon.names import Symbol, fresh
+from axon.backend.plan.ir import Nest
+from axon.base.names import Symbol, fresh
+from axon.core.ir import Axis, Index, Read, Scalar, Value
+from axon.core.scalar_facts import mapped
+from axon.core.walk import all_axes, nodes, rewrite, scalars
 from axon.shapes.dimension import Dim
 
 

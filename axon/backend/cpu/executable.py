@@ -13,16 +13,16 @@ from axon.backend.cpu import build, loops, nests, scatters
 from axon.backend.cpu.function import Function, TensorParameter
 from axon.backend.cpu.products import is_window
 from axon.backend.cpu.totals import split_totals
-from axon.backend.fuse import Policy, fuse
-from axon.backend.invariant import HOST
-from axon.backend.lanes import strides
-from axon.backend.plan import Contraction, Kernels, Nest, Plan, Repeat, as_program, operations, values_in
-from axon.backend.tables import values_of, without_tables
-from axon.core import Program, Value
-from axon.core_print import print_op
-from axon.element import Element
-from axon.identity import IdentityMap
-from axon.names import Symbol
+from axon.backend.plan.fuse import Policy, fuse
+from axon.backend.plan.ir import Contraction, Kernels, Nest, Plan, Repeat, as_program, operations, values_in
+from axon.backend.plan.lanes import strides
+from axon.base.element import Element
+from axon.base.identity import IdentityMap
+from axon.base.names import Symbol
+from axon.core.ir import Program, Value
+from axon.core.passes.hoist import HOST
+from axon.core.passes.tables import values_of, without_tables
+from axon.core.printer import print_op
 
 if TYPE_CHECKING:
     from axon.backend.cpu.run import Run

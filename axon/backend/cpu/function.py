@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from axon.element import Element
-from axon.names import Symbol
+from axon.base.element import Element
+from axon.base.names import Symbol
 from axon.shapes.dimension import Dim
 
 FEW = 64  # lanes, the least that are worth a thread

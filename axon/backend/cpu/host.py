@@ -13,8 +13,8 @@ from threading import Lock
 from typing import Any, assert_never
 from warnings import warn
 
-from axon.core import Axis, Block, Check, Compress, Compute, Index, Loop, Op, Program, Scan, Sort
-from axon.names import Symbol
+from axon.base.names import Symbol
+from axon.core.ir import Axis, Block, Check, Compress, Compute, Index, Loop, Op, Program, Scan, Sort
 
 TINY = 20_000  # points of all operations of a call, which counts each operation for some: at most about 20 ms
 OVERHEAD = 500  # points in whose time the interpreter prepares an operation

@@ -22,8 +22,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from axon.backend import llvm
-from axon.backend.llvm import F32, F64, I8, I32, I64, Builder, Emit, Value, as_bits, as_float, call, fma, real, suffix, whole
+from axon.backend.kernel import llvm
+from axon.backend.kernel.llvm import F32, F64, I8, I32, I64, Builder, Emit, Value, as_bits, as_float, call, fma, real, suffix, whole
 
 __all__: list[str] = []
 

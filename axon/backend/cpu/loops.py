@@ -27,13 +27,13 @@ from typing import assert_never
 
 from axon.backend.cpu import nests, scatters
 from axon.backend.cpu.function import BufferParameter, Function, LanesParameter, Parameters, SizeParameter, TensorParameter
-from axon.backend.plan import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, values_of
-from axon.backend.scalar_facts import at_least_0
-from axon.backend.writer import Code, Held, Writer
-from axon.core import Compute, Index, Read, Value
-from axon.core import Loop as LoopOp
-from axon.element import Element
-from axon.names import Symbol, fresh
+from axon.backend.kernel.writer import Code, Held, Writer
+from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, values_of
+from axon.base.element import Element
+from axon.base.names import Symbol, fresh
+from axon.core.ir import Compute, Index, Read, Value
+from axon.core.ir import Loop as LoopOp
+from axon.core.scalar_facts import at_least_0
 from axon.shapes.dimension import Dim
 
 AGAIN = 2  # what a function returns that came back before its end

@@ -18,17 +18,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from axon.backend import lanes
 from axon.backend.cpu.best import split_best
 from axon.backend.cpu.collapse import collapsed
 from axon.backend.cpu.function import Function, Parameters
-from axon.backend.plan import Nest
-from axon.backend.reducers import Reducer, Slots, reducer
-from axon.backend.scalar_facts import at_least_0, weight
-from axon.backend.writer import Code, Held, Writer
-from axon.core import Axis, Compute, Read, Reduction, Scan, Value
-from axon.core_walk import all_axes, nodes, scalars
-from axon.names import Symbol
+from axon.backend.kernel.reducers import Reducer, Slots, reducer
+from axon.backend.kernel.writer import Code, Held, Writer
+from axon.backend.plan import lanes
+from axon.backend.plan.ir import Nest
+from axon.base.names import Symbol
+from axon.core.ir import Axis, Compute, Read, Reduction, Scan, Value
+from axon.core.scalar_facts import at_least_0, weight
+from axon.core.walk import all_axes, nodes, scalars
 from axon.shapes.dimension import Dim
 
 LANES = 4096  # at most, of a block in a nest by lanes that keeps something for each: what it keeps stays in the cache

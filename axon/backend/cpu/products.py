@@ -39,10 +39,10 @@ import numpy as np
 from axon.backend.cpu import blas, threads
 from axon.backend.cpu.arena import Scratch
 from axon.backend.cpu.views import Dims, Piece, View, is_matrix, matrix, mergeable, must_copy, ordered, view_of
-from axon.backend.plan import Contraction
-from axon.core import Axis
+from axon.backend.plan.ir import Contraction
+from axon.base.names import Symbol
+from axon.core.ir import Axis
 from axon.interpret.strided import strided
-from axon.names import Symbol
 from axon.shapes.dimension import Dim
 
 Array = Any

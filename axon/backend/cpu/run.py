@@ -24,12 +24,12 @@ from axon.backend.cpu.executable import Compiled, Executable, NativeLoop
 from axon.backend.cpu.function import BufferParameter, LanesParameter, SizeParameter, TensorParameter
 from axon.backend.cpu.loops import AGAIN
 from axon.backend.cpu.products import contract
-from axon.backend.plan import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, reads_of, writes_of
-from axon.backend.verify_plan import verify_deaths
-from axon.core import Check, Compress, Index, Loop, Read, Sort, Value
+from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, reads_of, writes_of
+from axon.backend.plan.verify import verify_deaths
+from axon.base.names import Symbol
+from axon.base.passes import verified
+from axon.core.ir import Check, Compress, Index, Loop, Read, Sort, Value
 from axon.interpret.box import allocate
-from axon.names import Symbol
-from axon.passes import verified
 from axon.shapes.dimension import Dim
 
 Array = Any

@@ -11,14 +11,14 @@ from dataclasses import replace
 
 from axon.backend.cpu.function import Function
 from axon.backend.cpu.nests import NestWriter
-from axon.backend.lanes import side_by_side
-from axon.backend.plan import Nest
-from axon.backend.reducers import Slots, reducer
-from axon.backend.scalar_facts import Scatter, at_least_0, scatter, varies
-from axon.core import Axis, Compute, Read, Scalar, Value
-from axon.core_walk import nodes, scalars
-from axon.element import Element
-from axon.names import Symbol
+from axon.backend.kernel.reducers import Slots, reducer
+from axon.backend.plan.ir import Nest
+from axon.backend.plan.lanes import side_by_side
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.core.ir import Axis, Compute, Read, Scalar, Value
+from axon.core.scalar_facts import Scatter, at_least_0, scatter, varies
+from axon.core.walk import nodes, scalars
 from axon.shapes.dimension import Dim, minimum
 
 

@@ -7,8 +7,8 @@ from typing import assert_never
 from axon.backend.cpu.executable import Executable
 from axon.backend.cpu.products import is_window
 from axon.backend.cpu.run import SMALL_STEP
-from axon.backend.plan import Contraction, Kernel, Nest, Repeat, Whole, kernels_in, print_plan
-from axon.core import Check, Compress, Program, Sort
+from axon.backend.plan.ir import Contraction, Kernel, Nest, Repeat, Whole, kernels_in, print_plan
+from axon.core.ir import Check, Compress, Program, Sort
 
 STAGES = ("plan", "cpu")
 

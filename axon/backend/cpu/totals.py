@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from axon.backend.plan import Kernel, Kernels, Nest, Plan
-from axon.backend.scalar_facts import substitute
-from axon.backend.verify_plan import verify_replanned
-from axon.core import Axis, Compute, Read, Reduction, Value, element_of
-from axon.names import fresh
-from axon.passes import verified
+from axon.backend.plan.ir import Kernel, Kernels, Nest, Plan
+from axon.backend.plan.verify import verify_replanned
+from axon.base.names import fresh
+from axon.base.passes import verified
+from axon.core.ir import Axis, Compute, Read, Reduction, Value, element_of
+from axon.core.scalar_facts import substitute
 from axon.shapes.dimension import Dim
 
 BLOCKS = 64

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from axon.backend.cpu.arena import Scratch
-from axon.backend.plan import Operand
-from axon.core import Const
+from axon.backend.plan.ir import Operand
+from axon.base.names import Symbol
+from axon.core.ir import Const
 from axon.interpret.strided import strided, window
-from axon.names import Symbol
 from axon.shapes.dimension import Atom, Dim, parts
 
 Array = Any

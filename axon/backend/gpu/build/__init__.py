@@ -1,0 +1,1 @@
+"""Kernels to cubins, in worker processes, kept on disk."""

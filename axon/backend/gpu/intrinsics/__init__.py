@@ -1,0 +1,1 @@
+"""Instructions of the chip as numba-cuda intrinsics: what emitted kernels call."""

@@ -1,0 +1,248 @@
+"""Operations on a warpgroup's tile of 64 rows in registers, as numba-cuda intrinsics: elementwise, by row, and as a factor.
+
+A tile of n columns is a tuple of n / 2 floats per thread. The value at 4 g + 2 h + e is in row 16 w + l / 4 + 8 h and column
+8 g + 2 (l % 4) + e, so each thread holds parts of two rows, h = 0 and 1, and the four threads of a quad share a row. Emitted
+kernels import this module by name; the loops here run while a kernel is compiled, and leave straight code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.cuda import types
+from numba.cuda.extending import intrinsic
+
+from axon.backend.gpu.intrinsics.ptx import _call, _fit, with_arity
+
+_I32, _F32 = ir.IntType(32), ir.FloatType()
+
+
+def _tile(columns: int) -> Any:
+    return types.UniTuple(types.float32, columns // 2)
+
+
+def _half(x: int) -> int:
+    return x % 4 // 2
+
+
+def _column(x: int) -> int:
+    return 8 * (x // 4) + x % 2
+
+
+def _asm(builder: Any, text: str, codes: str, operands: list[Any], result: Any = _F32) -> Any:
+    constraints = ["=f" if result == _F32 else "=r", *codes]
+    return _call(builder, result, text, constraints, operands, volatile=False)
+
+
+def _packed(builder: Any, values: list[Any], element: Any = _F32) -> Any:
+    out = ir.Constant(ir.ArrayType(element, len(values)), ir.Undefined)
+    for i, value in enumerate(values):
+        out = builder.insert_value(out, value, i)
+    return out
+
+
+def _values(builder: Any, tile: Any, columns: int) -> list[Any]:
+    return [builder.extract_value(tile, i) for i in range(columns // 2)]
+
+
+def each(function: Any, columns: int, kinds: str = "") -> Any:
+    """(tile, arguments…): the function of every element, and of its arguments, which are given as `kinds` says.
+
+    Kinds are words: `u` one value; `r` two floats, for rows h = 0 and 1; `s` two whole numbers, likewise; `i` the first row, of
+    which the function takes the element's; `c` the first column, likewise; `f` and a whole number k: two floats, for the rows, to
+    which k is added for each column.
+    """
+    words = kinds.split()
+    taken = sum(2 if w[0] in "rsf" else 1 for w in words)
+
+    def typing(context: Any, *arguments: Any) -> Any:
+        tile, rest = arguments[0], arguments[1:]
+        given: list[Any] = [types.float32]
+        at = 0
+        for word in words:
+            given.append(types.int32 if word in "ics" else types.float32 if word[0] in "rf" else rest[at])
+            at += 2 if word[0] in "rsf" else 1
+        inner = types.float32(*given)
+
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            out = []
+            elements = _values(builder, values[0], columns)
+            rest, kinds_of = values[1:], signature.args[1:]
+            for x, element in enumerate(elements):
+                passed, at = [element], 0
+                for word in words:
+                    match word[0]:
+                        case "r":
+                            passed.append(_fit(builder, rest[at + _half(x)], kinds_of[at], _F32))
+                        case "s":
+                            passed.append(_fit(builder, rest[at + _half(x)], kinds_of[at], _I32))
+                        case "f":
+                            step = ir.Constant(_F32, float(int(word[1:]) * _column(x)))
+                            passed.append(builder.fadd(_fit(builder, rest[at + _half(x)], kinds_of[at], _F32), step))
+                        case "i":
+                            first = _fit(builder, rest[at], kinds_of[at], _I32)
+                            passed.append(builder.add(first, ir.Constant(_I32, 8 * _half(x)), flags=["nsw"]))
+                        case "c":
+                            first = _fit(builder, rest[at], kinds_of[at], _I32)
+                            passed.append(builder.add(first, ir.Constant(_I32, _column(x)), flags=["nsw"]))
+                        case _:
+                            passed.append(rest[at])
+                    at += 2 if word[0] in "rsf" else 1
+                out.append(target.compile_internal(builder, function, inner, passed))
+            return _packed(builder, out)
+
+        return tile(tile, *rest), generate
+
+    return with_arity(typing, ["tile", *[f"x{i}" for i in range(taken)]])
+
+
+def exp_rows(columns: int) -> Any:
+    """(tile, scale of row 0, bias of row 0, scale of row 1, bias of row 1): 2 ** (scale · x + bias)."""
+    kind = _tile(columns)
+
+    def typing(context: Any, tile: Any, s0: Any, b0: Any, s1: Any, b1: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            out = []
+            for x, element in enumerate(_values(builder, values[0], columns)):
+                scale, bias = values[1 + 2 * _half(x)], values[2 + 2 * _half(x)]
+                power = _asm(builder, "fma.rn.f32 $0, $1, $2, $3;", "fff", [element, scale, bias])
+                out.append(_asm(builder, "ex2.approx.ftz.f32 $0, $1;", "f", [power]))
+            return _packed(builder, out)
+
+        f = types.float32
+        return kind(kind, f, f, f, f), generate
+
+    return intrinsic(typing)
+
+
+def _by_row(columns: int, combine: Callable[[Any, Any, Any], Any], finish: Callable[[Any, Any], Any]) -> Any:
+    """(tile, value of row 0, value of row 1): both rows combined, in four chains each."""
+    kind = _tile(columns)
+    pair = types.UniTuple(types.float32, 2)
+
+    def typing(context: Any, tile: Any, first: Any, second: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            elements = _values(builder, values[0], columns)
+            out = []
+            for half in range(2):
+                mine = [e for x, e in enumerate(elements) if _half(x) == half]
+                chains = []
+                for chain in (mine[i::4] for i in range(4)):
+                    value = chain[0]
+                    for element in chain[1:]:
+                        value = combine(builder, value, element)
+                    chains.append(value)
+                value = combine(builder, combine(builder, chains[0], chains[1]), combine(builder, chains[2], chains[3]))
+                out.append(combine(builder, values[1 + half], finish(builder, value)))
+            return _packed(builder, out)
+
+        return pair(kind, types.float32, types.float32), generate
+
+    return intrinsic(typing)
+
+
+def _greater(builder: Any, a: Any, b: Any) -> Any:
+    return _asm(builder, "max.NaN.f32 $0, $1, $2;", "ff", [a, b])
+
+
+def _sum(builder: Any, a: Any, b: Any) -> Any:
+    return builder.fadd(a, b)
+
+
+def _across(builder: Any, value: Any, lanes: int) -> Any:
+    text = f"{{ .reg .b32 t; shfl.sync.bfly.b32 $0, $1, {lanes}, 0x1f, 0xffffffff; }}"
+    return _call(builder, _F32, text, ["=f", "f"], [value], volatile=True)
+
+
+def row_max(columns: int) -> Any:
+    """(tile, m0, m1): the greatest of m and a row's values, over the whole row; NaN if any is."""
+
+    def finish(builder: Any, value: Any) -> Any:
+        for lanes in (1, 2):
+            value = _greater(builder, value, _across(builder, value, lanes))
+        return value
+
+    return _by_row(columns, _greater, finish)
+
+
+def row_sum(columns: int) -> Any:
+    """(tile, z0, z1): z plus the part of a row's sum that this thread has."""
+    return _by_row(columns, _sum, lambda builder, value: value)
+
+
+def quad_sum() -> Any:
+    """(z): the sum over the four threads that share a row."""
+
+    def typing(context: Any, value: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            value = values[0]
+            for lanes in (1, 2):
+                value = builder.fadd(value, _across(builder, value, lanes))
+            return value
+
+        return types.float32(types.float32), generate
+
+    return intrinsic(typing)
+
+
+def scale_rows(columns: int) -> Any:
+    """(tile, factor of row 0, factor of row 1)."""
+    kind = _tile(columns)
+
+    def typing(context: Any, tile: Any, first: Any, second: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            elements = _values(builder, values[0], columns)
+            return _packed(builder, [builder.fmul(e, values[1 + _half(x)]) for x, e in enumerate(elements)])
+
+        return kind(kind, types.float32, types.float32), generate
+
+    return intrinsic(typing)
+
+
+def narrow(columns: int, element: str) -> Any:
+    """(tile): its values rounded to 16 bits, two to a word: the left factor of a product, see `multiply_held`."""
+    kind = types.UniTuple(types.int32, columns // 4)
+
+    def typing(context: Any, tile: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            elements = _values(builder, values[0], columns)
+            text = f"cvt.rn.{element}x2.f32 $0, $2, $1;"
+            pairs = zip(elements[::2], elements[1::2], strict=True)
+            words = [_asm(builder, text, "ff", [low, high], _I32) for low, high in pairs]
+            return _packed(builder, words, _I32)
+
+        return kind(_tile(columns)), generate
+
+    return intrinsic(typing)
+
+
+def multiply_held(columns: int, element: str, right_transposed: bool, reduced: int, step: int) -> Any:
+    """(accumulators, words, right descriptor, keep): accumulators * keep + left · right, asynchronously, 64 rows.
+
+    The left factor is the `step`-th 16 of `reduced` columns that registers hold.
+    """
+    n = columns // 2
+    held = ", ".join(f"${i}" for i in range(n))
+    words = ", ".join(f"${2 * n + i}" for i in range(4))
+    text = (
+        f"{{ .reg .pred keep; setp.ne.b32 keep, ${2 * n + 5}, 0; "
+        f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{element}.{element} {{{held}}}, {{{words}}}, ${2 * n + 4}, keep, 1, 1, "
+        f"{int(right_transposed)}; }}"
+    )
+    kind = _tile(columns)
+    left = types.UniTuple(types.int32, reduced // 4)
+
+    def typing(context: Any, acc: Any, words: Any, right: Any, keep: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            elements = _values(builder, values[0], columns)
+            mine = [builder.extract_value(values[1], 4 * step + i) for i in range(4)]
+            last = _fit(builder, values[3], signature.args[3], _I32)
+            constraints = ["=f"] * n + [str(i) for i in range(n)] + ["r"] * 4 + ["l", "r"]
+            result = _call(builder, ir.LiteralStructType([_F32] * n), text, constraints, [*elements, *mine, values[2], last])
+            return _packed(builder, [builder.extract_value(result, i) for i in range(n)])
+
+        return kind(kind, left, types.int64, types.int32), generate
+
+    return intrinsic(typing)

@@ -1,0 +1,80 @@
+"""Device memory that someone else owns: addresses, shapes and strides, and what bulk copies can address."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from axon.backend.gpu.layout.target import HOPPER
+from axon.base.element import Element
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Device memory: its address, and for each dimension its extent and the elements from one index to the next."""
+
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    element: Element
+
+    @property
+    def bytes(self) -> int:
+        """From the first row to the end of the last, where rows lie in order."""
+        return prod(self.shape[:1]) * prod(self.strides[:1]) * max(8, self.element.bits) // 8
+
+    @property
+    def copyable(self) -> str | None:
+        """Why bulk copies cannot address it, if they cannot."""
+        size = self.element.bits // 8
+        align = HOPPER.tensor_map_alignment
+        if self.pointer % align:
+            return f"its address is not a multiple of {align} bytes"
+        if len(self.shape) > HOPPER.tensor_map_rank:
+            return f"it has more than {HOPPER.tensor_map_rank} dimensions"
+        if self.strides[-1] != 1 and self.shape[-1] > 1:
+            return "its last dimension is not contiguous"
+        for d, (extent, stride) in enumerate(zip(self.shape[:-1], self.strides[:-1], strict=True)):
+            if extent > 1 and (stride * size % align or stride <= 0):
+                return f"dimension {d} steps by {stride * size} bytes, which is not a multiple of {align}"
+        return None
+
+    @property
+    def storable(self) -> bool:
+        """Whether bulk copies can store it. At the end of a row they write 16 bytes at once, though they load single elements."""
+        return self.copyable is None and self.shape[-1] * self.element.bits // 8 % HOPPER.tensor_map_alignment == 0
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Its dimensions by stride, the smallest last; dimensions of one index, whose stride means nothing, first."""
+        return tuple(
+            sorted(range(len(self.shape)), key=lambda d: (self.shape[d] > 1, -self.strides[d] if self.shape[d] > 1 else 0))
+        )
+
+    def arranged(self, order: tuple[int, ...]) -> Tensor:
+        """The same memory with its dimensions in another order."""
+        return Tensor(self.pointer, tuple(self.shape[d] for d in order), tuple(self.strides[d] for d in order), self.element)
+
+    @property
+    def paired(self) -> bool:
+        """Whether two neighbours along the last dimension, from an even one on, are one aligned word of 16-bit elements."""
+        if self.element.bits != 16 or not self.shape:
+            return False
+        even = all(stride % 2 == 0 for stride in self.strides[:-1])
+        return even and self.strides[-1] == 1 and self.shape[-1] % 2 == 0 and self.pointer % 4 == 0
+
+
+def aligned(pointer: int, shape: tuple[int, ...], element: Element) -> Tensor:
+    """A tensor laid out in rows that start at multiples of 16 bytes."""
+    unit = max(1, HOPPER.tensor_map_alignment * 8 // element.bits)
+    wide = tuple(-(-n // unit) * unit if d == len(shape) - 1 else n for d, n in enumerate(shape))
+    return Tensor(pointer, shape, contiguous(pointer, wide, element).strides, element)
+
+
+def contiguous(pointer: int, shape: tuple[int, ...], element: Element) -> Tensor:
+    """A tensor laid out in rows."""
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return Tensor(pointer, shape, tuple(reversed(strides)), element)

@@ -1,0 +1,1 @@
+"""What proves a barrier program sound before it is built, and what executes it without a GPU."""

@@ -1,0 +1,266 @@
+"""The part of a proof that is about what moves where: needs no running, since no operation's place depends on data.
+
+Every copy brings the part of the tensor that its field is to hold, every product takes all rows once, every result is computed from
+a whole tile and all of it is stored. Together with `verify`, which knows when each stage holds which piece, this leaves to trust
+the addresses inside a panel and the arithmetic of single elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from axon.backend.gpu.proof.findings import Found, Kind, Violation
+from axon.backend.gpu.roles import barriers as b
+from axon.backend.gpu.roles.barriers import BarrierProgram, Copy, Op, operations
+from axon.backend.gpu.tile.ir import Fold, TileAxis
+from axon.base.names import Symbol
+
+ROWS = 64  # of one matrix instruction, of one store
+
+
+def check_places(program: BarrierProgram) -> None:
+    """Raises `Found` for an operation that by itself is about other data than it must be."""
+    for role in program.roles:
+        for op in operations(role.body):
+            match op:
+                case Copy():
+                    _check_copy(program, op)
+                case b.Product():
+                    _check_product(program, op)
+                case b.Send():
+                    _check_send(program, op)
+                case b.Write(store=store, block=block, column=column, width=width):
+                    size = ROWS * width * store.element.bits // 8
+                    _require(size == op.buffer.slot, "layout", f"{size} bytes are written to a slot of {op.buffer.slot}")
+                    _require(0 <= op.slot < op.buffer.slots, "layout", f"slot {op.slot} of {op.buffer.slots}")
+                    _inside(program, block, column, width)
+                case b.Scatter(store=store, block=block, column=column, width=width, buffer=buffer):
+                    _inside(program, block, column, width)
+                    if buffer is not None:
+                        size, room = ROWS * width * store.element.bits // 8, buffer.slots * buffer.slot
+                        _require(size <= room, "layout", f"{size} bytes are laid out in a buffer of {room}")
+                        _require(store.axes[-1] == program.order.columns.symbol, "layout", "rows that are no rows of the result")
+                        sent = any(isinstance(o, b.Send) for o in operations(role.body))
+                        _require(not sent, "buffer", "a buffer from which bulk copies store is used for rows too")
+                case _:
+                    pass
+
+
+def check_contents(program: BarrierProgram) -> None:
+    """Raises `Found` for operations that among each other are about other data than they must be."""
+    _check_loops(program)
+    for role in program.roles:
+        _check_groups(program, role.body)
+        _check_ahead(role.body, alone=False)
+    _check_stored(program)
+
+
+def _require(holds: bool, kind: Kind, message: str) -> None:
+    if not holds:
+        raise Found(Violation(kind, message))
+
+
+# ── copies ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _check_copy(program: BarrierProgram, op: Copy) -> None:
+    """Its box, its place in the tensor and its place in the stage are the same part of the field's tile."""
+    ring = op.ring
+    field = ring.fields[op.field]
+    tile, load = field.tile, field.load
+    swizzle = program.target.swizzle
+    _require(op.descriptor.tensor == load.tensor, "content", f"`{load.tensor.name}` is read from another tensor")
+    _require(op.descriptor.order == load.order, "content", f"`{load.tensor.name}` is read with its dimensions in another order")
+    _require(tuple(c.axis for c in op.at) == load.axes, "content", f"`{load.tensor.name}` is read along other axes")
+    _require(op.multicast or op.by_rank == 0, "layout", "a copy of one block at a place that depends on its rank")
+    _require(not op.multicast or program.cluster > 1, "layout", "a copy to a cluster of one")
+    shape = dict(zip(tile.axes, tile.shape, strict=True))
+    box = dict(zip(load.axes, op.descriptor.box, strict=True))
+    inner, outer = tile.axes[-1], tile.axes[:-1]
+    panel, rest = divmod(op.offset - field.offset, field.panel)
+    _require(rest == 0 and panel >= 0, "layout", f"a copy to byte {op.offset}, where no panel begins")
+    _require(box[inner] == field.width, "layout", f"a copy of {box[inner]} columns into panels of {field.width}")
+    _require(prod(op.descriptor.box) * tile.element.bits // 8 == op.bytes, "bytes", f"a box that is not {op.bytes} bytes")
+    for c in op.at:
+        extent = shape.get(c.axis, 1)
+        _require(c.by_consumer == 0, "content", "a copy whose place depends on a consumer")
+        shared = (op.multicast and box[c.axis] * program.cluster == extent) or (c.axis == inner and c.by_rank > 0)
+        share = _share(program, op, c.axis, inner, swizzle) if shared else 0
+        _require(c.by_rank == share, "content", f"a copy whose place along `{c.axis.name}` moves by {c.by_rank} with the rank")
+        if c.axis in outer:
+            _require(box[c.axis] == (share or extent), "layout", f"a copy of {box[c.axis]} of {extent} along `{c.axis.name}`")
+        elif c.axis != inner:
+            _require(box[c.axis] == 1, "layout", f"a copy of {box[c.axis]} along `{c.axis.name}`")
+        within = panel * field.width if c.axis == inner else 0
+        if c.axis == program.steps.symbol:
+            pieces, left = divmod(c.offset - within, extent)
+            _require(left == 0 and pieces >= 0 and c.step in (0, extent), "content", f"no piece begins at {c.offset}")
+        else:
+            whole = any(axis.symbol == c.axis for axis in program.whole)
+            _require(c.step == (0 if whole else extent), "content", f"a copy that steps by {c.step} along `{c.axis.name}`")
+            _require(c.offset == within, "content", f"a copy from {c.offset} along `{c.axis.name}`, not from {within}")
+
+
+def _share(program: BarrierProgram, op: Copy, axis: Symbol, inner: Symbol, swizzle: int) -> int:
+    """How far a block's part of a shared tile is from that of the block before, along an axis."""
+    field = op.ring.fields[op.field]
+    return op.by_rank // field.panel * field.width if axis == inner else op.by_rank // swizzle
+
+
+def _check_loops(program: BarrierProgram) -> None:
+    """Loops of all roles go the same way, and copies are about the piece that their ring's reader is about."""
+    for role in program.roles:
+        for op in operations(role.body):
+            if isinstance(op, b.Steps):
+                _require(op.axis == program.steps, "content", f"a loop over `{op.axis.symbol.name}`")
+                wanted = program.bounds is not None
+                _require(op.backwards == wanted, "content", "a loop that goes the other way than those of other roles")
+            if isinstance(op, b.Tiles):
+                _check_pieces(program, op.body)
+
+
+def _check_pieces(program: BarrierProgram, body: tuple[Op, ...]) -> None:
+    loops = [n for n, op in enumerate(body) if isinstance(op, b.Steps)]
+    _require(len(loops) <= 1, "content", "two loops over the pieces of one tile")
+    if not loops:
+        return
+    loop = body[loops[0]]
+    assert isinstance(loop, b.Steps)
+    lasts = [n for n, op in enumerate(body) if isinstance(op, b.Last)]
+    about = (Copy, Fold)
+    if loop.peeled:
+        first = next((n for n, op in enumerate(body) if _is_about(op, program.steps, about)), loops[0])
+        _require(bool(lasts) and lasts[0] <= first, "content", "the last piece is used before it is known")
+    lags: dict[tuple[Symbol, str], set[int]] = {}
+    for n, op in enumerate(body):
+        where = "before" if n < loops[0] else "inside" if n == loops[0] else "after"
+        for copy in operations((op,)):
+            if isinstance(copy, Copy) and program.steps.symbol in copy.ring.fields[0].tile.axes:
+                lags.setdefault((copy.ring.symbol, where), set()).add(_lag(program.steps, copy) - copy.ahead)
+                step = next(c.step for c in copy.at if c.axis == program.steps.symbol)
+                current = loop.backwards or where == "inside"  # there is a current piece to count from
+                _require(step == (program.steps.step if current else 0), "content", "a copy that counts pieces from another one")
+    for (ring, where), found in lags.items():
+        if not loop.backwards:
+            _require(found == {0}, "content", "a copy of another piece than its stage is for")
+            continue
+        late = loop.peeled and (ring, "after") in lags
+        _require(found == {1 if late and where == "inside" else 0}, "content", "a copy of another piece than its step is about")
+        _require(loop.peeled or where == "inside", "content", "a copy outside the loop of what the loop reads")
+        _require(where == "inside" or late == (where == "after"), "content", "a copy of a piece that no step is about")
+
+
+def _is_about(op: Op, axis: TileAxis, kinds: tuple[type, ...]) -> bool:
+    return isinstance(op, kinds) and (not isinstance(op, Copy) or any(c.axis == axis.symbol and c.step for c in op.at))
+
+
+def _lag(axis: TileAxis, op: Copy) -> int:
+    """How many pieces after the current one a copy brings."""
+    field = op.ring.fields[op.field]
+    panel = (op.offset - field.offset) // field.panel
+    within = panel * field.width if field.tile.axes[-1] == axis.symbol else 0
+    return next((c.offset - within) // axis.step for c in op.at if c.axis == axis.symbol)
+
+
+def _check_ahead(body: tuple[Op, ...], *, alone: bool) -> None:
+    """Only one thread works ahead of its cursor, at one stage at a time."""
+    rings = {(op.ring, op.ahead) for op in body if isinstance(op, b.Await | b.Expect | Copy)}
+    _require(alone or all(ahead == 0 for _, ahead in rings), "content", "a stage ahead of the cursor that no thread fills alone")
+    _require(not alone or len(rings) <= 1, "content", "one thread fills two stages at once")
+    for op in body:
+        if isinstance(op, b.Nested):
+            _check_ahead(op.body, alone=alone or isinstance(op, b.Alone))
+
+
+# ── products ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _check_product(program: BarrierProgram, op: b.Product) -> None:
+    _require(0 <= op.block < program.blocks, "content", f"a product of block {op.block} of {program.blocks}")
+    once = any(axis.symbol == op.over for axis in program.whole)
+    keep = "never" if once else "later" if program.bounds is None else "always"
+    _require(op.keep == keep, "content", f"a product that keeps what was summed {op.keep}, not {keep}")
+
+
+def _check_groups(program: BarrierProgram, body: tuple[Op, ...]) -> None:
+    """The products of a group take each 64 rows of the consumer once."""
+    group: list[tuple[Symbol, int]] = []
+    for op in body:
+        match op:
+            case b.Product(accumulator=acc, block=block):
+                group.append((acc.symbol, block))
+            case b.Commit():
+                wanted = {(symbol, block) for symbol, _ in group for block in range(program.blocks)}
+                _require(len(group) == len(set(group)) and set(group) == wanted, "content", "a group that has not all rows once")
+                group = []
+            case _ if isinstance(op, b.Nested):
+                _check_groups(program, op.body)
+            case _:
+                pass
+
+
+# ── results ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _inside(program: BarrierProgram, block: int, column: int, width: int) -> None:
+    columns = program.order.columns.step
+    fits = 0 <= block < program.blocks and column >= 0 and width > 0 and column + width <= columns
+    _require(fits, "content", f"a result of block {block}, columns {column} to {column + width}: outside the tile")
+
+
+def _check_send(program: BarrierProgram, op: b.Send) -> None:
+    order = program.order
+    store = next((s for s in program.stores if s.tensor == op.descriptor.tensor), None)
+    if store is None:
+        raise Found(Violation("content", f"`{op.descriptor.tensor.name}` is no result"))
+    _require(tuple(c.axis for c in op.at) == store.axes, "content", "a result is stored along other axes")
+    _require(op.descriptor.order == tuple(range(len(op.at))), "content", "a result is stored with its dimensions in another order")
+    _require(0 <= op.slot < op.buffer.slots, "layout", f"slot {op.slot} of {op.buffer.slots}")
+    width = op.buffer.slot * 8 // store.element.bits // ROWS
+    for c, box in zip(op.at, op.descriptor.box, strict=True):
+        extent, step, consumer = {
+            order.rows.symbol: (ROWS, order.rows.step, program.blocks * ROWS),
+            order.columns.symbol: (width, order.columns.step, 0),
+        }.get(c.axis, (1, 1, 0))
+        _require(box == extent, "layout", f"a store of {box} along `{c.axis.name}`, not {extent}")
+        right = (c.step, c.by_consumer, c.by_rank) == (step, consumer, 0)
+        _require(
+            right and c.offset % extent == 0 and (extent > 1 or c.offset == 0),
+            "content",
+            f"a store at another place along `{c.axis.name}`",
+        )
+
+
+def _check_stored(program: BarrierProgram) -> None:
+    """Each tile leaves every result in memory: all blocks of rows, all columns, once."""
+    order = program.order
+    for role in program.roles:
+        for op in operations(role.body):
+            if not isinstance(op, b.Tiles) or not any(isinstance(o, b.Product) for o in operations(op.body)):
+                continue
+            for store in program.stores:
+                parts = sorted(_parts(program, op.body, store.tensor))
+                wanted = []
+                for block in range(program.blocks):
+                    column = 0
+                    for _, at, width in (p for p in parts if p[0] == block):
+                        wanted.append((block, column, width))
+                        column += width
+                        _require(at == column - width, "content", f"`{store.tensor.name}` is not stored once")
+                    _require(column == order.columns.step, "content", f"{column} of {order.columns.step} columns are stored")
+                _require(parts == wanted, "content", f"`{store.tensor.name}` is not stored as a whole")
+
+
+def _parts(program: BarrierProgram, body: tuple[Op, ...], tensor: Symbol) -> Iterator[tuple[int, int, int]]:
+    """What a tile stores of a result: block, first column, columns."""
+    rows, columns = program.order.rows.symbol, program.order.columns.symbol
+    for op in body:
+        match op:
+            case b.Scatter(store=store, block=block, column=column, width=width) if store.tensor == tensor:
+                yield block, column, width
+            case b.Send(descriptor=descriptor, at=at) if descriptor.tensor == tensor:
+                place = {c.axis: (c.offset, n) for c, n in zip(at, descriptor.box, strict=True)}
+                yield place[rows][0] // ROWS, *place[columns]
+            case _:
+                pass

@@ -1,0 +1,506 @@
+"""Run a barrier program on the CPU, on real data, with roles and engines interleaved at random.
+
+Every warpgroup is an agent; copies, products and stores are events that happen at any time between their issue and what waits for
+them. Shared memory starts as NaN and is addressed in bytes, as the hardware would, except for the swizzle, which permutes within a
+panel on both sides alike. A wrong count, parity or order shows as a deadlock or as a wrong result in some interleaving: `verify`
+is the proof, this is the check that the proof is about the right program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from axon.backend.gpu.proof.values import Values
+from axon.backend.gpu.roles import barriers as b
+from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Ring
+from axon.backend.gpu.roles.flow import BeginSteps, Instruction, Jump, MoreSteps, NextStep, NextTile, Unless, UnlessPiece, flatten
+from axon.backend.gpu.tile import ir as t
+from axon.backend.gpu.tile.bounds import Bounds
+from axon.backend.gpu.tile.ir import Store, Tile
+from axon.backend.gpu.tile.stream import Stream
+from axon.base.names import Symbol
+from axon.core.ir import Scalar
+from axon.shapes.dimension import Dim
+
+Array = Any  # numpy.ndarray
+
+
+class SimulationError(Exception):
+    """The program deadlocked or touched something it must not, in this interleaving."""
+
+
+def simulate(
+    program: BarrierProgram, tensors: Mapping[Symbol, Array], sizes: Mapping[Symbol, int], *, seed: int = 0, clusters: int = 2
+) -> None:
+    """Run the program; results are written into their arrays in `tensors`, in place.
+
+    `tensors` holds NumPy arrays of every tensor, `sizes` every dimension; `clusters` is the size of the grid. Raises
+    `SimulationError` where the program goes wrong in the interleaving that `seed` picks.
+    """
+    for index in range(clusters):
+        _Cluster(program, tensors, sizes, Random(f"{seed}.{index}"), index, clusters).run()
+
+
+@dataclass(slots=True)
+class _Barrier:
+    count: int
+    parity: int = 1
+    pending: int = 0
+    bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.pending = self.count
+
+    def arrive(self, size: int, arrivals: int) -> None:
+        self.bytes += size
+        self.pending -= arrivals
+        if self.pending < 0:
+            raise SimulationError("a barrier has more arrivals than it counts")
+        if self.pending == 0 and self.bytes == 0:
+            self.parity ^= 1
+            self.pending = self.count
+
+
+@dataclass(slots=True)
+class _Agent:
+    block: int
+    instance: int
+    code: tuple[Instruction, ...]
+    name: str
+    at: int = 0
+    tile: int | None = None
+    pieces: dict[Symbol, int] = field(default_factory=dict)
+    cursors: dict[Symbol, list[int]] = field(default_factory=dict)  # stage, wraps
+    accumulators: dict[tuple[Symbol, int], Array] = field(default_factory=dict)
+    products: list[Callable[[], None] | None] = field(default_factory=list)  # None: a commit
+    stores: list[Callable[[], None]] = field(default_factory=list)
+    blocks: int = 1
+    limits: tuple[int, int, int, int] = (0, 0, 0, 0)  # pieces of the streamed axis: some from, to, every from, to
+    rows: dict[tuple[Symbol, int], Array] = field(default_factory=dict)  # one value per row: statistics, corrections
+
+
+class _Cluster:
+    def __init__(
+        self,
+        program: BarrierProgram,
+        tensors: Mapping[Symbol, Array],
+        sizes: Mapping[Symbol, int],
+        random: Random,
+        index: int,
+        clusters: int,
+    ) -> None:
+        self.program, self.tensors, self.sizes, self.random = program, tensors, sizes, random
+        self.index, self.clusters = index, clusters
+        self.barriers = {
+            (block, ring.symbol, side, stage): _Barrier(ring.full if side == "full" else ring.empty)
+            for block in range(program.cluster)
+            for ring in program.rings
+            for side in ("full", "empty")
+            for stage in range(ring.depth)
+        }
+        # Stages in elements of two bytes, buffers as they are stored.
+        self.stages = {
+            (block, ring.symbol): np.full((ring.depth, ring.stage // 2), np.nan, np.float32)
+            for block in range(program.cluster)
+            for ring in program.rings
+        }
+        self.slots: dict[tuple[int, Symbol, int, int], Array] = {}
+        self.turns: dict[tuple[int, int], int] = {}
+        self.copies: list[Callable[[], None]] = []
+        self.agents = []
+        for block in range(program.cluster):
+            for role in program.roles:
+                for instance in range(role.instances):
+                    code = flatten(role.body, alone=instance == 0)
+                    agent = _Agent(block, instance, code, f"{role.name} {instance} of block {block}")
+                    agent.cursors = {r.symbol: [0, 0] for r in program.rings}
+                    agent.blocks = program.order.rows.step // (64 * program.mapping.consumers)
+                    self.agents.append(agent)
+
+    def run(self) -> None:
+        while True:
+            ready = [a for a in self.agents if a.at < len(a.code)]
+            moves: list[Callable[[], bool]] = [lambda a=a: self.step(a) for a in ready]  # type: ignore[misc]
+            moves += [lambda i=i: self.happen(self.copies, i) for i in range(len(self.copies))]  # type: ignore[misc]
+            for agent in self.agents:
+                if agent.products:
+                    moves.append(lambda a=agent: self.happen(a.products, 0))  # type: ignore[misc]
+                if agent.stores:
+                    moves.append(lambda a=agent: self.happen(a.stores, 0))  # type: ignore[misc]
+            if not moves:
+                return
+            self.random.shuffle(moves)
+            if not any(move() for move in moves):
+                raise SimulationError("deadlock: " + "; ".join(f"{a.name} at {type(a.code[a.at]).__name__}" for a in ready))
+
+    def happen(self, events: Any, index: int) -> bool:
+        """Let an engine do what was asked of it."""
+        event = events.pop(index)
+        if event is not None:
+            event()
+        return True
+
+    def step(self, agent: _Agent) -> bool:
+        """Run an agent to its next operation that others can see; False if it must wait."""
+        op = agent.code[agent.at]
+        match op:
+            case Jump(to=to):
+                agent.at = to
+                return True
+            case NextTile(exit=exit_):
+                agent.tile = self.following(agent)
+                agent.at = agent.at + 1 if self.decode(agent) else exit_
+                return True
+            case BeginSteps(axis=axis, backwards=backwards):
+                agent.pieces[axis] = agent.limits[1] - 1 if backwards else 0
+            case NextStep(axis=axis, back=back, backwards=True):
+                if agent.pieces[axis] > agent.limits[0]:
+                    agent.pieces[axis] -= 1
+                    agent.at = back
+                    return True
+            case NextStep(axis=axis, back=back):
+                agent.pieces[axis] += 1
+                if agent.pieces[axis] < self.steps:
+                    agent.at = back
+                    return True
+            case MoreSteps(axis=axis, exit=exit_):
+                if agent.pieces[axis] == agent.limits[0]:
+                    agent.at = exit_
+                    return True
+                agent.pieces[axis] -= 1
+            case b.Turn() | b.LastTurn():
+                if isinstance(op, b.Turn) or agent.instance == 0:
+                    key = (agent.block, agent.instance)
+                    if not self.turns.get(key):
+                        return False
+                    self.turns[key] -= 1
+            case UnlessPiece(axis=axis, number=number, current=current, exit=exit_):
+                agent.at = agent.at + 1 if number + (agent.pieces[axis] if current else 0) < self.steps else exit_
+                return True
+            case Unless(axis=axis, count=count, exit=exit_):
+                if agent.pieces[axis] < count:
+                    agent.at = exit_
+                    return True
+            case b.Await(ring=ring, side=side, first=first):
+                stage, wraps = self.ahead(agent, op)
+                if self.barriers[agent.block, ring.symbol, side, stage].parity != first ^ wraps:
+                    return False
+            case b.Retire(pending=pending):
+                if sum(p is None for p in agent.products) > pending:
+                    return False
+            case b.Reclaim(pending=pending):
+                if len(agent.stores) > pending:
+                    return False
+            case b.Drain():
+                if agent.stores:
+                    return False
+            case b.Depart():
+                if any(a.at < len(a.code) and not isinstance(a.code[a.at], b.Depart) for a in self.agents):
+                    return False
+            case _:
+                self.act(agent, op)
+        agent.at += 1
+        return True
+
+    @property
+    def steps(self) -> int:
+        steps = self.program.steps
+        return -(-self.size(steps.extent) // steps.step)
+
+    def size(self, extent: Dim) -> int:
+        return extent.evaluate(self.sizes)
+
+    def following(self, agent: _Agent) -> int:
+        """The number of an agent's next tile. In pairs, even numbers are the heavy half."""
+        order = self.program.order
+        if agent.tile is None:
+            return 2 * self.index if order.paired else self.index
+        if not order.paired:
+            return agent.tile + self.clusters
+        if agent.tile % 2:
+            return agent.tile + 2 * self.clusters - 1
+        alone = 2 * agent.pieces[order.rows.symbol] + 1 == -(-self.size(order.rows.extent) // order.rows.step)
+        return agent.tile + (2 * self.clusters if alone else 1)
+
+    def decode(self, agent: _Agent) -> bool:
+        """Set the pieces of the axes for the agent's tile; False if there is no such tile."""
+        order, program = self.program.order, self.program
+        counts = {}
+        for axis, over in ((order.rows, "rows"), (order.columns, "columns")):
+            unit = axis.step * (order.cluster if order.cluster_over == over else 1)
+            counts[over] = -(-self.size(axis.extent) // unit)
+        assert agent.tile is not None
+        outers = prod(self.size(axis.extent) for axis in order.outer)
+        if order.paired:
+            pairs = (counts["rows"] + 1) // 2
+            outer, row = divmod(agent.tile // 2, pairs)
+            if outer >= outers:
+                return False
+            row, column = row if agent.tile % 2 else counts["rows"] - 1 - row, 0
+        else:
+            outer, inside = divmod(agent.tile, counts["rows"] * counts["columns"])
+            if outer >= outers:
+                return False
+            band, inside = divmod(inside, order.group * counts["columns"])
+            column, row = divmod(inside, min(counts["rows"] - band * order.group, order.group))
+            row += band * order.group
+        for axis in reversed(order.outer):
+            outer, agent.pieces[axis.symbol] = divmod(outer, self.size(axis.extent))
+        if order.cluster_over == "rows":
+            row = row * order.cluster + agent.block
+        else:
+            column = column * order.cluster + agent.block
+        agent.pieces[order.rows.symbol], agent.pieces[order.columns.symbol] = row, column
+        agent.pieces |= {axis.symbol: 0 for axis in program.whole}
+        agent.pieces |= {symbol: dim.evaluate({**self.sizes, **agent.pieces}) for symbol, dim in program.derived}
+        if program.bounds is not None:
+            agent.limits = self.limits(agent, program.bounds)
+        return True
+
+    def limits(self, agent: _Agent, bounds: Bounds) -> tuple[int, int, int, int]:
+        """The pieces of the streamed axis that the mask leaves for a tile, at least one; and those in which it always holds."""
+        rows, step = self.program.order.rows, self.program.steps.step
+        first = rows.step * agent.pieces[rows.symbol]
+        last = min(first + rows.step, self.size(rows.extent)) - 1
+        known = {bounds.first_row: np.int64(first), bounds.last_row: np.int64(last)}
+        axes = {a.symbol: np.int64(agent.pieces[a.symbol]) for a in self.program.order.outer}
+        ends = (*bounds.some, *bounds.every)
+        some, to, every, until = (int(Values(self.tensors, self.sizes, axes, dict(known), wide=True).value(e)) for e in ends)
+        start = max(0, min(some // step, self.steps - 1))
+        stop = max(start + 1, min(-(-to // step), self.steps))
+        return start, stop, -(-every // step), min(until, self.size(self.program.steps.extent)) // step
+
+    def place(self, agent: _Agent, c: Coordinate) -> int:
+        piece = c.step * agent.pieces[c.axis] if c.step else 0
+        return piece + c.offset + c.by_rank * agent.block + c.by_consumer * agent.instance
+
+    # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def act(self, agent: _Agent, op: Instruction) -> None:
+        match op:
+            case b.Expect(ring=ring, bytes=size):
+                self.barriers[agent.block, ring.symbol, "full", self.ahead(agent, op)[0]].arrive(size, 1)
+            case b.Copy():
+                self.copy(agent, op)
+            case b.Advance(ring=ring):
+                cursor = agent.cursors[ring.symbol]
+                cursor[0] += 1
+                if cursor[0] == ring.depth:
+                    cursor[0], cursor[1] = 0, cursor[1] ^ 1
+            case b.Release(ring=ring, back=back, cluster=cluster):
+                stage = (agent.cursors[ring.symbol][0] - back) % ring.depth
+                for block in range(self.program.cluster) if cluster else (agent.block,):
+                    self.barriers[block, ring.symbol, "empty", stage].arrive(0, 1)
+            case b.Clear(accumulator=acc):
+                for block in range(agent.blocks):
+                    agent.accumulators[acc.symbol, block] = np.zeros((64, acc.shape[1]), np.float32)
+            case b.Product():
+                self.product(agent, op)
+            case b.Pass(only=only):
+                if only is None or only == agent.instance:
+                    key = (agent.block, (agent.instance + 1) % self.program.mapping.consumers)
+                    self.turns[key] = self.turns.get(key, 0) + 1
+            case t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
+                for block in range(agent.blocks):
+                    self.work(agent, op, block)
+            case b.Commit():
+                agent.products.append(None)
+            case b.Write():
+                values = self.result(agent, op.store, op.block, op.column, op.width)
+                self.slots[agent.block, op.buffer.symbol, agent.instance, op.slot] = values.astype(op.store.element.dtype)
+            case b.Send():
+                self.send(agent, op)
+            case b.Scatter():
+                order = self.program.order
+                row = order.rows.step * agent.pieces[order.rows.symbol] + (agent.instance * agent.blocks + op.block) * 64
+                column = order.columns.step * agent.pieces[order.columns.symbol] + op.column
+                values = self.result(agent, op.store, op.block, op.column, op.width)
+                at = [
+                    row if a == order.rows.symbol else column if a == order.columns.symbol else agent.pieces[a]
+                    for a in op.store.axes
+                ]
+                box = [64 if a == order.rows.symbol else op.width if a == order.columns.symbol else 1 for a in op.store.axes]
+                self.put(op.store.tensor, at, box, op.store.axes, values)
+
+    def ahead(self, agent: _Agent, op: b.Await | b.Expect | b.Copy) -> tuple[int, int]:
+        """The stage that an operation is about, and how often the cursor will have wrapped there mod 2."""
+        stage, wraps = agent.cursors[op.ring.symbol]
+        rounds, stage = divmod(stage + op.ahead, op.ring.depth)
+        return stage, (wraps + rounds) % 2
+
+    def copy(self, agent: _Agent, op: b.Copy) -> None:
+        start = [self.place(agent, c) for c in op.at]
+        stage, _ = self.ahead(agent, op)
+        offset = (op.offset + op.by_rank * agent.block) // 2
+        values = _box(self.tensors[op.descriptor.tensor].transpose(op.descriptor.order), start, op.descriptor.box).reshape(-1)
+        for block in range(self.program.cluster) if op.multicast else (agent.block,):
+
+            def land(block: int = block) -> None:
+                self.stages[block, op.ring.symbol][stage, offset : offset + values.size] = values
+                self.barriers[block, op.ring.symbol, "full", stage].arrive(-op.bytes, 0)
+
+            self.copies.append(land)
+
+    def product(self, agent: _Agent, op: b.Product) -> None:
+        overwrite = op.keep == "never" or (op.keep == "later" and agent.pieces[op.over] == 0)
+        rows = (agent.instance * agent.blocks + op.block) * 64
+        left, right = (self.factor(agent, part, op) for part in (op.left, op.right))
+
+        def compute() -> None:
+            value = left()[rows if isinstance(op.left, b.Part) else 0 :][:64] @ right().T
+            key = (op.accumulator.symbol, op.block)
+            agent.accumulators[key] = value if overwrite else agent.accumulators[key] + value
+
+        agent.products.append(compute)
+
+    def factor(self, agent: _Agent, part: b.Part | Tile, op: b.Product) -> Callable[[], Array]:
+        """A factor as it will be when the product runs."""
+        if not isinstance(part, b.Part):
+            return lambda: agent.accumulators[part.symbol, op.block]
+        memory, stage = self.stages[agent.block, part.ring.symbol], agent.cursors[part.ring.symbol][0]
+        return lambda: self.operand(part.ring, part.field, memory[stage], op.over)
+
+    # ── streams ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def work(self, agent: _Agent, op: t.Reset | t.Fold | t.Narrow | t.Rescale | t.Finish, block: int) -> None:
+        """What a consumer does with the registers of 64 rows."""
+        held = agent.accumulators
+        match op:
+            case t.Reset(stream=stream):
+                if stream.peak is not None:
+                    agent.rows[stream.peak, block] = np.full(64, -np.inf, np.float32)
+                for symbol, _ in stream.totals:
+                    agent.rows[symbol, block] = np.zeros(64, np.float32)
+            case t.Fold():
+                self.fold(agent, op, block)
+            case t.Narrow(source=source, target=target):
+                held[target.symbol, block] = held[source.symbol, block].astype(target.element.dtype).astype(np.float32)
+            case t.Rescale(stream=stream, accumulator=acc):
+                held[acc.symbol, block] = held[acc.symbol, block] * agent.rows[stream.product, block][:, None]
+            case t.Finish(stream=stream):
+                known = self.row_locals(agent, stream, block)
+                for symbol, value in stream.finals:
+                    values = Values(self.tensors, self.sizes, self.axes(agent, block), dict(known)).value(value)
+                    agent.rows[symbol, block] = np.broadcast_to(np.asarray(values, np.float32), (64, 1))[:, 0]
+
+    def row_locals(self, agent: _Agent, stream: Stream, block: int) -> dict[Symbol, Array]:
+        """The statistics of 64 rows, as columns."""
+        symbols = [symbol for symbol, _ in stream.totals] + ([stream.peak] if stream.peak else [])
+        return {symbol: agent.rows[symbol, block][:, None] for symbol in symbols}
+
+    def axes(self, agent: _Agent, block: int) -> dict[Symbol, Array]:
+        """The indices of 64 rows, as a column, and those of which the tile has one."""
+        order = self.program.order
+        row = order.rows.step * agent.pieces[order.rows.symbol] + (agent.instance * agent.blocks + block) * 64
+        fixed = (*(a.symbol for a in order.outer), *(symbol for symbol, _ in self.program.derived))
+        known: dict[Symbol, Array] = {symbol: np.int64(agent.pieces[symbol]) for symbol in fixed}
+        return known | {order.rows.symbol: (row + np.arange(64))[:, None]}
+
+    def fold(self, agent: _Agent, op: t.Fold, block: int) -> None:
+        stream, steps = op.stream, self.program.steps
+        scores = agent.accumulators[op.scores.symbol, block]
+        keys = (steps.step * agent.pieces[steps.symbol] + np.arange(steps.step))[None, :]
+        axes = self.axes(agent, block) | {steps.symbol: keys}
+
+        def value(scalar: Scalar, known: dict[Symbol, Array]) -> Array:
+            computed = Values(self.tensors, self.sizes, axes, dict(known)).value(scalar)
+            return np.broadcast_to(np.asarray(computed), (64, steps.step))
+
+        with np.errstate(invalid="ignore", over="ignore"):
+            changed = value(stream.change, {stream.score: scores})
+            keep = np.broadcast_to(keys < self.size(steps.extent), scores.shape)
+            if stream.vanishing:
+                changed = np.where(keep, changed, np.float32(-np.inf))
+            elif stream.condition is not None:
+                keep = keep & value(stream.condition, {stream.score: scores, stream.changed: changed})
+            before, after = {}, {}
+            if stream.peak is not None:
+                old = agent.rows[stream.peak, block]
+                new = np.maximum(old, changed.max(axis=1, where=keep, initial=-np.inf))
+                agent.rows[stream.peak, block] = new
+                before[stream.peak] = old[:, None]
+                after[stream.peak] = np.where(np.isneginf(new), np.float32(0), new)[:, None]
+            weights: dict[Symbol, Array] = {}
+            for symbol, term in (*stream.totals, (stream.product, stream.weight)):
+                weight: Array = np.float32(1)
+                correction = np.ones(64, np.float32)
+                if term.scale is not None:
+                    weight = np.exp(value(term.scale, {}) * changed + value(term.bias, after))
+                    if stream.peak is not None:
+                        shift = value(term.bias, after) - value(term.bias, before)
+                        correction = np.exp(shift[:, 0]).astype(np.float32)
+                        if not term.falls:
+                            correction = np.where(np.isneginf(old), np.float32(1), correction)
+                weight = np.where(keep, weight * value(term.factor, {stream.changed: changed}), np.float32(0))
+                weights[symbol] = weight.astype(np.float32)
+                if symbol == stream.product:
+                    agent.rows[symbol, block] = correction
+                else:
+                    agent.rows[symbol, block] = agent.rows[symbol, block] * correction + weights[symbol].sum(axis=1)
+            agent.accumulators[op.weights.symbol, block] = weights[stream.product]
+
+    def operand(self, ring: Ring, number: int, stage: Array, over: Symbol) -> Array:
+        """A field of a stage as a matrix whose second axis is the reduced one."""
+        item = ring.fields[number]
+        outer, inner = item.tile.shape
+        panels = [
+            stage[(item.offset + p * item.panel) // 2 :][: outer * item.width].reshape(outer, item.width)
+            for p in range(inner // item.width)
+        ]
+        matrix = np.concatenate(panels, axis=1)
+        return matrix if item.tile.axes[-1] == over else matrix.T
+
+    def send(self, agent: _Agent, op: b.Send) -> None:
+        start = [self.place(agent, c) for c in op.at]
+        order = self.program.order
+        store = next(
+            o.store
+            for role in self.program.roles
+            for o in b.operations(role.body)
+            if isinstance(o, b.Write) and o.store.tensor == op.descriptor.tensor
+        )
+        axes = store.axes
+        assert order.rows.symbol in axes
+
+        def leave() -> None:
+            values = self.slots[agent.block, op.buffer.symbol, agent.instance, op.slot]
+            self.put(op.descriptor.tensor, start, list(op.descriptor.box), axes, values)
+
+        agent.stores.append(leave)
+
+    def put(self, tensor: Symbol, start: list[int], box: list[int], axes: tuple[Symbol, ...], values: Array) -> None:
+        """Write rows × columns into the box of a tensor, clipped at its edges."""
+        out = self.tensors[tensor]
+        rows, columns = self.program.order.rows.symbol, self.program.order.columns.symbol
+        if axes.index(rows) > axes.index(columns):
+            values = values.T
+        values = values.reshape(box)
+        keep = tuple(slice(0, max(0, min(n, extent - s))) for n, s, extent in zip(box, start, out.shape, strict=True))
+        where = tuple(slice(s, s + k.stop) for s, k in zip(start, keep, strict=True))
+        out[where] = values[keep].astype(out.dtype)
+
+    def result(self, agent: _Agent, store: Store, block: int, column: int, width: int) -> Array:
+        if any(p is not None for p in agent.products):
+            raise SimulationError("accumulators are read while products still run")
+        order = self.program.order
+        first = order.columns.step * agent.pieces[order.columns.symbol] + column
+        axes = self.axes(agent, block) | {order.columns.symbol: (first + np.arange(width))[None, :]}
+        product = agent.accumulators[store.accumulator.symbol, block][:, column : column + width]
+        known = {symbol: values[:, None] for (symbol, number), values in agent.rows.items() if number == block}
+        value = Values(self.tensors, self.sizes, axes, known | {store.product: product}).value(store.expression)
+        return np.broadcast_to(value, (64, width))
+
+
+def _box(tensor: Array, start: list[int], box: tuple[int, ...]) -> Array:
+    """A box of a tensor in f32; 0 outside."""
+    out = np.zeros(box, np.float32)
+    keep = tuple(slice(0, max(0, min(n, extent - s))) for n, s, extent in zip(box, start, tensor.shape, strict=True))
+    if all(k.stop for k in keep):
+        out[keep] = tensor[tuple(slice(s, s + k.stop) for s, k in zip(start, keep, strict=True))].astype(np.float32)
+    return out

@@ -1,0 +1,1 @@
+"""What is said about kernels: `axon explain` and `axon emit`, timelines, measurements."""

@@ -1,0 +1,353 @@
+"""The stages of a program's kernels as text, and why a mapping was chosen: what the command line prints.
+
+Needs no GPU, but to measure.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass
+from itertools import islice
+from math import inf, prod
+from pathlib import Path
+from typing import Any
+
+from axon.backend.gpu.build.cubin import build, ptx
+from axon.backend.gpu.build.pipeline import Plain, tensors, traits
+from axon.backend.gpu.layout.target import HOPPER, Target
+from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.backend.gpu.roles import ir as roles
+from axon.backend.gpu.roles import render as render_barriers
+from axon.backend.gpu.runtime.algorithms import Algorithms
+from axon.backend.gpu.runtime.device_tables import DeviceTables
+from axon.backend.gpu.runtime.executable import Executable, Plan
+from axon.backend.gpu.runtime.foreseen import of_extents, typical, values_between
+from axon.backend.gpu.runtime.plain_variants import used_by
+from axon.backend.gpu.runtime.prepare import problem_of
+from axon.backend.gpu.tile import ir as tile
+from axon.backend.gpu.tile.families import Kernel, Tiled, views_of
+from axon.backend.gpu.tile.schedule import Mapping, Problem, predict, ranked
+from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
+from axon.backend.gpu.tile.stream import Stream
+from axon.backend.needs import Missing, gpu
+from axon.backend.plan.ir import Nest, bytes_moved, size_in_bytes
+from axon.base.names import Symbol
+from axon.base.source import Span
+from axon.core.cost import flops, other_operations
+from axon.core.ir import Axis, Compress, Program, Sort, Value
+from axon.core.passes.parts import Parts, Straight, everything, parts
+from axon.core.printer import names_in
+
+STAGES = ("tile", "roles", "barriers", "kernel", "ptx", "sass")
+TYPICAL = 4096  # stands for every dimension that is not given
+LISTED = 6  # dimensions that `explain` names
+ALTERNATIVES = 6  # that `explain` shows of a kernel
+MEASURED = 3  # of them, that it measures
+FLOPS, BANDWIDTH = (1e12, "TFLOP/s"), (1e9, "GB/s")
+LAUNCH = 2e-6  # seconds that a plain kernel takes if it does nothing
+MEMORY_RATE = 4.2e12  # bytes per second, of what is not in a cache
+FLOP_RATE = 6e13  # per second, of plain kernels: a product and the sum that it goes into are one instruction
+OTHER_RATE = 3e13  # comparisons, choices and arithmetic on integers per second
+
+
+def show(program: Program, stage: str, sizes: MappingOf[Symbol, int] | None = None, schedule: Schedule | None = None) -> str:
+    """One of `STAGES` for each kernel, at these sizes (without them, at a typical one: the code holds for all).
+
+    Raises `Unsupported` where nothing runs, and `Missing` without the tools that build a kernel, or for `sass` without `nvdisasm`.
+    """
+    served = executables(program, sizes_of(program, sizes), schedule or NOTHING)
+    found = [_stage(plan, stage, executable.target) for executable, own in served for plan in executable.built({}, own)[1].values()]
+    found += [_plain_stage(kernel, stage, HOPPER) for kernel in _own_kernels(program)]
+    if not found:
+        for kernel in (kernel for executable, _ in served for kernel in executable.kernels):
+            raise Unsupported("its result has no elements, so nothing runs", _span(kernel))
+        raise Unsupported("it has no kernels of its own: what it gives is made by the host, or is an argument")
+    return "\n".join(found)
+
+
+def _span(kernel: Kernel) -> Span | None:
+    return kernel.steps[0].span if isinstance(kernel, Nest) else kernel.span
+
+
+def _own_kernels(program: Program) -> Iterator[Plain]:
+    """The kernels of a program's sorts and compresses, each once."""
+    algorithms, seen = Algorithms(HOPPER), set[str]()
+    for part in everything(parts(program).body):
+        match part:
+            case Sort(values=values):
+                kernels = algorithms.kernels(values.element, len(values.shape))
+            case Compress():
+                kernels = algorithms.kernels(None, 1)
+            case _:
+                continue
+        yield from (kernel for kernel in kernels if kernel.source.text not in seen)
+        seen |= {kernel.source.text for kernel in kernels}
+
+
+def _plain_stage(kernel: Plain, stage: str, target: Target) -> str:
+    match stage:
+        case "kernel":
+            return kernel.source.text
+        case "ptx":
+            return ptx(kernel.source, target)
+        case "sass":
+            return _disassembled(build(kernel, target).cubin)
+        case _:
+            (head,) = (line for line in kernel.source.text.splitlines() if line.startswith("def kernel"))
+            return f"{head.partition('# ')[2]}: one role, no barriers\n"
+
+
+def executables(program: Program, sizes: MappingOf[Symbol, int], schedule: Schedule) -> list[tuple[Executable, dict[Symbol, int]]]:
+    """What runs a program's straight parts, and the sizes of each: of those that data or loops decide, what `typical` says."""
+    found = parts(program)
+    whole, tables = found.straight, DeviceTables(found.tables)
+    inside = [(part.program, own) for part, own in _straights(found, sizes)]
+    made = [Executable(whole or inner, schedule=schedule if whole else NOTHING, tables=tables) for inner, _ in inside]
+    if whole is None:
+        fixed = iter(schedule.of(sum(len(executable.kernels) for executable in made)))
+        for executable in made:
+            executable.fixed = tuple(islice(fixed, len(executable.kernels)))
+    return [(executable.serving({}, own), own) for executable, (_, own) in zip(made, inside, strict=True)]
+
+
+def _straights(split: Parts, sizes: MappingOf[Symbol, int]) -> Iterator[tuple[Straight, dict[Symbol, int]]]:
+    return ((p, own) for p, own in typical(split.body, dict(sizes), values_between(split)) if isinstance(p, Straight))
+
+
+def sizes_of(program: Program, sizes: MappingOf[Symbol, int] | None) -> dict[Symbol, int]:
+    """A value for every dimension: the one given, or a typical one."""
+    shaped = (s for v in program.inputs for d in v.shape for s in sorted(d.variables, key=lambda symbol: symbol.id))
+    variables = dict.fromkeys([*program.explicit, *shaped])
+    return {s: (sizes or {}).get(s, TYPICAL) for s in variables}
+
+
+def _stage(plan: Plan, stage: str, target: Target) -> str:
+    forms = plan.stages
+    match stage:
+        case "tile" | "roles" | "barriers" if isinstance(plan.kernel, Nest):
+            return f"plain: one role, no barriers\nmapping {plan.mapping}\n"
+        case "tile":
+            return tile.render(forms.tile)
+        case "roles":
+            return roles.render(forms.roles)
+        case "barriers":
+            return render_barriers.render(forms.barriers)
+        case "kernel":
+            return str(forms.source.text)
+        case "ptx":
+            return ptx(forms.source, target)
+        case "sass":
+            return _disassembled(plan.built.cubin)
+        case _:
+            raise ValueError(f"no stage {stage!r}; there are {', '.join(STAGES)}")
+
+
+def _disassembled(cubin: bytes) -> str:
+    from cuda.pathfinder import find_nvidia_binary_utility
+
+    tool = find_nvidia_binary_utility("nvdisasm")
+    if tool is None:
+        raise Missing("the disassembler `nvdisasm`", "pip install 'cuda-toolkit[nvdisasm]'")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "kernel.cubin"
+        file.write_bytes(cubin)
+        return subprocess.run([tool, str(file)], check=True, capture_output=True, text=True).stdout
+
+
+# ── explaining ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def explain(
+    program: Program, sizes: MappingOf[Symbol, int] | None = None, schedule: Schedule | None = None, *, measure: bool = False
+) -> str:
+    """For each kernel its mapping, what it takes of the chip, the time predicted for it, and the alternatives it was preferred to.
+
+    With `measure`, times on this machine's GPU too, of the mapping and of the first alternatives. Raises `Missing` without one.
+    """
+    if measure:
+        gpu()
+    found = [
+        (executable, number, made.get(number), own)
+        for served, own in executables(program, sizes_of(program, sizes), schedule or NOTHING)
+        for executable, made in [served.built({}, own)]
+        for number in range(len(executable.kernels))
+    ]
+    names = names_in(program)
+    lines = _assumed(program, sizes or {}, names)
+    for count, (executable, number, plan, own) in enumerate(found, 1):
+        if len(found) > 1:
+            lines.append(f"kernel {count}")
+        if plan is None:
+            lines.append(f"{_nothing(executable.kernels[number], own, names)}: no elements, so nothing is launched")
+            continue
+        work = _nest_work if isinstance(plan.kernel, Nest) else _tiled_work
+        told = work(executable, number, plan, own, names)
+        times: MappingOf[Any, float | None] = {}
+        if measure:
+            from axon.backend.gpu.report.measure import times as measured
+
+            tried = told.candidates[: 1 + MEASURED]
+            times = measured(executable, number, [c for c, _ in tried], [seconds for _, seconds in tried], own)
+        lines += told.lines
+        for candidate, seconds in told.candidates:
+            mark = "chosen" if candidate == plan.mapping else ""
+            text = _time(seconds, told.amount, told.rate, "predicted")
+            if candidate in times:
+                took = times[candidate]
+                text += f", {_time(took, told.amount, told.rate, 'measured') if took else 'does not fit its registers':<34}"
+            elif times:
+                text += f", {'not measured':<34}"
+            lines.append(f"{mark:>8}  {text}: {candidate}")
+    return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What is said of a kernel: lines, mappings with predicted seconds, and an amount of which so much a second is done."""
+
+    lines: list[str]
+    candidates: list[tuple[Any, float]]
+    amount: float
+    rate: tuple[float, str]
+
+
+def _tiled_work(
+    executable: Executable, number: int, plan: Plan, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, str]
+) -> _Told:
+    problem = problem_of(plan.kernel, sizes)
+    amount = _flops(plan.kernel, problem)
+    moved = sum(size_in_bytes(value).evaluate(sizes) for value in tensors(plan.kernel, executable.values))
+    lines = [f"{_work(plan.kernel, problem, names)}: {_flop(amount)}, moves {moved:,} bytes", _resources(plan, executable.target)]
+    read = {view.source for view in views_of(plan.kernel)} | {v.symbol for v in tensors(plan.kernel, executable.values)}
+    lines += _tables(executable, [v for v in executable.values if v.symbol in read], names)
+    if executable.fixed[number].values:
+        lines.append(f"  {executable.fixed[number]}")
+    candidates = [plan.mapping, *_alternatives(plan, problem, executable.target)]
+    return _Told(lines, [(c, predict(c, problem, executable.target)) for c in candidates], amount, FLOPS)
+
+
+def _nest_work(
+    executable: Executable, number: int, plan: Plan, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, str]
+) -> _Told:
+    """A plain kernel: what it is over, why it is one, and the time by a roofline: of the bytes that it must move, or of its
+    arithmetic, if that takes longer."""
+    nest = plan.kernel
+    moved = bytes_moved(nest, executable.known).evaluate(sizes)
+    amount, others = (sum(count(step).evaluate(sizes) for step in nest.steps) for count in (flops, other_operations))
+    steps = f"{len(nest.steps)} operations" if len(nest.steps) > 1 else "1 operation"
+    lines = [f"{_over(nest, sizes, names)}: {steps}, {_flop(amount)}, moves {moved:,} bytes"]
+    lines += [f"  {reason.worded(names)}" for reason in nest.reasons]
+    lines += _tables(executable, used_by(nest, executable.known), names)
+    memory, arithmetic = moved / MEMORY_RATE, amount / FLOP_RATE + others / OTHER_RATE
+    rate = (moved, BANDWIDTH) if memory >= arithmetic or not amount else (amount, FLOPS)
+    told = [*lines, _resources(plan, executable.target)]
+    return _Told(told, [(plan.mapping, LAUNCH + max(memory, arithmetic))], *rate)
+
+
+def _tables(executable: Executable, used: Iterable[Value], names: MappingOf[Symbol, str]) -> list[str]:
+    """What is said of the tables that a kernel reads."""
+    found = {v.symbol: prod(d.evaluate({}) for d in v.shape) for v in used if v.symbol in executable.tables.values}
+    return [f"  {names.get(s, s.name)} is a table of {count:,} elements, put on the GPU once" for s, count in found.items()]
+
+
+def _alternatives(plan: Plan, problem: Problem, target: Target) -> list[Mapping]:
+    """The best other mappings, whatever a schedule says."""
+    order = ranked(problem, traits(plan.kernel), target)
+    return [m for m in order[: ALTERNATIVES + 1] if m != plan.mapping][:ALTERNATIVES]
+
+
+def _flop(amount: int) -> str:
+    return f"{amount:,} FLOP{'s' * (amount != 1)}"
+
+
+def _over(nest: Nest, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, str]) -> str:
+    """Of what family a plain kernel is, and over what."""
+    extents = " × ".join(str(max(0, axis.extent.evaluate(sizes))) for axis in nest.rows)
+    return f"{nest.family} over ({', '.join(_axes(nest.rows, names))}) = {extents}" if nest.rows else nest.family
+
+
+def _nothing(kernel: Kernel, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, str]) -> str:
+    """A kernel that has nothing to do."""
+    return _over(kernel, sizes, names) if isinstance(kernel, Nest) else _work(kernel, problem_of(kernel, sizes), names)
+
+
+def _axes(axes: Sequence[Axis], names: MappingOf[Symbol, str]) -> list[str]:
+    """The names of a kernel's axes, no two of them equal."""
+    taken, out = set(names.values()), list[str]()
+    for axis in axes:
+        stem = name = axis.symbol.name
+        number = 2
+        while name in out or (name != stem and name in taken):
+            name, number = f"{stem}{number}", number + 1
+        out.append(name)
+    return out
+
+
+def _assumed(program: Program, given: MappingOf[Symbol, int], names: MappingOf[Symbol, str]) -> list[str]:
+    """One line about the sizes that kernels are explained for, and nobody gave."""
+    split = parts(program)
+    known = sizes_of(program, given)
+    everywhere: dict[Symbol, int] = {}
+    for part, own in _straights(split, known):
+        everywhere |= {s: size for s, size in own.items() if s in known or s in of_extents(part.program)}
+    of_data = {part.size for part in everything(split.body) if isinstance(part, Compress)}
+
+    def said(symbols: Iterable[Symbol]) -> str:
+        return ", ".join(f"{names.get(s, s.name)} = {everywhere[s]}" for s in symbols)
+
+    free = [names.get(s, s.name) for s in known if s not in given and s in everywhere]
+    told = [f"{TYPICAL} for {_listed(free)}, which no argument gives"] if free else []
+    data = [s for s in everywhere if s in of_data]
+    told += [f"{said(data)}, the most that data can give"] if data else []
+    counters = [s for s in everywhere if s not in known and s not in of_data]
+    told += [f"{said(counters)}, half-way through a loop"] if counters else []
+    return [f"with {'; with '.join(told)}"] if told else []
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first dimensions by name, of which some have none."""
+    shown = [name for name in names if not name.startswith("_")][:LISTED]
+    more = len(names) - len(shown)
+    if not shown:
+        return f"{more} size{'s' * (more != 1)}"
+    shown += [f"{more} more"] if more else []
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def _work(kernel: Tiled, problem: Problem, names: MappingOf[Symbol, str]) -> str:
+    axes = [kernel.rows, kernel.columns, kernel.depth]
+    extents = [problem.rows, problem.columns, problem.depth]
+    if isinstance(kernel, Stream):
+        axes.append(kernel.keys)
+        extents.append(problem.keys)
+    family = "stream" if isinstance(kernel, Stream) else "contraction"
+    outer = f", {problem.outer} times" if problem.outer != 1 else ""
+    return f"{family} over ({', '.join(_axes(axes, names))}) = {' × '.join(map(str, extents))}{outer}"
+
+
+def _resources(plan: Plan, target: Target) -> str:
+    source = plan.stages.source
+    at_once = target.occupancy(plan.threads, plan.built.registers, source.shared)
+    share = at_once * plan.threads / target.threads_per_multiprocessor
+    return (
+        f"  {plan.blocks:,} block{'s' * (plan.blocks != 1)} of {plan.threads} threads"
+        f" · {plan.built.registers} registers for each thread at launch · {source.shared:,} bytes of shared memory"
+        f" · occupancy {share:.0%}, {at_once} block{'s' * (at_once != 1)} on a multiprocessor"
+    )
+
+
+def _flops(kernel: Tiled, problem: Problem) -> int:
+    """Of its products; what a mask leaves out is counted."""
+    if isinstance(kernel, Stream):
+        return 2 * problem.rows * problem.keys * (problem.columns + problem.depth) * problem.outer
+    return 2 * problem.rows * problem.columns * problem.depth * problem.outer
+
+
+def _time(seconds: float, amount: float, rate: tuple[float, str], how: str) -> str:
+    if seconds == inf:
+        return f"{'no time':>12} {how}, blocks without work"
+    scale, unit = next((s, u) for s, u, least in ((1.0, "s ", 1.0), (1e3, "ms", 0.01), (1e6, "µs", 0.0)) if seconds >= least)
+    return f"{seconds * scale:9.1f} {unit} {how}, {amount / seconds / rate[0]:4.0f} {rate[1]}"

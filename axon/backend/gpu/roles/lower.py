@@ -1,0 +1,289 @@
+"""Roles to the barrier program: offsets, panels, arrival counts, expected bytes, parities, fences and the stores' buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import assert_never
+
+from axon.backend.gpu.layout.assumptions import Granted
+from axon.backend.gpu.layout.target import Target
+from axon.backend.gpu.roles import barriers as b
+from axon.backend.gpu.roles import ir as r
+from axon.backend.gpu.roles.barriers import BarrierProgram, Buffer, Coordinate, Copy, Descriptor, Field, Op, Order, Ring, Role
+from axon.backend.gpu.tile import ir as t
+from axon.backend.gpu.tile.ir import Clear, Load, Multiply, Store, Tile, TileAxis
+from axon.backend.gpu.tile.schedule import BARRIER_BYTES, BUFFER_BYTES, register_budget
+from axon.base.names import Symbol, fresh
+
+ROWS = 64  # of one matrix instruction, of one store
+
+
+def lower(program: r.RoleProgram, target: Target, granted: Granted) -> BarrierProgram:
+    """The barrier program of a role program. Bulk copies store its results if they can store all of them."""
+    return _Lowering(program, target, granted).run()
+
+
+class _Lowering:
+    def __init__(self, program: r.RoleProgram, target: Target, granted: Granted) -> None:
+        self.program, self.target = program, target
+        stored = {s.tensor for s in program.consumer if isinstance(s, Store)}
+        self.boxed = stored <= granted.boxed
+        self.dense = granted.dense
+        self.rings: dict[Symbol, Ring] = {}
+        self.loads = {load.tile: load for load in _loads((*program.producer, *program.consumer))}
+        self.buffer: Buffer | None = None
+        self.next_slot = 0
+
+    def run(self) -> BarrierProgram:
+        program, mapping = self.program, self.program.mapping
+        source = program.source
+        barrier, data = 0, BARRIER_BYTES
+        for aref in program.arefs:
+            ring = self._ring(aref, barrier, data)
+            self.rings[aref.symbol] = ring
+            barrier, data = barrier + 16 * ring.depth, data + ring.depth * ring.stage
+        (steps,) = {s.axis for s in (*program.producer, *program.consumer) if isinstance(s, r.RoleFor)}
+        self.steps, self.whole = steps, {axis.symbol for axis in source.whole}
+        stores = [s for s in program.consumer if isinstance(s, Store) and (self.boxed or s.tensor in self.dense)]
+        if stores:
+            chunks = sum(self._blocks * (source.columns.step // self._width(s)) for s in stores)
+            slots = 1 if self.boxed and chunks % mapping.slots else mapping.slots
+            self.buffer = Buffer(fresh("buffer"), data, BUFFER_BYTES, slots)
+            data += mapping.consumers * slots * BUFFER_BYTES
+        budget = register_budget(mapping)
+        drain = (b.Drain(),) if stores and self.boxed else ()
+        tiles = b.Tiles(tuple(self._consumer(program.consumer, None)))
+        first, last = self._turns() if mapping.turns else ((), ())
+        consumer = (*first, tiles, *last, *drain, b.Depart())
+        roles: tuple[Role, ...]
+        if mapping.specialized:
+            producer = (b.Tiles(tuple(self._producer(program.producer))), b.Depart())
+            roles = (
+                Role("producer", 1, True, budget[0] if budget else None, producer),
+                Role("consumer", mapping.consumers, False, budget[1] if budget else None, consumer),
+            )
+        else:
+            roles = (Role("worker", mapping.consumers, False, None, consumer),)
+        paired = source.bounds is not None and source.bounds.uneven
+        order = Order(source.outer, source.rows, source.columns, mapping.group, mapping.cluster, mapping.cluster_over, paired)
+        buffers = (self.buffer,) if self.buffer else ()
+        return BarrierProgram(
+            source.tensors, mapping, self.target, order, steps, tuple(self.rings.values()), buffers, roles, data,
+            derived=source.derived, whole=source.whole, bounds=source.bounds, views=source.views,
+            stores=tuple(s for s in program.consumer if isinstance(s, Store)),
+        )  # fmt: skip
+
+    def _turns(self) -> tuple[tuple[Op, ...], tuple[Op, ...]]:
+        """What starts and ends the circle of turns: the last consumer passes before it has had one, the first takes one more."""
+        first, threads = self._turn
+        return (b.Pass(first, threads, self.program.mapping.consumers - 1),), (b.LastTurn(first, threads),)
+
+    @property
+    def _turn(self) -> tuple[int, int]:
+        """The named barrier of the first consumer's turn, after those at which a consumer's threads meet; and its threads."""
+        return 1 + self.program.mapping.consumers, 2 * self.target.warpgroup
+
+    @property
+    def _blocks(self) -> int:
+        """How many times 64 rows a consumer has."""
+        return self.program.mapping.rows // (ROWS * self.program.mapping.consumers)
+
+    def _width(self, store: Store) -> int:
+        return self.target.swizzle * 8 // store.element.bits
+
+    def _ring(self, aref: r.Aref, barriers: int, data: int) -> Ring:
+        fields, offset = [], 0
+        for tile in aref.fields:
+            width = self.target.swizzle * 8 // tile.element.bits
+            panel = prod(tile.shape[:-1]) * self.target.swizzle
+            fields.append(Field(tile, offset, panel, width, self.loads[tile]))
+            offset += tile.bytes
+        blocks = self.program.mapping.cluster if any(self._shared(tile.axes) for tile in aref.fields) else 1
+        return Ring(aref.symbol, aref.depth, tuple(fields), 1, aref.consumers * blocks, barriers, data, offset)
+
+    def _shared(self, axes: tuple[Symbol, ...]) -> bool:
+        """Whether the blocks of a cluster need the same tile of these axes."""
+        source, mapping = self.program.source, self.program.mapping
+        split = source.rows if mapping.cluster_over == "rows" else source.columns
+        return mapping.cluster > 1 and split.symbol not in axes
+
+    # ── the producer ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _producer(self, body: tuple[r.RoleStatement, ...]) -> list[Op]:
+        out: list[Op] = []
+        for statement in body:
+            match statement:
+                case r.RoleFor(axis=axis, body=inner, backwards=backwards, peeled=peeled):
+                    out.append(b.Steps(axis, tuple(self._producer(inner)), backwards, peeled))
+                case r.Last(axis=axis):
+                    out.append(b.Last(axis))
+                case r.Put(aref=aref):
+                    out += [*self._put(statement, inside=True), b.Advance(self.rings[aref.symbol])]
+                case _:
+                    raise AssertionError(f"{statement} in a producer")
+        return out
+
+    def _put(self, put: r.Put, *, inside: bool) -> list[Op]:
+        """Wait for an empty stage and fill it. `inside` the loop pieces count from the current one, and else from the first."""
+        ring = self.rings[put.aref.symbol]
+        # The ring starts empty: the phase before the first counts as complete, and has parity 1.
+        out: list[Op] = [b.Await(ring, "empty", 1, put.ahead), b.Expect(ring, ring.stage, put.ahead)]
+        piece = -1 if put.before else put.ahead  # loops that ask for the piece before run backwards
+        for number, load in enumerate(put.loads):
+            out += self._copies(ring, number, load, piece, put.ahead, inside)
+        return out
+
+    def _copies(self, ring: Ring, number: int, load: Load, piece: int, ahead: int, inside: bool) -> list[Op]:
+        """One copy for each panel; a tile that the cluster shares is filled in equal parts, one by each block, for all blocks."""
+        field = ring.fields[number]
+        tile, mapping = field.tile, self.program.mapping
+        steps = dict(zip(tile.axes, tile.shape, strict=True))
+        split_axis = next((a for a in tile.axes if a != self.steps.symbol), tile.axes[0])
+        parts = mapping.cluster if self._shared(tile.axes) else 1
+        share = steps[split_axis] // parts
+        out: list[Op] = []
+        inner = tile.axes[-1]
+        along_inner = split_axis == inner
+        panels = (share if along_inner else steps[inner]) // field.width
+        rows = prod(tile.shape[:-1]) if along_inner else prod(tile.shape[:-1]) // steps[split_axis] * share
+        box_of = dict(zip(tile.axes[:-1], tile.shape[:-1], strict=True)) | {inner: field.width}
+        if not along_inner:
+            box_of[split_axis] = share
+        box = tuple(box_of.get(a, 1) for a in load.axes)
+        by_rank = 0 if parts == 1 else (panels * field.panel if along_inner else share * self.target.swizzle)
+        for panel in range(panels):
+            at = []
+            for axis in load.axes:
+                offset = panel * field.width if axis == inner else 0
+                step = 0 if axis in self.whole else steps.get(axis, 1)
+                if axis == self.steps.symbol:
+                    offset += abs(piece) * step
+                    step = step if inside else 0
+                rank = share if parts > 1 and axis == split_axis else 0
+                at.append(Coordinate(axis, step, offset, rank))
+            size = rows * self.target.swizzle
+            offset = field.offset + panel * field.panel
+            descriptor = Descriptor(load.tensor, box, load.order)
+            out.append(Copy(ring, descriptor, tuple(at), number, offset, by_rank, size, parts > 1, ahead))
+        return out
+
+    # ── the consumers ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _consumer(self, body: tuple[r.RoleStatement, ...], loop: TileAxis | None) -> list[Op]:
+        out: list[Op] = []
+        after: TileAxis | None = None  # the loop that has just ended
+        got = {s.aref.symbol for s in body if isinstance(s, r.Get)}
+        for statement in body:
+            match statement:
+                case Clear(tile=tile):
+                    out.append(b.Clear(tile))
+                case r.Get(aref=aref):
+                    out.append(b.Await(self.rings[aref.symbol], "full", 0))
+                case r.Start(product=product):
+                    left = product.left if product.left.memory == "registers" else self._part(product.left)
+                    keep = self._keep(product, body, loop)
+                    out.append(b.ProductFence())
+                    for block in range(self._blocks):
+                        out.append(b.Product(product.accumulator, left, self._part(product.right), product.over, block, keep))
+                    out.append(b.Commit())
+                case r.Turn():
+                    out.append(b.Turn(*self._turn))
+                case r.Pass():
+                    out.append(b.Pass(*self._turn))
+                case r.Last(axis=axis):
+                    out.append(b.Last(axis))
+                    after = axis
+                case r.Retire(accumulator=accumulator, pending=pending):
+                    out.append(b.Retire(accumulator, pending))
+                case r.Consumed(aref=aref, back=back):
+                    ring = self.rings[aref.symbol]
+                    whole = ring.empty > aref.consumers
+                    if loop is not None:
+                        release = b.Release(ring, back, whole)
+                        out.append(b.AfterSteps(loop, back, (release,)) if back else release)
+                    elif aref.symbol in got:  # borrowed outside the loop, or in a half that was peeled off
+                        out += [b.Release(ring, 0, whole), b.Advance(ring)]
+                    else:
+                        assert after is not None, "a stage is given back outside any loop over it"
+                        release = b.Release(ring, back + 1, whole)  # the cursor has moved past the newest
+                        out.append(b.AfterSteps(after, back + 1, (release,)) if back else release)
+                case r.RoleFor(axis=axis, body=inner, backwards=backwards, peeled=peeled):
+                    used = dict.fromkeys(self.rings[s.aref.symbol] for s in inner if isinstance(s, r.Get))
+                    advances: list[Op] = [b.Advance(ring) for ring in used]
+                    out.append(b.Steps(axis, tuple(self._consumer(inner, axis) + advances), backwards, peeled))
+                    after = axis
+                case t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
+                    out.append(statement)
+                case Store():
+                    out += self._store(statement)
+                case r.Put(ahead=ahead):
+                    put = tuple(self._put(statement, inside=loop is not None))
+                    out.append(b.Alone((b.IfPiece(self.steps, ahead, loop is not None, put),) if ahead else put))
+                case _:
+                    assert_never(statement)
+        return out
+
+    def _part(self, tile: Tile) -> b.Part:
+        ring = next(x for x in self.rings.values() if any(f.tile == tile for f in x.fields))
+        return b.Part(ring, [f.tile for f in ring.fields].index(tile))
+
+    def _keep(self, product: Multiply, body: tuple[r.RoleStatement, ...], loop: TileAxis | None) -> b.Keep:
+        """When an accumulator counts: not if it is cleared right here, and where its loop runs forwards from the second step on."""
+        if any(isinstance(s, Clear) and s.tile == product.accumulator for s in body) and product.over in self.whole:
+            return "never"
+        return "later" if loop is not None and product.over == loop.symbol and self.program.source.bounds is None else "always"
+
+    def _store(self, store: Store) -> list[Op]:
+        columns = self.program.source.columns
+        out: list[Op] = []
+        if not self.boxed:
+            buffer = self.buffer if store.tensor in self.dense else None
+            width = self._width(store) * (min(buffer.slots, 2) if buffer else 1)
+            for block in range(self._blocks):
+                for column in range(0, columns.step, width):
+                    out.append(b.Scatter(store, block, column, min(width, columns.step - column), buffer))
+            return out
+        assert self.buffer is not None
+        width = self._width(store)
+        for block in range(self._blocks):
+            for column in range(0, columns.step, width):
+                slot = self.next_slot
+                self.next_slot = (slot + 1) % self.buffer.slots
+                meet = b.Meet(1, self.target.warpgroup)
+                box = tuple(self._box(store, a, width) for a in store.axes)
+                descriptor = Descriptor(store.tensor, box, tuple(range(len(box))))
+                at = tuple(self._stored_at(store, a, block, column) for a in store.axes)
+                out += [
+                    b.Reclaim(self.buffer, self.buffer.slots - 1),
+                    meet,
+                    b.Write(self.buffer, slot, store, block, column, width),
+                    b.AsyncFence(),
+                    meet,
+                    b.Send(self.buffer, slot, descriptor, at),
+                ]
+        return out
+
+    def _box(self, store: Store, axis: Symbol, width: int) -> int:
+        source = self.program.source
+        return {source.rows.symbol: ROWS, source.columns.symbol: width}.get(axis, 1)
+
+    def _stored_at(self, store: Store, axis: Symbol, block: int, column: int) -> Coordinate:
+        source = self.program.source
+        if axis == source.rows.symbol:
+            return Coordinate(axis, source.rows.step, block * ROWS, by_consumer=self._blocks * ROWS)
+        if axis == source.columns.symbol:
+            return Coordinate(axis, source.columns.step, column)
+        return Coordinate(axis, 1)
+
+
+def _loads(body: tuple[r.RoleStatement, ...]) -> Iterator[Load]:
+    """What is put anywhere."""
+    for statement in body:
+        match statement:
+            case r.Put(loads=loads):
+                yield from loads
+            case r.RoleFor(body=inner):
+                yield from _loads(inner)
+            case _:
+                pass

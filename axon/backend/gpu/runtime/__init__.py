@@ -1,0 +1,1 @@
+"""Calls on a GPU: variants chosen, kernels loaded and launched, the host between them, failures."""

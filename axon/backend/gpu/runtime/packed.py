@@ -1,0 +1,81 @@
+"""Factors that bulk copies cannot read as they lie: a plain kernel copies them first, in rows at multiples of 16 bytes, each along
+an axis that tiles are cut along.
+
+That moves a factor twice more, which is little beside a product that uses each of its elements `LEAST` times or more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import replace
+from functools import lru_cache
+
+from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.views import with_views
+from axon.backend.gpu.runtime.prepare import problem_of, tiled_axes, unreadable
+from axon.backend.gpu.tile.epilogue import Operand
+from axon.backend.gpu.tile.families import Kernel, Tiled, copy, with_operands
+from axon.backend.plan.ir import Nest, Reason
+from axon.base.names import Symbol, fresh
+from axon.core.ir import Value
+
+LEAST = 64  # rows, and columns or keys: below, plain kernels compute the product
+Factor = tuple[Symbol, int]  # the first result of a kernel, and which of its operands
+Copies = dict[tuple[Symbol, tuple[int, ...]], Value]  # of a tensor or a view, with its dimensions in some order
+
+
+def wanted(kernel: Tiled, tensors: Mapping[Symbol, Tensor], sizes: Mapping[Symbol, int]) -> frozenset[Factor]:
+    """The factors to copy for a kernel; none if it can read all, or if it is not worth it.
+
+    Raises `Unsupported` for a view that cannot be made.
+    """
+    problem = problem_of(kernel, sizes)
+    if min(problem.rows, problem.keys or problem.columns) < LEAST or problem.depth < 1:
+        return frozenset()
+    found = unreadable(kernel, with_views(kernel.views, tensors, sizes))
+    return frozenset((kernel.results[0].value.symbol, number) for number in found)
+
+
+def with_copies(kernels: Iterable[Kernel], factors: Set[Factor]) -> tuple[tuple[Kernel, ...], frozenset[Symbol]]:
+    """The kernels with copies of these factors in front, and the copies, whose rows are to be laid out at multiples of 16 bytes."""
+    copies: Copies = {}
+    return tuple(_copied(kernels, factors, copies)), frozenset(value.symbol for value in copies.values())
+
+
+def _copied(kernels: Iterable[Kernel], factors: Set[Factor], copies: Copies) -> Iterator[Kernel]:
+    for kernel in kernels:
+        if isinstance(kernel, Nest):
+            yield kernel
+            continue
+        operands = list(kernel.operands)
+        for number, operand in enumerate(operands):
+            if (kernel.results[0].value.symbol, number) not in factors:
+                continue
+            value, order = operand.value, _order(operand, tiled_axes(kernel))
+            if (value.symbol, order) not in copies:
+                symbol = _symbol(kernel.results[0].value.symbol, number, value.symbol.name)
+                made = replace(value, symbol=symbol, shape=tuple(value.shape[d] for d in order))
+                copies[value.symbol, order] = made
+                yield _copy(kernel, value, made, order)
+            axes = operand.arranged(order).axes
+            operands[number] = Operand(copies[value.symbol, order], axes, tuple(range(len(axes))))
+        yield with_operands(kernel, tuple(operands))
+
+
+def _order(operand: Operand, tiled: Set[Symbol]) -> tuple[int, ...]:
+    """The dimensions of a copy: its operand's own, but the last one along which tiles are cut behind all others."""
+    last = max(d for d, axis in zip(operand.order, operand.axes, strict=True) if axis in tiled)
+    return (*(d for d in sorted(operand.order) if d != last), last)
+
+
+@lru_cache(maxsize=4096)
+def _symbol(result: Symbol, number: int, name: str) -> Symbol:
+    """Of a copy: the same in everything that is made of one program."""
+    return fresh(name)
+
+
+def _copy(kernel: Tiled, value: Value, made: Value, order: tuple[int, ...]) -> Nest:
+    view = next((v for v in kernel.views if v.value == value), None)
+    source = value.symbol if view is None else view.source
+    why = Reason("a copy of {0} for the tensor cores, which cannot read it as it lies", (source,))
+    return copy(made, source, view, (why,), kernel.span, order)

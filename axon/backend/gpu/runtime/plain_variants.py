@@ -1,0 +1,109 @@
+"""The few machine codes of a nest among which every size finds one; the rule is that of Note [Variants] in `backend.variants`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass, field
+from functools import partial
+
+from axon.backend.gpu.build.cubin import BuildError
+from axon.backend.gpu.build.pipeline import Plain
+from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.runtime.variants import worded
+from axon.backend.gpu.simt.access import unit_of
+from axon.backend.gpu.simt.emit import emit
+from axon.backend.gpu.simt.general import general
+from axon.backend.gpu.simt.mapping import Mapping, choose, plainest
+from axon.backend.plan.ir import Nest, reads_of
+from axon.base.names import Symbol
+from axon.core.ir import Value
+
+LIMIT = 3
+ASKED = "sizes that were asked for"
+ANY = "any size"
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedNest:
+    """A nest as its tensors lie: along which dimension of each elements lie side by side, and the mapping that suits the sizes."""
+
+    kernel: Nest
+    units: tuple[tuple[Symbol, int], ...]
+    wanted: Mapping
+    general: Callable[[], Mapping] = field(compare=False)  # for any size
+
+    @property
+    def key(self) -> tuple[tuple[Symbol, int], ...]:
+        """What its variants are variants of."""
+        return self.units
+
+
+def prepare(
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
+) -> PreparedNest:
+    used = used_by(nest, values)
+    units = tuple((v.symbol, unit_of(tensors[v.symbol])) for v in used)
+    wanted = choose(nest, values, tensors, sizes)
+    return PreparedNest(nest, units, wanted, partial(general, nest, values, dict(units), sizes))
+
+
+def used_by(nest: Nest, values: MappingOf[Symbol, Value]) -> tuple[Value, ...]:
+    """Every tensor that a nest may touch in memory: what it reads, stores, and keeps between its steps."""
+    made = [out for step in nest.steps for out in step.outs]
+    return (*(values[s] for s in sorted(reads_of(nest), key=lambda s: s.id)), *made)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One machine code of a nest, and why it is there."""
+
+    mapping: Mapping
+    why: str = field(compare=False)
+    at: str = field(default="", compare=False)  # the sizes that it was made for
+
+
+class Choices:
+    """The variants of one nest, as its tensors lie."""
+
+    def __init__(self) -> None:
+        self.variants: list[Variant] = []
+        self.refused: set[Mapping] = set()
+
+    def pick(self, ready: PreparedNest, sizes: MappingOf[Symbol, int], *, exact: bool = False) -> Variant:
+        """The variant for a nest at these sizes; added, if it is new."""
+        last = plainest(ready.kernel)
+        if last in self.refused:
+            raise BuildError("a plain kernel does not fit the registers")
+        wanted = ready.wanted if ready.wanted not in self.refused else last
+        found = next((v for v in self.variants if v.mapping == wanted), None)
+        if found is not None:
+            return found
+        if exact:
+            return self._add(Variant(wanted, ASKED, worded(sizes)))
+        free = [v for v in self.variants if v.why != ASKED]
+        if len(free) < LIMIT - 1:
+            why = "sizes that the others do not serve" if self.variants else "the first sizes"
+            return self._add(Variant(wanted, why, worded(sizes)))
+        found = next((v for v in self.variants if v.why == ANY), None)
+        if found is not None:
+            return found
+        serving = ready.general()
+        serving = last if serving in self.refused else serving
+        return next((v for v in self.variants if v.mapping == serving), None) or self._add(Variant(serving, ANY))
+
+    def refuse(self, variant: Variant) -> None:
+        """Its code does not fit the registers: it is not a choice after all."""
+        self.variants.remove(variant)
+        self.refused.add(variant.mapping)
+
+    def _add(self, variant: Variant) -> Variant:
+        self.variants.append(variant)
+        return variant
+
+
+def forms(ready: PreparedNest, variant: Variant, values: MappingOf[Symbol, Value], comments: Sequence[str] = ()) -> Plain:
+    """The kernel of a variant."""
+    # The last resort may keep values in memory: some functions of f64 cannot do without.
+    last = variant.mapping == plainest(ready.kernel)
+    return Plain(emit(ready.kernel, values, variant.mapping, dict(ready.units), comments), spills=last)

@@ -1,0 +1,116 @@
+"""A kernel for the tensor cores as its tensors lie and at given sizes: what decides its mapping and its variant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass
+from math import prod
+
+from axon.backend.gpu.layout.assumptions import Granted
+from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.target import Target
+from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.backend.gpu.layout.views import with_views
+from axon.backend.gpu.tile.epilogue import Operand, views_of
+from axon.backend.gpu.tile.families import Kernel, Tiled, with_operands
+from axon.backend.gpu.tile.schedule import Mapping, Problem
+from axon.backend.gpu.tile.stream import Stream
+from axon.backend.plan.ir import Nest, values_of
+from axon.base.names import Symbol
+from axon.core.passes.parts import fails
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A kernel as its tensors lie: the sizes it is mapped for, and what its code can take for granted."""
+
+    kernel: Tiled
+    problem: Problem
+    granted: Granted
+
+    @property
+    def key(self) -> Tiled:
+        """What its variants are variants of."""
+        return self.kernel
+
+
+def prepare(kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Prepared:
+    """A kernel for these tensors. Raises `Unsupported` for operands that bulk copies cannot read, and for a sum over nothing."""
+    tensors = with_views(views_of(kernel), tensors, sizes)
+    lying = []
+    for operand in kernel.operands:
+        found = as_it_lies(kernel, operand, tensors[operand.value.symbol])
+        if isinstance(found, str):
+            source = next((v.source for v in kernel.views if v.value == operand.value), None)
+            name = f"`{operand.value.symbol.name}`" if source is None else f"what is read of `{source.name}`"
+            raise Unsupported(f"{name} cannot be read by bulk copies: {found}", kernel.span)
+        lying.append(found)
+    kernel = with_operands(kernel, lying)
+    problem = problem_of(kernel, sizes)
+    if problem.depth < 1 or (isinstance(kernel, Stream) and problem.keys < 1):
+        raise Unsupported("a sum over nothing", kernel.span)
+    stored = {r.place.symbol: r.axes for r in kernel.results}
+    boxed = frozenset(s for s in stored if tensors[s].storable)
+    last = kernel.columns.symbol
+    dense = frozenset(s for s, axes in stored.items() if axes[-1] == last and tensors[s].strides[-1] == 1)
+    paired = frozenset(symbol for symbol, tensor in tensors.items() if tensor.paired)
+    return Prepared(kernel, problem, Granted(boxed, dense, paired))
+
+
+def unreadable(kernel: Tiled, tensors: MappingOf[Symbol, Tensor]) -> frozenset[int]:
+    """Which operands bulk copies cannot read as they lie. `tensors` holds the kernel's views too."""
+    lying = (as_it_lies(kernel, operand, tensors[operand.value.symbol]) for operand in kernel.operands)
+    return frozenset(number for number, found in enumerate(lying) if isinstance(found, str))
+
+
+def as_it_lies(kernel: Tiled, operand: Operand, tensor: Tensor) -> Operand | str:
+    """The operand with its dimensions in an order in which bulk copies read it where it lies, its own if that will do; or why there
+    is none.
+
+    Elements lie side by side along the last dimension, and a copy takes many of them: so its axis must be one that tiles are cut
+    along. An outer one (a batch) has one index in each tile.
+    """
+    why = None
+    for order in (operand.order, tensor.order):
+        arranged = operand.arranged(order)
+        why = tensor.arranged(order).copyable
+        if why is None and arranged.axes[-1] in tiled_axes(kernel):
+            return arranged
+    return why or "its contiguous dimension is neither reduced nor one of the result's last two"
+
+
+def tiled_axes(kernel: Tiled) -> frozenset[Symbol]:
+    """The axes of which a tile has more than one index."""
+    axes = (kernel.rows, kernel.columns, kernel.depth, *((kernel.keys,) if isinstance(kernel, Stream) else ()))
+    return frozenset(axis.symbol for axis in axes)
+
+
+def is_empty(kernel: Kernel, sizes: MappingOf[Symbol, int]) -> bool:
+    """Whether its results have no elements, so that nothing is to be done. What may stop the program is done for each row."""
+    axes = kernel.rows if isinstance(kernel, Nest) else (*kernel.outer, kernel.rows, kernel.columns)
+    if any(axis.extent.evaluate(sizes) <= 0 for axis in axes):
+        return True
+    if not isinstance(kernel, Nest) or any(map(fails, kernel.steps)):
+        return False
+    return all(any(extent.evaluate(sizes) <= 0 for extent in value.shape) for value in values_of(kernel))
+
+
+def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> Problem:
+    """The sizes on which the choice of a mapping depends."""
+    outer = prod(axis.extent.evaluate(sizes) for axis in kernel.outer)
+    rows, columns, depth = (axis.extent.evaluate(sizes) for axis in (kernel.rows, kernel.columns, kernel.depth))
+    if isinstance(kernel, Stream):
+        return Problem(rows, columns, depth, outer, kernel.keys.extent.evaluate(sizes), kernel.condition is not None)
+    return Problem(rows, columns, depth, outer)
+
+
+def blocks(mapping: Mapping, problem: Problem, target: Target) -> int:
+    """How many thread blocks to launch: one for each tile, or as many as the chip holds if the mapping is persistent."""
+    rows, columns = -(-problem.rows // mapping.rows), -(-problem.columns // mapping.columns)
+    if mapping.cluster_over == "rows":
+        rows = -(-rows // mapping.cluster)
+    else:
+        columns = -(-columns // mapping.cluster)
+    clusters = rows * columns * problem.outer
+    held = target.multiprocessors // mapping.cluster
+    return mapping.cluster * (min(clusters, held) if mapping.persistent else clusters)

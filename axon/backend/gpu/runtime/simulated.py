@@ -1,0 +1,190 @@
+"""A whole program on the CPU through its GPU kernels' barrier programs: what `--target simulate` runs.
+
+What has a barrier program is proved, and then simulated. A plain kernel has none (its threads wait for nothing), and what the host
+does between kernels has none either: these the interpreter does, operation by operation, in the order of the parts and kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, assert_never
+
+import numpy as np
+
+from axon.backend.gpu.build.pipeline import stages, traits
+from axon.backend.gpu.layout.memory import Tensor, aligned, contiguous
+from axon.backend.gpu.layout.target import HOPPER, Target
+from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.backend.gpu.layout.views import View
+from axon.backend.gpu.proof.findings import Violation
+from axon.backend.gpu.proof.simulate import SimulationError, simulate
+from axon.backend.gpu.proof.verify import verify
+from axon.backend.gpu.runtime.packed import Factor, wanted, with_copies
+from axon.backend.gpu.runtime.prepare import is_empty, prepare
+from axon.backend.gpu.tile.epilogue import views_of
+from axon.backend.gpu.tile.families import Kernel, kernels, results_of
+from axon.backend.gpu.tile.schedule import Mapping
+from axon.backend.gpu.tile.schedule_file import FREE, NOTHING, Fixed, Schedule
+from axon.backend.gpu.tile.stream import Stream
+from axon.backend.plan.ir import Nest
+from axon.base.identity import IdentityMap
+from axon.base.names import Symbol
+from axon.core.ir import Block, Check, Compress, Op, Program, Sort
+from axon.core.passes.parts import Body, Repeat, Straight, parts, straights
+from axon.core.passes.tables import values_of
+from axon.interpret.frame import size_of
+from axon.interpret.program import _block as interpret
+
+
+def run(
+    program: Program,
+    arrays: Sequence[Any],
+    explicit: Sequence[int] = (),
+    *,
+    seed: int = 0,
+    mapping: Mapping | None = None,
+    schedule: Schedule = NOTHING,
+    target: Target = HOPPER,
+) -> list[Any]:
+    """The results on NumPy arrays that satisfy the contract, in the interleaving that `seed` picks.
+
+    Results are fresh arrays. Raises AX0605 for a schedule that does not fit, what the interpreter raises where the program must
+    stop, and `SimulationError` for a kernel that is not proved or goes wrong.
+    """
+    sizes = program.contract.bind(explicit, [a.shape for a in arrays])
+    held = {v.symbol: np.asarray(a, order="C") for v, a in zip(program.inputs, arrays, strict=True)}
+    split = parts(program)
+    body = split.body
+    held |= values_of(split.tables)
+    made = IdentityMap((part.program, kernels(part.program)) for part in straights(body))
+    fixed = iter(schedule.of(sum(map(len, made.values()))))
+    own = IdentityMap((straight, tuple(islice(fixed, len(found)))) for straight, found in made.items())
+    _Run(sizes, held, seed, mapping, own, target).body(body)
+    given = {v.symbol for v in program.inputs}
+    return fresh([(held[symbol], symbol in given) for symbol in program.block.results])
+
+
+@dataclass(slots=True)
+class _Run:
+    """The sizes and the tensors that are known so far, and how kernels are to be made."""
+
+    sizes: dict[Symbol, int]
+    held: dict[Symbol, Any]
+    seed: int
+    mapping: Mapping | None
+    fixed: IdentityMap[Program, tuple[Fixed, ...]]  # of each straight program, for its kernels
+    target: Target
+
+    def body(self, body: Body) -> list[Any]:
+        for part in body.parts:
+            match part:
+                case Straight(program=program):
+                    self.straight(program)
+                case Repeat():
+                    self.repeat(part)
+                case Sort() | Compress() | Check():
+                    self.interpreted(part)
+                case _:
+                    assert_never(part)
+        return [self.held[symbol] for symbol in body.results]
+
+    def repeat(self, loop: Repeat) -> None:
+        op = loop.op
+        trip = loop.trip.evaluate(self.sizes) if not isinstance(loop.trip, Symbol) else int(self.held[loop.trip])
+        states = [self.held[symbol] for symbol in op.initial]
+        kept: list[list[Any]] = [[] for _ in states]
+        for step in range(max(0, trip)):
+            self.sizes[op.counter] = step
+            self.held |= dict(zip((state.symbol for state in op.states), states, strict=True))
+            states = self.body(loop.body)
+            for stack, state in zip(kept, states, strict=True):
+                stack.append(state)
+        for out, state, stack in zip(op.outs, states, kept, strict=True):
+            shape = (len(stack), *state.shape)
+            self.held[out.symbol] = np.array(stack, state.dtype).reshape(shape) if op.stacked else state
+
+    def interpreted(self, *ops: Op) -> None:
+        with np.errstate(all="ignore"):
+            interpret(Block(ops, ()), self.sizes, self.held)
+
+    def straight(
+        self,
+        program: Program,
+        plain: Set[Symbol] = frozenset(),
+        apart: Set[Symbol] = frozenset(),
+        copied: frozenset[Factor] = frozenset(),
+    ) -> None:
+        """A program of kernels; those that make `plain` tensors are plain, those that make tensors in `apart` no streams, and
+        factors are `copied` first."""
+        todo, copies = with_copies(kernels(program, plain, apart), copied)
+        fixed = self.fixed[program] if not (plain or apart or copied) else (FREE,) * len(todo)
+        values = (*program.inputs, *(value for kernel in todo for value in results_of(kernel)))
+        shapes = {v.symbol: tuple(size_of(d, self.sizes, None) for d in v.shape) for v in values}
+        # What a GPU refuses is refused here too, for tensors that lie as its allocator would put them.
+        lays = ((v, aligned if v.symbol in copies else contiguous) for v in values)
+        lying = {v.symbol: lay(0, shapes[v.symbol], v.element) for v, lay in lays}
+        free = [kernel for kernel, own in zip(todo, fixed, strict=True) if not own.values and self.mapping is None]
+        more = frozenset(factor for kernel in free for factor in self.unread(kernel, lying)) - copied
+        if more:
+            self.straight(program, plain, apart, copied | more)
+            return
+        unfit = [kernel for kernel in free if self.unfit(kernel, lying)]
+        if unfit:
+            streams = {v.symbol for kernel in unfit if isinstance(kernel, Stream) for v in results_of(kernel)}
+            others = {v.symbol for kernel in unfit if not isinstance(kernel, Stream) for v in results_of(kernel)}
+            self.straight(program, plain | others, apart | streams, copied)
+            return
+        for kernel, own in zip(todo, fixed, strict=True):
+            if isinstance(kernel, Nest):
+                self.interpreted(*kernel.steps)
+                continue
+            for result in kernel.results:
+                self.held[result.value.symbol] = np.zeros(shapes[result.value.symbol], result.value.element.dtype)
+            if is_empty(kernel, self.sizes):
+                continue
+            ready = prepare(kernel, lying, self.sizes)
+            picked = self.mapping or own.ranked(ready.problem, traits(ready.kernel), self.target, kernel.span)[0]
+            made = stages(ready.kernel, picked, self.target, values, ready.granted).barriers
+            answer = verify(made)
+            if isinstance(answer, Violation):
+                raise SimulationError(f"after `lower_roles`: {answer}")
+            seen = {view.value.symbol: self.seen(view) for view in views_of(kernel)}
+            simulate(made, self.held | seen, self.sizes, seed=self.seed)
+
+    def seen(self, view: View) -> Any:
+        """A view's elements, in the memory of its source."""
+        source = self.held[view.source] = np.ascontiguousarray(self.held[view.source])
+        lying = view.of(contiguous(0, source.shape, view.value.element), self.sizes)
+        bytes_ = source.itemsize
+        from_there = source.reshape(-1)[lying.pointer // max(1, view.value.element.bits // 8) :]
+        return np.lib.stride_tricks.as_strided(from_there, lying.shape, [s * bytes_ for s in lying.strides])
+
+    def unread(self, kernel: Kernel, lying: dict[Symbol, Tensor]) -> frozenset[Factor]:
+        """The factors of a kernel that are to be copied."""
+        if isinstance(kernel, Nest) or is_empty(kernel, self.sizes):
+            return frozenset()
+        try:
+            return wanted(kernel, lying, self.sizes)
+        except Unsupported:
+            return frozenset()
+
+    def unfit(self, kernel: Kernel, lying: dict[Symbol, Tensor]) -> bool:
+        """Whether a kernel has no mapping at these sizes, so that others make what it makes."""
+        if isinstance(kernel, Nest) or is_empty(kernel, self.sizes):
+            return False
+        try:
+            ready = prepare(kernel, lying, self.sizes)
+            FREE.ranked(ready.problem, traits(ready.kernel), self.target, kernel.span)
+        except Unsupported:
+            return True
+        return False
+
+
+def fresh(results: Sequence[tuple[Any, bool]]) -> list[Any]:
+    """Results that share no memory: an argument that is a result is copied, as is the second of two that are one."""
+    out: list[Any] = []
+    for result, given in results:
+        out.append(result.copy() if given or any(result is other for other in out) else result)
+    return out

@@ -1,0 +1,316 @@
+"""One call of a program in parts: straight parts are launched, and the host does what lies between them.
+
+Note [Memory of parts]
+    What passes between parts lies in blocks, which come from whoever makes the results (a library's allocator knows the stream).
+    A block is free when the last tensor in it is forgotten, which is after its last reader was launched, and the next one that fits
+    takes it: all work of a call is on one stream, so what is launched later runs later. The states of a loop therefore alternate
+    between two blocks each. What the caller gets is written where the caller wants it, by whichever part makes it last.
+
+Note [Steps of a loop]
+    The host launches the kernels of each step. A counter that stands in scalar expressions alone is written into arguments that are
+    bound already; where an axis or a shape depends on it, a part is bound for each of its values, and what was bound is kept.
+
+Note [Waiting]
+    The host waits for the GPU where data decide what comes next: for a trip count that is a tensor, and for the size of a
+    `compress`. A trip count that the caller gave as a number costs no wait.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, assert_never
+
+from axon.backend.gpu.layout.memory import Tensor, contiguous
+from axon.backend.gpu.runtime.driver import Driver
+from axon.backend.gpu.runtime.failures import Copies, Watch, interpreted
+from axon.backend.gpu.runtime.steps import Stepped, reads
+from axon.base.diagnostics import AxonError, Diagnostic, Suggestion
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.core.ir import Check, Compress, Sort, Value
+from axon.core.passes.parts import Body, Part, Repeat, Straight
+from axon.shapes.dimension import Dim
+
+GRANULE = 512  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A tensor on the device, and what keeps its memory."""
+
+    tensor: Tensor
+    keep: Any = None
+
+
+Make = Callable[[tuple[int, ...]], Held]  # room for a value of this shape
+
+
+class Pool:
+    """Memory of one call. See Note [Memory of parts]. `allocate` gives what keeps some bytes, and their address."""
+
+    def __init__(self, allocate: Callable[[int], tuple[Any, int]]) -> None:
+        self.allocate = allocate
+        self.kept: list[Any] = []
+        self.free: dict[int, list[int]] = {}
+
+    def take(self, size: int) -> Taken:
+        """Memory until what is returned is forgotten."""
+        rounded = _rounded(size)
+        free = self.free.setdefault(rounded, [])
+        if not free:
+            keep, address = self.allocate(rounded)
+            self.kept.append(keep)
+            free.append(address)
+        return Taken(free, free.pop())
+
+
+class Taken:
+    """A block that is in use; forgotten, it is free again."""
+
+    __slots__ = ("address", "free")
+
+    def __init__(self, free: list[int], address: int) -> None:
+        self.free, self.address = free, address
+
+    def __del__(self) -> None:
+        self.free.append(self.address)
+
+
+def _rounded(size: int) -> int:
+    """Up to a fourth more, so that blocks fit again."""
+    step = max(GRANULE, 1 << max(0, size.bit_length() - 3))
+    return max(GRANULE, -(-size // step) * step)
+
+
+@dataclass(slots=True)
+class Run:
+    """One call: the dimensions and tensors known so far.
+
+    `numbers` are inputs of rank 0 that the caller gave as numbers. `watch` is where kernels note failures, `copies` what gives
+    the call's arguments to the interpreter.
+    """
+
+    stepped: Stepped
+    cuda: Driver
+    device: int
+    stream: int
+    pool: Pool
+    sizes: dict[Symbol, int]
+    held: dict[Symbol, Held]
+    numbers: Mapping[Symbol, Any]
+    watch: Watch | None
+    copies: Copies
+    explicit: Sequence[int]
+    word: Any = field(default_factory=ctypes.c_int64)
+
+    def __call__(self, makers: Sequence[Make]) -> list[Held]:
+        """The results; `makers` make room for each."""
+        body = self.stepped.parts.body
+        try:
+            return self.body(body, list(makers))
+        except (Stopped, ZeroDivisionError) as stop:
+            self.cuda.check("cuStreamSynchronize", self.cuda.wait_for(self.stream))
+            if self.watch is not None:
+                self.watch.word.taken()
+            error = interpreted(self.stepped.program, self.copies, self.explicit)
+            if error is not None:
+                raise error from None
+            if isinstance(stop, Stopped):
+                self.stepped.check(stop.op, self.sizes)
+            raise
+
+    def body(self, body: Body, makers: Sequence[Make | None]) -> list[Held]:
+        """Run a body; each result lies where its maker wants it, if it has one."""
+        wanted: dict[Symbol, Make] = {}
+        first: dict[Symbol, int] = {}
+        for number, (symbol, make) in enumerate(zip(body.results, makers, strict=True)):
+            if make is not None and symbol not in wanted:
+                wanted[symbol], first[symbol] = make, number
+        for part, dying in zip(body.parts, self.stepped.lives(body), strict=True):
+            self.part(part, wanted, dying)
+            for symbol in dying:
+                self.held.pop(symbol, None)
+        results = []
+        for number, (symbol, make) in enumerate(zip(body.results, makers, strict=True)):
+            held = self.held[symbol]
+            direct = first.get(symbol) == number and symbol not in wanted
+            results.append(held if make is None or direct else self.copied(held, make))
+        for symbol in self.stepped.results(body):
+            self.held.pop(symbol, None)
+        return results
+
+    def part(self, part: Part, wanted: dict[Symbol, Make], dying: frozenset[Symbol]) -> None:
+        match part:
+            case Straight():
+                self.straight(part, wanted)
+            case Repeat():
+                self.repeat(part, wanted, dying)
+            case Sort(values=values, indices=indices, input=input):
+                self.sort(self.held[input], self.room(values, wanted), self.room(indices, wanted))
+            case Compress():
+                self.compress(part, wanted)
+            case Check():
+                if not part.holds(self.sizes):
+                    if self.stepped.fails:  # something that stands before may fail too: the interpreter knows what is first
+                        raise Stopped(part)
+                    self.stepped.check(part, self.sizes)
+            case _:
+                assert_never(part)
+
+    # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def room(self, value: Value, wanted: dict[Symbol, Make]) -> Held:
+        """Room for a value, where it is wanted or in a block; it is held from now on."""
+        shape = tuple([max(0, d.evaluate(self.sizes)) for d in value.shape])
+        if value.symbol in wanted:
+            held = wanted.pop(value.symbol)(shape)
+        else:
+            held = self.block(shape, value.element)
+        self.held[value.symbol] = held
+        return held
+
+    def block(self, shape: tuple[int, ...], element: Element) -> Held:
+        block = self.pool.take(prod(shape) * max(1, element.bits // 8))
+        return Held(contiguous(block.address, shape, element), block)
+
+    def copied(self, held: Held, make: Make) -> Held:
+        """A copy of a tensor."""
+        source = held.tensor
+        target = make(source.shape)
+        if 0 in source.shape:
+            return target
+        plain = contiguous(0, source.shape, source.element).strides
+        if _same_place(source, plain) and _same_place(target.tensor, plain):
+            size = prod(source.shape) * max(1, source.element.bits // 8)
+            self.cuda.move(target.tensor.pointer, source.pointer, size, self.stream)
+        else:
+            part = self.stepped.copying(source.element, len(source.shape))
+            sizes = dict(zip(part.program.explicit, source.shape, strict=True))
+            (symbol,) = part.program.block.results
+            given = {part.program.inputs[0].symbol: source, symbol: target.tensor}
+            self.launch(part, given, sizes)
+        return target
+
+    # ── parts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def straight(self, part: Straight, wanted: dict[Symbol, Make]) -> None:
+        known, held = self.stepped.known(part), self.held
+        given = {symbol: held[symbol].tensor for symbol in known.inputs}
+        for value in known.results:
+            given[value.symbol] = self.room(value, wanted).tensor
+        self.launch(part, given, self.sizes)
+
+    def launch(self, part: Straight, given: Mapping[Symbol, Tensor], sizes: Mapping[Symbol, int]) -> None:
+        bound = self.stepped.bind(part, given, sizes, self.device)
+        room = self.pool.take(bound.room) if bound.room else None
+        addresses = [tensor.pointer for tensor in given.values()]
+        addresses += (room.address if room else 0, self.watch.address if self.watch else 0, self.stream)
+        changing = self.stepped.known(part).changing
+        if changing:
+            bound.launches(addresses, changing, sizes)
+        else:
+            bound.launches(addresses)
+
+    def repeat(self, part: Repeat, wanted: dict[Symbol, Make], dying: frozenset[Symbol]) -> None:
+        op = part.op
+        trip = self.trip(part)
+        states = [self.held[symbol] for symbol in op.initial]
+        for symbol in dying.intersection(op.initial).difference(*map(reads, part.body.parts), part.body.results):
+            self.held.pop(symbol, None)  # after the first step nobody needs it
+        stacks = [self.room(out, wanted) for out in op.outs] if op.stacked else []
+        for step in range(trip):
+            self.sizes[op.counter] = step
+            self.held.update((state.symbol, held) for state, held in zip(op.states, states, strict=True))
+            makers: list[Make | None] = [None] * len(states)
+            slices = [_slice_maker(stack, step) for stack in stacks]
+            if op.stacked:
+                makers = [make if _is_steady(stack) else None for make, stack in zip(slices, stacks, strict=True)]
+            elif step == trip - 1:
+                makers = [wanted.pop(out.symbol) if out.symbol in wanted else None for out in op.outs]
+            states = self.body(part.body, makers)
+            for make, direct, held in zip(slices, makers, states, strict=False):
+                if direct is None:
+                    self.copied(held, make)
+        for state in op.states:
+            self.held.pop(state.symbol, None)
+        self.sizes.pop(op.counter, None)
+        if op.stacked:
+            return
+        for out, held in zip(op.outs, states, strict=True):  # still wanted is what had no last step
+            self.held[out.symbol] = self.copied(held, wanted.pop(out.symbol)) if out.symbol in wanted else held
+
+    def trip(self, part: Repeat) -> int:
+        if isinstance(part.trip, Dim):
+            trip = part.trip.evaluate(self.sizes)
+            return max(0, (trip + 2**31) % 2**32 - 2**31)
+        if part.trip in self.numbers:
+            return max(0, int(self.numbers[part.trip]))
+        return max(0, self.read(self.held[part.trip].tensor.pointer, self.stepped.values[part.trip].element))
+
+    def read(self, address: int, element: Element) -> int:
+        """An integer that the GPU computes. The host waits for it. See Note [Waiting]."""
+        if self.cuda.capturing(self.stream):
+            message = f"`{self.stepped.program.name}` reads a size back from the GPU, which cannot be part of a stream capture"
+            raise AxonError((Diagnostic("AX0612", message, suggestions=(Suggestion("call it outside of the capture"),)),))
+        word = self.word
+        word.value = 0
+        self.cuda.move(ctypes.addressof(word), address, element.bits // 8, self.stream)
+        self.cuda.check("cuStreamSynchronize", self.cuda.wait_for(self.stream))
+        if self.watch is not None:
+            self.watch.finished(self.copies, self.explicit)
+        return word.value if element is Element.I64 else ctypes.c_int32(word.value).value
+
+    def sort(self, source: Held, values: Held, indices: Held) -> None:
+        if 0 in source.tensor.shape:
+            return
+        bound = self.stepped.algorithms.sort(self.cuda, self.device, source.tensor)
+        room = self.pool.take(bound.room) if bound.room else None
+        place = room.address if room is not None else 0
+        bound.launches([source.tensor.pointer, values.tensor.pointer, indices.tensor.pointer, place, self.stream])
+
+    def compress(self, op: Compress, wanted: dict[Symbol, Make]) -> None:
+        source = self.held[op.mask].tensor
+        if 0 in source.shape:
+            self.sizes[op.size] = 0
+            self.room(op.out, wanted)
+            return
+        found = self.stepped.algorithms.compress(self.cuda, self.device, source)
+        room = self.pool.take(found.count.room)
+        found.count.launches([source.pointer, room.address, self.stream])
+        self.sizes[op.size] = self.read(room.address + found.total, Element.I32)
+        out = self.room(op.out, wanted)
+        if self.sizes[op.size]:
+            found.write.launches([source.pointer, out.tensor.pointer, room.address, self.stream])
+
+
+class Stopped(Exception):
+    """A check fails, and the interpreter says whether something before it fails first."""
+
+    def __init__(self, op: Check) -> None:
+        super().__init__(op.message)
+        self.op = op
+
+
+def _same_place(tensor: Tensor, strides: tuple[int, ...]) -> bool:
+    """Whether a tensor lies as contiguous ones do; strides of dimensions of one index mean nothing."""
+    return all(a == b or n == 1 for a, b, n in zip(tensor.strides, strides, tensor.shape, strict=True))
+
+
+def _is_steady(stack: Held) -> bool:
+    """Whether all states in a stack lie alike for kernels: at multiples of 16 bytes, or where none of their accesses is wide."""
+    size = max(1, stack.tensor.element.bits // 8)
+    return len(stack.tensor.shape) == 1 or stack.tensor.strides[0] * size % 16 == 0
+
+
+def _slice_maker(stack: Held, step: int) -> Make:
+    """Room for a state inside the stack of all of them."""
+
+    def make(shape: tuple[int, ...]) -> Held:
+        size = max(1, stack.tensor.element.bits // 8)
+        pointer = stack.tensor.pointer + step * stack.tensor.strides[0] * size
+        return Held(Tensor(pointer, stack.tensor.shape[1:], stack.tensor.strides[1:], stack.tensor.element), stack.keep)
+
+    return make

@@ -1,0 +1,278 @@
+"""Programs in parts on a device: what is made of a program once, for all of its calls. `stepping` makes the calls."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from threading import RLock
+from typing import Any, assert_never
+
+from axon.backend.gpu.build.cubin import build_all
+from axon.backend.gpu.build.pipeline import Plain
+from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.target import HOPPER, Target
+from axon.backend.gpu.runtime.algorithms import Algorithms
+from axon.backend.gpu.runtime.device_tables import DeviceTables
+from axon.backend.gpu.runtime.driver import Driver
+from axon.backend.gpu.runtime.executable import Bound, Built, Executable, Wanted
+from axon.backend.gpu.runtime.failures import Watch
+from axon.backend.gpu.runtime.foreseen import made, of_extents, typical, values_between
+from axon.backend.gpu.tile.schedule import Mapping as KernelMapping
+from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
+from axon.base.diagnostics import ShapeError
+from axon.base.element import Element
+from axon.base.identity import IdentityMap
+from axon.base.names import Symbol, fresh
+from axon.core.ir import Axis, Block, Check, Compress, Compute, Leaf, Param, Program, Read, Sort, Value
+from axon.core.passes.parts import Body, Part, Repeat, Straight, parts, straights
+from axon.core.walk import tensors_of
+from axon.shapes.contracts.contract import Contract, ParameterShape
+from axon.shapes.dimension import Dim
+
+KEPT = 256  # bindings of one program
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What each launch of a straight part needs. `steady` are the dimensions that its bindings depend on, `changing` the others."""
+
+    number: int  # among the straight parts
+    executable: Executable
+    inputs: tuple[Symbol, ...]
+    results: tuple[Value, ...]
+    steady: tuple[Symbol, ...]
+    changing: frozenset[Symbol]
+
+
+class Stepped:
+    """A core program on one target: its parts, and the kernels of each. Safe to use from several threads.
+
+    A program that is straight, but for checks in front, has one executable, `straight`; its calls need nothing of what is here.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        target: Target = HOPPER,
+        mapping: KernelMapping | None = None,
+        *,
+        exact: bool = False,
+        schedule: Schedule = NOTHING,
+    ) -> None:
+        """Raises `Unsupported` as `Executable` does, and AX0605 for a kernel of the schedule that is not there."""
+        self.program, self.target = program, target
+        self.parts = parts(program)
+        self.checks = self.parts.checks
+        self.algorithms = Algorithms(target)
+        self.tables = DeviceTables(self.parts.tables)
+        self.values = values_between(self.parts)
+        self._lock = RLock()
+        self._bound: OrderedDict[tuple[Any, ...], Bound] = OrderedDict()
+        self._watches: dict[int, Watch] = {}
+        self._lives: IdentityMap[Body, tuple[frozenset[Symbol], ...]] = IdentityMap()
+        self._results: IdentityMap[Body, tuple[Symbol, ...]] = IdentityMap()
+        self._known: IdentityMap[Straight, Known] = IdentityMap()
+        self._foreseen = False
+        self._copies: dict[tuple[Element, int], Straight] = {}
+        whole = self.parts.straight
+        found = list(straights(self.parts.body))
+        self.straight: Executable | None = None
+        if whole is not None:
+            self.straight = Executable(whole, target, mapping, exact=exact, schedule=schedule, tables=self.tables)
+            self.executables = IdentityMap((part, self.straight) for part in found)
+            self._know(self.parts.body, frozenset())
+            return
+        make = partial(Executable, target=target, mapping=mapping, exact=exact, tables=self.tables)
+        self.executables = IdentityMap((part, make(part.program)) for part in found)
+        fixed = iter(schedule.of(len(self.kernels)))
+        for executable in self.executables.values():
+            executable.fixed = tuple(next(fixed) for _ in executable.kernels)
+        self._know(self.parts.body, frozenset())
+
+    # ── as an executable ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def kernels(self) -> tuple[Any, ...]:
+        """The kernels of all straight parts, in order; those of sorts and compresses have no mapping to choose."""
+        return tuple(kernel for executable in dict.fromkeys(self.executables.values()) for kernel in executable.kernels)
+
+    @property
+    def fixed(self) -> tuple[Any, ...]:
+        return tuple(fixed for executable in dict.fromkeys(self.executables.values()) for fixed in executable.fixed)
+
+    def made(self) -> list[Built]:
+        """The kernels that are built, counted through all parts."""
+        rows, before = list[Built](), 0
+        for executable in dict.fromkeys(self.executables.values()):
+            rows += [replace(built, number=before + built.number) for built in executable.made()]
+            before += len(executable.kernels)
+        return rows
+
+    @property
+    def ways(self) -> int:
+        return sum(executable.ways for executable in dict.fromkeys(self.executables.values()))
+
+    def warm(self, sizes: Mapping[Symbol, int], *, exact: bool = True) -> None:
+        """Build all kernels for contiguous tensors: mapped for these sizes, or, if it need not be `exact`, those that a call takes.
+        Needs no GPU. Raises what a check in front raises.
+
+        Sizes that data decide are taken to be as large as they can be, and loops to be at their middle.
+        """
+        for op in self.checks:
+            self.check(op, sizes)
+        self._build_together(sizes, exact=exact)
+        for part, own in self._typical(sizes):
+            if isinstance(part, Straight):
+                self.executables[part].warm(own, exact=exact)
+
+    def build(self, sizes: Mapping[Symbol, int]) -> None:
+        """Before the first call: build the kernels of all parts side by side, as far as they can be foreseen."""
+        with self._lock:
+            if not self._foreseen:
+                self._foreseen = True
+                with suppress(ZeroDivisionError):  # a size that has no value stops the program where it is needed
+                    self._build_together(sizes, exact=False)
+
+    def _build_together(self, sizes: Mapping[Symbol, int], *, exact: bool) -> None:
+        wanted: list[Wanted] = []
+        apart: list[Plain] = []
+        for part, own in self._typical(sizes):
+            match part:
+                case Straight():
+                    wanted += self.executables[part].wanted(own, exact=exact)
+                case Sort(values=values):
+                    apart += self.algorithms.kernels(values.element, len(values.shape))
+                case Compress():
+                    apart += self.algorithms.kernels(None, 1)
+                case _:
+                    pass
+        kernels = build_all([*(one.forms for one in wanted), *apart], self.target)
+        for one, kernel in zip(wanted, kernels, strict=False):
+            one.executable.keep(one, kernel)
+        self.algorithms.foreseen.update(kernel.source.text for kernel in apart)
+
+    def _typical(self, sizes: Mapping[Symbol, int]) -> Iterator[tuple[Part, dict[Symbol, int]]]:
+        """Every part with sizes at which its kernels are built; without counters that nothing is to depend on."""
+        for part, own in typical(self.parts.body, dict(sizes), self.values):
+            changing = self._known[part].changing if isinstance(part, Straight) else frozenset()
+            yield part, {symbol: size for symbol, size in own.items() if symbol not in changing}
+
+    # ── what is kept ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def check(self, op: Check, sizes: Mapping[Symbol, int]) -> None:
+        """Raises what the interpreter raises where a relation between dimensions does not hold."""
+        from axon.interpret.frame import diagnostic, size_of
+
+        if op.holds(sizes):
+            return
+        left, right = (size_of(side, sizes, op.span) for side in (op.left, op.right))
+        raise ShapeError((diagnostic("AX0501", op.message, f"{left} {op.relation} {right} does not hold", op.span),))
+
+    def holds(self, sizes: Mapping[Symbol, int]) -> bool:
+        """Whether the checks in front hold."""
+        return all(op.holds(sizes) for op in self.checks)
+
+    def watch(self, cuda: Driver, device: int) -> Watch:
+        """Where the program's kernels note failures on a GPU."""
+        with self._lock:
+            if device not in self._watches:
+                self._watches[device] = Watch(self.program, cuda, device)
+            return self._watches[device]
+
+    @property
+    def fails(self) -> bool:
+        """Whether a kernel may note a failure."""
+        return any(part.fails for part in straights(self.parts.body))
+
+    def lives(self, body: Body) -> tuple[frozenset[Symbol], ...]:
+        """For each part of a body, what the body made and nobody reads after it."""
+        found = self._lives.get(body)
+        if found is None:
+            found = self._lives[body] = _deaths(body)
+        return found
+
+    def results(self, body: Body) -> tuple[Symbol, ...]:
+        """What a body made of what it gives."""
+        found = self._results.get(body)
+        if found is None:
+            own = {value.symbol for part in body.parts for value in made(part)}
+            found = self._results[body] = tuple(symbol for symbol in dict.fromkeys(body.results) if symbol in own)
+        return found
+
+    def _know(self, body: Body, counters: frozenset[Symbol]) -> None:
+        """Note what is known of the straight parts inside loops with these counters."""
+        for part in body.parts:
+            if isinstance(part, Repeat):
+                self._know(part.body, counters | {part.op.counter})
+            elif isinstance(part, Straight):
+                self._known[part] = self._known_of(part, counters)
+
+    def _known_of(self, part: Straight, counters: frozenset[Symbol]) -> Known:
+        executable, explicit = self.executables[part], part.program.explicit
+        changing = counters.intersection(explicit) - of_extents(part.program)
+        inputs = tuple(value.symbol for value in executable.program.inputs if value.symbol not in self.tables.values)
+        return Known(len(self._known), executable, inputs, part.results, tuple(s for s in explicit if s not in changing), changing)
+
+    def known(self, part: Straight) -> Known:
+        return self._known[part]
+
+    def bind(self, part: Straight, given: Mapping[Symbol, Tensor], sizes: Mapping[Symbol, int], device: int) -> Bound:
+        """The launches of a straight part for tensors that lie like these; kept. See Note [Steps of a loop] in `stepping`."""
+        known = self._known[part]
+        lies = [(t.pointer & 15, t.strides) for t in given.values()]  # their shapes follow from the sizes
+        key = (known.number, device, *lies, *[sizes[s] for s in known.steady])
+        with self._lock:
+            found = self._bound.get(key)
+            if found is None:
+                own = dict(sizes) if self.straight else {symbol: sizes[symbol] for symbol in part.program.explicit}
+                found = self._bound[key] = known.executable.bind(given, own, device, (), known.changing)
+                if len(self._bound) > KEPT:
+                    self._bound.popitem(last=False)
+            return found
+
+    def copying(self, element: Element, rank: int) -> Straight:
+        """A straight part that copies a tensor, however it lies."""
+        with self._lock:
+            if (element, rank) not in self._copies:
+                made = self._copies[element, rank] = _copy(element, rank)
+                self.executables[made] = Executable(made.program, self.target)
+                self._known[made] = self._known_of(made, frozenset())
+            return self._copies[element, rank]
+
+
+def reads(part: Part) -> frozenset[Symbol]:
+    match part:
+        case Straight(program=program):
+            return frozenset(value.symbol for value in program.inputs)
+        case Repeat(op=op, trip=trip, body=body):
+            count = frozenset() if isinstance(trip, Dim) else frozenset((trip,))
+            return count.union(op.initial, body.results, *map(reads, body.parts))
+        case Sort() | Compress() | Check():
+            return tensors_of(part)
+        case _:
+            assert_never(part)
+
+
+def _deaths(body: Body) -> tuple[frozenset[Symbol], ...]:
+    own = {value.symbol for part in body.parts for value in made(part)}
+    last: dict[Symbol, int] = {}
+    for number, part in enumerate(body.parts):
+        last.update((symbol, number) for symbol in reads(part) & own)
+        last.update((value.symbol, number) for value in made(part))
+    for symbol in body.results:
+        last.pop(symbol, None)
+    return tuple(frozenset(s for s, at in last.items() if at == number) for number in range(len(body.parts)))
+
+
+def _copy(element: Element, rank: int) -> Straight:
+    extents = [fresh("n") for _ in range(rank)]
+    shape = tuple(map(Dim.of, extents))
+    source, out = Value(fresh("source"), element, shape), Value(fresh("copy"), element, shape)
+    axes = tuple(Axis(fresh("i"), extent) for extent in shape)
+    body = Read(source.symbol, tuple(Dim.of(a.symbol) for a in axes), element)
+    block = Block((Compute((out,), axes, None, (body,)),), (out.symbol,))
+    contract = Contract(tuple(extents), (ParameterShape("source", shape),))
+    return Straight(Program("copy", tuple(extents), (Param("source", Leaf(0)),), (source,), contract, block, Leaf(0)))

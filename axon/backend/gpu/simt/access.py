@@ -1,0 +1,255 @@
+"""Which accesses of a nest move several neighbours at once, and when it can hold its rows in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass
+
+from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.plan.ir import Nest
+from axon.backend.plan.lanes import inner, reduced
+from axon.base.names import Symbol
+from axon.core.ir import Axis, Binary, Compute, Const, Index, Local, Monoid, Read, Scalar, Scan, Value
+from axon.core.walk import nodes, scalars
+from axon.shapes.dimension import Dim, Minimum
+
+ACCESS = 16  # bytes, at most, of one access
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A read or a store of a tensor, and the axis along which a thread holds neighbours when it makes it."""
+
+    tensor: Symbol
+    subscripts: tuple[Dim | Scalar, ...]
+    lane: Axis
+    store: bool = False
+
+
+def swept(step: Compute | Scan, rows: int) -> Axis | None:
+    """The axis of a step that a team shares: the last one reduced, else the last of its result."""
+    axes = reduced(step) or inner(step, rows)
+    return axes[-1] if axes else None
+
+
+def cut(nest: Nest, lanes: bool) -> Iterator[Dim]:
+    """The extents of the loops that threads cut into neighbours, also of those in which nothing is read or stored."""
+    for step in nest.steps:
+        lane = nest.rows[-1] if lanes and nest.rows else swept(step, len(nest.rows))
+        if lane is not None:
+            yield lane.extent
+
+
+def accesses(nest: Nest, lanes: bool) -> Iterator[Access]:
+    """Every read of a nest, and every store."""
+    for step in nest.steps:
+        lane = nest.rows[-1] if lanes and nest.rows else swept(step, len(nest.rows))
+        if lane is None:
+            continue
+        for scalar in scalars(step):
+            for node in nodes(scalar):
+                if isinstance(node, Read):
+                    yield Access(node.tensor, node.subscripts, lane)
+        if lane in step.axes:
+            for out in step.outs:
+                if out.symbol in nest.stored:
+                    yield Access(out.symbol, tuple(Dim.of(a.symbol) for a in step.axes), lane, True)
+
+
+def is_steady(subscripts: tuple[Dim | Scalar, ...], lane: Symbol) -> bool:
+    """Whether an access is at the same element for all neighbours along a lane."""
+    return all(steady(s, lane) for s in subscripts)
+
+
+def steady(subscript: Dim | Scalar, lane: Symbol) -> bool:
+    """Whether a subscript, or an expression, is the same along a lane. A local is taken to differ."""
+    if isinstance(subscript, Dim):
+        return lane not in subscript.variables
+    for node in nodes(subscript):
+        match node:
+            case Local():
+                return False
+            case Index(dim=dim):
+                if lane in dim.variables:
+                    return False
+            case Read(subscripts=inside):
+                if any(isinstance(s, Dim) and lane in s.variables for s in inside):
+                    return False
+    return True
+
+
+def is_beside(subscripts: tuple[Dim | Scalar, ...], lane: Symbol, unit: int) -> bool:
+    """Whether neighbours along a lane are neighbours in memory, in a tensor whose dimension `unit` steps by one element."""
+    if not 0 <= unit < len(subscripts):
+        return False
+    if any(not steady(s, lane) for n, s in enumerate(subscripts) if n != unit):
+        return False
+    along = subscripts[unit]
+    split = along.linear_in(lane) if isinstance(along, Dim) else None
+    return split is not None and split[0].constant == 1
+
+
+def unit_of(tensor: Tensor) -> int:
+    """The dimension along which a tensor's elements lie side by side; -1 if none."""
+    found = [d for d, (stride, extent) in enumerate(zip(tensor.strides, tensor.shape, strict=True)) if stride == 1 and extent != 1]
+    if found:
+        return found[-1]
+    return len(tensor.shape) - 1 if tensor.strides and tensor.strides[-1] == 1 else -1
+
+
+@dataclass(frozen=True, slots=True)
+class Width:
+    """How many neighbours a thread holds, and the numbers of the accesses (in the order of `accesses`) that move them together."""
+
+    vector: int
+    beside: frozenset[int]
+
+
+ALONE = Width(1, frozenset())
+
+
+def width_of(
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], lanes: bool
+) -> Width:
+    """So many neighbours that the narrowest access takes 16 bytes, if every loop that a thread cuts has a multiple of them and
+    every store lies for that. Reads that do not lie for it are made one by one."""
+    made = {out.symbol for step in nest.steps for out in step.outs} - set(nest.stored)
+    found = list(accesses(nest, lanes))
+    loops = [a for step in nest.steps for a in (*inner(step, len(nest.rows)), *reduced(step))]
+    if lanes and nest.rows and any(nest.rows[-1].symbol in a.extent.variables for a in loops):
+        return ALONE  # neighbours go through loops of different lengths
+    beside = {
+        n: a
+        for n, a in enumerate(found)
+        if a.tensor not in made and is_beside(a.subscripts, a.lane.symbol, unit_of(tensors[a.tensor]))
+    }
+    if not beside:
+        return ALONE
+    vector = min(8, ACCESS // min(max(1, values[a.tensor].element.bits // 8) for a in beside.values()))
+    if not all(divides(vector, extent, sizes) for extent in cut(nest, lanes)):
+        return ALONE
+    together = frozenset(n for n, a in beside.items() if aligned(a, tensors[a.tensor], sizes, vector))
+    stores = {n for n, a in enumerate(found) if a.store}
+    return Width(vector, together) if together and stores <= together else ALONE
+
+
+def divides(vector: int, extent: Dim, sizes: MappingOf[Symbol, int]) -> bool:
+    """Whether an extent is a multiple of a number, in every row."""
+    known = extent.substitute({s: Dim.of(n) for s, n in sizes.items()})
+    atom = known.atom
+    if isinstance(atom, Minimum):
+        return all(divides(vector, item, sizes) for item in atom.items)
+    plain = all(isinstance(a, Symbol) for _, monomial in known.terms for a in monomial)
+    return plain and all(coefficient % vector == 0 for coefficient, _ in known.terms)
+
+
+def aligned(access: Access, tensor: Tensor, sizes: MappingOf[Symbol, int], vector: int) -> bool:
+    """Whether the first of so many neighbours is always at a multiple of an access's bytes."""
+    size = max(1, tensor.element.bits // 8)
+    step = min(vector, ACCESS // size)
+    if tensor.pointer % (step * size):
+        return False
+    known = {s: Dim.of(n) for s, n in sizes.items()}
+    for subscript, stride in zip(access.subscripts, tensor.strides, strict=True):
+        if stride % step == 0:
+            continue
+        if not isinstance(subscript, Dim):
+            return False
+        for coefficient, monomial in subscript.substitute(known).terms:
+            if monomial != (access.lane.symbol,) and coefficient * stride % step:
+                return False
+    return True
+
+
+def lies_flat(nest: Nest, tensors: MappingOf[Symbol, Tensor]) -> bool:
+    """Whether a map is one over a single long axis: it reads and stores each element at its own place, in tensors without gaps."""
+    rows = tuple(Dim.of(axis.symbol) for axis in nest.rows)
+    own = {axis.symbol for axis in nest.rows}
+    if len(rows) < 2 or not nest.stored or any(len(step.axes) != len(rows) for step in nest.steps):
+        return False
+    made = {out.symbol for step in nest.steps for out in step.outs}
+    used: set[Symbol] = set(nest.stored)
+    for node in (n for step in nest.steps for s in scalars(step) for n in nodes(s)):
+        match node:
+            case Index(dim=dim) if not dim.variables.isdisjoint(own):
+                return False
+            case Read(tensor=tensor, subscripts=subscripts, padding=padding):
+                plain = padding is None and all(isinstance(s, Dim) for s in subscripts)
+                if subscripts == rows and plain:
+                    used |= {tensor} - made
+                elif not plain or any(isinstance(s, Dim) and not s.variables.isdisjoint(own) for s in subscripts):
+                    return False
+    for lying in (tensors[symbol] for symbol in used):
+        inner = zip(lying.strides, lying.strides[1:], lying.shape[1:], strict=False)
+        if lying.shape != tensors[nest.stored[0]].shape or any(outer != stride * n for outer, stride, n in inner):
+            return False
+    return True
+
+
+def is_ordered(monoid: Monoid) -> bool:
+    """Whether a reduction must take its elements in the order of its axes."""
+    return monoid.kind in ("custom", "argmax", "argmin")
+
+
+def held_in_registers(nest: Nest) -> bool:
+    """Whether all steps of a nest go through one loop of the same extent, and what passes between them stays at its element."""
+    rows = len(nest.rows)
+    extents = set()
+    inside: set[Symbol] = set()
+    for step in nest.steps:
+        if isinstance(step, Scan):
+            return False
+        axes = (*inner(step, rows), *reduced(step))
+        if len(axes) > 1:
+            return False
+        if axes:
+            extents.add(axes[0].extent)
+            if not axes[0].extent.variables.isdisjoint(a.symbol for a in nest.rows):
+                return False
+        if isinstance(step, Compute) and step.reduction is not None and is_ordered(step.reduction.monoid):
+            return False
+        for node in (n for s in scalars(step) for n in nodes(s)):
+            if isinstance(node, Read) and node.tensor in inside:
+                wanted = (*(Dim.of(a.symbol) for a in nest.rows), *(Dim.of(a.symbol) for a in axes))
+                if node.subscripts != wanted:
+                    return False
+        if inner(step, rows):
+            inside |= {out.symbol for out in step.outs}
+    return len(extents) <= 1
+
+
+def uniform(nest: Nest, vector: int, sizes: MappingOf[Symbol, int]) -> Iterator[Scalar]:
+    """The comparisons of indices, of a nest by lanes, that come out the same for so many neighbours from an aligned one on.
+
+    `j + r < 0` does if r is a multiple of the vector in every row, since j begins at a multiple.
+    """
+    lane = nest.rows[-1].symbol
+    known = {s: Dim.of(n) for s, n in sizes.items()}
+    for step in nest.steps:
+        for node in (n for scalar in scalars(step) for n in nodes(scalar)):
+            if not isinstance(node, Binary) or node.op not in ("lt", "ge", "gt", "le"):
+                continue
+            sides = [index_of(side) for side in (node.left, node.right)]
+            if sides[0] is None or sides[1] is None:
+                continue
+            split = (sides[0] - sides[1]).substitute(known).linear_in(lane)
+            if split is None or split[0].constant not in (1, -1) or lane in split[1].variables:
+                continue
+            # j + r < 0, or r - j < 0; `ge` is `not lt`, `le` is `not gt`, and a > b is a - 1 >= b.
+            rest = split[1] if split[0].constant == 1 else -split[1]
+            off = 0 if (node.op in ("lt", "ge")) == (split[0].constant == 1) else 1
+            plain = all(isinstance(a, Symbol) for _, monomial in rest.terms for a in monomial)
+            if plain and all(c % vector == 0 for c, monomial in (rest - off).terms):
+                yield node
+
+
+def index_of(scalar: Scalar) -> Dim | None:
+    """The index that an expression is, if sizes and axes alone decide it."""
+    match scalar:
+        case Index(dim=dim):
+            return dim
+        case Const(value=int() as value, element=element) if element.is_integer:
+            return Dim.of(value)
+        case _:
+            return None

@@ -1,0 +1,379 @@
+"""How a nest is spread over threads. See Note [Teams].
+
+Note [Teams]
+    By *lanes*, a thread holds `vector` neighbours along the last row axis and does for them all that the nest does: a map, the sum
+    of columns. Of a map whose last axis has two halves that read the same, a thread takes neighbours in both (see `halves`). Where
+    there are few columns and long loops, the threads of a block share the loops of some columns. By *rows*, a team of threads
+    shares a row, and its members take the elements of each inner loop in turn, `vector` neighbours at a time: the sum of a row, a
+    softmax. A team is some lanes of a warp, a block, or the blocks of a cluster.
+
+    Threads of a warp exchange values all together. Where they do so within loops that are longer in some rows than in others
+    (`uneven`), a team is a whole warp or a block.
+
+    A team of a nest that is *held* has the row close by: what several steps read is then read once. Of a row that fits, all
+    vectors are in registers (at most `chunks` for each thread), of one block or of those of a cluster. Of a longer one, each
+    block of a cluster brings a piece into its shared memory by bulk copies (see `pieces`), and what a step makes at an element
+    lies in memory until its thread reads it again.
+    Otherwise each step goes through the row again, and what passes between steps elsewhere than at the same element goes through
+    memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Literal
+
+from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.simt.access import Width, accesses, held_in_registers, is_ordered, lies_flat, uniform, width_of
+from axon.backend.gpu.simt.halves import Halves, halved, halves
+from axon.backend.gpu.simt.peaks import peaks
+from axon.backend.gpu.simt.pieces import EXCHANGED, MULTIPROCESSORS, SHARED, TEAM, Pieces, keeping, pieces
+from axon.backend.gpu.simt.tiles import Across, across
+from axon.backend.plan.ir import Nest
+from axon.backend.plan.lanes import by_lanes, inner, reduced
+from axon.base.names import Symbol
+from axon.core.ir import Scalar, Scan, Value
+from axon.shapes.dimension import Dim, Minimum
+
+FEW = MULTIPROCESSORS * 256  # threads, below which the chip is not busy
+FULL = MULTIPROCESSORS * 1024  # threads that keep it busy
+LONG = 64  # turns of a loop that is worth a team
+By = Literal["lanes", "tiles", "warp", "block", "cluster"]
+WARP = 32
+THREADS = 256  # of a block whose teams are parts of warps, or single threads
+MOST = 512  # threads of a block that shares a row: more would have too few registers for as many elements
+EACH = 16  # elements of a short row that a thread holds: fewer do not hide what an exchange costs, more need too many registers
+HELD = 32  # elements that a thread combines in order, at most
+LONGEST = 16_384  # elements of a row in the registers of one block: the next block must fit beside it
+COMBINED = 64  # elements that a thread holds of a row that is combined once
+CLUSTERS = (1, 2, 4, 8, 16)  # blocks
+SPREAD = 8192  # elements of a block of a cluster, so that four share a multiprocessor
+CHUNKS = (1, 2, 4, 8)  # vectors of a row that a thread holds
+LEAST = 8  # threads side by side of a block that shares columns: 128 bytes, a line of memory
+TURNS = 2  # vectors of a thread of a map, where there are enough
+SECTOR = 32  # bytes that memory moves at least
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """A choice for one nest. `chunks` is 0 if rows are not held in registers."""
+
+    by: By
+    vector: int = 1
+    beside: frozenset[int] = frozenset()  # the accesses that move neighbours together, by number
+    chunks: int = 0
+    whole: bool = False  # a team has exactly as many vectors as a row
+    across: Across | None = None  # by tiles: what comes through shared memory
+    uniform: frozenset[Scalar] = frozenset()  # comparisons of indices that come out the same for all neighbours
+    team: int = 1  # threads that share a row; by lanes, those that share a column; of a cluster, those of one block
+    turns: int = 1  # how many times a thread takes neighbours: of a map, and of what is combined in order
+    once: bool = False  # what is combined in order is so the whole row
+    flat: bool = False  # by lanes: the rows are one long row
+    halved: bool = False  # by lanes: a thread takes neighbours in both halves of the last row axis
+    below: bool = False  # maxima and the sums of exponentials below them are found together
+    later: frozenset[int] = frozenset()  # the accesses whose row is asked for by a block before the one that needs it
+    general: bool = False  # neighbours move together where a call allows it, else the kernel takes one element at a time
+    pieces: Pieces | None = None  # by clusters: how a row is cut, and what of it comes into shared memory
+
+    @property
+    def persistent(self) -> bool:
+        """Whether as many blocks are launched as the chip holds, which take rows in turn."""
+        return self.pieces is not None and bool(self.pieces.reads)
+
+    def __str__(self) -> str:
+        team = "a thread for each row"
+        if self.by == "lanes" and self.team > 1:
+            team = f"{self.team} threads for each column"
+        elif self.across is not None:
+            team = f"a block for each {self.across.tall} × {self.across.wide} elements"
+        elif self.pieces is not None and self.pieces.blocks == 1:
+            team = "a block for each row"
+        elif self.pieces is not None:
+            team = f"{self.pieces.blocks} blocks of a cluster for each row"
+        elif self.by in ("warp", "block"):
+            team = f"{self.team} thread{'s' * (self.team != 1)} of a {self.by} for each row"
+        wide = f"{self.vector} neighbours at a time" if self.vector > 1 else "one element at a time"
+        more = f" · {self.chunks} time{'s' * (self.chunks != 1)} in registers" if self.chunks else ""
+        more += f" · {self.pieces}" if self.persistent else ""
+        more += f" · {self.turns} times" if self.turns > 1 else ""
+        more += " · as one long row" if self.flat else ""
+        more += " · maxima with the sums below them" if self.below else ""
+        more += " · asks for later rows" if self.later else ""
+        more += " · in both halves" if self.halved else ""
+        more += " · where they lie for it" if self.general else ""
+        return f"{team} · {wide}{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A launch: blocks, and threads of each."""
+
+    blocks: int
+    threads: int
+
+
+def choose(
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
+) -> Mapping:
+    """The mapping for tensors that lie like these."""
+    if not nest_sweeps(nest):
+        return _map(nest, values, tensors, sizes)
+    if by_lanes(nest):
+        width = width_of(nest, values, tensors, sizes, True)
+        team = sharers(nest, width, sizes)
+        if team is not None:
+            return _lanes(nest, width, sizes, team=team)
+    width = width_of(nest, values, tensors, sizes, False)
+    vectors = -(-widest(nest, sizes) // width.vector)
+    if held_in_registers(nest) and not uneven(nest):
+        cut = pieces(nest, values, tensors, sizes, width)
+        found = _in_registers(nest, width, vectors, sizes, cut)
+        if found is None and cut is not None and not _at_once(nest):
+            found = _in_cluster(nest, values, tensors, width, vectors, sizes, cut)
+        if found is not None:
+            return found
+    if _at_once(nest):
+        return Mapping("block", width.vector, width.beside, team=block_of(vectors), below=True)
+    if any(isinstance(s, Scan) or (s.reduction is not None and is_ordered(s.reduction.monoid)) for s in nest.steps):
+        return _in_order(width, vectors, uneven(nest))
+    if vectors <= WARP and not uneven(nest):
+        return Mapping("warp", width.vector, width.beside, team=_power(vectors))
+    return Mapping("block", width.vector, width.beside, team=block_of(vectors))
+
+
+def _map(
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
+) -> Mapping:
+    width = width_of(nest, values, tensors, sizes, True)
+    through = across(nest, values, tensors, sizes)
+    if through:
+        return replace(_lanes(nest, width, sizes), by="tiles", across=through)
+    cut = halves(nest)
+    if cut is not None:
+        found = in_halves(cut, values, tensors, sizes)
+        least = min(max(1, tensors[s].element.bits // 8) for s in nest.stored)
+        if found.vector >= width.vector and cut.half.evaluate(sizes) * least >= SECTOR:
+            return found
+    items = prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows) // width.vector
+    reads = sum(not access.store for access in accesses(nest, True))
+    made = _lanes(nest, width, sizes, turns=TURNS if items >= 2 * TURNS * FULL and reads <= 2 else 1)
+    return replace(made, flat=width.vector > 1 and lies_flat(nest, tensors))
+
+
+def in_halves(
+    cut: Halves, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
+) -> Mapping:
+    """A map of which a thread takes neighbours in both halves."""
+    width = width_of(cut.nest, {**values, **cut.values()}, cut.lying(tensors, sizes), sizes, True)
+    return replace(_lanes(cut.nest, width, sizes), halved=True)
+
+
+def _lanes(nest: Nest, width: Width, sizes: MappingOf[Symbol, int], *, team: int = 1, turns: int = 1) -> Mapping:
+    same = frozenset(uniform(nest, width.vector, sizes)) if width.vector > 1 else frozenset()
+    return Mapping("lanes", width.vector, width.beside, uniform=same, team=team, turns=turns)
+
+
+def _in_registers(nest: Nest, width: Width, vectors: int, sizes: MappingOf[Symbol, int], cut: Pieces | None) -> Mapping | None:
+    """Rows in registers: by parts of warps if they are short, by as few threads of a block as can hold them if not too long."""
+    chunks = min(_power(vectors), max(1, EACH // width.vector))
+    most = min(CHUNKS[-1], (HELD if _reductions(nest) > 1 else COMBINED) // width.vector)
+    if vectors > WARP * chunks and vectors <= WARP * most and not _stores(nest):
+        chunks = most
+    if vectors <= WARP * chunks:
+        return _held(nest, width, "warp", _power(-(-vectors // chunks)), chunks, vectors, sizes)
+    for chunks in reversed(CHUNKS):
+        team = -(-vectors // (chunks * WARP)) * WARP
+        if 2 * WARP <= team <= MOST and team * chunks * width.vector <= LONGEST:
+            made = _held(nest, width, "block", team, chunks, vectors, sizes)
+            if not _stores(nest):
+                return replace(made, below=bool(peaks(nest)))
+            return replace(made, later=cut.reads if cut else frozenset())
+    return None
+
+
+def _at_once(nest: Nest) -> bool:
+    """Whether a row is met once, though it is read for a maximum and for the sum below it."""
+    return bool(peaks(nest)) and _reductions(nest) == 2 and not _stores(nest)
+
+
+def _stores(nest: Nest) -> bool:
+    """Whether what is computed at the elements of a row is stored."""
+    return any(access.store for access in accesses(nest, False))
+
+
+def _reductions(nest: Nest) -> int:
+    return sum(bool(reduced(step)) for step in nest.steps)
+
+
+def _held(
+    nest: Nest, width: Width, by: By, team: int, chunks: int, vectors: int, sizes: MappingOf[Symbol, int], blocks: int = 1
+) -> Mapping:
+    whole = team * chunks * blocks * width.vector == longest(nest, sizes)
+    cut = Pieces(blocks, chunks) if blocks > 1 else None
+    return Mapping(by, width.vector, width.beside, chunks, whole, team=team, pieces=cut)
+
+
+def _in_cluster(
+    nest: Nest,
+    values: MappingOf[Symbol, Value],
+    tensors: MappingOf[Symbol, Tensor],
+    width: Width,
+    vectors: int,
+    sizes: MappingOf[Symbol, int],
+    cut: Pieces,
+) -> Mapping:
+    """Rows across a cluster, in registers if they are not too long for that.
+
+    What is the same in each row (the scale of a layer norm) would come from the L2 cache for each, which takes as long as the row
+    itself. If it fits into shared memory, blocks keep it there and take rows in turn, the next of which comes meanwhile. Else a
+    cluster has one row, and several share a multiprocessor, so that one computes while others wait for memory. Which of these gain
+    by asking for later rows was measured: those of 16 bits.
+    """
+    chunks = CHUNKS[-1]
+    for blocks in CLUSTERS:
+        team = -(-vectors // (blocks * chunks * WARP)) * WARP
+        kept = keeping(nest, values, tensors, width, replace(cut, blocks=blocks, chunks=chunks), team * chunks)
+        if kept is not None and team <= MOST // 2:
+            return replace(_held(nest, width, "cluster", team, chunks, vectors, sizes, blocks), pieces=kept)
+    for team in (SPREAD // (chunks * width.vector), 2 * SPREAD // (chunks * width.vector)):
+        blocks = _power(-(-vectors // (team * chunks)))
+        if blocks <= CLUSTERS[-1]:
+            team = -(-vectors // (blocks * chunks * WARP)) * WARP
+            made = _held(nest, width, "cluster", team, chunks, vectors, sizes, blocks)
+            return replace(made, later=cut.reads if cut.bytes < 4 * width.vector else frozenset())
+    whole = TEAM * cut.chunks * cut.blocks * width.vector == longest(nest, sizes)
+    return Mapping("cluster", width.vector, width.beside, whole=whole, team=TEAM, pieces=cut)
+
+
+def _in_order(width: Width, vectors: int, uneven: bool) -> Mapping:
+    """Rows whose elements are combined in order: at once if the team is large enough, else stretch by stretch."""
+    most = max(1, EACH // width.vector)
+    if not uneven and vectors <= WARP * most:
+        turns = min(most, -(-vectors // WARP))
+        return Mapping("warp", width.vector, width.beside, team=_power(-(-vectors // turns)), turns=turns, once=True)
+    for turns in range(min(8, HELD // width.vector), 0, -1):
+        team = -(-vectors // (turns * WARP)) * WARP
+        if not uneven and 2 * WARP <= team <= MOST:
+            return Mapping("block", width.vector, width.beside, team=team, turns=-(-vectors // team), once=True)
+    return Mapping("block", width.vector, width.beside, team=block_of(vectors))
+
+
+def _power(count: int) -> int:
+    """The least power of two that is not below."""
+    return 1 << max(0, count - 1).bit_length()
+
+
+def block_of(vectors: int) -> int:
+    """The threads of a block that goes through a row of so many vectors."""
+    return min(MOST, max(WARP, -(-vectors // WARP) * WARP))
+
+
+def plainest(nest: Nest) -> Mapping:
+    """The mapping that takes nothing for granted, and serves all sizes."""
+    if by_lanes(nest) or not nest_sweeps(nest):
+        return Mapping("lanes")
+    return Mapping("block", team=THREADS)
+
+
+def sharers(nest: Nest, width: Width, sizes: MappingOf[Symbol, int]) -> int | None:
+    """How many threads share the loops of a column; None if there are too few columns for threads to lie along them."""
+    columns = prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows)
+    long = widest(nest, sizes)
+    if columns >= FULL * width.vector or long < LONG // 4:
+        return 1
+    if not shareable(nest):
+        return None if columns < FEW and long >= LONG else 1
+    items = -(-columns // width.vector)
+    if items < LEAST and long >= LONG:
+        return None
+    team = 1
+    while team < THREADS // LEAST and 3 * items * team < 2 * FULL and long >= 8 * team:
+        team *= 2
+    return team
+
+
+def shareable(nest: Nest) -> bool:
+    """Whether threads may share a nest's loops by lanes: each is a reduction whose parts can be joined in any order."""
+    for step in nest.steps:
+        if isinstance(step, Scan) or inner(step, len(nest.rows)):
+            return False
+        if step.reduction is not None:
+            rows = {axis.symbol for axis in nest.rows}
+            if is_ordered(step.reduction.monoid) or any(not rows.isdisjoint(a.extent.variables) for a in step.reduction.axes[:-1]):
+                return False
+    return True
+
+
+def nest_sweeps(nest: Nest) -> bool:
+    """Whether there is anything in a row for a team to share."""
+    return any(inner(step, len(nest.rows)) or reduced(step) for step in nest.steps)
+
+
+def uneven(nest: Nest) -> bool:
+    """Whether a team puts something together within a loop whose extent differs from row to row."""
+    rows = {axis.symbol for axis in nest.rows}
+    for step in nest.steps:
+        axes = (*inner(step, len(nest.rows)), *reduced(step))
+        within = isinstance(step, Scan) or (
+            step.reduction is not None and (is_ordered(step.reduction.monoid) or axes != reduced(step))
+        )
+        if within and any(not rows.isdisjoint(axis.extent.variables) for axis in axes):
+            return True
+    return False
+
+
+def widest(nest: Nest, sizes: MappingOf[Symbol, int]) -> int:
+    """The longest loop, and at least 1: what a team is made for."""
+    return max(1, longest(nest, sizes))
+
+
+def longest(nest: Nest, sizes: MappingOf[Symbol, int]) -> int:
+    """The longest loop that a team shares, or a bound of it where it differs from row to row. It may be empty."""
+    found = [0]
+    for step in nest.steps:
+        axes = reduced(step) or inner(step, len(nest.rows))
+        if axes:
+            found.append(bound(axes[-1].extent, sizes))
+    return max(found)
+
+
+def bound(extent: Dim, sizes: MappingOf[Symbol, int]) -> int:
+    """An extent, or of one that only the rows decide a bound: the least part of a minimum that sizes decide."""
+    if extent.variables <= sizes.keys():
+        return extent.evaluate(sizes)
+    atom = extent.atom
+    items = atom.items if isinstance(atom, Minimum) else ()
+    known = [item.evaluate(sizes) for item in items if item.variables <= sizes.keys()]
+    return min(known, default=LONG)
+
+
+def grid(mapping: Mapping, nest: Nest, sizes: MappingOf[Symbol, int]) -> Grid:
+    """The launch for these sizes; no blocks where there are no rows."""
+    half = halved(nest.rows[-1]) if mapping.halved else None
+    axes = nest.rows if half is None else (*nest.rows[:-1], half)
+    extents = [max(0, axis.extent.evaluate(sizes)) for axis in axes]
+    rows = prod(extents)
+    if mapping.across is not None:
+        sides = {nest.rows[-1].symbol: mapping.across.wide, mapping.across.axis: mapping.across.tall}
+        cut = [-(-n // sides.get(axis.symbol, 1)) for axis, n in zip(nest.rows, extents, strict=True)]
+        return Grid(prod(cut), mapping.across.threads)
+    match mapping.by:
+        case "lanes":
+            items = prod(extents[:-1]) * -(-extents[-1] // mapping.vector) if extents else 1
+            each = THREADS // mapping.team * mapping.turns
+            alone = mapping.team == mapping.turns == 1 and not mapping.general
+            return Grid(-(-items // each), min(THREADS, max(WARP, -(-items // WARP) * WARP)) if alone else THREADS)
+        case "warp":
+            return Grid(-(-rows * mapping.team // THREADS), THREADS)
+        case "cluster":
+            held = mapping.pieces
+            assert held is not None
+            if not mapping.persistent:
+                return Grid(rows * held.blocks, mapping.team)
+            room = held.chunks * mapping.team * held.room + EXCHANGED
+            resident = max(1, min(SHARED // room, 2048 // mapping.team)) * MULTIPROCESSORS
+            return Grid(min(rows, max(1, resident // held.blocks)) * held.blocks, mapping.team)
+        case _:
+            return Grid(rows, mapping.team)

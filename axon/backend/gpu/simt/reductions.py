@@ -1,0 +1,468 @@
+"""Reductions and scans of a nest: what each thread of a team has, and how a team puts it together.
+
+Note [Order]
+    Members take a loop's elements in turn, so a sum is taken in another order than its axis has. Where order matters (a custom
+    monoid, the place of the first best, a running combination), the team takes its elements stretch by stretch: each member a few
+    neighbours, then a scan over the members, then what came before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from axon.backend.gpu.simt.access import is_ordered
+from axon.backend.gpu.simt.mapping import THREADS, WARP
+from axon.backend.gpu.simt.peaks import Below
+from axon.backend.gpu.simt.pieces import BARRIER
+from axon.backend.gpu.simt.writer import Lane
+from axon.backend.kernel.reducers import Combiner, Reducer, State, reducer
+from axon.backend.kernel.writer import Code
+from axon.backend.plan.lanes import inner, reduced
+from axon.base.element import Element
+from axon.core.ir import Axis, Compute, Scalar, Scan
+from axon.core.walk import rename
+from axon.shapes.dimension import Dim
+
+if TYPE_CHECKING:
+    from axon.backend.gpu.simt.emit import Emitter
+
+UNROLL = 4  # turns of a loop that fetch before any of them computes
+SLOT = 8  # bytes of shared memory for a scalar of one warp
+CHAIN = 16  # elements that a thread takes in one after the other; other warps work while it waits
+
+
+class Reductions:
+    """Writes the reductions and scans of one kernel. `bytes`: shared memory that they exchange through, `flips`: in turn."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        self.emitter, self.code, self.writer, self.mapping = emitter, emitter.code, emitter.writer, emitter.mapping
+        self.bytes = 0
+        self.flips = False
+        self.sends = 0  # exchanges among blocks
+
+    @property
+    def team(self) -> str:
+        return self.emitter.team
+
+    def reduction(self, step: Compute) -> None:
+        reduction, writer, rows = step.reduction, self.writer, len(self.emitter.nest.rows)
+        assert reduction is not None
+        reduce = reducer(reduction.monoid, step.body)
+        axes = inner(step, rows)
+        if self.ordered(step) and self.team:
+            with self.emitter.loops(axes):
+                total = self.in_order(step, reduce, reduction.axes, None)
+                self.finish(step, reduce, total)
+            return
+        with self.emitter.loops(axes):
+            state = self.accumulators(reduce)
+            with self.emitter.loops(reduction.axes[:-1]):
+                for there in self.emitter.sweep(reduction.axes[-1], unroll=UNROLL):
+                    where = there if there != "True" else ""
+                    if reduction.where is None:
+                        self.take(reduce, state, where)
+                    else:
+                        condition = writer.value(reduction.where)
+                        with writer.masked(condition, writer.along(reduction.where)):
+                            self.take(reduce, state, writer.let(f"both({condition}, {where})") if where else condition)
+            total = self.joined(reduce, state)
+            if self.team:
+                total = self.across(reduce, total)
+            elif self.mapping.team > 1:
+                total = self.down(reduce, total)
+            self.finish(step, reduce, total)
+
+    def below(self, peak: Compute, total: Compute) -> None:
+        """A maximum, and the sum of exponentials below it. See `peaks`."""
+        writer = self.writer
+        made = [reducer(step.reduction.monoid, step.body) for step in (peak, total) if step.reduction is not None]
+        held = self.mapping.chunks or self.mapping.pieces is not None
+        own = self.one_by_one(peak, total, made) if held else self.at_once(peak, total)
+        both = Below()
+        found = self.across(both, own)
+        highest = made[0].finish(writer, found[:1], None)[0]
+        some = writer.let(f"gt_int({writer._let_dim(reduced(peak)[0].extent)}, 0)")
+        nowhere = writer.let(f"both({some}, {writer.let(f'eq_float({highest}, f32(-inf))')})")
+        below = writer.let(f"select({nowhere}, f32(nan), {both.lowered(writer, found[1], found[0], highest)})")
+        for step, reduce, value in zip((peak, total), made, (found[0], below), strict=True):
+            self.finish(step, reduce, (value,))
+
+    def one_by_one(self, peak: Compute, total: Compute, made: Sequence[Reducer]) -> State:
+        """A thread's maximum, then its sum below that: of elements that it holds."""
+        states = []
+        for step, reduce in zip((peak, total), made, strict=True):
+            state = self.accumulators(reduce)
+            for there in self.emitter.sweep(reduced(step)[0], unroll=UNROLL):
+                self.take(reduce, state, there if there != "True" else "")
+            states.append(self.joined(reduce, state)[0])
+            self.emitter.variables[peak.outs[0].symbol] = self.finite(states[-1])
+        return states[0], states[1]
+
+    def at_once(self, peak: Compute, total: Compute) -> State:
+        """A thread's maximum and its sum below that, of elements that it meets once: as the maximum grows, the sum is lowered."""
+        writer, axis = self.writer, reduced(peak)[0]
+        body = rename(total.body[0], {reduced(total)[0].symbol: Dim.of(axis.symbol)})
+        state = self.named(Below().nothing(writer))
+        for _ in self.emitter.sweep(axis, unroll=UNROLL):
+            items = writer.value(peak.body[0])
+            with writer.forgotten():
+                highest = writer.let(f"max_float({state[0]}, {self.over_lanes('max_float', items, writer.along(peak.body[0]))})")
+                above = self.emitter.variables[peak.outs[0].symbol] = self.finite(highest)
+                fall = writer.unary("exp", writer.let(f"sub({state[0]}, {above})"), Element.F32)
+                more = self.over_lanes("sum_float", writer.value(body), writer.along(body))
+                self.assign(state, (highest, writer.let(f"sum_product({more}, {state[1]}, {fall})")))
+        return state
+
+    def over_lanes(self, op: str, value: str, varies: bool) -> str:
+        """One value of all neighbours'."""
+        lane = self.writer.lane
+        if lane is None or not varies:
+            return value
+        parts = [self.code.let(f"{value}[{n}]") for n in range(lane.vector)]
+        while len(parts) > 1:
+            parts = [self.code.let(f"{op}({x}, {y})") for x, y in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
+
+    def finite(self, peak: str) -> str:
+        """Below minus infinity there is nothing: 0 stands for it, so that a thread without elements has the sum 0."""
+        return self.writer.let(f"select({self.writer.let(f'eq_float({peak}, f32(-inf))')}, f32(0.0), {peak})")
+
+    def finish(self, step: Compute, reduce: Reducer, total: State) -> None:
+        assert step.reduction is not None
+        found = reduce.finish(self.writer, total, step.reduction.asked)
+        self.emitter.define(step, [value if value.isidentifier() else self.code.let(value) for value in found])
+
+    def ordered(self, step: Compute) -> bool:
+        """Whether a reduction must be taken in the order of its axes. See Note [Order]."""
+        return step.reduction is not None and is_ordered(step.reduction.monoid)
+
+    @property
+    def chained(self) -> bool:
+        """Whether a thread has one accumulator: of one or two vectors, joining those of neighbours is half the work."""
+        mapping = self.mapping
+        few = 0 < mapping.chunks <= 2 and mapping.chunks * mapping.vector <= CHAIN
+        return mapping.by == "warp" and mapping.vector > 1 and few
+
+    def accumulators(self, reduce: Reducer) -> State:
+        """Variables with what there is before anything is reduced."""
+        made = []
+        for value in reduce.nothing(self.writer):
+            name = self.code.name("a")
+            self.code.line(f"{name} = {value if self.chained else self.emitter.spread(value)}")
+            made.append(name)
+        return tuple(made)
+
+    def take(self, reduce: Reducer, state: State, where: str) -> None:
+        """Take the values at this place in."""
+        code, writer = self.code, self.writer
+        values = reduce.values(writer)
+        with writer.forgotten():
+            if not self.chained:
+                for name, value in zip(state, reduce.combine(writer, state, values, where), strict=True):
+                    code.line(f"{name} = {self.emitter.spread(value)}")
+                return
+            lanes = [code.let(self.emitter.spread(value)) for value in (*values, *([where] if where else []))]
+            found = state
+            for n in range(self.emitter.width):
+                own = tuple(code.let(f"{lane}[{n}]") for lane in lanes)
+                found = reduce.combine(writer, found, own[: len(values)], own[-1] if where else "")
+            self.assign(state, found)
+
+    def joined(self, reduce: Reducer, state: State) -> State:
+        """One state of a thread's: by rows, its neighbours' together."""
+        if not self.team or self.emitter.width == 1 or self.chained:
+            return tuple(self.code.let(name) for name in state)
+        parts = [tuple(self.code.let(f"{name}[{n}]") for name in state) for n in range(self.emitter.width)]
+        total = parts[0]
+        for part in parts[1:]:
+            total = self.merged(reduce, total, part)
+        return total
+
+    def merged(self, reduce: Combiner, left: State, right: State) -> State:
+        """Two states as one, the left one's elements before the right one's."""
+        writer = self.writer
+        flagged = reduce.elements[-1] is Element.BOOL and len(reduce.elements) > 1 and hasattr(reduce, "kind")
+        if flagged:
+            return reduce.combine(writer, left, right[:-1], right[-1])
+        return reduce.combine(writer, left, right, "")
+
+    def across(self, reduce: Combiner, state: State) -> State:
+        """A state of the whole team, in every member."""
+        code, mapping = self.code, self.mapping
+        names = self.named(state)
+        self.exchanged(reduce, names, min(mapping.team, WARP))
+        if mapping.by == "warp":
+            return names
+        # The first lane of each warp hands its own on; then every warp joins all of them.
+        blocks = mapping.pieces.blocks if mapping.pieces else 1
+        warps = mapping.team // WARP
+        slots, each = warps * blocks, SLOT * len(names)
+        if blocks == 1:
+            base = self.exchange(len(names), slots)
+            with code.block("if thread % 32 == 0:"):
+                for n, name in enumerate(names):
+                    code.line(f"keep({base} + {each} * (thread // 32) + {SLOT * n}, {name})")
+            code.line("block_sync()")
+        else:
+            base = self.sent(names, blocks, warps)
+        lanes = min(WARP, 1 << (slots - 1).bit_length())
+        for first in range(0, slots, WARP):
+            code.line(f"place = thread % {lanes} + {first}" if first else f"place = thread % {lanes}")
+            full = slots - first >= lanes
+            if not full:
+                code.line(f"there = lt_int(place, {slots})")
+                code.line("place = select(there, place, 0)")
+            found = []
+            for n, (element, unit) in enumerate(zip(reduce.elements, reduce.nothing(self.writer), strict=True)):
+                kept = code.let(f"kept_{element.accumulator.value}({base} + {each} * place + {SLOT * n})")
+                found.append(kept if full else code.let(f"select(there, {kept}, {unit})"))
+            with self.writer.forgotten():
+                self.assign(names, self.merged(reduce, names, tuple(found)) if first else tuple(found))
+        self.exchanged(reduce, names, lanes)
+        return names
+
+    def sent(self, names: State, blocks: int, warps: int) -> str:
+        """Send the states of each warp to all blocks of the cluster, and wait for theirs; where they are then.
+
+        There are two places and barriers, for rows in turn: a block that is ahead cannot be ahead by two rows.
+        """
+        code, cut = self.code, self.mapping.pieces
+        assert cut is not None
+        size = SLOT * len(names) * warps * blocks
+        at = self.emitter.bytes + self.bytes
+        self.bytes += 2 * size
+        barrier = code.let(f"shared + {BARRIER * (cut.stages + 2 * self.sends)} + {BARRIER} * turn", "count_")
+        base = code.let(f"shared + {at} + {size} * turn", "exchange_")
+        self.sends += 1
+        with code.block("if thread == 0:"):
+            code.line(f"barrier_expect({barrier}, {size})")
+        with code.block(f"if thread % 32 < {blocks}:  # one lane for each block"):
+            for n, name in enumerate(names):
+                to = f"{base} + {SLOT * len(names)} * (rank * {warps} + thread // 32) + {SLOT * n}"
+                code.line(f"send({to}, {name}, thread % 32, {barrier})")
+        code.line(f"barrier_wait({barrier}, half)")
+        return base
+
+    def exchanged(self, reduce: Combiner, names: State, lanes: int) -> None:
+        """Join the states of so many neighbouring lanes, in each of them."""
+        if lanes == 1:
+            return
+        with self.writer.branch(f"for step in range({lanes.bit_length() - 1}):"):
+            other = tuple(self.code.let(f"shuffle_xor({name}, 1 << step)") for name in names)
+            self.assign(names, self.merged(reduce, names, other))
+
+    def down(self, reduce: Reducer, state: State) -> State:
+        """By lanes, a state of all threads that share a column, in each of them: by halves, through shared memory."""
+        code, mapping = self.code, self.mapping
+        names = self.named(state)
+        suffix = f"_{mapping.vector}" if mapping.vector > 1 else ""
+        held = [element.accumulator for element in reduce.elements]
+        sizes = [max(1, element.bits // 8) for element in held]
+        places, used = [], 0
+        for size in sizes:
+            places.append(used)
+            used += -(-size * mapping.vector * THREADS // SLOT) * SLOT
+        if self.bytes:
+            code.line("block_sync()")  # what was there before is read
+        self.bytes = max(self.bytes, used)
+        base = "shared"
+        pairs = list(zip(names, held, sizes, places, strict=True))
+
+        def keep() -> None:
+            for name, element, size, place in pairs:
+                code.line(f"stage_{element.value}{suffix}({base} + {place} + thread * {size * mapping.vector}, {name})")
+
+        def taken(thread: str) -> State:
+            texts = (
+                f"staged_{element.value}{suffix}({base} + {place} + ({thread}) * {size * mapping.vector}, {size})"
+                for _, element, size, place in pairs
+            )
+            return tuple(code.let(text) for text in texts)
+
+        each = THREADS // mapping.team
+        keep()
+        half = mapping.team // 2
+        while half:
+            code.line("block_sync()")
+            with self.writer.branch(f"if sharer < {half}:"):
+                self.assign(names, self.merged(reduce, names, taken(f"thread + {half * each}")))
+                keep()
+            half //= 2
+        code.line("block_sync()")
+        self.assign(names, taken(f"unsigned_remainder(thread, {each})"))
+        return names
+
+    def named(self, state: State) -> State:
+        """Variables of their own, to be assigned."""
+        names = tuple(self.code.name("t") for _ in state)
+        self.assign(names, state)
+        return names
+
+    def assign(self, names: State, state: State) -> None:
+        for name, value in zip(names, state, strict=True):
+            self.code.line(f"{name} = {value}")
+
+    def exchange(self, states: int, slots: int) -> str:
+        """Shared memory for so many scalars of each warp, of its own."""
+        return self.room(states * SLOT * slots)
+
+    def room(self, size: int) -> str:
+        """Shared memory of its own for what threads exchange. There are two places, which take turns: none is written while a slow
+        warp still reads it, since all warps meet in between."""
+        at = self.emitter.bytes + self.bytes
+        self.bytes += 2 * size
+        self.flips = True
+        self.code.line("flip = 1 - flip")
+        return self.code.let(f"shared + {at} + {size} * flip", "exchange_")
+
+    # ── in order ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def scan(self, step: Scan) -> None:
+        axes = inner(step, len(self.emitter.nest.rows))
+        reduce = reducer(step.monoid, step.body, running=True)
+        if self.team:
+            with self.emitter.loops(axes[:-1]):
+                self.in_order(step, reduce, axes[-1:], step)
+            return
+        with self.emitter.loops(axes[:-1]):
+            state = self.accumulators(reduce)
+            with self.emitter.loops(axes[-1:]):
+                self.take(reduce, state, "")
+                found = reduce.finish(self.writer, tuple(self.code.let(name) for name in state), None)
+                self.emitter.define(step, found)
+
+    def in_order(self, step: Compute | Scan, reduce: Reducer, axes: Sequence[Axis], running: Scan | None) -> State:
+        """The combination of everything in order; of a scan, every running one is defined on the way. See Note [Order]."""
+        code, writer, mapping = self.code, self.writer, self.mapping
+        carry = self.named(reduce.nothing(writer))
+        where = step.reduction.where if isinstance(step, Compute) and step.reduction else None
+        each = mapping.team * mapping.vector
+        firsts = [each * turn for turn in range(mapping.turns)]
+        with self.emitter.loops(axes[:-1]):
+            axis = axes[-1]
+            limit = writer._let_dim(axis.extent)
+            writer.extents[axis.symbol] = axis.extent
+            coming = [self.named(self.stretch(reduce, where, axis, f"{first}", limit)) for first in firsts]
+            if mapping.once:
+                self.stretches(reduce, axis, "0", limit, coming, carry, running)
+            else:
+                # What the next stretches need is fetched before these are combined.
+                with writer.branch(f"for stretch in range(0, {limit}, {each * mapping.turns}):"):
+                    own = [tuple(code.let(value) for value in one) for one in coming]
+                    for one, first in zip(coming, firsts, strict=True):
+                        after = self.stretch(reduce, where, axis, f"stretch + {first + each * mapping.turns}", limit)
+                        self.assign(one, after)
+                    self.stretches(reduce, axis, "stretch", limit, own, carry, running)
+            del writer.extents[axis.symbol]
+        return carry
+
+    def stretches(
+        self, reduce: Reducer, axis: Axis, start: str, limit: str, own: Sequence[State], carry: State, running: Scan | None
+    ) -> None:
+        """Take in stretches of a row, one after the other."""
+        code, writer, mapping = self.code, self.writer, self.mapping
+        sums = [self.running(reduce, one) for one in own]
+        found = self.prefixes(reduce, [self.named(one[-1]) for one in sums])
+        for turn, (parts, (before, whole)) in enumerate(zip(sums, found, strict=True)):
+            earlier = tuple(code.let(name) for name in carry)  # whose name changes its value
+            before = self.named(self.merged(reduce, earlier, before))
+            if running is not None:
+                member = f"member * {mapping.vector}" if mapping.vector > 1 else "member"
+                name = code.let(f"{start} + {turn * mapping.team * mapping.vector} + {member}", f"{axis.symbol.name}_")
+                self.emitter.places[axis.symbol] = name
+                writer.lane = Lane(axis.symbol, name, mapping.vector)
+                with writer.masked(writer.let(f"lt_int({name}, {limit})"), False):  # what is not there may have no value
+                    stored = self.emitter.read.isdisjoint(out.symbol for out in running.outs)
+                    finished = [reduce.finish(writer, self.merged(reduce, before, one), None, stored=stored) for one in parts]
+                    self.emitter.define(running, [_together(code, column) for column in zip(*finished, strict=True)])
+                writer.lane = None
+                del self.emitter.places[axis.symbol]
+            self.assign(carry, tuple(code.let(text) for text in self.merged(reduce, earlier, whole)))
+
+    def stretch(self, reduce: Reducer, where: Scalar | None, axis: Axis, first: str, limit: str) -> State:
+        """What a member's neighbours have, in the stretch that begins there."""
+        code, writer, vector = self.code, self.writer, self.mapping.vector
+        name = code.let(f"{first} + member * {vector}" if vector > 1 else f"{first} + member", f"{axis.symbol.name}_")
+        writer.lane = Lane(axis.symbol, name, vector)
+        there = writer.let(f"lt_int({name}, {limit})")
+        with ExitStack() as stack:
+            stack.enter_context(writer.masked(there, False))
+            condition = there
+            if where is not None:
+                condition = writer.let(f"both({there}, {writer.value(where)})")
+                stack.enter_context(writer.masked(condition, writer.along(where)))
+            own = reduce.alone(writer, reduce.values(writer), condition)
+        writer.lane = None
+        return tuple(self.code.let(self.emitter.spread(value)) for value in own)
+
+    def running(self, reduce: Reducer, own: State) -> list[State]:
+        """The running combinations of a thread's neighbours."""
+        if self.emitter.width == 1:
+            return [own]
+        sums = [tuple(self.code.let(f"{value}[0]") for value in own)]
+        for n in range(1, self.emitter.width):
+            item = tuple(self.code.let(f"{value}[{n}]") for value in own)
+            sums.append(self.merged(reduce, sums[-1], item))
+        return sums
+
+    def prefixes(self, reduce: Reducer, own: Sequence[State]) -> list[tuple[State, State]]:
+        """Of each of several stretches, what the members before this one have together, and what all have."""
+        code, writer, team = self.code, self.writer, self.mapping.team
+        block = self.mapping.by == "block"
+        lane = writer.let("unsigned_remainder(thread, 32)" if block else "member + 0")
+        nothing = reduce.nothing(writer)
+        least = writer.let(f"eq_int({lane}, 0)")
+        sums = [self.named(one) for one in own]
+        for one in sums:
+            self.scanned(reduce, one, lane, min(WARP, team))
+        before = []
+        for one in sums:
+            shifted = one if team == 1 else tuple(code.let(f"shuffle_up({name}, 1)") for name in one)
+            before.append(self.named(self.choice(least, nothing, shifted)))
+        if not block:
+            last = f"(unsigned_remainder(thread, 32) - member) + {team - 1}"
+            return [
+                (first, one if team == 1 else self.named(tuple(code.let(f"shuffle_at({name}, {last})") for name in one)))
+                for first, one in zip(before, sums, strict=True)
+            ]
+        # The last lane of each warp hands its sums on; then every warp runs over those of all.
+        warps, states = team // WARP, len(sums[0])
+        base, each = self.exchange(states * len(sums), warps), SLOT * states
+        with code.block("if thread % 32 == 31:"):
+            for turn, one in enumerate(sums):
+                for n, name in enumerate(one):
+                    code.line(f"keep({base} + {each} * (thread // 32 + {turn * warps}) + {SLOT * n}, {name})")
+        code.line("block_sync()")
+        code.line(f"place = select(lt_int({lane}, {warps}), {lane}, 0)")
+        lowest = writer.let("lt_int(thread, 32)")
+        out = []
+        for turn, first in enumerate(before):
+            totals = self.named(tuple(
+                f"kept_{element.accumulator.value}({base} + {each} * (place + {turn * warps}) + {SLOT * n})"
+                for n, element in enumerate(reduce.elements)
+            ))  # fmt: skip
+            self.scanned(reduce, totals, lane, 1 << (warps - 1).bit_length())
+            whole = self.named(tuple(code.let(f"shuffle_at({name}, {warps - 1})") for name in totals))
+            above = tuple(code.let(f"shuffle_at({name}, max_int(thread // 32 - 1, 0))") for name in totals)
+            above = self.choice(lowest, nothing, above)
+            out.append((self.merged(reduce, above, first), whole))
+        return out
+
+    def scanned(self, reduce: Reducer, names: State, lane: str, lanes: int) -> None:
+        """The running combinations of so many neighbouring lanes."""
+        if lanes == 1:
+            return
+        with self.writer.branch(f"for step in range({lanes.bit_length() - 1}):"):
+            other = tuple(self.code.let(f"shuffle_up({name}, 1 << step)") for name in names)
+            self.code.line(f"reached = ge_int({lane}, 1 << step)")
+            self.assign(names, self.choice("reached", self.merged(reduce, other, names), names))
+
+    def choice(self, condition: str, yes: State, no: State) -> State:
+        return tuple(self.code.let(f"select({condition}, {x}, {y})") for x, y in zip(yes, no, strict=True))
+
+
+def _together(code: Code, values: Sequence[str]) -> str:
+    """The values of neighbours as one."""
+    return values[0] if len(values) == 1 else code.let(f"({', '.join(values)})")

@@ -1,0 +1,221 @@
+"""Maps that read across: a block takes a rectangle of the result, and brings what lies the other way through shared memory.
+
+`y[j, i] = x[i, j]` stores along i and reads along j. The threads of a block fetch a rectangle of `x` along j, keep it in shared
+memory, and then each takes neighbours along i from there: both sides of memory see whole lines, two of them where elements are
+small and there are enough.
+
+Note [Turned rows]
+    In shared memory a row (along j) keeps its 16-byte pieces in an order of its own: piece p of row i lies at p ^ (i / v % 8),
+    where v neighbours are stored together. A thread that takes v rows below each other finds them in one column of that pattern,
+    and the threads beside it in other banks. Elements of 8 and 16 bits are taken by words of 32 bits, which hold elements of four
+    or two rows of the result: the thread makes them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Mapping as MappingOf
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.simt.access import ACCESS, Access, accesses, aligned, divides, is_beside, is_steady, steady, unit_of
+from axon.backend.gpu.simt.writer import Lane
+from axon.backend.plan.ir import Nest
+from axon.backend.plan.lanes import inner, reduced
+from axon.base.identity import IdentitySet
+from axon.base.names import Symbol
+from axon.core.ir import Axis, Read, Scan, Value
+from axon.core.scalar_facts import certain, is_inside
+from axon.core.walk import reads, scalars
+from axon.shapes.dimension import Dim
+
+if TYPE_CHECKING:
+    from axon.backend.gpu.simt.emit import Emitter
+
+SIDES = (128, 64)  # elements
+ROOM = 32 * 1024  # bytes of shared memory up to which the longer sides are taken: four blocks and more share a multiprocessor
+MOST = 160 * 1024  # bytes of shared memory for the rectangles
+EACH = 32  # elements of a thread
+THREADS = 256  # of a block, at least
+PIECE = 16  # bytes that keep together
+BANKS = 8  # pieces that lie in different banks
+WORD = 4  # bytes that a thread takes together
+
+
+@dataclass(frozen=True, slots=True)
+class Across:
+    """The axis that lies side by side in what is read across, the numbers of those reads, and how many are fetched together.
+
+    A block's rectangle is `tall` along that axis and `wide` along the lane.
+    """
+
+    axis: Symbol
+    reads: frozenset[int]
+    vector: int
+    tall: int
+    wide: int
+
+    @property
+    def threads(self) -> int:
+        return max(THREADS, self.tall * self.wide // EACH)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Where in shared memory a rectangle begins, the bytes of its rows and elements, and the words that a thread took from it."""
+
+    base: str
+    pitch: int
+    size: int
+    words: str = ""
+
+
+def across(
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
+) -> Across | None:
+    """What a map reads across, if it reads anything so.
+
+    A rectangle is brought whole. So what is read in a branch must lie inside of its tensor everywhere, whatever the branch asks.
+    """
+    if len(nest.rows) < 2 or any(isinstance(s, Scan) or inner(s, len(nest.rows)) or reduced(s) for s in nest.steps):
+        return None
+    lane = nest.rows[-1]
+    whole = {(n.tensor, n.subscripts) for n in _inside(nest, values)}
+    found: dict[Symbol, set[int]] = {}
+    for number, access in enumerate(accesses(nest, True)):
+        unit = unit_of(tensors[access.tensor]) if access.tensor in tensors else -1
+        if access.store or (access.tensor, access.subscripts) not in whole or is_steady(access.subscripts, lane.symbol):
+            continue
+        if is_beside(access.subscripts, lane.symbol, unit) or unit < 0 or not steady(access.subscripts[unit], lane.symbol):
+            continue
+        for axis in nest.rows[:-1]:
+            if is_beside(access.subscripts, axis.symbol, unit) and _plain(access.subscripts, lane.symbol):
+                found.setdefault(axis.symbol, set()).add(number)
+    if not found:
+        return None
+    chosen, numbers = max(found.items(), key=lambda pair: len(pair[1]))
+    extents = {a.symbol: a.extent for a in nest.rows}
+    made = [a for n, a in enumerate(accesses(nest, True)) if n in numbers]
+    bytes_ = [max(1, tensors[a.tensor].element.bits // 8) for a in made]
+    long, short = SIDES
+    if short * short * sum(bytes_) > MOST:
+        return None
+    most = long if long * long * sum(bytes_) <= ROOM else short
+    tall, wide = (min(most, long if extents[s].evaluate(sizes) > short else short) for s in (chosen, lane.symbol))
+    vector = min(8, ACCESS // min(bytes_))
+    straight = divides(vector, extents[chosen], sizes) and all(
+        aligned(Access(a.tensor, a.subscripts, Axis(chosen, extents[chosen])), tensors[a.tensor], sizes, vector) for a in made
+    )
+    return Across(chosen, frozenset(numbers), vector if straight else 1, tall, wide)
+
+
+def _inside(nest: Nest, values: MappingOf[Symbol, Value]) -> Iterator[Read]:
+    """The reads that are inside of their tensors for every element of the result."""
+    extents = {axis.symbol: axis.extent for axis in nest.rows}
+    for scalar in (scalar for step in nest.steps for scalar in scalars(step)):
+        always = IdentitySet(certain(scalar))
+        for read in reads(scalar):
+            plain = read.padding is None and read.checked is None
+            if plain and (read in always or is_inside(read, values[read.tensor], extents)):
+                yield read
+
+
+def _plain(subscripts: tuple[object, ...], lane: Symbol) -> bool:
+    """Whether a lane stands in one subscript, alone."""
+    using = [s for s in subscripts if not isinstance(s, Dim) or lane in s.variables]
+    return len(using) == 1 and isinstance(using[0], Dim) and using[0] == Dim.of(lane)
+
+
+@contextmanager
+def tiled_rows(emitter: Emitter) -> Iterator[None]:
+    """The elements of a rectangle that a thread takes, after what is read across was brought."""
+    code, writer, mapping, nest = emitter.code, emitter.writer, emitter.mapping, emitter.nest
+    cut = mapping.across
+    assert cut is not None
+    lane = nest.rows[-1]
+    (other,) = (a for a in nest.rows if a.symbol == cut.axis)
+    rest_axes = tuple(a for a in nest.rows if a not in (lane, other))
+    limit, high = emitter.extent(lane), emitter.extent(other)
+    code.line(f"across = unsigned_divide({limit} + {cut.wide - 1}, {cut.wide})")
+    code.line(f"below = unsigned_divide({high} + {cut.tall - 1}, {cut.tall})")
+    code.line("above = unsigned_divide(block, across)")
+    code.line(f"left = (block - above * across) * {cut.wide}")
+    code.line("outer = unsigned_divide(above, below)")
+    code.line(f"top = (above - outer * below) * {cut.tall}")
+    emitter.indices(rest_axes, [emitter.extent(a) for a in rest_axes], "outer")
+    for axis in (lane, other):
+        writer.extents[axis.symbol] = axis.extent
+    i, j = emitter.names[other.symbol], emitter.names[lane.symbol]
+    emitter.bytes = 0
+    for number, access in enumerate(accesses(nest, True)):
+        key = access.tensor, access.subscripts
+        if number in cut.reads and key not in emitter.staged:
+            emitter.staged[key] = _bring(emitter, access, i, j, limit, high)
+    code.line("block_sync()")
+    vector = mapping.vector
+    each, turns = cut.wide // vector, cut.tall * cut.wide // vector // cut.threads
+    (least, *_) = sizes = sorted({kept.size for kept in emitter.staged.values()})
+    several = WORD // least if len(sizes) == 1 and least < WORD and turns * least >= WORD else 1
+    with writer.branch(f"for turn in range({turns // several}):"):
+        code.line(f"place = turn * {cut.threads} + thread")
+        code.line(f"band = unsigned_divide(place, {each})")
+        code.line(f"over = (place - band * {each}) * {vector}")
+        for (tensor, subscripts), kept in emitter.staged.items() if several > 1 else ():
+            at = _turned(kept, "over", f"band * {WORD}", vector)
+            lanes = f"_{vector}" if vector > 1 else ""
+            words = code.let(f"packed_{emitter.values[tensor].element.value}{lanes}({at}, {kept.pitch})", "words_")
+            emitter.staged[tensor, subscripts] = replace(kept, words=words)
+        with ExitStack() as stack:
+            if several > 1:
+                stack.enter_context(writer.branch(f"for nth in range({several}):"))
+            code.line(f"down = band * {several} + nth" if several > 1 else "down = band")
+            code.line(f"{i} = top + down")
+            code.line(f"{j} = left + over")
+            there = writer.let(f"both(lt_int({i}, {high}), lt_int({j}, {limit}))")
+            writer.lane = Lane(lane.symbol, j, vector)
+            with writer.masked(there, False):
+                yield
+            writer.lane = None
+
+
+def _bring(emitter: Emitter, access: Access, i: str, j: str, limit: str, high: str) -> Staged:
+    """A rectangle of what is read into shared memory."""
+    code, writer, cut = emitter.code, emitter.writer, emitter.mapping.across
+    assert cut is not None
+    value = emitter.values[access.tensor]
+    size = max(1, value.element.bits // 8)
+    made = Staged(f"shared + {emitter.bytes}", cut.tall * size, size)
+    emitter.bytes += cut.wide * made.pitch
+    each = cut.tall // cut.vector
+    lanes = f"_{cut.vector}" if cut.vector > 1 else ""
+    with writer.branch(f"for turn in range({cut.tall * cut.wide // cut.vector // cut.threads}):"):
+        code.line(f"place = turn * {cut.threads} + thread")
+        code.line(f"down = unsigned_divide(place, {each})")
+        code.line(f"over = (place - down * {each}) * {cut.vector}")
+        code.line(f"{i} = top + over")
+        code.line(f"{j} = left + down")
+        there = writer.let(f"both(lt_int({i}, {high}), lt_int({j}, {limit}))")
+        writer.lane = Lane(cut.axis, i, cut.vector)
+        at = writer.first_offset(access.tensor, access.subscripts)
+        writer.lane = None
+        brought = writer.let(f"fetch_{value.element.value}{lanes}({emitter.pointer(access.tensor)}, {at}, {there})")
+        place = _turned(made, "down", f"over * {size}", emitter.mapping.vector)
+        code.line(f"stage_{value.element.value}{lanes}({place}, {brought})")
+    return made
+
+
+def _turned(kept: Staged, row: str, at: str, vector: int) -> str:
+    """The address of what lies at so many bytes of a row; see Note [Turned rows]."""
+    pieces = min(BANKS, kept.pitch // PIECE)
+    return f"{kept.base} + {row} * {kept.pitch} + (({at}) ^ (({row} >> {vector.bit_length() - 1} & {pieces - 1}) * {PIECE}))"
+
+
+def staged(emitter: Emitter, element: str, kept: Staged) -> str:
+    """What a thread takes from a rectangle, at its row `down` of the result."""
+    vector = emitter.mapping.vector
+    name = element + (f"_{vector}" if vector > 1 else "")
+    if kept.words:
+        return f"unpacked_{name}({kept.words}, nth)"
+    return f"staged_{name}({_turned(kept, 'over', f'down * {kept.size}', vector)}, {kept.pitch})"

@@ -1,0 +1,346 @@
+"""Scalar expressions of core for threads that hold several neighbours, as calls of `ptx_scalar`.
+
+What varies along the lane is a tuple, what does not is a scalar, and every operation takes both. Nothing branches: where core
+evaluates one side of an `if`, both sides are computed here, and a side's reads and failures count only where it is taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from axon.backend.gpu.simt.access import steady
+from axon.backend.kernel.writer import Code, Held, Writer, is_narrow, literal
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.core.ir import Binary, Const, Read, Scalar, element_of
+from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, minimum, variables_of
+
+NARROW = frozenset({"exp", "erf", "tanh", "rsqrt"})  # functions that have a quick form, right to 2^-20
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The axis along which a thread holds neighbours: the variable of the first one, and how many there are.
+
+    Of several such vectors the later ones say how much `further` they are than the one that begins at `base`: the compiler does
+    not find that out by itself, and an address so much further costs nothing.
+    """
+
+    axis: Symbol
+    start: str
+    vector: int
+    base: str = ""
+    further: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """A condition under which something is evaluated, and whether it differs along the lane. Where one that is `clamped` does not
+    hold, indices are those of the first row, which may be read."""
+
+    text: str
+    varies: bool
+    clamped: bool = False
+
+
+class LaneWriter(Writer):
+    """Writes expressions at one place of a kernel; `lane` and `masks` change as that place does."""
+
+    def __init__(
+        self,
+        code: Code,
+        variable: Callable[[Symbol], str],
+        size: Callable[[Dim], str],
+        held: Callable[[Symbol], Held],
+        stride: Callable[[Symbol, int], str],
+        moves_together: Callable[[Read, Lane], bool],
+        own: Callable[[Symbol], bool],
+        register: Callable[[Read], str | None],
+    ) -> None:
+        super().__init__(code, {}, variable, size, held)
+        self.extents: dict[Symbol, Dim] = {}
+        self.named, self.stride, self.moves_together, self.own, self.register = variable, stride, moves_together, own, register
+        self.variable = self._variable
+        self.lane: Lane | None = None
+        self.masks: list[Mask] = []
+        self.uniform: frozenset[Scalar] = frozenset()  # comparisons that are the same along the lane
+        self.narrow = False  # the floats that are stored, or all that are read, have 16 bits or fewer
+        self.first = False  # the lane's variable is that of the first neighbour
+        self.fetched: dict[str, str] = {}  # what was read under a condition, which is 0 where that does not hold
+        self.indices: dict[Scalar, str] = {}  # subscripts of the read being written that are computed from data
+
+    def _variable(self, symbol: Symbol) -> str:
+        lane = self.lane
+        if lane is None or symbol != lane.axis:
+            return self.named(symbol)
+        return lane.start if self.first or lane.vector == 1 else self.let(f"count_{lane.vector}({lane.start})")
+
+    def along(self, scalar: Dim | Scalar) -> bool:
+        """Whether a value is a tuple."""
+        if not isinstance(scalar, Dim) and scalar in self.uniform:
+            return False
+        return self.lane is not None and self.lane.vector > 1 and not self.first and not steady(scalar, self.lane.axis)
+
+    def value(self, scalar: Scalar) -> str:
+        if not self.first and isinstance(scalar, Binary) and scalar in self.uniform:
+            self.first = True
+            found = super().value(scalar)
+            self.first = False
+            return found
+        if isinstance(scalar, Const) and is_narrow(scalar.element):
+            # Rounded here: a kernel holds it as f32.
+            return literal(float(scalar.element.dtype.type(scalar.value)), Element.F32)
+        return super().value(scalar)
+
+    @contextmanager
+    def forgotten(self) -> Iterator[None]:
+        """What is written inside is not known afterwards: it mentions variables that change."""
+        self._known.append({})
+        yield
+        self._known.pop()
+
+    # ── arithmetic ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def rounded(self, text: str, element: Element) -> str:
+        return self.let(text)
+
+    def convert(self, x: str, source: Element, target: Element) -> str:
+        """A conversion that the program asks for rounds; to whole numbers, what it is given too, where a little may be a whole."""
+        if is_narrow(source) and not target.is_float:
+            x = self.let(f"round_{source.value}({x})")
+        if not is_narrow(target) or source is target:
+            return super().convert(x, source, target)
+        wide = super().convert(x, Element.F32 if is_narrow(source) else source, target)  # so that it is rounded once
+        return self.let(f"round_{target.value}({wide})")
+
+    def unary(self, op: str, operand: str, element: Element) -> str:
+        if self.narrow and op in NARROW and element.accumulator is Element.F32:
+            return self.let(f"narrow_{op}({operand})")
+        return super().unary(op, operand, element)
+
+    def _binary(self, op: str, left: Scalar, right: Scalar) -> str:
+        if (
+            op == "div"
+            and self.narrow
+            and element_of(left).accumulator is Element.F32
+            and self.along(left)
+            and not self.along(right)
+        ):
+            divisor = self.value(right)
+            scale = self.let(f"narrow_scale({divisor})")
+            inverse = self.let(f"narrow_inverse({divisor}, {scale})")
+            return self.let(f"mul({self.let(f'mul({self.value(left)}, {inverse})')}, {scale})")
+        return super()._binary(op, left, right)
+
+    def binary(self, op: str, x: str, y: str, element: Element, *, never: bool = False) -> str:
+        if self.narrow and op == "div" and element.accumulator is Element.F32:
+            return self.let(f"narrow_div({x}, {y})")
+        return super().binary(op, x, y, element, never=never)
+
+    def arithmetic(self, op: str, x: str, y: str) -> str:
+        return f"{op}({x}, {y})"
+
+    def dim(self, dim: Dim) -> str:
+        if not self.along(dim):
+            return super().dim(dim)
+        total = ""
+        for coefficient, monomial in dim.terms:
+            term = ""
+            for atom in monomial:
+                factor = self._atom(atom)
+                term = self.let(f"mul({term}, {factor})") if term else factor
+            if not term:
+                term = str(coefficient)
+            elif coefficient != 1:
+                term = self.let(f"mul({term}, {coefficient})")
+            total = self.let(f"add({total}, {term})") if total else term
+        return total or "0"
+
+    def _atom(self, atom: Atom) -> str:
+        # What sizes alone decide, and cannot fail, is a size: the host computes it.
+        if not isinstance(atom, Symbol) and self.extents.keys().isdisjoint(variables_of(atom)) and _is_defined(atom):
+            return self.size(atom.dividend // atom.divisor if isinstance(atom, Quotient) else reduce(minimum, atom.items))
+        return super()._atom(atom)
+
+    # ── conditions ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def masked(self, text: str, varies: bool, clamped: bool = False) -> Iterator[None]:
+        """What is evaluated inside counts only where a condition holds."""
+        self.masks.append(Mask(text, varies, clamped))
+        yield
+        self.masks.pop()
+
+    def mask(self, *, steady_only: bool = False, given: bool = False) -> str:
+        """The condition under which we are; of reading what was `given` to the kernel, where that must not be read."""
+        found = ""
+        for mask in self.masks:
+            if mask.text != "True" and not (steady_only and mask.varies) and not (given and mask.clamped):
+                found = self.let(f"both({found}, {mask.text})") if found else mask.text
+        return found or "True"
+
+    def fail_if(self, condition: str) -> None:
+        self.fails = True
+        mask = self.mask()
+        if mask != "True":
+            condition = self.let(f"both({condition}, {mask})")
+        self.code.line(f"bad = either(bad, some({condition}))")
+
+    def _select(self, condition: Scalar, then: Scalar, otherwise: Scalar) -> str:
+        taken, varies = self.value(condition), self.along(condition)
+        if self.speculable(then) and self.speculable(otherwise):
+            return self.let(f"select({taken}, {self.value(then)}, {self.value(otherwise)})")
+        with self.masked(taken, varies):
+            one = self.value(then)
+        with self.masked(self.let(f"negation({taken})"), varies):
+            other = self.value(otherwise)
+        return self.let(f"select({taken}, {one}, {other})")
+
+    def _logic(self, scalar: Binary) -> str:
+        left, name = self.value(scalar.left), "both" if scalar.op == "and" else "either"
+        if self.speculable(scalar.right):
+            return self.let(f"{name}({left}, {self.value(scalar.right)})")
+        wanted = left if scalar.op == "and" else self.let(f"negation({left})")
+        with self.masked(wanted, self.along(scalar.left)):
+            right = self.value(scalar.right)
+        return self.let(f"{name}({left}, {right})")
+
+    # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def read(self, read: Read) -> str:
+        held = self.held(read.tensor)
+        found = held.variable or self.register(read)
+        if found:
+            return found
+        around = self.indices
+        self.indices = {s: self._subscript(s) for s in read.subscripts if not isinstance(s, Dim)}
+        value = self._read(read, held)
+        self.indices = around
+        return value
+
+    def _read(self, read: Read, held: Held) -> str:
+        outside = self._outside(read, held.value)
+        inside = ""
+        varies = False
+        for position, extent in outside:
+            subscript = read.subscripts[position]
+            varies |= self.along(subscript)
+            index, limit = self._subscript(subscript), self._let_dim(extent)
+            within = self.let(f"both({self.let(f'ge_int({index}, 0)')}, {self.let(f'lt_int({index}, {limit})')})")
+            inside = self.let(f"both({inside}, {within})") if inside else within
+        if not inside:
+            return self.load(read, held)
+        if read.padding is None:
+            self.fail_if(self.let(f"negation({inside})"))
+        with self.masked(inside, varies):
+            value = self.load(read, held)
+        if read.padding is None:
+            return value
+        with self.masked(self.let(f"negation({inside})"), varies):
+            padding = self.value(read.padding)
+        return self.let(f"select({inside}, {value}, {padding})")
+
+    def load(self, read: Read, held: Held) -> str:
+        given = not self.own(read.tensor)
+        name = f"{'fetch' if given else 'load'}_{held.value.element.value}"
+        lane = self.lane
+        wide = lane is not None and lane.vector > 1 and self.moves_together(read, lane)
+        if lane is not None and wide and (self._is_inside(read) or not any(mask.varies for mask in self.masks)):
+            offset = self.first_offset(read.tensor, read.subscripts)
+            inside = self.mask(steady_only=True, given=given)
+            text = f"{name}_{lane.vector}({held.pointer}, {offset}, {inside})"
+        else:
+            inside = self.mask(given=given)
+            if any(mask.varies for mask in self.masks) and not any(map(self.along, read.subscripts)):
+                inside = self.let(f"some({inside})")  # one element for all neighbours, and so one value
+            text = f"{name}({held.pointer}, {self.place(read.tensor, read.subscripts)}, {inside})"
+        # What the kernel itself writes is read anew each time.
+        found = self.let(text) if given else self.code.let(text)
+        self.fetched[found] = inside
+        return found
+
+    def where(self, condition: str, value: str, otherwise: str) -> str:
+        zero = re.fullmatch(r"\w+\(0(\.0)?\)", otherwise)
+        return value if zero and condition and self.fetched.get(value) == condition else super().where(condition, value, otherwise)
+
+    def first_offset(self, tensor: Symbol, subscripts: tuple[Dim | Scalar, ...]) -> str:
+        """The place of the first neighbour's element, counted in elements."""
+        lane = self.lane
+        if lane is not None and lane.further:
+            self.lane = replace(lane, start=lane.base, further=0)
+            found = self.first_offset(tensor, subscripts)
+            self.lane = lane
+            return self.let(f"{found} + {lane.further}")
+        self.first = True
+        found = self.place(tensor, subscripts)
+        self.first = False
+        return found
+
+    def place(self, tensor: Symbol, subscripts: tuple[Dim | Scalar, ...]) -> str:
+        """The place of an element, or of one for each neighbour."""
+        fixed: list[str] = []
+        moving = ""
+        for dimension, subscript in enumerate(subscripts):
+            text, stride = self._subscript(subscript), self.stride(tensor, dimension)
+            if self.along(subscript):
+                term = text if stride == "1" else self.let(f"mul({text}, {stride})")
+                moving = self.let(f"add({moving}, {term})") if moving else term
+            elif text != "0":
+                fixed.append(text if stride == "1" else f"{text} * {stride}")
+        base = " + ".join(fixed) or "0"
+        base = base if base.isidentifier() or base.isdecimal() else self.let(base)
+        return base if not moving else moving if base == "0" else self.let(f"add({moving}, {base})")
+
+    def _subscript(self, subscript: Dim | Scalar) -> str:
+        if isinstance(subscript, Dim):
+            return self._let_dim(subscript)
+        if subscript in self.indices:
+            return self.indices[subscript]
+        return self._subscripts(Read(Symbol("", 0), (subscript,), Element.I64))[0]
+
+    def put(self, tensor: Symbol, subscripts: tuple[Dim, ...], value: str, held: Held, together: bool) -> None:
+        """Store a value, or one for each neighbour."""
+        name = f"store_{held.value.element.value}"
+        lane = self.lane
+        if lane is not None and lane.vector > 1 and together:
+            at = self.first_offset(tensor, subscripts)
+            self.code.line(f"{name}_{lane.vector}({held.pointer}, {at}, {value}, {self.mask(steady_only=True)})")
+        else:
+            self.code.line(f"{name}({held.pointer}, {self.place(tensor, subscripts)}, {value}, {self.mask()})")
+
+
+def _is_defined(atom: Atom) -> bool:
+    """Whether no divisor in an atom of sizes can be 0."""
+    match atom:
+        case Quotient(dividend=dividend, divisor=divisor):
+            return _is_positive(divisor) and all(map(_is_defined, dividend.atoms))
+        case Minimum(items=items):
+            return all(_is_defined(a) for item in items for a in item.atoms)
+        case _:
+            return True
+
+
+def _is_positive(dim: Dim) -> bool:
+    atom = dim.atom
+    if isinstance(atom, Minimum):
+        return all(map(_is_positive, atom.items))
+    return dim.offset > 0 and _is_natural(dim)
+
+
+def _is_natural(dim: Dim) -> bool:
+    """Whether a dimension of sizes is certainly at least 0."""
+    return all(c >= 0 for c in dim.mapping.values()) and all(map(_natural_atom, dim.atoms))
+
+
+def _natural_atom(atom: Atom) -> bool:
+    match atom:
+        case Quotient(dividend=dividend, divisor=divisor):
+            return _is_natural(dividend) and _is_positive(divisor)
+        case Minimum(items=items):
+            return all(map(_is_natural, items))
+        case _:
+            return True

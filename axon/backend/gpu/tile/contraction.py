@@ -1,0 +1,130 @@
+"""The contract family: sums of products that the matrix instructions compute.
+
+A *contraction* is any sum of products of two operands
+read at bare indices; what stands beside those two factors and does not depend on the reduced index, and every pointwise operation
+on the result whose other reads name the same indices, becomes its epilogue. Only the affine structure of the reads decides: no
+name of a function or an operation of the source language is known here.
+
+What has no kernel family yet raises `Unsupported` with the reason; nothing is dropped or sent elsewhere in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.backend.gpu.layout.views import View, Views
+from axon.backend.gpu.tile.epilogue import Operand, Result, bare, check_epilogue
+from axon.base.element import Element
+from axon.base.names import Symbol, fresh
+from axon.base.source import Span
+from axon.core.ir import Axis, Binary, Compute, Convert, Local, Read, Scalar, Value, element_of
+from axon.core.walk import converted, mentions, reads
+from axon.shapes.dimension import Dim
+
+PRODUCT_ELEMENTS = (Element.BF16, Element.F16)
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """results[axes] = expression(sum over `depth` of left * right).
+
+    `rows` is read by `left` alone and `columns` by `right` alone; `outer` axes take one index per tile and may stand in both. The
+    product accumulates in f32. `views` are what it reads at more than bare indices, `derived` indices that follow from a tile's.
+    """
+
+    rows: Axis
+    columns: Axis
+    depth: Axis
+    outer: tuple[Axis, ...]
+    left: Operand
+    right: Operand
+    product: Symbol
+    results: tuple[Result, ...]
+    views: tuple[View, ...] = ()
+    derived: tuple[tuple[Symbol, Dim], ...] = ()
+    span: Span | None = None
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return (self.left, self.right)
+
+
+# ── recognizing a contraction ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def contraction(op: Compute, values: Mapping[Symbol, Value]) -> tuple[Contraction, Views]:
+    """The contraction that an operation is, and its views. Raises `Unsupported` if it is none."""
+    span = op.span
+    if op.reduction is None:
+        raise Unsupported("a pointwise operation that follows no contraction has no kernel family", span)
+    if op.reduction.monoid.kind != "sum" or op.reduction.where is not None or len(op.body) != 1:
+        near = op.reduction.monoid.kind == "sum"
+        raise Unsupported("only unconditional sums of products have a kernel family", span, near=near)
+    if len(op.reduction.axes) != 1:
+        raise Unsupported("a contraction over more than one index has no kernel family", span)
+    (depth,) = op.reduction.axes
+    deep: list[Scalar] = []
+    shallow: list[Scalar] = []
+    for factor in _factors(op.body[0]):
+        (deep if mentions(factor, depth.symbol) else shallow).append(factor)
+    views = Views(values, (*op.axes, depth))
+    operands = [_operand(factor, views) for factor in deep]
+    if len(operands) != 2 or any(o is None for o in operands):
+        two = len({read.tensor for factor in deep for read in reads(factor)}) > 1
+        raise Unsupported("the sum is not over products of two tensors read at indices", span, near=two)
+    first, second = (o for o in operands if o is not None)
+    for operand in (first, second):
+        if operand.value.element not in PRODUCT_ELEMENTS:
+            names = " and ".join(e.value for e in PRODUCT_ELEMENTS)
+            raise Unsupported(f"matrix instructions here take {names}, not {operand.value.element.value}", span)
+    if first.value.element != second.value.element:
+        raise Unsupported("the two factors have different element types", span)
+    if depth.extent.variables & {a.symbol for a in op.axes}:
+        raise Unsupported("the reduced range depends on another index", span)
+    left, right, rows, columns = _sides(op, first, second)
+    # An axis of neither operand repeats the product; it is outer, like a batch axis, and the tiles repeat it.
+    outer = tuple(a for a in op.axes if a not in (rows, columns))
+    product = fresh("product")
+    (out,) = op.outs
+    expression: Scalar = Local(product, out.element)
+    for factor in shallow:
+        expression = Binary("mul", expression, converted(views.bare(factor), out.element))
+    result = Result(out, tuple(a.symbol for a in op.axes), expression)
+    kernel = Contraction(rows, columns, depth, outer, left, right, product, (result,), views.all, views.derived, span)
+    check_epilogue(kernel, (result,), views, span)
+    return kernel, views
+
+
+def _sides(op: Compute, first: Operand, second: Operand) -> tuple[Operand, Operand, Axis, Axis]:
+    """Which operand is left: the result's last index stands in the right one alone, so that stores are contiguous."""
+    for left, right in ((first, second), (second, first)):
+        rows, columns = (
+            [a for a in op.axes if a.symbol in o.axes and a.symbol not in p.axes] for o, p in ((left, right), (right, left))
+        )
+        if columns and rows and columns[-1] == op.axes[-1]:
+            return left, right, rows[-1], columns[-1]
+    raise Unsupported("the result's last index must stand in one factor alone, and another index in the other", op.span)
+
+
+def _factors(scalar: Scalar) -> Iterator[Scalar]:
+    """The factors of a product, through conversions between floating types that only widen."""
+    match scalar:
+        case Binary(op="mul", left=left, right=right) if element_of(left).is_float:
+            yield from _factors(left)
+            yield from _factors(right)
+        case Convert(operand=operand, element=element) if _widens(element_of(operand), element):
+            yield from _factors(operand)
+        case _:
+            yield scalar
+
+
+def _widens(narrow: Element, wide: Element) -> bool:
+    return narrow.is_float and wide.is_float and (wide == narrow or narrow.bits < wide.bits <= 32)
+
+
+def _operand(factor: Scalar, views: Views) -> Operand | None:
+    seen = views.seen(factor) if isinstance(factor, Read) else None
+    axes = None if seen is None else bare(seen)
+    return None if seen is None or axes is None else Operand(views.value(seen.tensor), axes, tuple(range(len(axes))))

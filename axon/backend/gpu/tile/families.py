@@ -1,0 +1,318 @@
+"""Core to GPU kernels: which operations become one kernel, and of which family.
+
+Streams are looked for first, then products for the tensor cores, each with the pointwise operations on its results; what is left
+becomes the nests of a plan (see `plan` and `fuse`), in as few pieces as the order among kernels leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.backend.gpu.layout.views import View
+from axon.backend.gpu.tile.contraction import Contraction, contraction
+from axon.backend.gpu.tile.epilogue import Group, Operand
+from axon.backend.gpu.tile.epilogue import views_of as tiled_views
+from axon.backend.gpu.tile.stream import Found, Stream, stream
+from axon.backend.gpu.tile.verify import verify_kernels
+from axon.backend.plan import ir as plans
+from axon.backend.plan.fuse import Policy, fuse
+from axon.backend.plan.ir import Nest, Reason
+from axon.backend.plan.split import split
+from axon.base.names import Symbol, fresh
+from axon.base.passes import verified
+from axon.base.source import Span
+from axon.core.ir import Axis, Block, Compute, Local, Op, Program, Read, Scalar, Scan, Value
+from axon.core.passes.cse import deduplicated
+from axon.core.scalar_facts import mapped
+from axon.core.walk import nodes, outs_of, rewrite, tensors_of
+from axon.shapes.dimension import Dim
+
+Tiled: TypeAlias = "Contraction | Stream"
+Kernel: TypeAlias = "Contraction | Stream | Nest"
+
+POLICY = Policy(epilogues=False, share=False)  # a row that is held in registers shares what it computes anyway
+
+
+NO_REASONS: Mapping[Symbol, str] = {}
+
+
+@verified("kernels", verify_kernels)
+def kernels(
+    program: Program,
+    plain: Set[Symbol] = frozenset(),
+    apart: Set[Symbol] = frozenset(),
+    why: Mapping[Symbol, str] = NO_REASONS,
+    bare: Set[Symbol] = frozenset(),
+) -> tuple[Kernel, ...]:
+    """The kernels of a program, in order. What makes one of the tensors in `plain` is not sought a place on the tensor cores, what
+    makes one of those in `apart` is no stream, and a contraction that makes one of those in `bare` takes in nothing after it; `why`
+    says so for some.
+
+    Raises `Unsupported` for an operation that is no part of a straight program (see `parts`).
+    """
+    program = deduplicated(program)
+    for op in program.block.ops:
+        if not isinstance(op, Compute | Scan):
+            raise Unsupported(f"`{type(op).__name__.lower()}` has no kernel family", getattr(op, "span", None))
+    groups, reasons = _tiled(program, plain, plain | apart, bare)
+    return tuple(_in_order(program, groups, {**reasons, **why}))
+
+
+def with_operands(kernel: Tiled, operands: Sequence[Operand]) -> Tiled:
+    """The same kernel of other operands."""
+    if isinstance(kernel, Contraction):
+        return replace(kernel, left=operands[0], right=operands[1])
+    return replace(kernel, query=operands[0], key=operands[1], value=operands[2])
+
+
+def results_of(kernel: Kernel) -> tuple[Value, ...]:
+    """The tensors that a kernel stores."""
+    return plans.values_of(kernel) if isinstance(kernel, Nest) else tuple(r.value for r in kernel.results)
+
+
+def views_of(kernel: Kernel) -> tuple[View, ...]:
+    """The views through which a kernel reads and stores; a plain one computes its addresses."""
+    return () if isinstance(kernel, Nest) else tiled_views(kernel)
+
+
+@dataclass(slots=True)
+class _Taken:
+    """A kernel for the tensor cores, and the numbers of the operations that it does."""
+
+    symbol: Symbol  # what its product makes
+    group: Group[Tiled]
+    members: set[int]
+    known: tuple[tuple[Symbol, tuple[Symbol, ...], Local], ...] = ()
+
+
+def _tiled(
+    program: Program, plain: Set[Symbol], apart: Set[Symbol], bare: Set[Symbol]
+) -> tuple[list[tuple[Tiled, set[int]]], dict[Symbol, str]]:
+    """The kernels for the tensor cores, and why a product is none of them."""
+    ops = program.block.ops
+    values = {v.symbol: v for v in program.inputs}
+    values |= {out.symbol: out for op in ops for out in outs_of(op)}
+    streams, reasons = _streams(program, values, apart)
+    taken: list[_Taken] = []
+    owner: dict[int, int] = {}  # of an operation: which kernel does it
+    inside = {number for last, (_, inner) in streams.items() for number in inner if number != last}
+    for number, op in enumerate(ops):
+        if number in owner or number in inside or not isinstance(op, Compute) or op.outs[0].symbol in plain:
+            continue
+        if number in streams:
+            made, inner = streams[number]
+            mine = _Taken(op.outs[0].symbol, Group(made.stream, made.views, made.statistics), {number, *inner}, made.statistics)
+        else:
+            try:
+                mine = _Taken(op.outs[0].symbol, Group(*contraction(op, values)), {number})
+            except Unsupported as reason:
+                if op.reduction is not None and reason.near:
+                    reasons.setdefault(op.outs[0].symbol, reason.reason)
+                continue
+        taken.append(mine)
+        owner |= dict.fromkeys(mine.members, len(taken) - 1)
+        if mine.symbol in bare:
+            continue
+        for later in range(number + 1, len(ops)):
+            candidate = ops[later]
+            if later in owner or later in inside or later in streams or not isinstance(candidate, Compute):
+                continue
+            # What it reads must be there when this kernel runs: `x @ b + x` is no epilogue of the kernel that makes x.
+            if not _follows(ops, owner, later, mine.members) and mine.group.absorb(candidate):
+                mine.members.add(later)
+                owner[later] = len(taken) - 1
+    found = []
+    for mine in taken:
+        wanted = set(program.block.results)
+        wanted |= {s for i, other in enumerate(ops) if i not in mine.members for s in tensors_of(other)}
+        finished = mine.group.finish(wanted)
+        outside = [tensor.name for tensor, _, _ in mine.known if tensor in wanted]
+        passes = isinstance(finished, Stream)
+        if outside or not (apart if passes else plain).isdisjoint(r.value.symbol for r in finished.results):
+            again, others = _tiled(program, plain if passes else plain | {mine.symbol}, apart | {mine.symbol}, bare)
+            if outside:
+                others[mine.symbol] = f"`{outside[0]}`, which has one value per row, is needed outside its kernel"
+            return again, others
+        if not passes and mine.symbol not in bare and not bare.isdisjoint(r.value.symbol for r in finished.results):
+            return _tiled(program, plain, apart, bare | {mine.symbol})
+        found.append((_pruned(finished) if isinstance(finished, Stream) else finished, mine.members))
+    return found, reasons
+
+
+def _follows(ops: Sequence[Op], owner: Mapping[int, int], number: int, members: set[int]) -> bool:
+    """Whether an operation reads something outside of a kernel that cannot be there before the kernel has run."""
+    makers = {out.symbol: n for n, op in enumerate(ops) for out in outs_of(op)}
+    together: dict[int, set[int]] = {}
+    for n, kernel in owner.items():
+        together.setdefault(kernel, set()).add(n)
+    pending = [makers[s] for s in tensors_of(ops[number]) if s in makers and makers[s] not in members]
+    seen: set[int] = set()
+    while pending:
+        n = pending.pop()
+        if n in members:
+            return True
+        if n in seen:
+            continue
+        whole = together[owner[n]] if n in owner else {n}
+        seen |= whole
+        pending += [makers[s] for m in whole for s in tensors_of(ops[m]) if s in makers]
+    return False
+
+
+def _in_order(program: Program, groups: list[tuple[Tiled, set[int]]], reasons: Mapping[Symbol, str]) -> Iterator[Kernel]:
+    """All kernels of a program: as many plain operations at a time as can be done, then the kernels that wait for them."""
+    ops = program.block.ops
+    values = {v.symbol: v for v in program.inputs} | {out.symbol: out for op in ops for out in outs_of(op)}
+    waiting = [n for n in range(len(ops)) if not any(n in members for _, members in groups)]
+    there = {v.symbol for v in program.inputs}
+    made = {out.symbol for op in ops for out in outs_of(op)}
+    pending = list(groups)
+    while waiting or pending:
+        segment: list[int] = []
+        for n in waiting:
+            if not (set(tensors_of(ops[n])) & made) - there:
+                segment.append(n)
+                there |= {out.symbol for out in outs_of(ops[n])}
+        if segment:
+            waiting = [n for n in waiting if n not in segment]
+            yield from _nests(program, segment, values, reasons)
+        ready = [(kernel, members) for kernel, members in pending if not _missing(ops, members, there, made)]
+        assert segment or ready, "kernels wait for each other"
+        for kernel, members in ready:
+            yield kernel
+            there |= {out.symbol for n in members for out in outs_of(ops[n])}
+        pending = [group for group in pending if group not in ready]
+
+
+def _missing(ops: Sequence[Op], members: set[int], there: set[Symbol], made: set[Symbol]) -> set[Symbol]:
+    own = {out.symbol for n in members for out in outs_of(ops[n])}
+    return ({s for n in members for s in tensors_of(ops[n])} & made) - there - own
+
+
+def _nests(
+    program: Program, segment: Sequence[int], values: Mapping[Symbol, Value], reasons: Mapping[Symbol, str]
+) -> Iterator[Nest]:
+    """Plain operations as the nests of a plan, which store what others read, under the names by which they read it."""
+    ops = program.block.ops
+    own = [ops[n] for n in segment]
+    made = {out.symbol for op in own for out in outs_of(op)}
+    outside = {s for n, op in enumerate(ops) if n not in segment for s in tensors_of(op)} | set(program.block.results)
+    wanted = tuple(out.symbol for op in own for out in outs_of(op) if out.symbol in outside)
+    around = dict.fromkeys(s for op in own for s in sorted(tensors_of(op) - made, key=lambda s: s.id))
+    piece = replace(program, inputs=tuple(values[s] for s in around), block=Block(tuple(own), wanted))
+    plan = fuse(piece, POLICY)
+    stored = {s for kernel in plan.body.kernels for s in plans.writes_of(kernel)}
+    names: dict[Symbol, Symbol] = {}  # a tensor that is a result under another name, since only copies lay between
+    for want, got in zip(wanted, plan.body.results, strict=True):
+        if got in stored:
+            names.setdefault(got, want)
+    for kernel in plan.body.kernels:
+        product = isinstance(kernel, plans.Contraction)  # it has results enough to keep the chip busy
+        if isinstance(kernel, plans.Contraction):
+            steps = (kernel.op, *kernel.epilogue)
+            kernel = Nest(kernel.op.axes, steps, kernel.stored, kernel.reasons)
+        assert isinstance(kernel, Nest)
+        outs = [o.symbol for step in kernel.steps for o in step.outs]
+        kernel = _named(kernel, names)
+        outs += [o.symbol for step in kernel.steps for o in step.outs]
+        why = dict.fromkeys(reasons[symbol] for symbol in outs if symbol in reasons)
+        kernel = replace(kernel, reasons=(*kernel.reasons, *(Reason(_escaped(f"not on the tensor cores: {w}")) for w in why)))
+        yield from [kernel] if product else split(kernel)
+    for want, got in zip(wanted, plan.body.results, strict=True):
+        if names.get(got, got) != want:  # an argument, or the same as another result: it still is a tensor of its own
+            yield copy(values[want], names.get(got, got))
+
+
+def _named(nest: Nest, names: Mapping[Symbol, Symbol]) -> Nest:
+    """The nest with tensors under other names."""
+
+    def visit(node: Scalar) -> Scalar | None:
+        if not isinstance(node, Read) or node.tensor not in names:
+            return None
+        subscripts = tuple(s if isinstance(s, Dim) else rewrite(s, visit) for s in node.subscripts)
+        padding = None if node.padding is None else rewrite(node.padding, visit)
+        return replace(node, tensor=names[node.tensor], subscripts=subscripts, padding=padding)
+
+    def value(out: Value) -> Value:
+        return replace(out, symbol=names.get(out.symbol, out.symbol))
+
+    if not names:
+        return nest
+    changed = (mapped(step, lambda scalar: rewrite(scalar, visit)) for step in nest.steps)
+    steps = tuple(replace(step, outs=tuple(map(value, step.outs))) for step in changed)
+    reasons = tuple(replace(r, tensors=tuple(names.get(s, s) for s in r.tensors)) for r in nest.reasons)
+    return replace(nest, steps=steps, stored=tuple(names.get(s, s) for s in nest.stored), reasons=reasons)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def copy(
+    value: Value,
+    source: Symbol,
+    view: View | None = None,
+    reasons: tuple[Reason, ...] = (),
+    span: Span | None = None,
+    order: tuple[int, ...] | None = None,
+) -> Nest:
+    """A kernel that makes a value of the same elements as a tensor has, or as a view of it shows; `order` says which of its
+    dimensions each of the value's is."""
+    axes = tuple(Axis(fresh("ijklmnop"[d % 8]), extent) for d, extent in enumerate(value.shape))
+    at = tuple(Dim.of(axes[d].symbol) for d in (range(len(axes)) if order is None else map(order.index, range(len(axes)))))
+    if view is not None:
+        at = tuple(place.substitute(dict(zip(view.axes, at, strict=True))) for place in view.places)
+    step = Compute((value,), axes, None, (Read(source, at, value.element),), span)
+    return Nest(axes, (step,), (value.symbol,), reasons)
+
+
+def _streams(
+    program: Program, values: Mapping[Symbol, Value], apart: Set[Symbol]
+) -> tuple[dict[int, tuple[Found, set[int]]], dict[Symbol, str]]:
+    """The streams by the number of their last operation, with the operations inside; and why something near to one is none."""
+    ops = program.block.ops
+    producers = {out.symbol: op for op in ops if isinstance(op, Compute) for out in op.outs}
+    numbers = {out.symbol: i for i, op in enumerate(ops) for out in outs_of(op)}
+    found: dict[int, tuple[Found, set[int]]] = {}
+    reasons: dict[Symbol, str] = {}
+    for number, op in enumerate(ops):
+        if not isinstance(op, Compute) or op.reduction is None or op.outs[0].symbol in apart:
+            continue
+        try:
+            made = stream(op, producers, values)
+        except Unsupported as reason:
+            if reason.near:
+                reasons[op.outs[0].symbol] = reason.reason
+            continue
+        shared, inner = _shared(made, number, program, numbers)
+        if shared:
+            others = [o for i, o in enumerate(ops) if i not in inner and i != number and set(tensors_of(o)) & shared]
+            with suppress(Unsupported):  # what it cannot make beside its own stays shared, and that is the reason
+                made = stream(op, producers, values, [o for o in others if isinstance(o, Compute) and o.reduction])
+            shared, inner = _shared(made, number, program, numbers)
+        if shared:
+            names = ", ".join(f"`{s.name}`" for s in sorted(shared, key=lambda s: s.id))
+            reasons[op.outs[0].symbol] = f"{names} is needed outside the one pass that makes it"
+            continue
+        found[number] = (made, inner)
+    return found, reasons
+
+
+def _shared(found: Found, last: int, program: Program, numbers: Mapping[Symbol, int]) -> tuple[set[Symbol], set[int]]:
+    """What a stream makes on its way that something else needs, and the operations that it takes in beside its last."""
+    ops = program.block.ops
+    inner = {numbers[s] for s in found.used}
+    outside = [op for i, op in enumerate(ops) if i not in inner and i != last]
+    needed = {s for op in outside for s in tensors_of(op)} | set(program.block.results)
+    rows = {tensor for tensor, _, _ in found.statistics}
+    return {out.symbol for i in inner for out in outs_of(ops[i]) if out.symbol in needed and out.symbol not in rows}, inner
+
+
+def _pruned(kernel: Stream) -> Stream:
+    """Without the row values that no result uses."""
+    used = {n.symbol for r in kernel.results for n in nodes(r.expression) if isinstance(n, Local)}
+    return replace(kernel, finals=tuple((symbol, value) for symbol, value in kernel.finals if symbol in used))

@@ -1,0 +1,395 @@
+"""The tile IR: what one thread block does for one tile of the result, in tiles and memories, with no notion of threads.
+
+    tile(i 128, j 256):
+      product : f32[128, 256] registers = 0
+      for k by 64:
+        left : bf16[i 128, k 64] shared = load a[i, k]
+        right : bf16[j 256, k 64] shared = load b[j, k]
+        product += left · right over k
+      store out[i, j] = cast bf16 product
+
+A tile's axes are listed as it is stored, the contiguous one last: a transposed operand is a tile with its axes exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from axon.backend.gpu.layout.views import View
+from axon.backend.gpu.tile.bounds import Bounds, bounds
+from axon.backend.gpu.tile.contraction import Contraction
+from axon.backend.gpu.tile.epilogue import Operand, bare, views_of
+from axon.backend.gpu.tile.online_softmax import ONE, local_symbols
+from axon.backend.gpu.tile.schedule import Mapping
+from axon.backend.gpu.tile.stream import Stream
+from axon.backend.kernel.render import Names, dim_text, scalar_text
+from axon.base.element import Element
+from axon.base.names import Symbol, fresh
+from axon.base.passes import require, verified
+from axon.core.ir import Scalar, Value
+from axon.shapes.dimension import Dim
+
+Memory: TypeAlias = Literal["shared", "registers"]
+
+
+@dataclass(frozen=True, slots=True)
+class TileAxis:
+    """An index cut into pieces of `step`; the last piece may reach past the extent."""
+
+    symbol: Symbol
+    extent: Dim
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A piece of a tensor in a memory: an element type and, for each axis it covers, how much of it."""
+
+    symbol: Symbol
+    element: Element
+    axes: tuple[Symbol, ...]
+    shape: tuple[int, ...]
+    memory: Memory
+
+    @property
+    def bytes(self) -> int:
+        size = self.element.bits // 8
+        for extent in self.shape:
+            size *= extent
+        return size
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    tile: Tile
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Fill a tile from a tensor at the current pieces of `axes`, which are its dimensions `order`. Outside the tensor it is 0."""
+
+    tile: Tile
+    tensor: Symbol
+    axes: tuple[Symbol, ...]
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Multiply:
+    """accumulator[i, j] += sum over `over` of left * right."""
+
+    accumulator: Tile
+    left: Tile
+    right: Tile
+    over: Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """Nothing of the stream has been seen: the peaks of the rows are -inf, their totals 0."""
+
+    stream: Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Let the rows' peaks and totals see a tile of scores, and turn it into weights. `correction` repairs what was summed before.
+
+    Elements outside the streamed axis, or where the mask does not hold, get weight 0.
+    """
+
+    stream: Stream
+    scores: Tile
+    weights: Tile
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """Round a tile to the element type that a product takes."""
+
+    source: Tile
+    target: Tile
+
+
+@dataclass(frozen=True, slots=True)
+class Rescale:
+    """accumulator *= the correction of its rows that the last `Fold` found."""
+
+    stream: Stream
+    accumulator: Tile
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The values of the finished rows."""
+
+    stream: Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """tensor[axes] = expression, element by element over the accumulator's tile, inside the tensor."""
+
+    tensor: Symbol
+    element: Element
+    axes: tuple[Symbol, ...]
+    expression: Scalar
+    product: Symbol  # the local that stands for the accumulator's element
+    accumulator: Tile
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """The body once for each piece of an axis, in order; `backwards` from the last, over the pieces that a mask leaves."""
+
+    axis: TileAxis
+    body: tuple[Statement, ...]
+    backwards: bool = False
+
+
+Statement: TypeAlias = "Clear | Load | Multiply | Reset | Fold | Narrow | Rescale | Finish | Store | For"
+
+
+@dataclass(frozen=True, slots=True)
+class TileProgram:
+    """`outer`, `rows` and `columns` cut the result into tiles; `body` makes one of them.
+
+    `derived` are indices that follow from the tile's, `whole` axes that one piece covers, `bounds` the pieces that a mask leaves,
+    `views` what is read or stored through other strides.
+    """
+
+    tensors: tuple[Value, ...]
+    outer: tuple[TileAxis, ...]
+    rows: TileAxis
+    columns: TileAxis
+    body: tuple[Statement, ...]
+    derived: tuple[tuple[Symbol, Dim], ...] = ()
+    whole: tuple[TileAxis, ...] = ()
+    bounds: Bounds | None = None
+    views: tuple[View, ...] = ()
+
+    @property
+    def axes(self) -> tuple[TileAxis, ...]:
+        return (*self.outer, self.rows, self.columns)
+
+
+@verified("tile", lambda made, *_: verify(made))
+def tile(kernel: Contraction | Stream, mapping: Mapping, tensors: tuple[Value, ...]) -> TileProgram:
+    """Cut a kernel into tiles as the mapping says. `tensors` are all that the kernel reads or stores."""
+    rows = TileAxis(kernel.rows.symbol, kernel.rows.extent, mapping.rows)
+    columns = TileAxis(kernel.columns.symbol, kernel.columns.extent, mapping.columns)
+    depth = TileAxis(kernel.depth.symbol, kernel.depth.extent, mapping.depth)
+    outer = tuple(TileAxis(a.symbol, a.extent, 1) for a in kernel.outer)
+    accumulator = Tile(fresh("acc"), Element.F32, (rows.symbol, columns.symbol), (rows.step, columns.step), "registers")
+    stores = tuple(
+        Store(r.place.symbol, r.place.element, r.axes, r.expression, kernel.product, accumulator) for r in kernel.results
+    )
+    if isinstance(kernel, Contraction):
+        body: tuple[Statement, ...] = (Clear(accumulator), _contracting(kernel, depth, rows, columns, accumulator), *stores)
+        return TileProgram(tensors, outer, rows, columns, body, kernel.derived, views=views_of(kernel))
+    keys = TileAxis(kernel.keys.symbol, kernel.keys.extent, mapping.keys)
+    uniform = frozenset([*(a.symbol for a in kernel.outer), *(symbol for symbol, _ in kernel.derived)])
+    limits = bounds(kernel.condition, rows.symbol, keys.symbol, kernel.keys.extent, lambda read: set(bare(read) or ()) <= uniform)
+    body = (*_streaming(kernel, depth, rows, columns, keys, accumulator), Finish(kernel), *stores)
+    return TileProgram(tensors, outer, rows, columns, body, kernel.derived, (depth,), limits, views_of(kernel))
+
+
+def _contracting(kernel: Contraction, depth: TileAxis, rows: TileAxis, columns: TileAxis, accumulator: Tile) -> For:
+    steps = {a.symbol: a.step for a in (rows, columns, depth)}
+    left = _operand_tile("left", kernel.left, steps)
+    right = _operand_tile("right", kernel.right, steps)
+    return For(depth, (_load(left, kernel.left), _load(right, kernel.right), Multiply(accumulator, left, right, depth.symbol)))
+
+
+def _streaming(
+    kernel: Stream, depth: TileAxis, rows: TileAxis, columns: TileAxis, keys: TileAxis, accumulator: Tile
+) -> tuple[Statement, ...]:
+    steps = {a.symbol: a.step for a in (rows, columns, depth, keys)}
+    query, key, value = (
+        _operand_tile(name, operand, steps)
+        for name, operand in (("query", kernel.query), ("key", kernel.key), ("value", kernel.value))
+    )
+    shape = ((rows.symbol, keys.symbol), (rows.step, keys.step))
+    scores = Tile(fresh("scores"), Element.F32, *shape, "registers")
+    weights = Tile(fresh("weights"), Element.F32, *shape, "registers")
+    narrow = Tile(fresh("rounded"), kernel.value.value.element, *shape, "registers")
+    body: tuple[Statement, ...] = (
+        _load(key, kernel.key),
+        Clear(scores),
+        Multiply(scores, query, key, depth.symbol),
+        Fold(kernel, scores, weights),
+        _load(value, kernel.value),
+        Rescale(kernel, accumulator),
+        Narrow(weights, narrow),
+        Multiply(accumulator, narrow, value, keys.symbol),
+    )
+    return (_load(query, kernel.query), Clear(accumulator), Reset(kernel), For(keys, body, backwards=True))
+
+
+def _load(tile: Tile, operand: Operand) -> Load:
+    return Load(tile, operand.value.symbol, operand.axes, operand.order)
+
+
+def _operand_tile(name: str, operand: Operand, steps: dict[Symbol, int]) -> Tile:
+    axes = tuple(a for a in operand.axes if a in steps)
+    assert operand.axes[-1] in steps, "a factor that `prepare` has not let through"
+    return Tile(fresh(name), operand.value.element, axes, tuple(steps[a] for a in axes), "shared")
+
+
+def verify(program: TileProgram) -> None:
+    """Raises FormInvalid unless every tile is defined before its use and fits the axes it stands under."""
+    steps = {a.symbol: a.step for a in (*program.axes, *program.whole)} | {symbol: 1 for symbol, _ in program.derived}
+    defined: set[Symbol] = set()
+
+    def walk(body: tuple[Statement, ...], inside: dict[Symbol, int]) -> None:
+        for statement in body:
+            match statement:
+                case Clear(tile=tile):
+                    defined.add(tile.symbol)
+                case Load(tile=tile, axes=axes):
+                    require(set(tile.axes) <= set(axes) <= set(inside), "a load outside the loops of its axes")
+                    require(tile.shape == tuple(inside[a] for a in tile.axes), "a tile that is not its axes' pieces")
+                    defined.add(tile.symbol)
+                case Multiply(accumulator=acc, left=left, right=right, over=over):
+                    require({acc.symbol, left.symbol, right.symbol} <= defined, "a product of undefined tiles")
+                    both = set(left.axes) & set(right.axes)
+                    require(over in both - set(acc.axes), "a product over no shared axis")
+                    require((right.memory, acc.memory) == ("shared", "registers"), "a product in other memories")
+                case Fold(scores=scores, weights=weights):
+                    require(scores.symbol in defined, "a fold of undefined scores")
+                    require(scores.shape == weights.shape, "weights of other scores")
+                    defined.add(weights.symbol)
+                case Narrow(source=source, target=target):
+                    require(source.symbol in defined, "an undefined tile is narrowed")
+                    require(source.shape == target.shape, "a tile narrowed to another shape")
+                    defined.add(target.symbol)
+                case Rescale(accumulator=acc):
+                    require(acc.symbol in defined, "an undefined tile is rescaled")
+                case Reset() | Finish():
+                    pass
+                case Store(axes=axes, accumulator=acc):
+                    require(acc.symbol in defined, "a store of an undefined tile")
+                    require(set(acc.axes) <= set(axes) <= set(inside), "a store outside its tile")
+                case For(axis=axis, body=inner):
+                    walk(inner, inside | {axis.symbol: axis.step})
+
+    walk(program.body, steps)
+
+
+def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
+    """Every statement, loops before their bodies."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, For):
+            yield from statements(statement.body)
+
+
+def render(program: TileProgram) -> str:
+    """The program as text, deterministic."""
+    names = Names()
+    lines = [f"tile({', '.join(f'{names[a.symbol]} {a.step}' for a in program.axes)}):"]
+    folds = [s.stream for s in statements(program.body) if isinstance(s, Fold)]
+    lines += ["  " + line for line in given(program, folds[0] if folds else None, names)]
+
+    def walk(body: tuple[Statement, ...], indent: str) -> None:
+        for statement in body:
+            lines.append(indent + statement_text(statement, names))
+            if isinstance(statement, For):
+                walk(statement.body, indent + "  ")
+
+    walk(program.body, "  ")
+    return "\n".join(lines) + "\n"
+
+
+def statement_text(statement: Statement, names: Names) -> str:
+    match statement:
+        case Clear(tile=tile):
+            return f"{tile_text(tile, names)} = 0"
+        case Load(tile=tile, tensor=tensor, axes=axes):
+            return f"{tile_text(tile, names)} = load {names[tensor]}[{', '.join(names[a] for a in axes)}]"
+        case Multiply(accumulator=acc, left=left, right=right, over=over):
+            return f"{names[acc.symbol]} += {names[left.symbol]} · {names[right.symbol]} over {names[over]}"
+        case Store(tensor=tensor, axes=axes):
+            at = ", ".join(names[a] for a in axes)
+            return f"store {names[tensor]}[{at}] : {statement.element.value} = {stored_text(statement, names)}"
+        case Reset(stream=stream):
+            sums = [f"{names[symbol]} = 0" for symbol, _ in stream.totals]
+            return ", ".join([*([f"{names[stream.peak]} = -inf"] if stream.peak else []), *sums]) or "no statistics"
+        case Fold(scores=scores, weights=weights):
+            return f"{tile_text(weights, names)} = fold {names[scores.symbol]}"
+        case Narrow(source=source, target=target):
+            return f"{tile_text(target, names)} = cast {target.element.value} {names[source.symbol]}"
+        case Rescale(accumulator=acc):
+            return f"{names[acc.symbol]} *= correction"
+        case Finish(stream=stream):
+            return "; ".join(f"{names[s]} = {scalar_text(v, names)}" for s, v in stream.finals) or "no row values"
+        case For(axis=axis, backwards=backwards):
+            return f"for {names[axis.symbol]} by {axis.step}{' from the last' if backwards else ''}:"
+
+
+class Given(Protocol):
+    """What statements mention without saying, in a program of any phase."""
+
+    @property
+    def derived(self) -> tuple[tuple[Symbol, Dim], ...]: ...
+    @property
+    def views(self) -> tuple[View, ...]: ...
+    @property
+    def bounds(self) -> Bounds | None: ...
+
+
+def given(program: Given, stream: Stream | None, names: Names) -> Iterator[str]:
+    """What statements mention without saying: indices that follow from others, views, what a mask leaves, what a fold does."""
+    for symbol, dim in program.derived:
+        yield f"{names[symbol]} = {dim_text(dim, names)}"
+    yield from views_text(program.views, names)
+    limits = program.bounds
+    if stream is None:
+        return
+    if limits is not None and stream.condition is not None:
+        some, every = (" until ".join(scalar_text(end, names) for end in interval) for interval in (limits.some, limits.every))
+        rows, keys = f"{names[limits.first_row]} to {names[limits.last_row]}", names[stream.keys.symbol]
+        yield f"mask: rows {rows} need {keys} from {some}, and keep all from {every}"
+    yield "fold, for each row:"
+    yield f"  {names[stream.changed]} = {scalar_text(stream.change, names)}"
+    if stream.peak:
+        yield f"  {names[stream.peak]} = greatest {names[stream.changed]} so far"
+    terms = tuple(dict.fromkeys([stream.weight, *(term for _, term in stream.totals)]))
+    for number, term in enumerate(terms):
+        weight, bias, correction = (f"{name}{number + 1 if number else ''}" for name in ("weight", "bias", "correction"))
+        repaired = stream.peak is not None and term.scale is not None and stream.peak in local_symbols(term.bias)
+        value = "1" if term.factor == ONE else scalar_text(term.factor, names)
+        if term.scale is not None:
+            yield f"  {bias} = {scalar_text(term.bias, names)}"
+            scale = "" if term.scale == ONE else f"({scalar_text(term.scale, names)}) * "
+            power = f"exp ({scale}{names[stream.changed]} + {bias})"
+            value = power if term.factor == ONE else f"{power} * ({value})"
+        if stream.condition is not None and not stream.vanishing:
+            value = f"if {scalar_text(stream.condition, names)} then {value} else 0"
+        yield f"  {weight} = {value}"
+        if repaired or term == stream.weight:
+            yield f"  {correction} = " + (f"exp ({bias} - {bias} before)" if repaired else "1")
+        for symbol, summed in stream.totals:
+            if summed == term:
+                before = f"{names[symbol]} * {correction}" if repaired else names[symbol]
+                yield f"  {names[symbol]} = {before} + sum of {weight}"
+
+
+def views_text(views: tuple[View, ...], names: Names) -> Iterator[str]:
+    """What each view shows."""
+    for view in dict.fromkeys(views):
+        at = ", ".join(names[axis] for axis in view.axes)
+        yield f"{names[view.value.symbol]}[{at}] is {names[view.source]}[{', '.join(dim_text(d, names) for d in view.places)}]"
+
+
+def stored_text(store: Store, names: Names) -> str:
+    """The expression of a store, over the accumulator's name."""
+    names.same(store.product, store.accumulator.symbol)
+    return scalar_text(store.expression, names)
+
+
+def tile_text(tile: Tile, names: Names) -> str:
+    shape = ", ".join(f"{names[a]} {n}" for a, n in zip(tile.axes, tile.shape, strict=True))
+    return f"{names[tile.symbol]} : {tile.element.value}[{shape}] {tile.memory}"

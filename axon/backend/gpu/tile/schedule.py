@@ -1,0 +1,341 @@
+"""Mappings: how a kernel is laid out on the chip, as data, and the cost model that picks one.
+
+A mapping changes speed, never results. `candidates` lists what is worth pricing for a kernel on a target, `predict` prices one for
+given sizes, `choose` takes the cheapest. `check` words what is wrong with a mapping that a user gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+from math import inf
+from typing import Any, Literal
+
+from axon.backend.gpu.layout.target import Target
+from axon.base.element import Element
+
+# Registers per thread of (producer, consumer), by the number of consumer warpgroups; None keeps what the launch gave. Together
+# they fit the file of one multiprocessor.
+REGISTER_BUDGETS: dict[int, tuple[int, int] | None] = {1: None, 2: (40, 232), 3: (40, 152)}
+STREAM_BUDGETS = {3: (32, 160)}  # a stream's consumers hold more
+STREAM_SPARE = 24  # likewise, of a stream
+SPARE_REGISTERS = 40  # what a consumer needs beside its accumulators
+
+BARRIER_BYTES = 1024  # at the start of shared memory; keeps what follows aligned for swizzled tiles
+BUFFER_BYTES = 64 * 128  # one store buffer: 64 rows of one swizzle width
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """One way to run a contraction. Tile extents are in elements."""
+
+    rows: int = 128
+    columns: int = 256
+    depth: int = 64
+    stages: int = 4  # depth D of the ring between producer and consumers
+    in_flight: int = 1  # P: groups of products that may still run when the next is issued
+    consumers: int = 2  # warpgroups that share the rows of a tile
+    cluster: int = 2  # blocks that share one operand by multicast
+    cluster_over: Literal["rows", "columns"] = "rows"  # the axis along which the blocks of a cluster differ
+    group: int = 8  # clusters of tile rows that are walked together, for the L2 cache
+    persistent: bool = True  # one block per multiprocessor walks many tiles
+    slots: int = 1  # buffers per consumer between its registers and a store
+    keys: int = 0  # of a stream: the extent of a tile along the streamed axis; 0 for a contraction
+    specialized: bool = True  # a producer of its own asks for copies; if not, the consumers' first thread does so beside its work
+    turns: bool = False  # consumers issue their products one after the other, so that one computes while another multiplies
+
+    def __str__(self) -> str:
+        keys = f"×{self.keys}" if self.keys else ""
+        tile = f"tile {self.rows}×{self.columns}×{self.depth}{keys} · consumers {self.consumers}{' in turn' if self.turns else ''}"
+        ring = f"stages {self.stages} · in flight {self.in_flight}"
+        cluster = f"cluster {self.cluster} over {self.cluster_over}" if self.cluster > 1 else "no cluster"
+        walk = "persistent" if self.persistent else "one tile per block"
+        roles = "" if self.specialized else " · not specialized"
+        return f"{tile} · {ring} · {cluster} · groups of {self.group} · {walk}{roles}"
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What of a kernel decides which mappings are legal: element types, and which factors are stored across the reduced index."""
+
+    element: Element
+    stored: tuple[Element, ...]
+    left_across: bool = False
+    right_across: bool = False
+    stream: bool = False
+    value_across: bool = False
+
+    @property
+    def keys_contiguous(self) -> bool:
+        """Whether a factor of a stream lies along the keys, so that its tile is made of whole panels of them."""
+        return self.stream and (self.right_across or not self.value_across)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """The sizes that a choice depends on. `outer` is the product of the outer extents.
+
+    Of streams there are the streamed extent, and whether a mask leaves parts out.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    outer: int = 1
+    keys: int = 0
+    masked: bool = False
+
+
+def register_budget(mapping: Mapping) -> tuple[int, int] | None:
+    """Registers per thread of (producer, consumer), if they differ."""
+    if not mapping.specialized:
+        return None
+    budget = REGISTER_BUDGETS[mapping.consumers]
+    return STREAM_BUDGETS.get(mapping.consumers, budget) if mapping.keys else budget
+
+
+def panel(element: Element, target: Target) -> int:
+    """Elements in one swizzle width."""
+    return target.swizzle * 8 // element.bits
+
+
+def shared_bytes(mapping: Mapping, traits: Traits) -> int:
+    """The dynamic shared memory of a block, if every result is stored by bulk copies: barriers, ring, and buffers."""
+    if traits.stream:
+        ring = mapping.rows * mapping.depth + mapping.stages * mapping.keys * (mapping.depth + mapping.columns)
+    else:
+        ring = mapping.stages * (mapping.rows + mapping.columns) * mapping.depth
+    ring = ring * traits.element.bits // 8
+    return BARRIER_BYTES + ring + mapping.consumers * mapping.slots * BUFFER_BYTES
+
+
+def accumulators(mapping: Mapping) -> int:
+    """Registers of one consumer thread that hold tiles: a product, and of a stream scores and, in 16 bits, weights."""
+    columns = 2 * mapping.columns + 3 * mapping.keys
+    return mapping.rows * columns // (2 * mapping.consumers * 128)
+
+
+def check(mapping: Mapping, target: Target, traits: Traits) -> tuple[str, ...]:
+    """What forbids this mapping on this target; nothing if it is legal."""
+    numbers = (mapping.rows, mapping.columns, mapping.depth, mapping.stages, mapping.cluster, mapping.group, mapping.slots)
+    if any(n < 1 for n in numbers):
+        return ("every number of a mapping is at least 1",)
+    if mapping.consumers not in REGISTER_BUDGETS:
+        return (f"there can be {', '.join(map(str, REGISTER_BUDGETS))} consumers, not {mapping.consumers}",)
+    if traits.stream != bool(mapping.keys):
+        return ("keys are for streams, which need them",)
+    low, high, granule = target.product_columns
+    width = panel(traits.element, target)
+    over_rows = mapping.cluster_over == "rows"
+    shared, across = (mapping.columns, traits.right_across) if over_rows else (mapping.rows, traits.left_across)
+    unit = width if across else 8  # what a block may load of a shared tile: whole panels, or whole swizzle periods of rows
+    what = "columns" if over_rows else "rows"
+    step = width if traits.right_across or traits.stream else max(granule, 16)
+    budget = register_budget(mapping)
+    spare = STREAM_SPARE if traits.stream else SPARE_REGISTERS
+    threads = target.warpgroup * (mapping.consumers + mapping.specialized)
+    registers = budget[1] if budget else min(target.max_registers, target.registers_per_multiprocessor // threads)
+    used = shared_bytes(mapping, traits)
+    rules = [
+        (mapping.rows % (target.product_rows * mapping.consumers) == 0,
+         f"rows must be a multiple of {target.product_rows} for each consumer"),
+        (mapping.rows <= target.box_extent, f"rows can be at most {target.box_extent}"),
+        (low <= mapping.columns <= high, f"columns must be {low} to {high}"),
+        (mapping.columns % step == 0, f"columns must be a multiple of {step}"),
+        (mapping.depth % width == 0, f"depth must be a multiple of {width}"),
+        (0 <= mapping.in_flight < mapping.stages, "fewer products can be in flight than the ring has stages"),
+        (mapping.specialized or not traits.stream, "a stream needs a producer of its own: it must be specialized"),
+        (mapping.specialized or mapping.in_flight + 2 <= mapping.stages,
+         "without a producer of its own the ring needs two stages more than there are products in flight"),
+        (mapping.stages * 16 <= BARRIER_BYTES, f"there can be at most {BARRIER_BYTES // 16} stages"),
+        (mapping.cluster <= target.max_cluster, f"a cluster has at most {target.max_cluster} blocks"),
+        (mapping.cluster == 1 or shared % (mapping.cluster * unit) == 0,
+         f"each block of a cluster must load a multiple of {unit} {what}"),
+        (accumulators(mapping) + spare <= registers,
+         f"{accumulators(mapping)} accumulators leave a consumer's thread too few registers"),
+        (not traits.stream or mapping.cluster == 1, "blocks of a stream do not share operands"),
+        (not traits.stream or mapping.rows == target.product_rows * mapping.consumers,
+         f"a stream has {target.product_rows} rows for each consumer"),
+        (mapping.keys <= target.box_extent, f"keys can be at most {target.box_extent}"),
+        (mapping.keys % (width if traits.keys_contiguous else 16) == 0,
+         f"keys must be a multiple of {width if traits.keys_contiguous else 16}"),
+        (not mapping.turns or mapping.consumers > 1, "one consumer alone takes no turns"),
+        (used <= target.shared_per_block, f"it needs {used} bytes of shared memory of {target.shared_per_block}"),
+    ]  # fmt: skip
+    return tuple(text for holds, text in rules if not holds)
+
+
+# ── choosing ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+TILES = (  # rows, columns, depth, consumers
+    (256, 128, 64, 2), (128, 256, 64, 2), (128, 192, 64, 2), (128, 128, 64, 2), (128, 64, 128, 2), (64, 256, 64, 1),
+    (64, 128, 64, 1), (64, 64, 128, 1), (64, 64, 64, 1),
+)  # fmt: skip
+CLUSTERS: tuple[tuple[int, Literal["rows", "columns"]], ...] = ((2, "rows"), (2, "columns"), (4, "columns"), (1, "rows"))
+MOST_STAGES = 12
+STREAM_TILES = (  # rows, keys, consumers
+    (192, 128, 3), (128, 192, 2), (128, 176, 2), (128, 128, 2), (128, 96, 2), (128, 80, 2), (128, 64, 2), (64, 128, 1), (64, 64, 1),
+)  # fmt: skip
+WIDTHS = (64, 128, 192, 256)  # of the two products, where one tile holds all
+
+Given = tuple[tuple[str, int | str], ...]  # fields of a mapping that someone fixed, with their values
+
+
+@lru_cache(maxsize=256)
+def candidates(target: Target, traits: Traits, given: Given = ()) -> tuple[Mapping, ...]:
+    """The mappings worth pricing: every tile and cluster with the deepest ring that fits, two store buffers if there is room.
+
+    With the values given, which may ask for a ring that is not worth pricing otherwise.
+    """
+    for shallow in (False, True) if given else (False,):
+        rings = _rings(target, traits, given, shallow)
+        legal = dict.fromkeys(m for m in (next((m for m in ring if not check(m, target, traits)), None) for ring in rings) if m)
+        if legal:
+            return tuple(legal)
+    return ()
+
+
+def attempts(target: Target, traits: Traits, given: Given) -> Iterator[Mapping]:
+    """What `candidates` looks at, legal or not."""
+    for rings in _rings(target, traits, given, shallow=True):
+        yield from rings
+
+
+def _rings(target: Target, traits: Traits, given: Given, shallow: bool) -> Iterator[list[Mapping]]:
+    """For each tile and cluster the rings that it may have, the best first; `shallow` ones too."""
+    fixed: dict[str, Any] = dict(given)
+    waiting = fixed.get("in_flight", 1)
+    if traits.stream:
+        stages: Iterable[int] = (max(2, waiting + 1),)
+    else:
+        stages = range(max(MOST_STAGES, waiting + 1), waiting if shallow else max(2, waiting), -1)
+    for base in _bases(traits):
+        for sized in _sized(base, fixed, target):
+            rings = (replace(sized, stages=n, slots=slots) for n in stages for slots in (2, 1))
+            yield list(dict.fromkeys(replace(ring, **fixed) for ring in rings))
+
+
+def _bases(traits: Traits) -> Iterator[Mapping]:
+    if traits.stream:
+        for columns, depth, (rows, keys, consumers), turns in product(WIDTHS, WIDTHS, STREAM_TILES, (False, True)):
+            yield Mapping(rows, columns, depth, 2, 1, consumers, 1, keys=keys, turns=turns)
+    else:
+        for (rows, columns, depth, consumers), (cluster, over) in product(TILES, CLUSTERS):
+            yield Mapping(rows, columns, depth, 2, 1, consumers, cluster, over)
+
+
+def _sized(base: Mapping, fixed: MappingOf[str, Any], target: Target) -> list[Mapping]:
+    """A mapping with its rows made to fit consumers that are fixed, and the other way round."""
+    if "consumers" in fixed and "rows" not in fixed:
+        unit = target.product_rows * max(1, fixed["consumers"])
+        return [replace(base, rows=rows) for rows in range(unit, target.box_extent + 1, unit)] or [base]
+    if "rows" in fixed and "consumers" not in fixed:
+        shared = [c for c in REGISTER_BUDGETS if fixed["rows"] % (target.product_rows * c) == 0]
+        return [replace(base, consumers=max(shared))] if shared else [base]
+    return [base]
+
+
+# Fitted to 110 times of attention, full and causal, head dimensions 64 and 128, on one H200.
+STREAM_TILE = 1.1e-6  # seconds of a tile beside its steps
+STREAM_STEP = 0.34e-6  # of a step, beside what its extents cost
+STREAM_PRODUCT = 2.1e-13  # of a score, for each index that its two products reduce or make
+STREAM_ELEMENT = 3.5e-11  # of a score's change into a weight
+STREAM_FULL = 0.5e-6  # of a tile without a mask: nothing ends early
+STREAM_EDGE = 2.6e-11  # of a score on the edge of a mask
+THREE_CONSUMERS = 0.80  # of the cost of the scores: two can multiply or compute while one waits
+NO_TURNS, TURNS = 0.4e-6, 1.015  # without turns a tile costs so much more, with them a step costs more
+
+
+def holds(mapping: Mapping, problem: Problem) -> bool:
+    """Whether a mapping can serve sizes at all: of a stream one tile holds both products' widths."""
+    return not mapping.keys or (problem.columns <= mapping.columns and problem.depth <= mapping.depth)
+
+
+def _predict_stream(mapping: Mapping, problem: Problem, target: Target) -> float:
+    """Seconds of a stream; one with a mask is taken to be triangular."""
+    if not holds(mapping, problem):
+        return inf
+    tiles = -(-problem.rows // mapping.rows)
+    pieces = -(-problem.keys // mapping.keys)
+    steps = float(pieces)
+    if problem.masked:
+        steps = sum(min(pieces, -(-(n + 1) * mapping.rows // mapping.keys)) for n in range(tiles)) / max(tiles, 1)
+    score = STREAM_ELEMENT + STREAM_PRODUCT * (mapping.depth + mapping.columns)
+    step = STREAM_STEP + mapping.rows * mapping.keys * score * (THREE_CONSUMERS if mapping.consumers > 2 else 1.0)
+    edge = STREAM_EDGE * mapping.rows * (mapping.rows + mapping.keys) if problem.masked else STREAM_FULL
+    tile = STREAM_TILE + edge + (steps * step * TURNS if mapping.turns else NO_TURNS + steps * step)
+    return LAUNCH + -(-tiles * problem.outer // target.multiprocessors) * tile
+
+
+# Fitted to the times of 300 (size, mapping) pairs on one H200, 16 to 8192 rows: its choice takes 1% more than the best there.
+LAUNCH = 2.8e-6  # seconds before the first step and after the last
+CLUSTER_LAUNCH = {1: 0.0, 2: 1.1e-6, 4: 0.5e-6}
+CLUSTER_COST = {1: 1.0, 2: 1.009, 4: 1.067}  # blocks of a cluster wait for each other
+STEP = 3e-9  # of a step, beside its products
+RATE = 7.92e12  # flops per second of one multiprocessor, for an infinite tile
+ROWS_COST, COLUMNS_COST = 20.5, 30.7  # a tile of so many rows, or columns, reaches half the rate
+FEED_RATE = 135e9  # bytes per second that one multiprocessor gets from the L2 cache
+SUSTAINED, SUSTAINED_RATE = 120e-6, 5.35e12  # beyond so many seconds power limits a multiprocessor to so many flops per second
+ALONE_COST = 1.03  # then also the power for what a cluster would have loaded once
+OUTSIDE_COST = 3.0  # what lies outside the tensor is filled with 0 more slowly than it would be loaded
+MEMORY_RATE = 3.6e12  # bytes per second of the whole chip, while products run
+
+
+def predict(mapping: Mapping, problem: Problem, target: Target) -> float:
+    """Seconds that a mapping should take: waves of tiles at the pace of matrix units and L2 feed, or the memory.
+
+    Infinite for a mapping that cannot serve the problem.
+    """
+    if mapping.keys:
+        return _predict_stream(mapping, problem, target)
+    tiles_m = -(-problem.rows // mapping.rows)
+    tiles_n = -(-problem.columns // mapping.columns)
+    over_rows = mapping.cluster_over == "rows"
+    if mapping.cluster > (tiles_m if over_rows else tiles_n):
+        return inf  # some blocks of a cluster would never have work
+    inside_rows = problem.rows / (tiles_m * mapping.rows)
+    inside_columns = problem.columns / (tiles_n * mapping.columns)
+    if over_rows:
+        tiles_m = -(-tiles_m // mapping.cluster) * mapping.cluster
+    else:
+        tiles_n = -(-tiles_n // mapping.cluster) * mapping.cluster
+    waves = -(-tiles_m * tiles_n * problem.outer // target.resident(mapping.cluster))
+    steps = -(-problem.depth // mapping.depth)
+    flops = 2.0 * mapping.rows * mapping.columns * mapping.depth
+    work = flops / RATE * (1 + COLUMNS_COST / mapping.columns + ROWS_COST / mapping.rows) + STEP
+    own_rows = mapping.rows if over_rows else mapping.rows / mapping.cluster
+    own_columns = mapping.columns / mapping.cluster if over_rows else mapping.columns
+    own_rows *= inside_rows + OUTSIDE_COST * (1 - inside_rows)
+    own_columns *= inside_columns + OUTSIDE_COST * (1 - inside_columns)
+    feed = (own_rows + own_columns) * mapping.depth * 2 / FEED_RATE
+    step = _slower(work, feed, 4) * CLUSTER_COST.get(mapping.cluster, 1.2)
+    start = LAUNCH + CLUSTER_LAUNCH.get(mapping.cluster, 1e-6)
+    busy = start + waves * steps * step
+    if busy > SUSTAINED:
+        alone = ALONE_COST if mapping.cluster == 1 else 1.0
+        busy = start + waves * steps * _slower(step, flops / SUSTAINED_RATE, 8) * alone
+    elements = problem.rows * problem.depth + problem.depth * problem.columns + problem.rows * problem.columns
+    return _slower(busy, LAUNCH + 2 * elements * problem.outer / MEMORY_RATE, 6)
+
+
+def _slower(a: float, b: float, sharpness: int) -> float:
+    """The greater of two times, a little more where they are close: what is nearly hidden still shows."""
+    return float((a**sharpness + b**sharpness) ** (1 / sharpness))
+
+
+def ranked(problem: Problem, traits: Traits, target: Target, given: Given = ()) -> tuple[Mapping, ...]:
+    """The legal mappings, with the values given, by predicted time, the best first; among equals in the order of `candidates`.
+
+    What nobody would choose (a cluster larger than the tiles that there are) is among them only if nothing else is left.
+    """
+    times = {m: predict(m, problem, target) for m in candidates(target, traits, given)}
+    finite = sorted((m for m, seconds in times.items() if seconds < inf), key=times.__getitem__)
+    return tuple(finite or (m for m in times if holds(m, problem)))
+
+
+def choose(problem: Problem, traits: Traits, target: Target) -> Mapping:
+    """The legal mapping with the least predicted time."""
+    return ranked(problem, traits, target)[0]

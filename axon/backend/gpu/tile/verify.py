@@ -1,0 +1,137 @@
+"""The rules of the kernels that a straight program becomes on a GPU: those of plans, and of kernels on tensor cores.
+
+A kernel on tensor cores reads factors and views that are there, as they are; what it computes beside its products keeps the rules
+of scalar expressions, and has the element types of what is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from axon.backend.gpu.layout.views import View
+from axon.backend.gpu.tile.contraction import Contraction
+from axon.backend.gpu.tile.epilogue import Operand
+from axon.backend.gpu.tile.stream import Stream, Term
+from axon.backend.plan.ir import Nest
+from axon.backend.plan.verify import PlanScope
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.core.ir import Axis, Local, Program, Read, Scalar
+from axon.core.walk import nodes
+
+
+def verify_kernels(made: Sequence[object], given: Program, *_: object, **__: object) -> None:
+    """What a straight program becomes on a GPU: kernels in an order in which each finds what it reads."""
+    scope = _KernelScope(given)
+    scope.outside()
+    for kernel in made:
+        if isinstance(kernel, Nest):
+            scope.kernel(kernel)
+        else:
+            assert isinstance(kernel, Contraction | Stream)
+            scope.tiled(kernel)
+    scope.gives(given.block.results, given)
+
+
+class _KernelScope(PlanScope):
+    """The locals are what a kernel on tensor cores holds in registers: products, and what it keeps of a row."""
+
+    loose = False  # in a stream, where every float is f32 until it is stored
+
+    def scalar(self, scalar: Scalar) -> Element:
+        element = super().scalar(scalar)
+        return Element.F32 if self.loose and element.is_float else element
+
+    def read(self, read: Read) -> None:
+        if self.loose and read.padding is not None:
+            self.scalar(read.padding)
+            read = replace(read, padding=None)
+        super().read(read)
+
+    def tiled(self, kernel: Contraction | Stream) -> None:
+        self.op, self.loose = None, isinstance(kernel, Stream)
+        axes: tuple[Axis, ...] = (*kernel.outer, kernel.rows, kernel.columns, kernel.depth)
+        if isinstance(kernel, Stream):
+            axes = (*axes, kernel.keys)
+        for axis in axes:
+            self.dim(axis.extent)
+        for axis in axes:
+            self.introduce(axis.symbol)
+            self.dims.add(axis.symbol)
+        derived = [symbol for symbol, _ in kernel.derived]
+        for symbol, dim in kernel.derived:
+            self.dim(dim)
+            self.introduce(symbol)
+            self.dims.add(symbol)
+        around = set(self.tensors)
+        for view in kernel.views:
+            self.view(view)
+            self.tensors[view.value.symbol] = view.value
+        for operand in kernel.operands:
+            self.operand(operand)
+        self.holds(kernel.product, self.element_of(kernel))
+        if isinstance(kernel, Stream):
+            self.passes(kernel)
+        for result in kernel.results:
+            element = self.scalar(result.expression)
+            if element is not (Element.F32 if self.loose and result.value.element.is_float else result.value.element):
+                self.fail(f"{result.value.symbol!r} should hold {element.value}")
+            self.require(set(result.axes) <= self.dims, f"{result.value.symbol!r} is stored at axes that are not in scope")
+            if len(result.axes) != len(result.place.shape):
+                self.fail(f"{result.value.symbol!r} is stored at {len(result.axes)} axes")
+        self.locals.clear()
+        self.loose = False
+        self.dims.difference_update(derived)
+        self.leave(axes)
+        for symbol in set(self.tensors) - around:
+            del self.tensors[symbol]
+        for result in kernel.results:
+            for dim in result.value.shape:
+                self.dim(dim)
+            self.define_value(result.value)
+
+    def element_of(self, kernel: Contraction | Stream) -> Element:
+        """What a product is taken to be where it is used first: it accumulates in f32, and is rounded where it is stored."""
+        used = (node for result in kernel.results for node in nodes(result.expression))
+        return next((n.element for n in used if isinstance(n, Local) and n.symbol == kernel.product), Element.F32)
+
+    def holds(self, symbol: Symbol, element: Element) -> None:
+        self.introduce(symbol)
+        self.locals[symbol] = element
+
+    def view(self, view: View) -> None:
+        source = self.tensor(view.source)
+        if view.value.element is not source.element:
+            self.fail(f"the view {view.value.symbol!r} of {source.element.value} is of {view.value.element.value}")
+        ranks = {len(view.start), *map(len, view.steps)}
+        if ranks != {len(source.shape)} or not len(view.steps) == len(view.axes) == len(view.value.shape):
+            self.fail(f"the view {view.value.symbol!r} has another rank")
+
+    def operand(self, operand: Operand) -> None:
+        value = self.tensor(operand.value.symbol)
+        if (value.element, value.shape) != (operand.value.element, operand.value.shape):
+            self.fail(f"the factor {value.symbol!r} is another tensor")
+        if sorted(operand.order) != list(range(len(value.shape))) or len(operand.axes) != len(value.shape):
+            self.fail(f"the factor {value.symbol!r} is read at {len(operand.axes)} axes")
+        self.require(set(operand.axes) <= self.dims, f"the factor {value.symbol!r} is read at axes that are not in scope")
+
+    def passes(self, stream: Stream) -> None:
+        self.holds(stream.score, Element.F32)
+        if stream.condition is not None:
+            self.expect(stream.condition, frozenset({Element.BOOL}), "the condition of a stream")
+        changed = self.scalar(stream.change)
+        self.holds(stream.changed, changed)
+        if stream.peak is not None:
+            self.holds(stream.peak, changed)
+        for term in stream.terms:
+            self.term(term)
+        for symbol, _ in stream.totals:
+            self.holds(symbol, Element.F32)
+        for symbol, final in stream.finals:
+            self.holds(symbol, self.scalar(final))
+
+    def term(self, term: Term) -> None:
+        for part in (term.scale, term.bias, term.factor):
+            if part is not None:
+                self.scalar(part)

@@ -1,0 +1,276 @@
+"""How a reduction or a scan accumulates: its state as elements, where they are, and one step of it as lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from axon.backend.kernel.writer import Writer, is_narrow, literal
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.core.ir import Binary, Bind, Convert, Index, Local, Monoid, Scalar, Unary, element_of, identity
+
+State = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Accumulators as variables, or, with `elements`, as buffers that have a place for every lane from `start` on."""
+
+    names: tuple[str, ...]
+    elements: tuple[Element, ...]
+    start: str
+
+    def get(self, writer: Writer, place: str) -> State:
+        if not self.elements:
+            return self.names
+        at = writer.let(place)
+        return tuple(
+            writer.code.let(f"load_{element.value}({name}, {at})", "a")
+            for name, element in zip(self.names, self.elements, strict=True)
+        )
+
+    def set(self, writer: Writer, place: str, state: State) -> None:
+        if not self.elements:
+            for name, value in zip(self.names, state, strict=True):
+                writer.code.line(f"{name} = {value}")
+            return
+        at = writer.let(place)
+        for name, element, value in zip(self.names, self.elements, state, strict=True):
+            writer.code.line(f"store_{element.value}({name}, {at}, {value})")
+
+
+class Combiner(Protocol):
+    """How states are put together. `elements` are those of the state."""
+
+    elements: tuple[Element, ...]
+
+    def nothing(self, writer: Writer) -> State:
+        """The state before anything is reduced."""
+
+    def combine(self, writer: Writer, state: State, values: State, where: str) -> State:
+        """The state with values taken in; where a condition is named, only if it holds."""
+
+
+class Reducer(Combiner, Protocol):
+    """How elements are reduced."""
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether each run of the innermost axis is reduced by itself, and then merged. See Note [Sums of sums]."""
+
+    def speculable(self, writer: Writer) -> bool:
+        """Whether `combine` may be evaluated where its condition does not hold."""
+
+    def values(self, writer: Writer) -> State:
+        """The bodies' values at the writer's place."""
+
+    def merge(self, writer: Writer, state: State, part: State) -> State:
+        """The state with that of a part taken in."""
+
+    def alone(self, writer: Writer, values: State, where: str) -> State:
+        """The state with these values only, to be merged with others; as if `combine` took them into nothing."""
+
+    def finish(self, writer: Writer, state: State, asked: Scalar | None, *, stored: bool = False) -> State:
+        """The operation's results. What is only `stored` is rounded by the store."""
+
+
+def reducer(monoid: Monoid, bodies: tuple[Scalar, ...], *, running: bool = False) -> Reducer:
+    """How elements are combined. The `running` results of a scan are each of one element at least."""
+    match monoid.kind:
+        case "custom":
+            return _Custom(monoid, bodies)
+        case "argmax" | "argmin":
+            return _Best(monoid.kind, bodies)
+        case kind:
+            return _Named(kind, bodies[0], running)
+
+
+def _choose(writer: Writer, where: str, new: State, old: State) -> State:
+    return tuple(writer.let(f"select({where}, {x}, {y})") for x, y in zip(new, old, strict=True)) if where else new
+
+
+class _Named:
+    """sum prod max min any all, in the accumulator of the element type; whether there was anything, where that matters."""
+
+    def __init__(self, kind: str, body: Scalar, running: bool) -> None:
+        self.kind, self.body = kind, body
+        self.element = element_of(body)
+        self.partly = kind in ("max", "min") and self.element.is_integer and not running
+        held = self.element.accumulator
+        self.elements: tuple[Element, ...] = (held, Element.BOOL) if self.partly else (held,)
+
+    @property
+    def in_parts(self) -> bool:
+        return self.kind == "sum" and self.element.is_float
+
+    def merge(self, writer: Writer, state: State, part: State) -> State:
+        return (writer.code.let(f"sum_float({state[0]}, {part[0]})", "a"),)
+
+    def nothing(self, writer: Writer) -> State:
+        unit = literal(identity(self.kind, self.element), self.element.accumulator)
+        return (unit, "False") if self.partly else (unit,)
+
+    def speculable(self, writer: Writer) -> bool:
+        return True
+
+    def values(self, writer: Writer) -> State:
+        """Of a sum of products, the product's two parts: they are multiplied when they are added.
+
+        Of a mean that is written `x * s * s`, so that it does not overflow, `s * s` is one: it is the same for all elements.
+        """
+        if self.kind != "sum" or not self.element.is_float:
+            return (writer.value(self.body),)
+        inner, known = self.body, dict[Symbol, Scalar]()
+        while isinstance(inner, Bind):
+            for symbol, bound in inner.bindings:
+                writer.locals[symbol] = writer.value(bound)
+                known[symbol] = bound
+            inner = inner.body
+        if not (isinstance(inner, Binary) and inner.op == "mul"):
+            return (writer.value(inner),)
+        left, right = inner.left, inner.right
+        if isinstance(left, Binary) and left.op == "mul" and all(_inverse_root(x, known) for x in (left.right, right)):
+            return self._factor(writer, left.left), writer.let(
+                writer.arithmetic("mul", writer.value(left.right), writer.value(right))
+            )
+        return self._factor(writer, left), self._factor(writer, right)
+
+    def _factor(self, writer: Writer, scalar: Scalar) -> str:
+        """A factor of a sum's product, itself multiplied without rounding."""
+        if is_narrow(self.element) and isinstance(scalar, Binary) and scalar.op == "mul":
+            return writer.let(writer.arithmetic("mul", self._factor(writer, scalar.left), self._factor(writer, scalar.right)))
+        return writer.value(scalar)
+
+    def combine(self, writer: Writer, state: State, values: State, where: str) -> State:
+        held = self.element.accumulator
+        if len(values) == 2:
+            text = f"sum_product({state[0]}, {values[0]}, {values[1]})"
+        elif self.kind in ("any", "all"):
+            text = f"{'either' if self.kind == 'any' else 'both'}({state[0]}, {values[0]})"
+        elif held.is_float:
+            text = f"{self.kind}_float({state[0]}, {values[0]})"
+        elif self.kind in ("max", "min"):
+            text = f"{self.kind}_{'unsigned' if held is Element.U8 else 'int'}({state[0]}, {values[0]})"
+        else:
+            text = f"{'add' if self.kind == 'sum' else 'mul'}({state[0]}, {values[0]})"
+        if where and len(values) == 1:  # a neutral value rather than a choice of sums: what loops over sums vectorize
+            text = text.replace(f", {values[0]})", f", {self._guarded(writer, values[0], where)})")
+            combined: State = (writer.code.let(text, "a"),)
+        else:
+            combined = _choose(writer, where, (writer.code.let(text, "a"),), state[:1])
+        if not self.partly:
+            return combined
+        return (*combined, writer.code.let(f"either({state[1]}, {where})", "a") if where else "True")
+
+    def _guarded(self, writer: Writer, value: str, where: str) -> str:
+        return writer.where(where, value, literal(identity(self.kind, self.element), self.element.accumulator))
+
+    def alone(self, writer: Writer, values: State, where: str) -> State:
+        if len(values) == 1 and self.kind == "sum" and self.element.is_float:  # 0 + x, but for the sign of a 0, which others hide
+            return (self._guarded(writer, values[0], where),)
+        return self.combine(writer, self.nothing(writer), values, where)
+
+    def finish(self, writer: Writer, state: State, asked: Scalar | None, *, stored: bool = False) -> State:
+        if self.partly:
+            _require(writer, state[1], asked)
+        held = state[0]
+        return (writer.let(f"round_{self.element.value}({held})") if is_narrow(self.element) and not stored else held,)
+
+
+def _inverse_root(scalar: Scalar, known: Mapping[Symbol, Scalar]) -> bool:
+    """Whether it is the inverse root of a size: between 0 and 1, and its square no subnormal number."""
+    if isinstance(scalar, Local):
+        return scalar.symbol in known and _inverse_root(known[scalar.symbol], known)
+    return isinstance(scalar, Unary) and scalar.op == "rsqrt" and isinstance(scalar.operand, Convert) and _is_size(scalar.operand)
+
+
+def _is_size(scalar: Scalar) -> bool:
+    while isinstance(scalar, Convert):
+        scalar = scalar.operand
+    return isinstance(scalar, Index)
+
+
+class _Best:
+    """argmax and argmin: the best value, its indices, and whether there is one."""
+
+    def __init__(self, kind: str, bodies: tuple[Scalar, ...]) -> None:
+        self.kind, self.bodies = kind, bodies
+        self.element = element_of(bodies[0])
+        self.elements = (self.element.accumulator, *map(element_of, bodies[1:]), Element.BOOL)
+
+    in_parts = False
+
+    def merge(self, writer: Writer, state: State, part: State) -> State:
+        raise AssertionError(self)
+
+    def nothing(self, writer: Writer) -> State:
+        return (*(literal(0, element) for element in self.elements[:-1]), "False")
+
+    def speculable(self, writer: Writer) -> bool:
+        return True
+
+    def values(self, writer: Writer) -> State:
+        return tuple(map(writer.value, self.bodies))
+
+    def combine(self, writer: Writer, state: State, values: State, where: str) -> State:
+        held = self.elements[0]
+        op = "gt" if self.kind == "argmax" else "lt"
+        wins = writer.binary(op, values[0], state[0], held)
+        if held.is_float:  # the first NaN is best of all
+            new, old = (writer.binary(op, x, x, held) for op, x in (("ne", values[0]), ("eq", state[0])))
+            wins = writer.let(f"either({wins}, {writer.let(f'both({new}, {old})')})")
+        wins = writer.let(f"either({wins}, {writer.let(f'negation({state[-1]})')})")
+        if where:
+            wins = writer.let(f"both({wins}, {where})")
+        chosen = _choose(writer, wins, values, state[:-1])
+        return (*chosen, writer.let(f"either({state[-1]}, {where or 'True'})"))
+
+    def alone(self, writer: Writer, values: State, where: str) -> State:
+        return self.combine(writer, self.nothing(writer), values, where)
+
+    def finish(self, writer: Writer, state: State, asked: Scalar | None, *, stored: bool = False) -> State:
+        _require(writer, state[-1], asked)
+        return state[1:-1]
+
+
+class _Custom:
+    """A user's associative function, applied in the order of the axes."""
+
+    def __init__(self, monoid: Monoid, bodies: tuple[Scalar, ...]) -> None:
+        self.monoid, self.bodies = monoid, bodies
+        self.elements = tuple(map(element_of, bodies))
+
+    in_parts = False
+
+    def merge(self, writer: Writer, state: State, part: State) -> State:
+        raise AssertionError(self)
+
+    def nothing(self, writer: Writer) -> State:
+        return tuple(map(writer.value, self.monoid.units))
+
+    def speculable(self, writer: Writer) -> bool:
+        return all(map(writer.speculable, self.monoid.combine))
+
+    def values(self, writer: Writer) -> State:
+        return tuple(map(writer.value, self.bodies))
+
+    def combine(self, writer: Writer, state: State, values: State, where: str) -> State:
+        writer.locals.update(zip(self.monoid.left, state, strict=True))
+        writer.locals.update(zip(self.monoid.right, values, strict=True))
+        return _choose(writer, where, tuple(map(writer.value, self.monoid.combine)), state)
+
+    def alone(self, writer: Writer, values: State, where: str) -> State:
+        return self.combine(writer, self.nothing(writer), values, where)
+
+    def finish(self, writer: Writer, state: State, asked: Scalar | None, *, stored: bool = False) -> State:
+        return state
+
+
+def _require(writer: Writer, some: str, asked: Scalar | None) -> None:
+    """That there was something, wherever the result is asked for."""
+    nothing = writer.let(f"negation({some})")
+    if asked is not None:
+        nothing = writer.let(f"both({nothing}, {writer.value(asked)})")
+    writer.fail_if(nothing)

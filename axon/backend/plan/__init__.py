@@ -1,0 +1,1 @@
+"""Core to plans of kernels: which operations become one, for processors and GPUs."""

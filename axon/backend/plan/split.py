@@ -1,0 +1,158 @@
+"""Long reductions with few results, in two kernels: parts of each in parallel, then the parts together.
+
+    split   a Nest -> the nests that take its place, itself alone if it is wide enough as it is
+
+    s[j] = sum i => x[i, j]    becomes    p[c, j] = sum i' < min(m, n - c m) => x[c m + i', j]     and     s[j] = sum c => p[c, j]
+
+The number of parts follows from the sizes, as a dimension expression: so many that the chip is full, none so short that starting it
+costs more than it does. Parts of a 16- or 8-bit sum are kept as f32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from axon.backend.plan.ir import Nest, Reason
+from axon.backend.plan.lanes import by_lanes, inner, reduced
+from axon.base.names import fresh
+from axon.core.ir import Axis, Compute, Convert, Monoid, Read, Reduction, Scalar, Scan, Value, element_of
+from axon.core.scalar_facts import mapped, substitute
+from axon.core.walk import tensors_of
+from axon.shapes.dimension import Dim, minimum
+
+COLUMNS = 132 * 256  # threads side by side that fill the chip, where some share each column
+PARTS = 512  # at most
+BLOCKS = 132 * 4  # likewise
+LANES = 4  # neighbours that one thread takes, about
+SHORTEST = 32  # elements of a part of a column
+GRAIN = 64  # parts are multiples of this, so that they begin at aligned elements
+KINDS = frozenset({"sum", "prod", "any", "all", "max", "min"})
+
+
+def split(nest: Nest) -> Iterator[Nest]:
+    """See above. Reductions that depend on earlier ones of the nest are split after them."""
+    first = _first(nest)
+    if first is None:
+        yield nest
+        return
+    group = [step for step in nest.steps if _splits(step, nest) and reduced(step)[0].extent == first]
+    ready = _independent(nest, group)
+    if not ready:
+        yield nest
+        return
+    parts, joined = zip(*(_halves(step, nest, first) for step in ready), strict=True)
+    axis = parts[0].axes[0]
+    stored = tuple(out.symbol for part in parts for out in part.outs)
+    why = Reason("{0}: many parts at once, since there are few results", (ready[0].outs[0].symbol,))
+    yield Nest((axis, *nest.rows), tuple(_with_axis(p, parts[0].axes) for p in parts), stored, (why,))
+    before = [step for chain in joined for step in chain]
+    rest = [step for step in nest.steps if step not in ready]
+    # What the rest reads of what was made by now lies in memory or in the same nest.
+    yield from split_rest(Nest(nest.rows, (*before, *rest), nest.stored, nest.reasons), len(before))
+
+
+def split_rest(nest: Nest, done: int) -> Iterator[Nest]:
+    """The nest after its first steps, which are short, are left as they are: what is long in the rest is split once more."""
+    later = nest.steps[done:]
+    if not any(_splits(step, nest) for step in later):
+        yield nest
+        return
+    # The first steps, and what follows from them pointwise, as a kernel of its own that stores what the rest reads.
+    head = [*nest.steps[:done]]
+    tail = [step for step in later if inner(step, len(nest.rows)) or reduced(step)]
+    head += [step for step in later if step not in tail and tensors_of(step).isdisjoint(o.symbol for t in tail for o in t.outs)]
+    tail = [step for step in later if step not in head]
+    wanted = frozenset().union(*map(tensors_of, tail)) | set(nest.stored)
+    stored = tuple(out.symbol for step in head for out in step.outs if out.symbol in wanted)
+    yield Nest(nest.rows, tuple(head), stored, nest.reasons)
+    yield from split(Nest(nest.rows, tuple(tail), tuple(s for s in nest.stored if s not in stored), ()))
+
+
+def _first(nest: Nest) -> Dim | None:
+    """The extent of the first reduction that splits."""
+    if nest.rows and not by_lanes(nest):
+        return None
+    return next((reduced(step)[0].extent for step in nest.steps if _splits(step, nest)), None)
+
+
+def _splits(step: Compute | Scan, nest: Nest) -> bool:
+    """Whether a step is a reduction whose parts can be joined in any order, over a range that is the same for all results."""
+    if not isinstance(step, Compute) or step.reduction is None or inner(step, len(nest.rows)) or len(step.outs) != 1:
+        return False
+    kind, element = step.reduction.monoid.kind, step.outs[0].element
+    if kind not in KINDS or (kind in ("max", "min") and element.is_integer):
+        return False
+    extent = step.reduction.axes[0].extent
+    if extent.constant is not None and extent.constant < 2 * SHORTEST:
+        return False
+    return extent.variables.isdisjoint(a.symbol for a in (*nest.rows, *step.reduction.axes))
+
+
+def _independent(nest: Nest, group: list[Compute | Scan]) -> list[Compute]:
+    """Those of a group that read nothing that the nest makes."""
+    made = {out.symbol for step in nest.steps for out in step.outs}
+    return [step for step in group if isinstance(step, Compute) and made.isdisjoint(tensors_of(step))]
+
+
+def parts_of(rows: tuple[Axis, ...], extent: Dim, others: Dim) -> tuple[Dim, Dim]:
+    """Into how many parts an extent is cut, and how long they are."""
+    if rows:
+        items = Dim.of(1)
+        for axis in rows[:-1]:
+            items = items * axis.extent
+        items = items * (rows[-1].extent // LANES + 1)
+        count = minimum(minimum(extent // SHORTEST + 1, PARTS), Dim.of(COLUMNS) // (items + 1) + 1)
+    else:
+        count = minimum((extent * others) // 4096 + 1, BLOCKS)
+        if others.constant == 1:
+            return count, (extent // (count * GRAIN) + 1) * GRAIN
+    length = (extent + count - 1) // count
+    return count, length
+
+
+def _halves(step: Compute, nest: Nest, extent: Dim) -> tuple[Compute, list[Compute]]:
+    """A reduction's parts, and the steps that join them."""
+    reduction = step.reduction
+    assert reduction is not None
+    (out,), (body,) = step.outs, step.body
+    axis, *others = reduction.axes
+    size = Dim.of(1)
+    for other in others:
+        size = size * other.extent
+    free = size.variables.isdisjoint(a.symbol for a in reduction.axes)
+    count, length = parts_of(nest.rows, extent, size if free else Dim.of(1))
+    part, within = Axis(fresh("part"), count), fresh(axis.symbol.name)
+    at = {axis.symbol: Dim.of(part.symbol) * length + Dim.of(within)}
+    # An extreme needs no more bits than its elements, and of nothing it is theirs.
+    held = out.element if reduction.monoid.kind in ("max", "min") else out.element.accumulator
+    value: Scalar = body if element_of(body) is held else Convert(body, held)
+    made = Value(fresh(f"{out.symbol.name}_parts"), held, (count, *out.shape))
+    short = Axis(within, minimum(length, extent - Dim.of(part.symbol) * length))
+    inside = tuple(Axis(o.symbol, o.extent.substitute(at)) for o in others)
+    where = None if reduction.where is None else substitute(reduction.where, at)
+    cut = Reduction((short, *inside), reduction.monoid, where)
+    first = Compute((made,), (part, *step.axes), cut, (substitute(value, at),), step.span)
+    again = Axis(fresh("part"), count)
+    read = Read(made.symbol, (Dim.of(again.symbol), *(Dim.of(a.symbol) for a in step.axes)), held)
+    joined = Reduction((again,), Monoid(reduction.monoid.kind), None, reduction.asked)
+    if held is out.element:
+        return first, [Compute((out,), step.axes, joined, (read,), step.span)]
+    wide = Value(fresh(out.symbol.name), held, out.shape)
+    back = Read(wide.symbol, tuple(Dim.of(a.symbol) for a in step.axes), held)
+    return first, [
+        Compute((wide,), step.axes, joined, (read,), step.span),
+        Compute((out,), step.axes, None, (Convert(back, out.element),), step.span),
+    ]
+
+
+def _with_axis(step: Compute, axes: tuple[Axis, ...]) -> Compute:
+    """The step over the same parts as the first one's."""
+    names = {mine.symbol: Dim.of(theirs.symbol) for mine, theirs in zip(step.axes, axes, strict=True) if mine != theirs}
+    if not names:
+        return step
+    changed = mapped(step, lambda scalar: substitute(scalar, names))
+    assert isinstance(changed, Compute)
+    assert changed.reduction is not None
+    inside = tuple(Axis(a.symbol, a.extent.substitute(names)) for a in changed.reduction.axes)
+    return replace(changed, axes=axes, reduction=replace(changed.reduction, axes=inside))

@@ -1,0 +1,101 @@
+"""Diagnostics: errors and warnings as frozen data. Wording belongs to whoever makes one; layout to `render`.
+
+The table of codes is in `codes.py`; a code's long text is docs/errors/CODE.md, which `axon explain CODE` prints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Literal
+
+from axon.base.source import Span
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A place in the source and what it has to do with the problem. The primary label is the first of a diagnostic."""
+
+    span: Span
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace the characters of a span."""
+
+    span: Span
+    text: str
+
+
+class Change(Enum):
+    """What a suggestion changes, where that decides which others it stands before or beside."""
+
+    SIZE = "another size where one is written"
+    FACT = "a fact that is stated"
+    BOUND = "a bound of an index"
+    INDEX = "another index in an access"
+    MOVED = "an index at another place of its access"
+    SWAPPED = "two indices of an access in each other's place"
+    ARRANGED = "indices in the order of the dimensions, or these in theirs"
+    ROWS = "indices for what was applied to a whole tensor"
+    GROUPED = "other groups of the indices of a `for`"
+    ZEROS = "zeros outside a tensor"
+    SLIP = "what was meant, hardly anything else"
+    EXCHANGED = "two values in each other's place"
+    TRANSPOSED = "a matrix transposed"
+    PARENTHESES = "parentheses where an expression is read otherwise than it is meant"
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A help line; with edits, one that an editor can apply, and that the checker may have accepted (`checked`).
+
+    The text is empty where the message has said it already: then there is no help line, and the edits are for editors.
+    """
+
+    text: str
+    edits: tuple[Edit, ...] = ()
+    checked: bool = False
+    asks: bool = False  # it may well leave it to calls whether sizes fit, as a bounded index does
+    blank: bool = False  # what to write is still to be found: `{}` stands for it in the text and in the only edit
+    change: Change | None = None
+
+    def filled(self, text: str) -> Suggestion:
+        """A blank one with what to write."""
+        return replace(self, text=self.text.replace("{}", text), edits=(replace(self.edits[0], text=text),), blank=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """`message` is the one-line headline, without its code; `labels[0]` is where the problem is; `notes` follow the excerpt."""
+
+    code: str  # AX0301
+    message: str
+    labels: tuple[Label, ...] = ()
+    notes: tuple[str, ...] = ()
+    suggestions: tuple[Suggestion, ...] = ()
+    severity: Severity = "error"
+
+    @property
+    def span(self) -> Span | None:
+        return self.labels[0].span if self.labels else None
+
+
+class AxonError(Exception):
+    """What the public API raises for a program that is wrong. `str()` is the rendered text."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        super().__init__(diagnostics)
+        self.diagnostics = diagnostics
+
+    def __str__(self) -> str:
+        from axon.base.render import render_all
+
+        return render_all(self.diagnostics)
+
+
+class ShapeError(AxonError):
+    """A contract broken at a call, or by an index computed from data inside one."""

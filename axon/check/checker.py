@@ -1,0 +1,445 @@
+"""Checking a module: its imports, its declarations in order, its signatures.
+
+    parse -> resolve -> types (stage one) -> shapes (stage two) -> signatures
+
+A module is checked by itself, with what it imports already checked; a declaration with errors is known to be broken, and its uses
+say nothing more. Suggestions that change the source are tried on it before they are shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from axon.base.diagnostics import AxonError, Diagnostic, Label, Suggestion
+from axon.base.identity import IdentityMap
+from axon.base.names import Symbol
+from axon.base.source import SourceFile, Span
+from axon.check.loader import Loader, is_library, library_modules
+from axon.check.unchanged import Recorder, Step, Unchanged
+from axon.explain.origin import Trail
+from axon.grammar import syntax as S
+from axon.grammar.foreign import no_program
+from axon.grammar.mistakes import LIBRARIES, PYTHON_LIBRARY
+from axon.grammar.parse import parse
+from axon.shapes.algebra.divisibility import is_divisibility
+from axon.shapes.solving.settle import simpler
+from axon.suggest.headless import blamed, without_doubts
+from axon.suggest.tried import TRIED, Attempt, tried
+from axon.types import builtins
+from axon.types import typed as T
+from axon.types.blank import found
+from axon.types.declare import Declarations
+from axon.types.elaborator import Env
+from axon.types.resolve import OF_NAMES, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, duplicate, once_per_name
+from axon.types.show import Namer, dimension_names, show_type, signature
+from axon.types.type import Scheme, Type
+from axon.types.unify import State
+
+_MAX_ERRORS = 200
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckedModule:
+    """A module after checking; `ok` says that it has no errors (its imports neither)."""
+
+    source: SourceFile
+    diagnostics: tuple[Diagnostic, ...]
+    signatures: Mapping[str, str]  # what `axon sig` prints, of each declaration without errors, in source order
+    declarations: Mapping[str, T.Decl]  # of the same names
+    schemes: Mapping[str, Scheme]
+    symbols: Mapping[str, Symbol]
+    state: State
+    imports: Mapping[str, CheckedModule]
+    names: tuple[tuple[str, Span, Type], ...] = field(default=())  # every name that is bound, also inside declarations
+    exports: Module | None = None
+    trail: Callable[[T.Decl], Trail] | None = None  # where the sizes of a declaration come from
+    filled: Mapping[Span, tuple[str, ...]] = field(default_factory=dict)  # what sizes that were left blank turned out to be
+    steps: tuple[Step, ...] = ()  # its declarations one by one, for whoever checks it with a change
+
+    def inner(self, names: Sequence[str], within: Span) -> Iterator[tuple[str, Span, str]]:
+        """Every name that is bound within a declaration of these names, and its type as text: sizes are called what the
+        declaration's signature calls them."""
+        namer = Namer(self.state, aliases=self.state.aliases)
+        for name in names:
+            namer.names |= dimension_names(self.state, self.schemes[name])
+        namer.taken |= set(namer.names.values())
+        for name, span, t in sorted(self.names, key=lambda entry: entry[1].start):
+            if span.file is self.source and within.start <= span.start < within.end and name not in names:
+                yield name, span, show_type(namer, t)
+
+    @property
+    def ok(self) -> bool:
+        return not any(d.severity == "error" for d in self.diagnostics)
+
+
+def check_module(loader: Loader, path: str, known: Mapping[SourceFile, CheckedModule] | None = None) -> CheckedModule:
+    """Check the module at a path and what it imports, but for `known` modules. Never raises for what is wrong with a program."""
+    source = loader.read(path)
+    if isinstance(source, Diagnostic):
+        return _unreadable(path, source)
+    session = Session(loader, dict(known or {}))
+    checked = session.check(source)
+    if checked.ok and not any(d.code.startswith(TRIED) for d in checked.diagnostics):  # warnings
+        return checked
+    if not checked.ok and (problem := no_program(source, checked.diagnostics)) is not None:
+        return _unreadable(path, problem)
+    known = {s: m for s, m in session.modules.items() if s is not source}
+    solve = partial(solutions, source, loader, known, former=checked)
+    found = tried(checked.diagnostics, source, lambda changed, fewer: _recheck(changed, fewer, loader, known, checked), solve)
+    return replace(checked, diagnostics=found)
+
+
+def _unreadable(path: str, problem: Diagnostic) -> CheckedModule:
+    return CheckedModule(SourceFile(path, ""), (problem,), {}, {}, {}, {}, State(), {})
+
+
+class _Written(Mapping[str, str]):
+    """Texts by name, each written when it is first asked for: of most modules, few are."""
+
+    def __init__(self, writers: Mapping[str, Callable[[], str]]) -> None:
+        self._writers = writers
+        self._texts: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._texts:
+            self._texts[name] = self._writers[name]()
+        return self._texts[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._writers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._writers)
+
+    def __len__(self) -> int:
+        return len(self._writers)
+
+
+_kept: dict[str, CheckedModule] = {}  # the standard library's modules, without errors, as this process last checked them
+
+
+class Session:
+    """One check: modules are checked once, and a cycle of imports is seen.
+
+    Note [The library is checked once]
+        Modules of the standard library that this process has checked are not checked again while their files, and those of what
+        they import, stay as they are. A checked module is not changed by those that import it.
+    """
+
+    def __init__(
+        self, loader: Loader, modules: dict[SourceFile, CheckedModule] | None = None, blanks: Iterable[Span] = (),
+        fewer: int | None = None, former: CheckedModule | None = None,
+    ) -> None:  # fmt: skip
+        self.loader = loader
+        self.blanks = tuple(blanks)  # written sizes that are left open
+        self.former = former  # the module with another text, for who counts errors; see Note [Unchanged declarations]
+        self.fewer = fewer  # whether there are fewer errors is asked, and not why; see Note [Tried changes]
+        self.modules = {} if modules is None else dict(modules)
+        self.open: list[SourceFile] = []
+        self.declared: dict[str, set[str]] | None = None  # by each module of the standard library, once somebody asks
+
+    def check(self, source: SourceFile) -> CheckedModule:
+        if source in self.modules:
+            return self.modules[source]
+        checked = _kept.get(source.path)
+        if checked is None or checked.source is not source or not self._imports_the_same(checked):
+            self.open.append(source)
+            program, problems = parse(source)
+            checked = self._declarations(source, program, problems)
+            self.open.pop()
+            if checked.ok and is_library(source):
+                _kept[source.path] = checked
+        self.modules[source] = checked
+        return checked
+
+    def _imports_the_same(self, kept: CheckedModule) -> bool:
+        """Whether a module would import what it imported when it was checked. See Note [The library is checked once]."""
+        place = kept.source.span(0, 0)
+        return all(
+            self.loader.find(S.Name(name, place)) is module.source and self.check(module.source) is module
+            for name, module in kept.imports.items()
+        )
+
+    def _declarations(self, source: SourceFile, program: S.Program, problems: tuple[Diagnostic, ...]) -> CheckedModule:
+        checker = Declarations()
+        checker.blanks = {span: [] for span in self.blanks if span.file is source}
+        checker.explains = self.fewer is None
+        checker.diagnostics.extend(problems)
+        scope = Scope(values={name: BuiltinName(name) for name in builtins.NAMES}).child()
+        imports: dict[str, CheckedModule] = {}
+        defined: dict[str, Span] = {}
+        syntax_errors = any(d.severity == "error" for d in problems)
+        wanted: list[S.Decl] = []
+        for decl in program.decls:
+            if isinstance(decl, S.Import):
+                self.import_(checker, scope, decl, imports)
+                continue
+            if self.is_new(checker, decl, defined):
+                wanted.append(decl)
+        if syntax_errors:  # names that failed to parse would be unknown everywhere
+            return self._finish(source, checker, scope, (), imports)
+        checker.importable = lambda name: isinstance(self.loader.find(name), SourceFile)
+        checker.library = self.library
+        checker.later = {n: span for d in wanted if not isinstance(d, S.Sig | S.TypeDecl) for n, span in binds(d)}
+        checker.state.aliases = alias_names(scope)
+        decls: list[T.Decl] = []
+        steps: list[Step] = []
+        unchanged = self._unchanged(checker, source, wanted, imports)
+        sigs = [d for d in wanted if isinstance(d, S.Sig)]
+        for decl in wanted:
+            if isinstance(decl, S.Sig):
+                continue
+            if sum(d.severity == "error" for d in checker.diagnostics) >= _MAX_ERRORS:
+                message = f"more than {_MAX_ERRORS} errors; the rest of the file was not checked"
+                checker.report(Diagnostic("AX0411", message, severity="warning"))
+                break
+            for defined_now in declared_names(decl):
+                checker.later.pop(defined_now, None)
+            mine = [] if isinstance(decl, S.TypeDecl) else [s for s in sigs if s.name.text in declared_names(decl)]
+            step = unchanged.find(decl, mine, declared_names(decl)) if unchanged is not None else None
+            if step is not None:
+                step.again(checker, scope)
+            else:
+                step = self._checked(checker, scope, decl, mine)
+            decls += step.typed
+            steps.append(step)
+            if step.alias is not None:
+                checker.state.aliases[step.alias.decl] = step.names[0]
+            if self.fewer is not None and sum(_counts(d) for d in checker.diagnostics) >= self.fewer:
+                break
+        self.lonely_sigs(checker, wanted, sigs)
+        return replace(self._finish(source, checker, scope, tuple(decls), imports), steps=tuple(steps))
+
+    def _checked(self, checker: Declarations, scope: Scope, decl: S.Decl, sigs: list[S.Sig]) -> Step:
+        recorder, before = Recorder(checker), len(checker.diagnostics)
+        typed = checker.declarations(Env(scope), [*sigs, decl], top=True)
+        checker.diagnostics[before:], headless = blamed(decl, checker.diagnostics[before:])
+        if headless:
+            scope.values[headless] = BrokenName()
+        return recorder.step(decl, sigs, [*declared_names(decl), *([headless] if headless else [])], typed, scope)
+
+    def _unchanged(
+        self, checker: Declarations, source: SourceFile, wanted: Sequence[S.Decl], imports: Mapping[str, CheckedModule]
+    ) -> Unchanged | None:
+        """The declarations of the former check of a file that need not be checked again."""
+        former = self.former
+        if former is None or former.source.path != source.path:
+            return None
+        imported = {n for n in {*imports, *former.imports} if imports.get(n) is not former.imports.get(n)}
+        declared = {(isinstance(d, S.TypeDecl), n) for d in wanted if not isinstance(d, S.Sig) for n in declared_names(d)}
+        blanks = [b for b in self.blanks if b.file is source]
+        gone = declared ^ {place for step in former.steps for place in step.places}
+        return Unchanged(former.steps, (*imported, *(name for _, name in gone)), blanks, checker.explains)
+
+    def library(self, name: str, at: Span) -> list[str]:
+        """The modules of the standard library that declare a value. They are parsed, not checked, when this is first asked."""
+        if self.declared is None:
+            self.declared = {}
+            for stem in library_modules():
+                source = self.loader.find(S.Name(stem, at))
+                if isinstance(source, SourceFile) and source not in self.open:
+                    decls = parse(source)[0].decls
+                    self.declared[stem] = {n for d in decls if isinstance(d, S.Fun | S.Val) for n in declared_names(d)}
+        return [stem for stem, names in self.declared.items() if name in names]
+
+    def lonely_sigs(self, checker: Declarations, wanted: list[S.Decl], sigs: list[S.Sig]) -> None:
+        names = {n for d in wanted if not isinstance(d, S.Sig | S.TypeDecl) for n in declared_names(d)}
+        for sig in sigs:
+            if sig.name.text not in names:
+                message = f"there is no definition for the `sig` of `{sig.name.text}`"
+                checker.report(Diagnostic("AX0218", message, (Label(sig.name.span, "declared here, defined nowhere"),)))
+
+    def is_new(self, checker: Declarations, decl: S.Decl, defined: dict[str, Span]) -> bool:
+        kind = "type " if isinstance(decl, S.TypeDecl) else "sig " if isinstance(decl, S.Sig) else ""
+        for name, span in binds(decl):
+            if kind + name in defined:
+                checker.report(duplicate(S.Name(name, span), defined[kind + name]))
+                return False
+            defined[kind + name] = span
+        return True
+
+    def import_(self, checker: Declarations, scope: Scope, decl: S.Import, imports: dict[str, CheckedModule]) -> None:
+        name = decl.name
+        source = self.loader.find(name)
+        if isinstance(source, Diagnostic):
+            if name.text in LIBRARIES and source.code == "AX0402":
+                source = replace(source, suggestions=(Suggestion(PYTHON_LIBRARY),))
+            checker.report(source)
+            meant = [edit.text for s in source.suggestions for edit in s.edits]
+            for broken in (name.text, *meant):  # uses of what was meant say nothing more either
+                scope.values.setdefault(broken, BrokenName())
+            return
+        if source in self.open:
+            names = " → ".join(f"`{s.path}`" for s in [*self.open[self.open.index(source) :], source])
+            label = Label(name.span, "this import closes the circle")
+            checker.report(Diagnostic("AX0403", "these modules import each other", (label,), (names,)))
+            scope.values[name.text] = BrokenName()
+            return
+        module = self.check(source)
+        imports[name.text] = module
+        circle = next((d for d in module.diagnostics if d.code == "AX0403"), None)
+        if circle is not None:
+            label = Label(name.span, "this import is part of a circle")
+            checker.report(Diagnostic("AX0403", circle.message, (label,), circle.notes))
+        elif not module.ok:
+            first = next(d for d in module.diagnostics if d.severity == "error")
+            where = f" (at {first.span})" if first.span is not None else ""
+            note = f"its first error is: {first.message}{where}"
+            label = Label(name.span, "imported here")
+            checker.report(Diagnostic("AX0410", f"the module `{name.text}` has errors", (label,), (note,)))
+        assert module.exports is not None
+        scope.values[name.text] = ModuleName(replace(module.exports, name=name.text))
+
+    def _finish(
+        self, source: SourceFile, checker: Declarations, scope: Scope, decls: tuple[T.Decl, ...], imports: dict[str, CheckedModule]
+    ) -> CheckedModule:
+        signatures: dict[str, Callable[[], str]] = {}
+        declarations: dict[str, T.Decl] = {}
+        schemes: dict[str, Scheme] = {}
+        symbols: dict[str, Symbol] = {}
+        values: dict[str, Entity] = {}
+        by_symbol: dict[Symbol, T.Decl] = {}
+        for decl in decls:
+            for symbol in (decl.symbol,) if isinstance(decl, T.Fun) else _symbols(decl.pattern):
+                by_symbol[symbol] = decl
+        from axon.types.resolve import ValueName
+
+        checker.state.aliases = alias_names(scope)
+        for name, entity in scope.values.items():
+            if isinstance(entity, ModuleName):
+                continue
+            values[name] = entity
+            if isinstance(entity, ValueName) and entity.symbol in by_symbol:
+                scheme = replace(entity.scheme, type=checker.state.zonk(entity.scheme.type))
+                values[name] = replace(entity, scheme=scheme)
+                mentioned = _TYPE_VARIABLE.findall(_text(by_symbol[entity.symbol]))
+                signatures[name] = partial(signature, checker.state, scheme, mentioned)
+                declarations[name] = by_symbol[entity.symbol]
+                schemes[name] = scheme
+                symbols[name] = entity.symbol
+        exports = Module(source.path, values, dict(scope.aliases))
+        said = sorted(without_doubts(checker.diagnostics), key=lambda d: d.span.start if d.span is not None else -1)
+        ordered = tuple(once_per_name(said))
+        contracts = [[fact.relation for fact in scheme.facts] for scheme in schemes.values()]
+        return CheckedModule(
+            source, ordered, _Written(signatures), declarations, schemes, symbols, checker.state, imports, tuple(checker.inner),
+            exports, lambda decl: checker.trail((), (decl,)),
+            {span: found(checker.state, blanks, contracts, simpler) for span, blanks in checker.blanks.items()},
+        )  # fmt: skip
+
+
+_TYPE_VARIABLE = re.compile(r"'[A-Za-z]\w*")
+
+
+def _counts(d: Diagnostic) -> bool:
+    """Whether it is an error for good: those of unknown names become one for each name."""
+    return d.severity == "error" and d.code not in OF_NAMES
+
+
+def _text(decl: T.Decl) -> str:
+    return (decl.body if isinstance(decl, T.Fun) else decl.value).span.text
+
+
+def alias_names(scope: Scope) -> IdentityMap[S.TypeDecl, str]:
+    """What a `sig` at the end of a module calls each type that it can name."""
+    names = IdentityMap((alias.decl, name) for name, alias in scope.aliases.items())
+    for prefix, entity in scope.values.items():
+        if isinstance(entity, ModuleName):
+            names.update((alias.decl, f"{prefix}.{name}") for name, alias in entity.module.aliases.items())
+    return names
+
+
+def declared_names(decl: S.Decl) -> list[str]:
+    return [name for name, _ in binds(decl)]
+
+
+def binds(decl: S.Decl) -> list[tuple[str, Span]]:
+    match decl:
+        case S.Fun(name) | S.TypeDecl(name) | S.Sig(name):
+            return [(name.text, name.span)]
+        case S.Val(pattern):
+            return _pattern_names(pattern)
+        case _:
+            return []
+
+
+def _pattern_names(p: S.Pattern) -> list[tuple[str, Span]]:
+    match p:
+        case S.PatternName(name):
+            return [(name, p.span)] if name != "_" else []
+        case S.PatternTyped(inner):
+            return _pattern_names(inner)
+        case S.PatternTuple(items):
+            return [n for i in items for n in _pattern_names(i)]
+        case S.PatternRecord(fields):
+            return [n for _, i in fields for n in _pattern_names(i)]
+
+
+def _symbols(p: T.Pattern) -> list[Symbol]:
+    match p:
+        case T.PatternName(symbol=symbol):
+            return [symbol]
+        case T.PatternTuple(items=items):
+            return [s for i in items for s in _symbols(i)]
+        case T.PatternRecord(fields=fields):
+            return [s for _, i in fields for s in _symbols(i)]
+
+
+# ── suggestions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Overlay:
+    """A loader with one file changed."""
+
+    def __init__(self, loader: Loader, changed: SourceFile) -> None:
+        self.loader, self.changed = loader, changed
+
+    def read(self, path: str) -> SourceFile | Diagnostic:
+        return self.changed if path == self.changed.path else self.loader.read(path)
+
+    def find(self, name: S.Name) -> SourceFile | Diagnostic:
+        return self.loader.find(name)
+
+
+def _recheck(
+    changed: SourceFile, fewer: int | None, loader: Loader, known: dict[SourceFile, CheckedModule], former: CheckedModule
+) -> Attempt | None:
+    """What the checker says of a changed file; None if it cannot be read, or does not have fewer errors than some number.
+
+    Note [Tried changes]
+        Most changes that are tried help nothing, and to find out why sizes do not fit takes longer than to find that they do not.
+        So a changed file is first checked without that: one error then stands for all of a declaration's sizes, and the check
+        ends when there are as many as before. What was without errors is not checked again when the others are to be explained.
+    """
+    try:
+        checked = Session(_Overlay(loader, changed), known, fewer=fewer, former=former).check(changed)
+        if not checked.ok and fewer is not None:
+            if sum(d.severity == "error" for d in checked.diagnostics) >= fewer:
+                return None
+            checked = Session(_Overlay(loader, changed), known, former=checked).check(changed)
+    except AxonError:
+        return None
+    errors = sum(d.severity == "error" for d in checked.diagnostics)
+    return Attempt(errors, tuple(asked(checked.schemes.values())), checked.diagnostics)
+
+
+def asked(schemes: Iterable[Scheme]) -> Iterator[Span]:
+    """Where the facts come from that contracts ask of calls, other than that `{h}` divides by `{g}`: they are given for that."""
+    for scheme in schemes:
+        given = frozenset(scheme.explicit)
+        for fact in scheme.facts:
+            if fact.span is not None and not (is_divisibility(fact.relation) and fact.relation.variables <= given):
+                yield fact.span
+
+
+def solutions(
+    source: SourceFile, loader: Loader, known: dict[SourceFile, CheckedModule], place: Span, former: CheckedModule | None = None
+) -> tuple[str, ...]:
+    """What may stand in the place of a written size for the rest of a file to fit, as texts."""
+    try:
+        return Session(loader, known, (place,), former=former).check(source).filled[place]
+    except AxonError:
+        return ()

@@ -1,0 +1,1 @@
+"""Core: the typed first-order tensor IR between the language and every backend."""

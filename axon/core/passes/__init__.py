@@ -1,0 +1,1 @@
+"""Core to core: what rewrites programs, whichever target they are for."""

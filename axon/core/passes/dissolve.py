@@ -1,0 +1,290 @@
+"""Core to core: pointwise operations dissolve into those that read them; copies, equal operations and what nobody needs disappear.
+
+    dissolve    a program -> one with the same results, in which each remaining operation is worth a step of its own
+
+A pointwise operation is computed where it is read if that costs less than keeping its values. Note [Dissolving] says when. Values
+that fail (a checked index, an integer division) are computed exactly where they were: what may stop the program neither moves nor
+disappears.
+
+Note [Dissolving]
+    A read recomputes if an axis of the reader does not occur in its subscripts: then one value is computed for many points. A
+    pointwise value dissolves into all of its readers if every read is symbolic and unchecked, and
+      trivial   it is a read, a literal or an index, perhaps converted: always;
+      single    it is read at one place that does not recompute;
+      cheap     it costs at most CHEAP additions, is read at most at MANY places, and none of them recomputes.
+    Anything else stays. A read with padding becomes a choice between the value's expression and the padding.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+
+from axon.base.element import Element
+from axon.base.names import Symbol, fresh
+from axon.base.passes import verified
+from axon.core.ir import (
+    Binary,
+    Bind,
+    Block,
+    Check,
+    Compress,
+    Compute,
+    Const,
+    Index,
+    Loop,
+    Op,
+    Program,
+    Read,
+    Scalar,
+    Scan,
+    Select,
+    Sort,
+    Value,
+)
+from axon.core.scalar_facts import (
+    bare,
+    freshened,
+    is_trivial,
+    mapped,
+    may_fail,
+    may_stop,
+    relabelled,
+    renamed,
+    size,
+    substitute,
+    weight,
+)
+from axon.core.verify import verify_rewritten
+from axon.core.walk import all_axes, nodes, outs_of, rewrite, scalars, tensors_of
+from axon.shapes.dimension import Dim
+
+CHEAP = 4
+MANY = 4
+LARGE = 400  # nodes of one expression, which dissolving never passes
+
+
+@verified("dissolve", verify_rewritten)
+def dissolve(program: Program) -> Program:
+    return replace(program, block=_block(program.block, {v.symbol: v.shape for v in program.inputs}))
+
+
+def _block(block: Block, around: Mapping[Symbol, tuple[Dim, ...]]) -> Block:
+    """`around` are the tensors that stand before the block, with their shapes."""
+    ops, results = _without_copies(block, around)
+    for position in reversed(range(len(ops))):
+        op = ops[position]
+        if isinstance(op, Compute) and op.reduction is None:
+            ops[position : position + 1] = _split(op)
+    slots: list[Op | None] = [*ops]
+    readers: defaultdict[Symbol, set[int]] = defaultdict(set)
+    for position, op in enumerate(ops):
+        for symbol in tensors_of(op):
+            readers[symbol].add(position)
+
+    def put(position: int, old: Op, new: Op | None) -> None:
+        slots[position] = new
+        before, after = tensors_of(old), tensors_of(new) if new is not None else frozenset()
+        for symbol in before - after:
+            readers[symbol].discard(position)
+        for symbol in after - before:
+            readers[symbol].add(position)
+
+    for position in reversed(range(len(ops))):
+        op = ops[position]
+        later = [(n, other) for n in sorted(set().union(*(readers[out.symbol] for out in outs_of(op)))) if (other := slots[n])]
+        reading = [other for _, other in later]
+        if isinstance(op, Compute) and op.reduction is None and len(op.outs) == 1 and _dissolves(op, reading, results):
+            for n, other in later:
+                put(n, other, _inlined(other, op))
+            put(position, op, None)
+        elif not _needed(op, reading, results):
+            put(position, op, None)
+    return Block(tuple(op for op in slots if op is not None), results)
+
+
+def _split(op: Compute) -> list[Op]:
+    """Pointwise results that are independent, as operations of their own."""
+    if len(op.outs) == 1:
+        return [op]
+    parts: list[Op] = []
+    for out, body in zip(op.outs, op.body, strict=True):
+        part = replace(op, outs=(out,), body=(freshened(body),))
+        parts.append(renamed(part, {axis.symbol: fresh(axis.symbol.name) for axis in op.axes}))
+    return parts
+
+
+# ── copies ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _without_copies(block: Block, around: Mapping[Symbol, tuple[Dim, ...]]) -> tuple[list[Op], tuple[Symbol, ...]]:
+    """Operations that only copy a tensor are left out, and the tensor read instead. The bodies of loops are dissolved too."""
+    same: dict[Symbol, Symbol] = {}
+    shapes = dict(around)
+    known: dict[Op, tuple[Value, ...]] = {}  # operations by what they compute
+    kept: list[Op] = []
+    for op in block.ops:
+        op = with_tensors(op, same)
+        shapes.update((out.symbol, out.shape) for out in outs_of(op))
+        if isinstance(op, Loop):
+            inside = shapes | {state.symbol: state.shape for state in op.states} | {op.counter: ()}
+            op = replace(op, body=_block(op.body, inside))
+        source = copied(op)
+        if isinstance(op, Compute) and source is not None and shapes.get(source) == op.outs[0].shape:
+            same[op.outs[0].symbol] = source
+            continue
+        meaning = _meaning(op)
+        if meaning is not None and meaning in known:
+            same.update((mine.symbol, first.symbol) for mine, first in zip(outs_of(op), known[meaning], strict=True))
+            continue
+        if meaning is not None:
+            known[meaning] = outs_of(op)
+        kept.append(op)
+    return kept, tuple(same.get(symbol, symbol) for symbol in block.results)
+
+
+def _meaning(op: Op) -> Op | None:
+    """A Compute without what does not matter to its values: axes and `let` names stand for their places, results for nothing."""
+    if not isinstance(op, Compute) or (op.reduction is not None and op.reduction.monoid.kind == "custom"):
+        return None
+    if sum(size(s, LARGE) for s in scalars(op)) >= LARGE:
+        return None
+    names = {axis.symbol: Symbol("axis", -1 - i) for i, axis in enumerate(all_axes(op))}
+    bound = [s for scalar in scalars(op) for node in nodes(scalar) if isinstance(node, Bind) for s, _ in node.bindings]
+    locals = {symbol: Symbol("let", -1000 - i) for i, symbol in enumerate(bound)}
+    return replace(mapped(renamed(op, names), lambda scalar: relabelled(scalar, locals)), outs=())
+
+
+def copied(op: Op) -> Symbol | None:
+    """The tensor that an operation copies, if it does nothing else."""
+    if not isinstance(op, Compute) or op.reduction is not None or len(op.outs) != 1:
+        return None
+    (body,) = op.body
+    if not isinstance(body, Read) or body.padding is not None or body.checked is not None:
+        return None
+    return body.tensor if tuple(map(bare, body.subscripts)) == tuple(axis.symbol for axis in op.axes) else None
+
+
+def with_tensors(op: Op, names: Mapping[Symbol, Symbol]) -> Op:
+    """The operation with tensors replaced by others."""
+    if not names:
+        return op
+
+    def scalar(s: Scalar) -> Scalar:
+        def visit(node: Scalar) -> Scalar | None:
+            if not isinstance(node, Read) or (node.tensor not in names and all(isinstance(x, Dim) for x in node.subscripts)):
+                return None
+            subscripts = tuple(x if isinstance(x, Dim) else rewrite(x, visit) for x in node.subscripts)
+            padding = None if node.padding is None else rewrite(node.padding, visit)
+            return replace(node, tensor=names.get(node.tensor, node.tensor), subscripts=subscripts, padding=padding)
+
+        return rewrite(s, visit)
+
+    match op:
+        case Compute() | Scan():
+            return mapped(op, scalar)
+        case Loop():
+            initial = tuple(names.get(symbol, symbol) for symbol in op.initial)
+            inner = tuple(with_tensors(x, names) for x in op.body.ops)
+            results = tuple(names.get(symbol, symbol) for symbol in op.body.results)
+            return replace(op, initial=initial, trip=scalar(op.trip), body=Block(inner, results))
+        case Sort():
+            return replace(op, input=names.get(op.input, op.input))
+        case Compress():
+            return replace(op, mask=names.get(op.mask, op.mask))
+        case Check():
+            return op
+
+
+# ── dissolving ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _dissolves(op: Compute, later: list[Op], results: tuple[Symbol, ...]) -> bool:
+    """Whether a pointwise operation should be computed where it is read. See Note [Dissolving]."""
+    (out,) = op.outs
+    (body,) = op.body
+    if out.symbol in results or may_fail(body):
+        return False
+    uses: set[tuple[int, Read]] = set()
+    recomputes = False
+    largest = 0
+    for position, other in enumerate(later):
+        if out.symbol not in tensors_of(other):
+            continue
+        if not isinstance(other, Compute | Scan):
+            return False
+        monoid = other.monoid if isinstance(other, Scan) else other.reduction.monoid if other.reduction else None
+        if monoid and any(_mentions(s, out.symbol) for s in (*monoid.units, *monoid.combine)):
+            return False
+        axes = frozenset(axis.symbol for axis in all_axes(other))
+        for s in scalars(other):
+            for node in nodes(s):
+                if not isinstance(node, Read) or node.tensor != out.symbol:
+                    continue
+                if node.checked is not None or not all(isinstance(x, Dim) for x in node.subscripts):
+                    return False
+                used = frozenset().union(*(x.variables for x in node.subscripts if isinstance(x, Dim)))
+                recomputes |= not axes <= used
+                uses.add((position, node))
+        largest = max(largest, sum(size(s, LARGE) for s in scalars(other)))
+    if not uses:
+        return False
+    own = size(body, LARGE)
+    if largest + own * len(uses) > LARGE and not is_trivial(body):
+        return False
+    if is_trivial(body):
+        return True
+    if recomputes:
+        return False
+    return len(uses) == 1 or (len(uses) <= MANY and weight(body, frozenset(axis.symbol for axis in op.axes)) <= CHEAP)
+
+
+def _mentions(scalar: Scalar, tensor: Symbol) -> bool:
+    return any(isinstance(node, Read) and node.tensor == tensor for node in nodes(scalar))
+
+
+def _inlined(reader: Op, op: Compute) -> Op:
+    if not isinstance(reader, Compute | Scan):
+        return reader
+    (out,) = op.outs
+    (body,) = op.body
+
+    def visit(node: Scalar) -> Scalar | None:
+        if not isinstance(node, Read) or node.tensor != out.symbol:
+            return None
+        dims = {axis.symbol: s for axis, s in zip(op.axes, node.subscripts, strict=True) if isinstance(s, Dim)}
+        value = substitute(freshened(body), dims)
+        if node.padding is None:
+            return value
+        return Select(_inside(node, out), value, rewrite(node.padding, visit))
+
+    return mapped(reader, lambda scalar: rewrite(scalar, visit)) if out.symbol in tensors_of(reader) else reader
+
+
+def _inside(read: Read, value: Value) -> Scalar:
+    """The condition that a read is inside its tensor."""
+    condition: Scalar | None = None
+    for subscript, extent in zip(read.subscripts, value.shape, strict=True):
+        assert isinstance(subscript, Dim)
+        index = Index(subscript, Element.I64)
+        parts = [Binary("le", Const(0, Element.I64), index), Binary("lt", index, Index(extent, Element.I64))]
+        for part in parts:
+            condition = part if condition is None else Binary("and", condition, part)
+    return Const(True, Element.BOOL) if condition is None else condition
+
+
+# ── what nobody needs ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _needed(op: Op, later: list[Op], results: tuple[Symbol, ...]) -> bool:
+    match op:
+        case Compute() | Scan():
+            if may_stop(op):
+                return True
+        case Sort():
+            pass
+        case _:
+            return True  # a loop may fail inside, a compress defines a dimension, and a check is a check
+    outs = {op.values.symbol, op.indices.symbol} if isinstance(op, Sort) else {out.symbol for out in op.outs}
+    return any(symbol in outs for symbol in results) or any(not outs.isdisjoint(tensors_of(other)) for other in later)

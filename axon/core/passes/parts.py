@@ -1,0 +1,548 @@
+"""Core to the parts in which a GPU runs it: straight sub-programs, which become kernels, and what the host does between them.
+
+    parts    a program -> its Parts
+
+A *straight* program has Compute and Scan operations alone: its kernels are launched in one go, and every size is known before. The
+other operations need the host, or kernels of their own: a loop is stepped, `sort` and `compress` are algorithms, the size that a
+`compress` defines and a trip count that comes from data are read back, a check compares sizes.
+
+Note [Where an operation goes]
+    Loops, sorts and compresses stay in order. A check goes up to where its dimensions are known: to the front, or behind the
+    `compress` that defines one. Every straight operation goes to the earliest place at which what it reads is there and no check
+    that stood before it follows; a pointwise one goes down again to its readers if they are in one place, where it may be fused
+    with them. So there are few parts, and what does not depend on a size that is read back is on its way before the host waits.
+
+    A check that went up past an operation that may fail would say another error than core does; who runs the parts then asks the
+    interpreter which one comes first (`Straight.fails` says where that may happen).
+
+What comes out has the tensors' own Symbols, without operations that only copy and without what nobody needs. In a loop's body the
+counter is a dimension only: reads of it as a tensor are replaced.
+
+Rules (held by `verify_parts`):
+* what a part reads is an input, stands around the block, or is made by a part before it, and so are the dimensions it mentions;
+* a straight part is a program of core by itself, of Compute and Scan alone, whose explicit dimensions are all that it mentions;
+* a trip count is a dimension, or an integer tensor of rank 0; what a block gives is there at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias, assert_never
+
+from axon.base.element import Element
+from axon.base.identity import IdentityMap
+from axon.base.names import Symbol, fresh
+from axon.base.passes import FormInvalid, verified
+from axon.core.ir import (
+    Binary,
+    Block,
+    Check,
+    Compress,
+    Compute,
+    Const,
+    Index,
+    Leaf,
+    Loop,
+    Op,
+    Param,
+    Program,
+    Read,
+    Scalar,
+    Scan,
+    Sort,
+    TupleOf,
+    Value,
+    element_of,
+)
+from axon.core.passes.dissolve import copied, with_tensors
+from axon.core.passes.hoist import DEVICE, hoist
+from axon.core.passes.tables import without_tables
+from axon.core.printer import names_in, print_op
+from axon.core.scalar_facts import mapped, may_fail, may_stop
+from axon.core.verify import CoreInvalid, verify
+from axon.core.walk import dimensions_of, needs_of, outs_of, rewrite, tensors_of
+from axon.shapes.contracts.contract import Contract, ContractFact, ParameterShape
+from axon.shapes.dimension import Dim
+from axon.shapes.relation import Relation
+
+
+@dataclass(frozen=True, slots=True)
+class Straight:
+    """Compute and Scan operations as a program: its inputs are what it reads, its results what others need of it, its explicit
+    dimensions all that it mentions."""
+
+    program: Program
+
+    @property
+    def fails(self) -> bool:
+        """Whether it can stop the program while it runs."""
+        return any(map(fails, self.program.block.ops))
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        made = {out.symbol: out for op in self.program.block.ops if isinstance(op, Compute | Scan) for out in op.outs}
+        return tuple(made[symbol] for symbol in self.program.block.results)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A loop or an unfold. Its trip count is a dimension, or a tensor of rank 0, which must be read back."""
+
+    op: Loop
+    trip: Dim | Symbol
+    body: Body
+
+
+Part: TypeAlias = "Straight | Repeat | Sort | Compress | Check"
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Parts in order, and what they give: symbols of what they make, or of what stands around them."""
+
+    parts: tuple[Part, ...]
+    results: tuple[Symbol, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A program in parts. `program` is what was split, for its inputs, contract and structure; `body` replaces its block, with the
+    `tables` that it states in full as further inputs."""
+
+    program: Program
+    body: Body
+    rest: Program  # the program without its tables
+    tables: tuple[Compute, ...] = ()
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """The checks in front of everything else."""
+        count = next((n for n, part in enumerate(self.body.parts) if not isinstance(part, Check)), len(self.body.parts))
+        return tuple(part for part in self.body.parts[:count] if isinstance(part, Check))
+
+    @property
+    def straight(self) -> Program | None:
+        """The whole program without the checks in front, if it is straight then."""
+        rest = self.body.parts[len(self.checks) :]
+        if len(rest) != 1 or not isinstance(rest[0], Straight):
+            return None
+        ops = tuple(op for op in self.rest.block.ops if not isinstance(op, Check))
+        return replace(self.rest, block=replace(self.rest.block, ops=ops))
+
+
+@verified("parts", lambda made, given: verify_parts(made))
+def parts(program: Program) -> Parts:
+    """The parts of a program, in order."""
+    facts = program.contract.facts
+    rest, tables = without_tables(hoist(program, DEVICE), results_apart=True)
+    values = {value.symbol: value for value in rest.inputs}
+    return Parts(program, _block(rest.block, _Around(rest, values, facts)), rest, tables)
+
+
+def fails(op: Op) -> bool:
+    """Whether an operation can stop the program while it runs."""
+    match op:
+        case Compute() | Scan():
+            return may_stop(op)
+        case Loop(body=body, trip=trip):
+            return may_fail(trip) or any(map(fails, body.ops))
+        case Sort() | Compress():
+            return False
+        case Check():
+            return True
+        case _:
+            assert_never(op)
+
+
+# ── splitting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What stands before a block: tensors, and facts that hold of dimensions."""
+
+    program: Program
+    values: Mapping[Symbol, Value]
+    facts: tuple[ContractFact, ...]
+
+
+def _block(block: Block, around: _Around) -> Body:
+    """See Note [Where an operation goes]. Place k is before the k-th operation that is not straight, the last one after all."""
+    ops, results = _without_copies(list(_counted(block.ops)), block.results, around)
+    ops = _needed(ops, results)
+    special = _ordered([op for op in ops if not isinstance(op, Compute | Scan)])
+    position: IdentityMap[Op, int] = IdentityMap((op, number) for number, op in enumerate(special))
+    makers: dict[Symbol, int] = {}  # the first place at which a tensor, or the dimension of a compress, is there
+    place: dict[int, int] = {}  # of straight operations, by their number
+    barrier = 0
+    for number, op in enumerate(ops):
+        if isinstance(op, Compute | Scan):
+            at = place[number] = max([barrier, *(makers[s] for s in needs_of(op) if s in makers)])
+        else:
+            at = position[op] + 1
+            if isinstance(op, Check):
+                barrier = max(barrier, at)
+            if isinstance(op, Compress):
+                makers[op.size] = at
+        makers.update((value.symbol, at) for value in outs_of(op))
+    _lower(ops, place, position, frozenset(results))
+    needed: list[set[Symbol]] = [set() for _ in range(len(special) + 2)]  # what is read from each place on, that one included
+    needed[-1] = set(results)
+    for at in range(len(special), -1, -1):
+        mine = {s for n, op in enumerate(ops) if place.get(n) == at for s in needs_of(op)}
+        needed[at] = needed[at + 1] | mine | (needs_of(special[at]) if at < len(special) else set())
+    values, facts = dict(around.values), around.facts
+    made: list[Part] = []
+    for at in range(len(special) + 1):
+        mine_here = [op for n, op in enumerate(ops) if place.get(n) == at and isinstance(op, Compute | Scan)]
+        later = needed[at + 1] | (needs_of(special[at]) if at < len(special) else set())
+        if mine_here:
+            made.append(_straight(mine_here, later, replace(around, values=values, facts=facts)))
+            values.update((out.symbol, out) for op in mine_here for out in op.outs)
+        if at == len(special):
+            break
+        op = special[at]
+        match op:
+            case Loop():
+                made.append(_repeat(op, replace(around, values=values, facts=facts)))
+            case Sort() | Compress() | Check():
+                made.append(op)
+                if isinstance(op, Check) and not op.given:
+                    facts += (ContractFact(Relation(op.left, op.relation, op.right), op.message, op.span),)
+                if isinstance(op, Compress):
+                    (extent,) = values[op.mask].shape
+                    facts += (ContractFact(Relation(Dim.of(op.size), "<=", extent), "a part of what there is", op.span),)
+            case _:
+                assert_never(op)
+        values.update((value.symbol, value) for value in outs_of(op))
+    return Body(tuple(made), results)
+
+
+def _counted(ops: Sequence[Op]) -> Iterator[Op]:
+    """The operations with trip counts of loops as dimensions where they follow from these, else as tensors of their own."""
+    scalars: dict[Symbol, Scalar] = {}
+    for op in ops:
+        if isinstance(op, Loop):
+            size = _as_size(op.trip, scalars)
+            if size is not None:
+                op = replace(op, trip=Index(size))
+            elif not (isinstance(op.trip, Read) and not op.trip.subscripts):
+                count = Value(fresh("count"), element_of(op.trip), ())
+                yield Compute((count,), (), None, (op.trip,), op.span)
+                op = replace(op, trip=Read(count.symbol, (), count.element))
+        elif isinstance(op, Compute) and not op.axes and op.reduction is None:
+            scalars.update((out.symbol, body) for out, body in zip(op.outs, op.body, strict=True))
+        yield op
+
+
+_ARITHMETIC: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+}
+
+
+def _as_size(scalar: Scalar, scalars: Mapping[Symbol, Scalar]) -> Dim | None:
+    """An integer that follows from sizes, as a dimension, whose value modulo 2³² it is. `scalars` are tensors of rank 0."""
+    match scalar:
+        case Const(value=value) if element_of(scalar) is Element.I32:
+            return Dim.of(int(value))
+        case Index(dim=dim, element=Element.I32):
+            return dim
+        case Read(tensor=tensor, subscripts=(), element=Element.I32) if tensor in scalars:
+            return _as_size(scalars[tensor], scalars)
+        case Binary(op=op, left=left, right=right) if op in _ARITHMETIC:
+            sides = _as_size(left, scalars), _as_size(right, scalars)
+            return None if sides[0] is None or sides[1] is None else _ARITHMETIC[op](sides[0], sides[1])
+        case _:
+            return None
+
+
+def _without_copies(ops: Sequence[Op], results: tuple[Symbol, ...], around: _Around) -> tuple[list[Op], tuple[Symbol, ...]]:
+    """Without operations that only copy a tensor; and the results. Those of the program stay tensors of their own."""
+    same: dict[Symbol, Symbol] = {}
+    shapes = {symbol: value.shape for symbol, value in around.values.items()}
+    own = frozenset(around.program.block.results)
+    kept: list[Op] = []
+    for op in ops:
+        op = with_tensors(op, same)
+        source = copied(op)
+        if isinstance(op, Compute) and source in shapes and shapes[source] == op.outs[0].shape and op.outs[0].symbol not in own:
+            same[op.outs[0].symbol] = source
+            continue
+        shapes.update((value.symbol, value.shape) for value in outs_of(op))
+        kept.append(op)
+    return kept, tuple(same.get(symbol, symbol) for symbol in results)
+
+
+def _needed(ops: Sequence[Op], results: Sequence[Symbol]) -> list[Op]:
+    """Without straight operations and sorts that nobody needs; what may fail is needed."""
+    wanted, kept = set(results), list[Op]()
+    for op in reversed(ops):
+        if not isinstance(op, Compute | Scan | Sort) or fails(op) or any(value.symbol in wanted for value in outs_of(op)):
+            wanted |= tensors_of(op)
+            kept.append(op)
+    return kept[::-1]
+
+
+_Special: TypeAlias = "Loop | Sort | Compress | Check"
+
+
+def _ordered(ops: Sequence[Op]) -> list[_Special]:
+    """Operations that are not straight, in order, with checks where their dimensions are known."""
+    found: list[_Special] = []
+    for op in ops:
+        assert not isinstance(op, Compute | Scan)
+        at = len(found)
+        if isinstance(op, Check):
+            mentioned = dimensions_of(op)
+            while at and not (isinstance(found[at - 1], Check) or _defines(found[at - 1], mentioned)):
+                at -= 1
+        found.insert(at, op)
+    return found
+
+
+def _defines(op: _Special, dims: frozenset[Symbol]) -> bool:
+    return isinstance(op, Compress) and op.size in dims
+
+
+def _lower(ops: Sequence[Op], place: dict[int, int], special: IdentityMap[Op, int], results: frozenset[Symbol]) -> None:
+    """Put pointwise operations where their readers are, if these are straight and in one place."""
+    readers: dict[Symbol, set[int]] = {}  # places; -1 for what is no straight operation
+    for number in reversed(range(len(ops))):
+        op = ops[number]
+        if isinstance(op, Compute) and op.reduction is None and number in place:
+            at = {where for out in op.outs for where in readers.get(out.symbol, ())}
+            if len(at) == 1 and -1 not in at and not any(out.symbol in results for out in op.outs):
+                (place[number],) = at
+        for symbol in needs_of(op):
+            readers.setdefault(symbol, set()).add(place[number] if op not in special else -1)
+
+
+def _straight(ops: Sequence[Compute | Scan], later: set[Symbol], around: _Around) -> Straight:
+    """The operations of one place as a program."""
+    own = {out.symbol: out for op in ops for out in op.outs}
+    read = dict.fromkeys(s for op in ops for s in sorted(needs_of(op), key=lambda s: s.id) if s in around.values and s not in own)
+    inputs = tuple(around.values[symbol] for symbol in read)
+    shaped = frozenset(symbol for value in inputs for dim in value.shape for symbol in dim.variables)
+    dims = shaped.union(*map(dimensions_of, ops))
+    explicit = tuple(sorted(dims, key=lambda symbol: symbol.id))
+    facts = tuple(fact for fact in around.facts if fact.relation.variables <= dims)
+    shapes = tuple(ParameterShape(value.symbol.name, value.shape) for value in inputs)
+    results = tuple(symbol for symbol in own if symbol in later)
+    leaves = tuple(Leaf(number) for number in range(len(results)))
+    return Straight(
+        Program(
+            around.program.name,
+            explicit,
+            tuple(Param(value.symbol.name, Leaf(number)) for number, value in enumerate(inputs)),
+            inputs,
+            Contract(explicit, shapes, facts),
+            Block(tuple(ops), results),
+            leaves[0] if len(leaves) == 1 else TupleOf(leaves),
+        )
+    )
+
+
+def _repeat(op: Loop, around: _Around) -> Repeat:
+    trip = op.trip.dim if isinstance(op.trip, Index) else op.trip.tensor if isinstance(op.trip, Read) else None
+    assert trip is not None, "a trip count that is computed is a tensor of its own"
+    op = replace(op, body=_without_counter(op.body, op.counter))
+    values = {**around.values, **{state.symbol: state for state in op.states}}
+    facts = around.facts
+    if isinstance(trip, Dim):
+        facts += (ContractFact(Relation(Dim.of(op.counter), "<", trip), "a step of a loop", op.span),)
+    return Repeat(op, trip, _block(op.body, replace(around, values=values, facts=facts)))
+
+
+def _without_counter(block: Block, counter: Symbol) -> Block:
+    """A loop's body in which the counter is a dimension alone."""
+    copy = Value(fresh(counter.name), Element.I32, ())
+    here = Index(Dim.of(counter))
+
+    def visit(node: Scalar) -> Scalar | None:
+        match node:
+            case Read(tensor=tensor) if tensor == counter:
+                return here
+            case Read(subscripts=subscripts, padding=padding):
+                inside = tuple(s if isinstance(s, Dim) else _as_dim(rewrite(s, visit)) for s in subscripts)
+                return replace(node, subscripts=inside, padding=None if padding is None else rewrite(padding, visit))
+            case _:
+                return None
+
+    def change(scalar: Scalar) -> Scalar:
+        return rewrite(scalar, visit)
+
+    def inside(block: Block) -> Block:
+        ops: list[Op] = []
+        for op in block.ops:
+            match op:
+                case Compute() | Scan():
+                    ops.append(mapped(op, change))
+                case Loop(initial=initial, trip=trip, body=body):
+                    initial = tuple(copy.symbol if s == counter else s for s in initial)
+                    ops.append(replace(op, initial=initial, trip=change(trip), body=inside(body)))
+                case Sort() | Compress() | Check():
+                    ops.append(op)
+                case _:
+                    assert_never(op)
+        return Block(tuple(ops), tuple(copy.symbol if s == counter else s for s in block.results))
+
+    made = inside(block)
+    if copy.symbol in frozenset(made.results).union(*map(tensors_of, made.ops)):
+        return replace(made, ops=(Compute((copy,), (), None, (here,)), *made.ops))
+    return made
+
+
+def _as_dim(scalar: Scalar) -> Dim | Scalar:
+    return scalar.dim if isinstance(scalar, Index) else scalar
+
+
+# ── what the parts mean ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def as_program(split: Parts) -> Program:
+    """A program with the operations of the parts in their order. The interpreter runs it: what the parts mean."""
+    block = _as_block(split.body)
+    return replace(split.program, block=replace(block, ops=(*split.tables, *block.ops)))
+
+
+def _as_block(body: Body) -> Block:
+    ops: list[Op] = []
+    for part in body.parts:
+        match part:
+            case Straight(program=program):
+                ops.extend(program.block.ops)
+            case Repeat(op=op, body=inner):
+                ops.append(replace(op, body=_as_block(inner)))
+            case Sort() | Compress() | Check():
+                ops.append(part)
+            case _:
+                assert_never(part)
+    return Block(tuple(ops), body.results)
+
+
+def everything(body: Body) -> Iterator[Part]:
+    """Every part, those inside loops after their loop."""
+    for part in body.parts:
+        yield part
+        if isinstance(part, Repeat):
+            yield from everything(part.body)
+
+
+def straights(body: Body) -> Iterator[Straight]:
+    """Every straight part, in that order."""
+    return (part for part in everything(body) if isinstance(part, Straight))
+
+
+# ── the printer ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_NOTES: dict[type, str] = {
+    Sort: "sort, by kernels of its own",
+    Compress: "compress, by kernels of its own; the host waits for the size",
+    Check: "check, by the host",
+}
+
+
+def print_parts(split: Parts, *, operations: bool = True) -> str:
+    """The parts as text: what each is, who runs it, and its operations as core. A program that is straight is one part."""
+    whole = as_program(split)
+    names = names_in(whole)
+    count = len(split.body.parts)
+    lines = [f"{split.program.name}: {count} part{'' if count == 1 else 's'} on a GPU"]
+    tables = [out for op in split.tables for out in op.outs]
+    told = ", ".join(f"{names[v.symbol]} : {v.element.value}[{', '.join(map(str, v.shape))}]" for v in tables)
+    lines += [f"  tables, put there once: {told}"] if told else []
+
+    def visit(body: Body, indent: str, number: str) -> None:
+        for position, part in enumerate(body.parts, start=1):
+            lines.append(f"{indent}{number}{position}. {title(part, names)}")
+            below = indent + "     "
+            match part:
+                case Straight(program=program):
+                    lines[-1] += f", gives {', '.join(names[s] for s in program.block.results)}"
+                    ops = program.block.ops if operations else ()
+                    lines.extend(below + line for op in ops for line in print_op(whole, op).splitlines())
+                case Repeat(op=op, body=inner):
+                    lines.extend([below + print_op(whole, op).splitlines()[0]] if operations else [])
+                    visit(inner, below if operations else indent + "  ", f"{number}{position}.")
+                case Sort() | Compress() | Check():
+                    lines.extend(below + line for line in print_op(whole, part).splitlines() if operations)
+                case _:
+                    assert_never(part)
+
+    visit(split.body, "  ", "")
+    return "\n".join(lines) + "\n"
+
+
+def title(part: Part, names: Mapping[Symbol, str]) -> str:
+    """What a part is, in words."""
+    match part:
+        case Straight():
+            return "straight"
+        case Repeat(op=op, trip=trip):
+            steps = trip.render(lambda s: names.get(s, s.name)) if isinstance(trip, Dim) else f"{names.get(trip, trip.name)}[]"
+            waits = "" if isinstance(trip, Dim) else "; the host waits for the number of steps"
+            return f"{'unfold' if op.stacked else 'loop'} of {steps} steps, by the host{waits}"
+        case Sort() | Compress() | Check():
+            return _NOTES[type(part)]
+        case _:
+            assert_never(part)
+
+
+# ── the verifier ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class PartsInvalid(FormInvalid):
+    """Parts break a rule of their form: a defect of the pass that made them."""
+
+
+def verify_parts(split: Parts) -> None:
+    """Check the rules in the module's docstring; PartsInvalid names the one that is broken."""
+    program = split.program
+    shapes = {s for value in program.inputs for d in value.shape for s in d.variables}
+    dims = {*program.explicit, *shapes, *program.contract.determined(), *program.contract.idle}
+    try:
+        verify(as_program(split))
+    except CoreInvalid as error:
+        raise PartsInvalid(f"the parts are no program of core: {error}") from None
+    _verify(split.body, {value.symbol: value for value in split.rest.inputs}, dims)
+
+
+def _verify(body: Body, values: dict[Symbol, Value], dims: set[Symbol]) -> None:
+    values, dims = dict(values), set(dims)
+    for part in body.parts:
+        match part:
+            case Straight(program=program):
+                _require(all(isinstance(op, Compute | Scan) for op in program.block.ops), "a straight part is not straight")
+                _require(all(values.get(v.symbol) == v for v in program.inputs), "a straight part reads what is not there")
+                _require(set(program.explicit) <= dims, "a straight part mentions a dimension that is not known")
+                try:
+                    verify(program)
+                except CoreInvalid as error:
+                    raise PartsInvalid(f"a straight part is no program of core: {error}") from None
+                values.update((value.symbol, value) for value in part.results)
+            case Repeat(op=op, trip=trip, body=inner):
+                _require(set(op.initial) <= values.keys(), "a loop begins with what is not there")
+                if isinstance(trip, Dim):
+                    _require(trip.variables <= dims, "a trip count mentions a dimension that is not known")
+                else:
+                    _require(trip in values and not values[trip].shape, "a trip count is no scalar that is there")
+                _verify(inner, values | {state.symbol: state for state in op.states}, dims | {op.counter})
+                _require(len(inner.results) == len(op.states), "a step does not give every state")
+            case Sort() | Compress():
+                _require(tensors_of(part) <= values.keys(), "an operation reads what is not there")
+                dims |= {part.size} if isinstance(part, Compress) else set()
+            case Check():
+                _require(dimensions_of(part) <= dims, "a check mentions a dimension that is not known")
+            case _:
+                assert_never(part)
+        if not isinstance(part, Straight):
+            values.update((value.symbol, value) for value in outs_of(part.op if isinstance(part, Repeat) else part))
+    _require(set(body.results) <= values.keys(), "a result is not there")
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise PartsInvalid(message)

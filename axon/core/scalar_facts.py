@@ -1,0 +1,284 @@
+"""What passes ask about scalar expressions: their cost, whether they can fail, which axes they vary along, and fresh copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from axon.base.element import Element
+from axon.base.names import Symbol, fresh
+from axon.core.ir import Axis, Binary, Bind, Compute, Const, Index, Local, Read, Scalar, Scan, Select, Unary, Value, element_of
+from axon.core.walk import children, nodes, rewrite, scalars
+from axon.shapes.dimension import Dim, Quotient, maximum
+
+# Rough costs in additions, of what is computed anew for each point.
+_UNARY = {"exp": 10, "log": 12, "sin": 16, "cos": 16, "tanh": 14, "erf": 16, "sqrt": 5, "rsqrt": 6}
+_BINARY = {"div": 4, "mod": 8, "pow": 30}
+
+
+def weight(scalar: Scalar, axes: frozenset[Symbol] | None) -> int:
+    """What an expression costs at each point of the axes, where parts that do not vary along them cost nothing; or (None) once."""
+    return sum(own for node in nodes(scalar) if (own := own_weight(node)) and (axes is None or varies(node, axes)))
+
+
+def own_weight(node: Scalar) -> int:
+    """What a node adds to the cost of its parts."""
+    match node:
+        case Unary(op=op):
+            return _UNARY.get(op, 1)
+        case Binary(op=op):
+            return max(0, few_factors(node) - 1) or _BINARY.get(op, 1)
+        case Select():
+            return 1
+        case _:
+            return 0
+
+
+def few_factors(scalar: Binary) -> int:
+    """How many equal factors a power of floats is, if they are so few that to multiply them costs less; else 0."""
+    match scalar:
+        case Binary(op="pow", left=left, right=Const(value=value)) if element_of(left).is_float and value in (2, 3, 4):
+            return int(value)
+        case _:
+            return 0
+
+
+def is_trivial(scalar: Scalar) -> bool:
+    """Whether an expression is a read, a literal or an index, perhaps converted: no dearer than reading its value."""
+    found = [n for n in nodes(scalar) if isinstance(n, Unary | Binary | Select | Bind)]
+    return not found and sum(isinstance(n, Read) for n in nodes(scalar)) <= 1
+
+
+def varies(scalar: Scalar, axes: frozenset[Symbol]) -> bool:
+    """Whether an expression may vary along the axes. A local is taken to."""
+    return any(isinstance(n, Local) or not dims_variables(n).isdisjoint(axes) for n in nodes(scalar))
+
+
+def axes_of(scalar: Scalar, axes: frozenset[Symbol]) -> frozenset[Symbol]:
+    """The axes that the reads and indices of an expression mention."""
+    return frozenset().union(*(dims_variables(n) for n in nodes(scalar))) & axes
+
+
+def dims_variables(node: Scalar) -> frozenset[Symbol]:
+    """The variables of a node's own Dims, those of its parts aside."""
+    match node:
+        case Read(subscripts=subscripts):
+            return frozenset().union(*(s.variables for s in subscripts if isinstance(s, Dim)))
+        case Index(dim=dim):
+            return dim.variables
+        case _:
+            return frozenset()
+
+
+def may_fail(scalar: Scalar) -> bool:
+    """Whether evaluating an expression can stop the program: a checked index, a divisor that may be 0, a negative power."""
+    return any(_fails(node) for node in nodes(scalar))
+
+
+def _fails(node: Scalar) -> bool:
+    match node:
+        case Read(subscripts=subscripts, checked=checked):
+            return checked is not None or any(divides(s) for s in subscripts if isinstance(s, Dim))
+        case Index(dim=dim):
+            return divides(dim)
+        case Binary(op="div" | "mod", left=left, right=right) if element_of(left).is_integer:
+            return not (isinstance(right, Const) and right.value != 0)
+        case Binary(op="pow", left=left, right=right) if element_of(left).is_integer:
+            return not (isinstance(right, Const) and right.value >= 0)
+        case _:
+            return False
+
+
+def may_stop(op: Compute | Scan) -> bool:
+    """Whether an operation can stop the program: an expression of it, or that it asks for an extreme which nothing has."""
+    if any(map(may_fail, scalars(op))):
+        return True
+    if isinstance(op, Scan) or op.reduction is None:
+        return False
+    kind = op.reduction.monoid.kind
+    return kind in ("argmax", "argmin") or (kind in ("max", "min") and not op.outs[0].element.is_float)
+
+
+def divides(dim: Dim) -> bool:
+    """Whether a Dim divides by what may be 0."""
+    return any(not q.divisor.constant for q in dim.quotients)
+
+
+def bare(subscript: Dim | Scalar) -> Symbol | None:
+    """The axis or dimension that a subscript is, if it is one alone."""
+    return subscript.symbol if isinstance(subscript, Dim) else None
+
+
+def is_inside(read: Read, value: Value, extents: Mapping[Symbol, Dim]) -> bool:
+    """Whether a read is at bare axes that run over the very extents of its tensor, hence never outside."""
+    if len(read.subscripts) != len(value.shape):
+        return False
+    return all(
+        (symbol := bare(subscript)) is not None and extents.get(symbol) == extent
+        for subscript, extent in zip(read.subscripts, value.shape, strict=True)
+    )
+
+
+def operands(op: str, scalar: Scalar) -> Iterator[Scalar]:
+    """What is joined by one operation, from left to right: the factors of a product, the conditions of an `and`."""
+    match scalar:
+        case Binary(op=own, left=left, right=right) if own == op:
+            yield from operands(op, left)
+            yield from operands(op, right)
+        case _:
+            yield scalar
+
+
+def certain(scalar: Scalar) -> Iterator[Scalar]:
+    """The parts that are evaluated whenever the expression is: those that stand in no branch."""
+    pending = [scalar]
+    while pending:
+        node = pending.pop()
+        yield node
+        match node:
+            case Select(condition=first) | Binary(op="and" | "or", left=first):
+                pending.append(first)
+            case Read(padding=padding) if padding is not None:
+                pending.extend(part for part in children(node) if part is not padding)
+            case _:
+                pending.extend(children(node))
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """A reduction of what belongs to one index of `axis`: where `index` is it, and `also` holds."""
+
+    axis: Axis
+    index: Scalar
+    element: Element
+    also: Scalar | None
+
+
+def scatter(op: Compute) -> Scatter | None:
+    """The form of a Compute that is a scatter: `… for i where ids[i] = b => …` with `b` among its axes, whatever is reduced.
+
+    Conditions may stand around `ids[i] = b`. What stands before it is asked for every `b`, and guards `ids[i]`: to ask it only
+    where `b` is `ids[i]` must lose no failure and bring no new one.
+    """
+    reduction = op.reduction
+    if reduction is None or reduction.where is None or reduction.monoid.kind in ("argmax", "argmin", "custom"):
+        return None
+    # At a point of the axes none of them is empty: lowering says so of what may fail.
+    present = [Binary("gt", Index(a.extent, e), Index(Dim.of(0), e)) for a in op.axes for e in (Element.I32, Element.I64)]
+    conditions = [condition for condition in operands("and", reduction.where) if condition not in present]
+    for position, condition in enumerate(conditions):
+        found = _belongs(op, condition)
+        if found is not None and not (position and may_fail(found[1])):
+            also: Scalar | None = None
+            for other in (*conditions[:position], *conditions[position + 1 :]):
+                also = other if also is None else Binary("and", also, other)
+            return Scatter(found[0], found[1], element_of(found[1]), also)
+        if may_fail(condition):
+            return None
+    return None
+
+
+def _belongs(op: Compute, condition: Scalar) -> tuple[Axis, Scalar] | None:
+    """The axis and the index of `ids[i] = b`."""
+    if not isinstance(condition, Binary) or condition.op != "eq" or element_of(condition.left) not in (Element.I32, Element.I64):
+        return None
+    assert op.reduction is not None
+    reduced = op.reduction.axes
+    for mine, index in ((condition.left, condition.right), (condition.right, condition.left)):
+        axis = next((a for a in op.axes if isinstance(mine, Index) and mine.dim == Dim.of(a.symbol)), None)
+        if axis is None or varies(index, frozenset((axis.symbol,))) or not varies(index, frozenset(a.symbol for a in reduced)):
+            continue
+        if all(axis.symbol not in a.extent.variables for a in reduced):
+            return axis, index
+    return None
+
+
+def at_least_0(extent: Dim) -> Dim:
+    """An extent as a count: sizes are at least 0, but n - 5 may be less."""
+    positive = all(c > 0 for c in extent.mapping.values()) and all(isinstance(a, Symbol | Quotient) for a in extent.atoms)
+    return extent if positive else maximum(extent, 0)
+
+
+# ── rewriting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def substitute(scalar: Scalar, dims: Mapping[Symbol, Dim]) -> Scalar:
+    """Variables of Dims replaced, in every read and index, also in computed subscripts and paddings."""
+
+    def visit(node: Scalar) -> Scalar | None:
+        match node:
+            case Read():
+                subscripts = tuple(s.substitute(dims) if isinstance(s, Dim) else rewrite(s, visit) for s in node.subscripts)
+                padding = None if node.padding is None else rewrite(node.padding, visit)
+                return replace(node, subscripts=subscripts, padding=padding)
+            case Index(dim=dim):
+                return replace(node, dim=dim.substitute(dims))
+            case _:
+                return None
+
+    return rewrite(scalar, visit) if dims else scalar
+
+
+def freshened(scalar: Scalar) -> Scalar:
+    """The same expression with `let` names of its own."""
+    bound = [symbol for node in nodes(scalar) if isinstance(node, Bind) for symbol, _ in node.bindings]
+    if not bound:
+        return scalar
+    return relabelled(scalar, {symbol: fresh(symbol.name) for symbol in bound})
+
+
+def relabelled(scalar: Scalar, names: Mapping[Symbol, Symbol]) -> Scalar:
+    """The same expression with other `let` names."""
+    if not names:
+        return scalar
+
+    def visit(node: Scalar) -> Scalar | None:
+        match node:
+            case Local(symbol=symbol):
+                return replace(node, symbol=names.get(symbol, symbol))
+            case Bind(bindings=bindings, body=body):
+                pairs = tuple((names.get(symbol, symbol), rewrite(value, visit)) for symbol, value in bindings)
+                return Bind(pairs, rewrite(body, visit))
+            case _:
+                return None
+
+    return rewrite(scalar, visit)
+
+
+def mapped(op: Compute | Scan, change: Callable[[Scalar], Scalar]) -> Compute | Scan:
+    """An operation with every scalar expression of it changed."""
+    body = tuple(map(change, op.body))
+    if isinstance(op, Scan):
+        monoid = replace(op.monoid, units=tuple(map(change, op.monoid.units)), combine=tuple(map(change, op.monoid.combine)))
+        return replace(op, body=body, monoid=monoid)
+    if op.reduction is None:
+        return replace(op, body=body)
+    monoid = op.reduction.monoid
+    monoid = replace(monoid, units=tuple(map(change, monoid.units)), combine=tuple(map(change, monoid.combine)))
+    where = None if op.reduction.where is None else change(op.reduction.where)
+    asked = None if op.reduction.asked is None else change(op.reduction.asked)
+    return replace(op, body=body, reduction=replace(op.reduction, monoid=monoid, where=where, asked=asked))
+
+
+def renamed(op: Compute | Scan, names: Mapping[Symbol, Symbol]) -> Compute | Scan:
+    """An operation over other axes."""
+    dims = {old: Dim.of(new) for old, new in names.items()}
+    changed = mapped(op, lambda scalar: substitute(scalar, dims))
+
+    def axis(a: Axis) -> Axis:
+        return Axis(names.get(a.symbol, a.symbol), a.extent.substitute(dims))
+
+    changed = replace(changed, axes=tuple(map(axis, changed.axes)))
+    if isinstance(changed, Compute) and changed.reduction is not None:
+        reduction = replace(changed.reduction, axes=tuple(map(axis, changed.reduction.axes)))
+        changed = replace(changed, reduction=reduction)
+    return changed
+
+
+def size(scalar: Scalar, limit: int) -> int:
+    """How many nodes an expression has, counted up to a limit."""
+    count, pending = 0, [scalar]
+    while pending and count < limit:
+        count += 1
+        pending.extend(children(pending.pop()))
+    return count

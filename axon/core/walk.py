@@ -1,0 +1,223 @@
+"""Walking core: what operations name, and their scalar expressions walked and rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.core.ir import (
+    Axis,
+    Binary,
+    Bind,
+    Check,
+    Compress,
+    Compute,
+    Const,
+    Convert,
+    Index,
+    Local,
+    Loop,
+    Op,
+    Program,
+    Read,
+    Scalar,
+    Scan,
+    Select,
+    Sort,
+    Unary,
+    Value,
+    element_of,
+)
+from axon.shapes.dimension import Dim
+
+# ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def outs_of(op: Op) -> tuple[Value, ...]:
+    """The tensors that an operation makes."""
+    match op:
+        case Compute() | Scan() | Loop():
+            return op.outs
+        case Sort(values=values, indices=indices):
+            return values, indices
+        case Compress(out=out):
+            return (out,)
+        case Check():
+            return ()
+        case _:
+            assert_never(op)
+
+
+def results_of(program: Program) -> tuple[Value, ...]:
+    """The tensors that a program gives."""
+    made = {value.symbol: value for value in (*program.inputs, *(out for op in program.block.ops for out in outs_of(op)))}
+    return tuple(made[symbol] for symbol in program.block.results)
+
+
+def scalars(op: Compute | Scan) -> tuple[Scalar, ...]:
+    """Every scalar expression of an operation."""
+    if isinstance(op, Scan):
+        return (*op.body, *op.monoid.units, *op.monoid.combine)
+    if op.reduction is None:
+        return op.body
+    conditions = tuple(c for c in (op.reduction.where, op.reduction.asked) if c is not None)
+    return (*op.body, *op.reduction.monoid.units, *op.reduction.monoid.combine, *conditions)
+
+
+def all_axes(op: Compute | Scan) -> tuple[Axis, ...]:
+    """An operation's axes, the reduced ones last."""
+    return (*op.axes, *op.reduction.axes) if isinstance(op, Compute) and op.reduction else op.axes
+
+
+def tensors_of(op: Op) -> frozenset[Symbol]:
+    """The tensors that an operation names; of a loop with its own states, and what its body makes."""
+    match op:
+        case Compute() | Scan():
+            return frozenset(n.tensor for s in scalars(op) for n in nodes(s) if isinstance(n, Read))
+        case Loop(initial=initial, trip=trip, body=body):
+            count = (n.tensor for n in nodes(trip) if isinstance(n, Read))
+            return frozenset((*initial, *count, *body.results)).union(*map(tensors_of, body.ops))
+        case Sort(input=input):
+            return frozenset((input,))
+        case Compress(mask=mask):
+            return frozenset((mask,))
+        case Check():
+            return frozenset()
+        case _:
+            assert_never(op)
+
+
+def dimensions_of(op: Op) -> frozenset[Symbol]:
+    """The dimensions that an operation mentions; of a loop those of its body too, with what these define."""
+    match op:
+        case Compute() | Scan():
+            found = {v for out in op.outs for d in out.shape for v in d.variables}
+            found |= {v for axis in all_axes(op) for v in axis.extent.variables}
+            for node in (n for s in scalars(op) for n in nodes(s)):
+                found |= _dims(node)
+            return frozenset(found) - {axis.symbol for axis in all_axes(op)}
+        case Loop(trip=trip, body=body, counter=counter):
+            own = frozenset(v for out in (*op.outs, *op.states) for d in out.shape for v in d.variables)
+            return own.union(*map(_dims, nodes(trip)), *map(dimensions_of, body.ops)) - {counter}
+        case Sort(values=values):
+            return frozenset(v for d in values.shape for v in d.variables)
+        case Compress():
+            return frozenset()
+        case Check(left=left, right=right, given=given):
+            return (left.variables | right.variables).union(*(relation.variables for relation in given))
+        case _:
+            assert_never(op)
+
+
+def needs_of(op: Op) -> frozenset[Symbol]:
+    """The tensors and dimensions that an operation names."""
+    return tensors_of(op) | dimensions_of(op)
+
+
+def _dims(node: Scalar) -> frozenset[Symbol]:
+    match node:
+        case Index(dim=dim):
+            return dim.variables
+        case Read(subscripts=subscripts):
+            return frozenset(v for s in subscripts if isinstance(s, Dim) for v in s.variables)
+        case _:
+            return frozenset()
+
+
+# ── scalar expressions ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def children(scalar: Scalar) -> tuple[Scalar, ...]:
+    match scalar:
+        case Const() | Index() | Local():
+            return ()
+        case Read(subscripts=subscripts, padding=padding):
+            computed = tuple(s for s in subscripts if not isinstance(s, Dim))
+            return (*computed, padding) if padding is not None else computed
+        case Unary(operand=operand) | Convert(operand=operand):
+            return (operand,)
+        case Binary(left=left, right=right):
+            return (left, right)
+        case Select():
+            return (scalar.condition, scalar.then, scalar.otherwise)
+        case Bind(bindings=bindings, body=body):
+            return (*(value for _, value in bindings), body)
+        case _:
+            assert_never(scalar)
+
+
+def nodes(scalar: Scalar) -> Iterator[Scalar]:
+    """Every part of an expression, the outer ones first, from left to right; in linear time however deep it is."""
+    pending = [scalar]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(reversed(children(node)))
+
+
+def reads(scalar: Scalar) -> Iterator[Read]:
+    return (node for node in nodes(scalar) if isinstance(node, Read))
+
+
+def with_children(scalar: Scalar, parts: Sequence[Scalar]) -> Scalar:
+    """The expression with other `children`, as many and in the same order."""
+    match scalar:
+        case Const() | Index() | Local():
+            return scalar
+        case Read(subscripts=subscripts, padding=padding):
+            rest = iter(parts)
+            computed = tuple(s if isinstance(s, Dim) else next(rest) for s in subscripts)
+            return replace(scalar, subscripts=computed, padding=None if padding is None else next(rest))
+        case Unary() | Convert():
+            (operand,) = parts
+            return replace(scalar, operand=operand)
+        case Binary():
+            left, right = parts
+            return replace(scalar, left=left, right=right)
+        case Select():
+            return Select(*parts)
+        case Bind(bindings=bindings):
+            *values, body = parts
+            return Bind(tuple((name, value) for (name, _), value in zip(bindings, values, strict=True)), body)
+        case _:
+            assert_never(scalar)
+
+
+def rewrite(scalar: Scalar, visit: Callable[[Scalar], Scalar | None]) -> Scalar:
+    """The expression with every node for which `visit` gives another replaced by it, from the top."""
+    changed = visit(scalar)
+    if changed is not None:
+        return changed
+    if isinstance(scalar, Const | Index | Local):
+        return scalar
+    return with_children(scalar, tuple(rewrite(child, visit) for child in children(scalar)))
+
+
+def rename(scalar: Scalar, names: Mapping[Symbol, Dim]) -> Scalar:
+    def visit(node: Scalar) -> Scalar | None:
+        match node:
+            case Read(subscripts=subscripts) if all(isinstance(s, Dim) for s in subscripts):
+                return replace(node, subscripts=tuple(s.substitute(names) for s in subscripts if isinstance(s, Dim)))
+            case Index(dim=dim):
+                return replace(node, dim=dim.substitute(names))
+            case _:
+                return None
+
+    return rewrite(scalar, visit)
+
+
+def mentions(scalar: Scalar, axis: Symbol) -> bool:
+    for node in nodes(scalar):
+        match node:
+            case Read(subscripts=subscripts) if any(isinstance(s, Dim) and axis in s.variables for s in subscripts):
+                return True
+            case Index(dim=dim) if axis in dim.variables:
+                return True
+    return False
+
+
+def converted(scalar: Scalar, element: Element) -> Scalar:
+    return scalar if element_of(scalar) == element else Convert(scalar, element)

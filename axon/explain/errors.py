@@ -1,0 +1,565 @@
+"""The wording of type errors. Each function makes one Diagnostic; nothing else in `types` writes prose about types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from axon.base.diagnostics import Change, Diagnostic, Edit, Label, Suggestion
+from axon.base.element import ANY, FLOAT, INT, NUM, Element
+from axon.base.names import Symbol
+from axon.base.source import Span
+from axon.explain import quote
+from axon.grammar import syntax as S
+from axon.grammar.mistakes import ATTRIBUTES
+from axon.shapes.constraint import Reason
+from axon.shapes.dimension import Dim
+from axon.types import typed as T
+from axon.types.blank import parts
+from axon.types.nodes import nodes
+from axon.types.show import Namer, show_element, show_shape, show_type, symbols_of
+from axon.types.type import ElementVar, Exists, Function, RecordType, Row, Shape, Tensor, TupleType, Type, TypeVar
+from axon.types.unify import Mismatch, State
+
+_DECLARATION = re.compile(r"^(fun|val|sig|type|import)\b", re.MULTILINE)
+_ATOM = re.compile(r"[A-Za-z_][\w.]*(\[[^\[\]]*\])?|\d+(\.\d+)?")  # what needs no parentheses as an argument
+_CLASSES = (
+    (FLOAT, "a float"),
+    (INT, "an integer"),
+    (NUM, "a number"),
+    (frozenset({Element.BOOL}), "bool"),
+    (ANY, "any element type"),
+)
+
+
+def class_name(allowed: frozenset[Element]) -> str:
+    for members, name in _CLASSES:
+        if allowed == members:
+            return name
+    if len(allowed) == 1:
+        return next(iter(allowed)).value
+    return "one of " + ", ".join(sorted(e.value for e in allowed))
+
+
+def sort_of(state: State, t: Type) -> str:
+    """What kind of thing a type is, for people."""
+    match state.prune(t):
+        case Tensor(_, shape):
+            return "a tensor" if state.shape(shape) else "a scalar"
+        case Function():
+            return "a function"
+        case TupleType(()):
+            return "the unit `()`"
+        case TupleType(items):
+            return f"a tuple of {len(items)}"
+        case RecordType():
+            return "a record"
+        case Exists():
+            return "a value whose size only the data decide"
+        case _:
+            return "a value of any type"
+
+
+def mismatch(state: State, m: Mismatch, left: Type, right: Type, reason: Reason) -> Diagnostic:
+    """Two whole types that did not unify: left is what stands in the source, right what is needed there."""
+    namer = Namer(state, classes=True)
+    if image := _indexed_sizes(state):
+        left, right = state.renamed(left, image), state.renamed(right, image)
+    label = Label(reason.span, reason.text)
+    sides = tuple(Label(s.span, s.text) for s in reason.sides if "{}" not in s.text)
+    namer.plan([*symbols_of(state, left), *symbols_of(state, right)])  # the user's own names first, of both
+    have, need = show_type(namer, left), show_type(namer, right)
+    whole = (f"found  {have}", f"needed {need}")
+    match m.kind, m.left, m.right:
+        case "element", (Element() | ElementVar()) as a, (Element() | ElementVar()) as b:
+            return _elements(state, namer, a, b, reason, whole)
+        case "class", a, b:
+            return _classes(state, a, b, reason)
+        case "rank", tuple() as a, tuple() as b:
+            a, b = (_substituted(state, s, image) for s in (a, b))
+            first, second = _rank(state, namer, a), _rank(state, namer, b)
+            shown = [f"[{text}]" if (text := show_shape(namer, s)) else "a scalar" for s in (a, b)]
+            labels = _labels(reason, *shown) if isinstance(left, Tensor) else (label, *sides)
+            pair = next(((x, y) for x, y in zip(_rigid_rows(state, a), _rigid_rows(state, b), strict=False) if x != y), None)
+            if pair is not None:
+                names = [f"..{namer.dim(symbol)}" for symbol in pair]
+                message = f"nothing says that `{names[0]}` and `{names[1]}` stand for the same dimensions"
+                return Diagnostic("AX0203", message, labels, whole, tuple(_one_shape_variable(names, reason.span)))
+            return Diagnostic("AX0203", f"the ranks differ: {first}, {second}", labels, whole)
+        case "record", RecordType(f1), RecordType(f2):
+            return _records({n for n, _ in f1}, {n for n, _ in f2}, label, sides, whole)
+        case "infinite", _, _:
+            return Diagnostic("AX0206", "this type would have to contain itself", (label, *sides), (f"between {have} and {need}",))
+        case "tuple", TupleType(i1), TupleType(i2):
+            return Diagnostic("AX0204", f"a tuple of {len(i1)} is not a tuple of {len(i2)}", (label, *sides), whole)
+    a, b = (m.left, m.right) if _is_type(m.left) and _is_type(m.right) else (left, right)
+    first, second = sort_of(state, a), sort_of(state, b)  # type: ignore[arg-type]
+    rigid = next((t for t in (a, b) if isinstance(t, TypeVar)), None)
+    if rigid is not None:
+        return Diagnostic(
+            "AX0211", f"`'{rigid.symbol.name}` stands for any type, but here it would have to be one", (label, *sides), whole
+        )
+    return Diagnostic("AX0204", f"{first} cannot be used as {second}", (label, *sides), whole)
+
+
+def _rigid_rows(state: State, shape: Shape) -> list[Symbol]:
+    """The shape variables of a shape to which annotations give names."""
+    return [i.symbol for i in state.shape(shape) if isinstance(i, Row) and i.symbol in state.rigid]
+
+
+def _one_shape_variable(names: list[str], at: Span) -> Iterator[Suggestion]:
+    """The second of two shape variables written as the first, wherever the declaration has it."""
+    text = at.file.text
+    start = max((m.start() for m in _DECLARATION.finditer(text) if m.start() <= at.start), default=0)
+    end = min((m.start() for m in _DECLARATION.finditer(text) if m.start() > at.start), default=len(text))
+    kept, gone = names
+    found = re.finditer(rf"{re.escape(gone)}(?!\w)", text[start:end])
+    edits = tuple(Edit(Span(at.file, start + m.start(), start + m.end()), kept) for m in found)
+    if edits:
+        yield Suggestion(f"if they are to be the same, write `{kept}` for `{gone}`", edits)
+
+
+def _substituted(state: State, shape: Shape, image: dict[Symbol, Dim]) -> Shape:
+    return tuple(i if isinstance(i, Row) else state.dimension(i).substitute(image) for i in state.shape(shape))
+
+
+def _indexed_sizes(state: State) -> dict[Symbol, Dim]:
+    """How far indices run by what each indexes alone, as it will turn out if nothing else is wrong."""
+    extents = {r.symbol: r.extent.symbol for r in state.ranges if not r.stated}
+    image: dict[Symbol, Dim] = {}
+    for use in state.uses:
+        extent = extents.get(use.index.symbol) if use.index.symbol is not None else None
+        target = state.dimension(use.target)
+        if extent is not None and extent not in state.dims and target.variables <= state.rigid:
+            image.setdefault(extent, target)
+    return image
+
+
+def _labels(reason: Reason, first: str, second: str) -> tuple[Label, ...]:
+    """The place of a mismatch and its two sides, each with what it has; one label for one place."""
+    out = [Label(reason.span, reason.text)]
+    for side, has in zip(reason.sides, (first, second), strict=False):
+        text = side.text.replace("{}", has) if "{}" in side.text else f"this is {has}"
+        text = re.sub(r" has (?=an? )", " is ", text)
+        same = next((n for n, label in enumerate(out) if label.span == side.span), None)
+        if same is None:
+            out.append(Label(side.span, text))
+        else:
+            out[same] = Label(side.span, f"{out[same].text}: {text}" if ": " not in out[same].text else f"{out[same].text}; {text}")
+    return tuple(out)
+
+
+def _is_type(t: object) -> bool:
+    return isinstance(t, (Tensor, Function, TupleType, RecordType, Exists, TypeVar))
+
+
+def _elements(
+    state: State, namer: Namer, a: Element | ElementVar, b: Element | ElementVar, reason: Reason, whole: tuple[str, ...]
+) -> Diagnostic:
+    first, second = show_element(namer, a), show_element(namer, b)
+    labels = _labels(reason, first, second)
+    rigid = next((e for e in (a, b) if isinstance(e, ElementVar)), None)
+    if rigid is not None:
+        name = namer.variable(rigid.symbol, "a")
+        other = second if a is rigid else first
+        help_ = Suggestion(f"write `{other}` instead of `{name}`, or `cast` the value")
+        message = f"`{name}` stands for any element type, but here it would have to be {other}"
+        return Diagnostic("AX0211", message, labels, whole, (help_,))
+    helps = [*_casts(reason, a, b), Suggestion(f"there is no silent conversion: write `cast {second} …` or `cast {first} …`")]
+    return Diagnostic("AX0201", f"the element types differ: {first} and {second}", labels, (), tuple(helps))
+
+
+def _casts(reason: Reason, first: Element | ElementVar, second: Element | ElementVar) -> Iterator[Suggestion]:
+    """A `cast` of one of two operands: an integer becomes a float, a narrow number a wide one."""
+    if len(reason.sides) != 2 or not isinstance(first, Element) or not isinstance(second, Element):
+        return
+    sides = [(reason.sides[0].span, first, second), (reason.sides[1].span, second, first)]
+    order = sorted(sides, key=lambda s: (s[1].is_float, s[1].bits))
+    for span, _, other in order[:1] if first.is_float != second.is_float else order:  # nobody cuts floats to meet an integer
+        text = span.text if _ATOM.fullmatch(span.text) else f"({span.text})"
+        yield Suggestion(f"there is no silent conversion: write `cast {other.value} {text}`", (_casting(span, other.value, text),))
+
+
+def _casting(span: Span, element: str, text: str) -> Edit:
+    """A cast in the place of an operand, in parentheses after the name of a function."""
+    before = span.file.text[: span.start].rstrip()
+    alone = not before or not (before[-1].isalnum() or before[-1] in "_])") or before.endswith(("then", "else", " in"))
+    cast = f"cast {element} {text}"
+    return Edit(span, cast if alone else f"({cast})")
+
+
+def _classes(state: State, a: object, b: object, reason: Reason) -> Diagnostic:
+    def words(x: object) -> tuple[str, frozenset[Element]]:
+        if isinstance(x, frozenset):
+            return class_name(x), x
+        if isinstance(x, (Element, ElementVar)):
+            allowed = state.allowed_of(x)
+            return (x.value if isinstance(x, Element) else class_name(allowed)), allowed
+        return "something else", ANY
+
+    (first, one), (second, other) = words(a), words(b)
+    labels = _labels(reason, first, second) if not isinstance(b, frozenset) else (Label(reason.span, reason.text),)
+    sides = [s.span for s in reason.sides] if len(reason.sides) == 2 else [reason.span, reason.span]
+    operands = all(span != reason.span for span in sides)  # neither is the one that is needed: first comes what one would cast
+    if operands and ((one <= FLOAT and other <= INT) or (isinstance(b, Element) and not (one <= INT and other <= FLOAT))):
+        (first, one), (second, other) = (second, other), (first, one)
+        sides.reverse()
+    helps: list[Suggestion] = []
+    text = sides[0].text if _ATOM.fullmatch(sides[0].text) else f"({sides[0].text})"
+    if one <= INT and other <= FLOAT:
+        if re.fullmatch(r"-?\d+", sides[0].text):
+            helps.append(Suggestion(f"write it with a point: `{sides[0].text}.0`", (Edit(sides[0], f"{sides[0].text}.0"),)))
+        element = next(iter(other)).value if len(other) == 1 else "f32"
+        helps.append(Suggestion(f"write `cast {element} {text}`", (_casting(sides[0], element, text),)))
+        helps.append(Suggestion("write `cast f32 …` to make a float of an integer, or a literal with a point: `1.0`"))
+    elif one <= FLOAT and other <= INT:
+        helps.append(Suggestion(f"write `cast i32 {text}`", (_casting(sides[0], "i32", text),)))
+        helps.append(Suggestion("write `cast i32 …` to truncate a float to an integer"))
+    elif one == frozenset({Element.BOOL}):
+        helps.append(Suggestion("write `cast i32 …` to count true as 1 and false as 0"))
+    return Diagnostic("AX0202", f"{first} cannot be used where {second} is needed", labels, (), tuple(helps))
+
+
+def _rank(state: State, namer: Namer, shape: Shape) -> str:
+    shape = state.shape(shape)
+    known = sum(not isinstance(i, Row) for i in shape)
+    text = f"[{show_shape(namer, shape)}]"
+    if not shape:
+        return "a scalar has rank 0"
+    return f"{text} has at least rank {known}" if known < len(shape) else f"{text} has rank {known}"
+
+
+def _records(first: set[str], second: set[str], label: Label, sides: tuple[Label, ...], whole: tuple[str, ...]) -> Diagnostic:
+    missing, extra = sorted(second - first), sorted(first - second)
+    parts = []
+    if missing:
+        parts.append("lacks " + ", ".join(f"`{n}`" for n in missing))
+    if extra:
+        parts.append("has " + ", ".join(f"`{n}`" for n in extra) + ", which is not wanted")
+    return Diagnostic("AX0205", "this record " + " and ".join(parts), (label, *sides), whole)
+
+
+def no_field(state: State, record: Type, name: str, span: Span) -> Diagnostic:
+    from axon.base.nearest import nearest
+
+    record = state.prune(record)
+    if isinstance(record, RecordType):
+        names = [n for n, _ in record.fields]
+        longer = [n for n in names if n.startswith(name) or name.startswith(n)]  # `b` for `bias`
+        near = nearest(name, names) or (longer[0] if len(longer) == 1 else None)
+        helps = (Suggestion(f"did you mean `.{near}`?", (Edit(span, near),)),) if near else ()
+        has = "it has " + ", ".join(f"`{n}`" for n in names)
+        return Diagnostic("AX0207", f"this record has no field `{name}`", (Label(span, "no such field"),), (has,), helps)
+    text = show_type(Namer(state, classes=True), record)
+    message, label = f"{sort_of(state, record)} has no field `{name}`", Label(span, "not a record")
+    return Diagnostic("AX0207", message, (label,), (f"its type is {text}",), attribute(name, span))
+
+
+def attribute(name: str, span: Span) -> tuple[Suggestion, ...]:
+    """What Axon has for an attribute or method of NumPy's arrays; `span` is that of its name."""
+    found = re.search(r"([A-Za-z_]\w*)\.$", span.file.text[: span.start])
+    meant = ATTRIBUTES.get(name)
+    return (Suggestion(meant.replace("{}", found[1] if found else "x")),) if meant else ()
+
+
+def no_position(state: State, value: Type, position: int, span: Span) -> Diagnostic:
+    value = state.prune(value)
+    if isinstance(value, TupleType) and value.items:
+        note = f"it has {len(value.items)} parts, counted from 1"
+        return Diagnostic("AX0207", f"this tuple has no part {position}", (Label(span, "no such part"),), (note,))
+    text = show_type(Namer(state), value)
+    return Diagnostic("AX0207", f"{sort_of(state, value)} has no parts", (Label(span, "not a tuple"),), (f"its type is {text}",))
+
+
+def unknown_record(what: str, span: Span) -> Diagnostic:
+    return Diagnostic(
+        "AX0209",
+        f"nothing in this declaration says what {what} is taken from",
+        (Label(span, "its type is not known by the end of the declaration"),),
+        suggestions=attribute(what.strip("`."), span) or (Suggestion("annotate the parameter with its record or tuple type"),),
+    )
+
+
+def not_a_function(state: State, t: Type, span: Span, argument: Span, given: int) -> Diagnostic:
+    text = show_type(Namer(state), t)
+    if given:
+        message = f"too many arguments: this function takes {given}"
+        return Diagnostic("AX0208", message, (Label(argument, "one argument too many"),), (f"its result has type {text}",))
+    return Diagnostic(
+        "AX0208",
+        f"{sort_of(state, t)} cannot be applied to an argument",
+        (Label(span, f"this has type {text}"), Label(argument, "and this is its argument")),
+    )
+
+
+def stored_function(what: str, span: Span) -> Diagnostic:
+    return Diagnostic(
+        "AX0210",
+        f"{what} cannot hold a function",
+        (Label(span, "this is a function"),),
+        ("functions exist only while compiling; arrays, loop states and the results of a run-time `if` hold data",),
+        (Suggestion("apply it to its arguments here"),),
+    )
+
+
+def dims_missing(name: str, explicit: tuple[str, ...], span: Span) -> Diagnostic:
+    listed = ", ".join(explicit)
+    return Diagnostic(
+        "AX0212",
+        f"`{name}` needs its dimension parameters here",
+        (Label(span, f"write `{name} {{{listed}}}`, with a size for each"),),
+        ("a function with dimension parameters is called, not passed",),
+    )
+
+
+def dims_wrong(name: str, explicit: tuple[str, ...], given: int, span: Span) -> Diagnostic:
+    takes = (
+        f"takes {len(explicit)} dimension parameter{'s' * (len(explicit) != 1)}" if explicit else "takes no dimension parameters"
+    )
+    listed = f": {{{', '.join(explicit)}}}" if explicit else ""
+    return Diagnostic("AX0212", f"`{name}` {takes}{listed}", (Label(span, f"{given} given here"),))
+
+
+def too_large(span: Span) -> Diagnostic:
+    return Diagnostic(
+        "AX0213",
+        "the type of this is too large",
+        (Label(span, "more than 100,000 parts, when everything shared is written out"),),
+        ("pairs of pairs of pairs double at every step",),
+    )
+
+
+def condition(state: State, t: Type, span: Span, where: str) -> Diagnostic:
+    text = show_type(Namer(state), t)
+    t = state.prune(t)
+    helps: tuple[Suggestion, ...] = ()
+    if isinstance(t, Tensor) and state.shape(t.shape):
+        helps = (Suggestion("choose per element inside a comprehension: `for i => if c[i] then a[i] else b[i]`"),)
+    return Diagnostic("AX0216", f"{where} must be a single bool", (Label(span, f"this has type {text}"),), (), helps)
+
+
+def cannot_index(state: State, t: Type, span: Span) -> Diagnostic:
+    text = show_type(Namer(state), t)
+    return Diagnostic("AX0215", f"{sort_of(state, t)} cannot be indexed", (Label(span, f"this has type {text}"),))
+
+
+def per_field(record: RecordType) -> Suggestion:
+    """Arithmetic on records."""
+    listed = ", ".join(f"{n} = …" for n, _ in record.fields[:3]) + ", …" * (len(record.fields) > 3)
+    return Suggestion(f"operators work on tensors: write the record field by field, `{{ {listed} }}`")
+
+
+def part_by_index(state: State, e: S.Access, items: tuple[Type, ...]) -> Diagnostic:
+    """`t[0]` of a tuple, or `t[i]`."""
+    name, brackets = " ".join(e.base.span.text.split()), Span(e.span.file, e.base.span.end, e.span.end)
+    number = re.fullmatch(r"\[\s*(\d+)\s*\]", brackets.text)
+    helps = () if number is not None else tuple(one_tensor(state, e.span, brackets, items))
+    note = f"it has {len(items)} parts, counted from 1"
+    if number is not None and int(number[1]) < len(items) and _ATOM.fullmatch(name):
+        part = f".{int(number[1]) + 1}"
+        note += f": for `{name}[{number[1]}]` write `{name}{part}`"
+        helps = (Suggestion("", (Edit(brackets, part),)),)
+    message = "a part of a tuple is taken by its position, after a point"
+    return Diagnostic("AX0215", message, (Label(e.base.span, "this is a tuple"),), (note,), helps)
+
+
+def one_tensor(state: State, access: Span, brackets: Span, items: tuple[Type, ...]) -> Iterator[Suggestion]:
+    """`[| t.1, t.2 |][i, ..]` for `t[i]` of a tuple, which indexes each of its parts."""
+    name = access.text[: brackets.start - access.start].strip()
+    parts = [t for t in map(state.prune, items) if isinstance(t, Tensor)]
+    ranks = {len(state.shape(t.shape)) for t in parts}
+    if len(parts) == len(items) and len(ranks) == 1 and re.fullmatch(r"[A-Za-z_][\w.]*", name):
+        listed = ", ".join(f"{name}.{n}" for n in range(1, len(items) + 1))
+        inside = brackets.text.strip()[1:-1].strip() + ", .." * (ranks != {0})
+        text = f"[| {listed} |][{inside}]"
+        help_ = f"brackets index each part of a tuple; to choose a part by an index, make one tensor of them: `{text}`"
+        yield Suggestion(help_, (Edit(access, text),), asks=True)
+        yield Suggestion(help_)
+
+
+def states_lacking(e: S.Loop, given: int) -> Diagnostic:
+    """A step of a loop that does not give as many values as there are states."""
+    names = [" ".join((p.pattern if isinstance(p, S.PatternTyped) else p).span.text.split()) for p, _ in e.states]
+    count = f"{given} values" if given > 1 else "one value"
+    body = e.body.body if isinstance(e.body, S.Let) else e.body
+    labels = (Label(body.span, f"this is {count}"), *(Label(p.span, "a state") for p, _ in e.states))
+    help_ = Suggestion(f"give the new value of each, in their order: `({', '.join(f'new_{n}' for n in names)})`")
+    message = f"a step of this loop gives {count}, and there are {len(names)} states"
+    return Diagnostic("AX0204", message, labels, (), (help_,))
+
+
+def bad_subscript(state: State, t: Type, span: Span) -> Diagnostic:
+    text = show_type(Namer(state, classes=True), t)
+    t = state.prune(t)
+    helps: tuple[Suggestion, ...] = ()
+    if isinstance(t, TupleType):
+        names = ", ".join("ijkl"[: len(t.items)])
+        helps = (Suggestion(f"take the tuple apart: `let val ({names}) = … in x[{names}] end`"),)
+    elif isinstance(t, Tensor) and state.allowed_of(t.element) == frozenset({Element.BOOL}):
+        mask = " ".join(span.text.split())
+        helps = (Suggestion(f"to keep the rows at which it is true, write `filter ({mask if len(mask) <= 40 else '…'}) x`"),)
+    elif isinstance(t, Tensor) and state.shape(t.shape):
+        helps = (Suggestion("to gather with a tensor of indices, name its index: `for i => x[ids[i]]`"),)
+    elif isinstance(t, Tensor):
+        helps = (Suggestion("write `cast i32 …` if it is meant to be an index"),)
+    return Diagnostic("AX0215", "an index must be an i32 or i64", (Label(span, f"this has type {text}"),), (), helps)
+
+
+def subscript_count(state: State, shape: Shape, count: int, span: Span, name: str) -> Diagnostic:
+    rank = len(shape)
+    if not rank:
+        return Diagnostic("AX0203", f"`{name}` is a scalar: it has no dimension to index", (Label(span, "indexed here"),))
+    given = f"{count} subscript{'s' * (count != 1)}"
+    shown = show_shape(Namer(state), shape)
+    helps: tuple[Suggestion, ...] = ()
+    if count < rank:
+        start = span.text[: span.text.rindex("]")] if span.text.endswith("]") else f"{name}[…"
+        helps = (Suggestion(f"to keep the other dimensions, write `{start}, ..]`"),)
+        if span.text.endswith("]"):
+            rest = Edit(Span(span.file, span.end - 1, span.end - 1), ", ..")
+            helps = (replace(helps[0], edits=(rest,)), *helps)
+    label = Label(span, f"read here with {given}")
+    return Diagnostic(
+        "AX0203",
+        f"`{name}` has rank {rank}, and takes {rank} subscript{'s' * (rank != 1)}",
+        (label,),
+        (f"its shape is [{shown}]",),
+        helps,
+    )
+
+
+def matmul_rank(state: State, shape: Shape, span: Span, side: str, other: Shape, spans: tuple[Span, Span]) -> Diagnostic:
+    text = show_shape(Namer(state), shape)
+    helps: tuple[Suggestion, ...] = ()
+    ranks = (len(state.shape(other)), 1) if side == "right" else (1, len(state.shape(other)))
+    if len(state.shape(shape)) == 1 <= len(state.shape(other)) <= 2:
+        a, b = (quote.operand(s) for s in spans)
+        taken = set(re.findall(r"\w+", f"{a} {b}"))
+        i, j = [letter for letter in "ijkmnpqr" if letter not in taken][:2]
+        product = {(1, 1): f"sum {i} => {a}[{i}] * {b}[{i}]", (1, 2): f"for {j} => sum {i} => {a}[{i}] * {b}[{i}, {j}]"}
+        written = product.get(ranks, f"for {i} => sum {j} => {a}[{i}, {j}] * {b}[{j}]")
+        what = "two vectors" if ranks == (1, 1) else "a vector"
+        shown = Suggestion(f"for {what}, write the sum: `{' '.join(written.split())}`")
+        helps = (replace(shown, edits=(Edit(spans[0].to(spans[1]), f"({written})"),)), shown)
+    elif len(state.shape(shape)) == 1:
+        helps = (Suggestion("for a vector, write the sum: `for i => sum k => a[i, k] * v[k]`"),)
+    elif not text:
+        gap = Span(spans[0].file, spans[0].end, spans[1].start)
+        helps = (Suggestion("to multiply by a number, write `*`", (Edit(gap, gap.text.replace("@", "*")),)),)
+    found = f"its shape is [{text}]" if text else "it is a scalar"
+    return Diagnostic("AX0219", "both sides of `@` need rank 2 or more", (Label(span, f"the {side} side: {found}"),), (), helps)
+
+
+def batch_of_one_side(state: State, batch: Shape, at: Span, spans: tuple[Span, Span]) -> Diagnostic:
+    """A matrix times a batch of matrices."""
+    shown = show_shape(Namer(state), batch)
+    needs = "`@` needs the same batch dimensions on both sides, or a matrix on its right"
+    labels = (Label(at, needs), Label(spans[0], "a matrix"), Label(spans[1], f"a batch of matrices, [{shown}]"))
+    message = f"the right side of `@` has batch dimensions [{shown}], the left side has none"
+    help_ = Suggestion("name the indices: `for b i j => sum k => x[i, k] * w[b, k, j]`")
+    swap = (Edit(spans[0], quote.operand(spans[1])), Edit(spans[1], quote.operand(spans[0])))
+    text = quote.fitting(lambda most: f"swap the operands: `{quote.shown(spans[1], most)} @ {quote.shown(spans[0], most)}`")
+    return Diagnostic("AX0203", message, labels, (), (Suggestion(text, swap), help_))
+
+
+def _named_at(span: Span) -> str:
+    """What stands at a place by its name: `x`, or the `x` of `x[i, ..]`."""
+    found = re.match(r"[A-Za-z_]\w*", span.text)
+    return f"`{found[0]}`" if found is not None else "the parameter"
+
+
+def splits(state: State, left: Shape, right: Shape, reason: Reason) -> Diagnostic:
+    """An equation between shapes with more than one undetermined shape variable: list the ways."""
+    namer = Namer(state)
+    a, b = show_shape(namer, left), show_shape(namer, right)
+    notes = [f"[{a}] and [{b}] must be the same shape"]
+    for flexible, other in ((left, right), (right, left)):
+        rows = [i for i in state.shape(flexible) if isinstance(i, Row)]
+        dims: list[Dim | Row] = list(state.shape(other))
+        if len(rows) == 2 and 0 < len(dims) <= 4 and not any(isinstance(i, Row) for i in dims):
+            ways = [
+                f"..{namer.dim(rows[0].symbol)} = [{show_shape(namer, tuple(dims[:k]))}], "
+                f"..{namer.dim(rows[1].symbol)} = [{show_shape(namer, tuple(dims[k:]))}]"
+                for k in range(len(dims) + 1)
+            ]
+            notes += [f"either {ways[0]}", *(f"or {w}" for w in ways[1:])]
+            break
+    return Diagnostic(
+        "AX0304",
+        "this shape can be split in more than one way",
+        (Label(reason.span, reason.text or "here"),),
+        tuple(notes),
+        (*_runs_moved(reason.span), Suggestion(f"annotate {_named_at(reason.span)} with its rank")),
+    )
+
+
+def _runs_moved(access: Span) -> Iterator[Suggestion]:
+    """`x[i, ..b, j]` for `x[..b, i, j]`: the run of indices somewhere else."""
+    brackets = re.search(r"\[([^\[\]|]*)\]$", access.text)
+    inside = Span(access.file, access.start + brackets.start(1), access.start + brackets.end(1)) if brackets is not None else access
+    listed = [" ".join(p.text.split()) for p in parts(inside)] if brackets is not None else []
+    runs = [n for n, text in enumerate(listed) if text.startswith("..")]
+    base = access.text[: inside.start - access.start]
+    for place in range(len(listed)) if len(runs) == 1 else ():
+        rest = [text for n, text in enumerate(listed) if n not in runs]
+        text = ", ".join((*rest[:place], listed[runs[0]], *rest[place:]))
+        if place != runs[0]:
+            yield Suggestion(f"move an index: `{base}{text}]`", (Edit(inside, text),), change=Change.MOVED)
+
+
+def rests(access: Span, places: list[Span]) -> Diagnostic:
+    """`x[.., i, ..]`, where no run of indices is bound."""
+    labels = (Label(places[1], "nothing says which dimensions each `..` keeps"), Label(places[0], "the first"))
+    text, edits = access.text, tuple(Edit(at, ":") for at in places)
+    for at in reversed(places):
+        text = f"{text[: at.start - access.start]}:{text[at.end - access.start :]}"
+    help_ = Suggestion("keep one `..`, and write `:` for each dimension")
+    helps = (Suggestion(f"write `:` for each dimension: `{text}`", edits), help_)
+    return Diagnostic("AX0304", "`..` stands twice in these brackets", labels, (), helps)
+
+
+def undetermined_split(state: State, shape: Shape, rows: set[Symbol], place: Span) -> Diagnostic:
+    """A parameter whose shape has several shape variables of which no argument tells how many dimensions they stand for."""
+    namer = Namer(state)
+    names = {i.symbol: f"..{namer.dim(i.symbol)}" for i in shape if isinstance(i, Row) and i.symbol in rows}
+    letters = ["i", "j", "k", *(f"i{n}" for n in range(1, len(shape)))][: sum(not isinstance(i, Row) for i in shape) + 1]
+    ways = []
+    for owner in names:  # an argument with one dimension more than the shape has by itself
+        rest = iter(letters)
+        parts: dict[Symbol, list[str]] = {symbol: [] for symbol in names}
+        for item in shape:
+            if not isinstance(item, Row):
+                next(rest)
+            elif item.symbol == owner and not parts[owner]:
+                parts[owner].append(next(rest))
+        ways.append(", ".join(f"{names[s]} = [{', '.join(found)}]" for s, found in parts.items()))
+    notes = (
+        f"of [{', '.join(letters)}], either {' or '.join(ways)}",
+        "an argument that has one of them alone would tell, or named dimensions in place of one",
+    )
+    first = next(iter(names.values()))
+    label = Label(place, f"this has the shape [{show_shape(namer, shape)}], and nothing tells where {first} ends")
+    return Diagnostic("AX0304", "this shape can be split in more than one way", (label,), notes)
+
+
+def not_a_dimension(what: str, span: Span, likely: tuple[Suggestion, ...] = (), value: T.Expr | None = None) -> Diagnostic:
+    """What stands where a size belongs. `likely` makes a parameter a dimension.
+
+    Only of a parameter, and of what reads tensors, is it known that it is computed; others may be made of sizes alone, in a way
+    that nobody looks through.
+    """
+    reads = value is not None and any(isinstance(node, T.Access | T.Reduce) for node in nodes(value))
+    why = "its value is known only when the program runs"
+    if not likely and not reads:
+        why = "a size is made of dimensions and numbers, by + - * / %, min and max alone"
+    return Diagnostic(
+        "AX0308",
+        f"{what} is not a dimension",
+        (Label(span, why),),
+        suggestions=(
+            *likely,
+            Suggestion("make it a dimension parameter, `fun f {n} …`, or take the size of a parameter's dimension"),
+            Suggestion("or range over the largest size, and choose with `if` what lies inside"),
+        ),
+    )

@@ -1,0 +1,442 @@
+"""Calling declarations: arguments are matched, a specialization is found or made, its contract is checked, and it runs.
+
+What the Python API and `axon run` share. A Session is safe to use from several threads.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from axon import compiler
+from axon.backend import libraries
+from axon.base.diagnostics import AxonError, Diagnostic, Label, ShapeError, Suggestion
+from axon.base.identity import IdentityMap
+from axon.base.nearest import nearest
+from axon.base.source import SourceFile, Span
+from axon.check.loader import SUFFIX, FileLoader
+
+if TYPE_CHECKING:
+    from axon.backend.cpu.host import Host
+    from axon.backend.gpu.runtime.arrays import Quick
+    from axon.backend.gpu.runtime.steps import Stepped
+    from axon.backend.gpu.runtime.variants import Variants
+    from axon.backend.gpu.tile.schedule_file import Schedule
+    from axon.backend.libraries import Library
+    from axon.base.names import Symbol
+    from axon.check.checker import CheckedModule
+    from axon.core import ir as core
+    from axon.host.values import Wanted
+    from axon.types.type import Scheme, Type
+
+TARGETS = ("cpu", "cuda", "simulate", "interpret")
+MAX_SIZE = 2**31 - 1
+SCHEDULE = "AX0605"  # names its function itself
+
+
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """A declaration as a caller sees it. Without parameters and dimension parameters it is a plain value."""
+
+    name: str
+    scheme: Scheme
+    parameters: tuple[Wanted, ...]
+    span: Span | None
+    signature: str
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        return tuple(symbol.name for symbol in self.scheme.explicit)
+
+    @property
+    def is_function(self) -> bool:
+        return bool(self.parameters or self.scheme.explicit)
+
+
+class Session:
+    """The callable declarations of a module and the specializations made so far, one per choice of element types and ranks."""
+
+    def __init__(self, checked: CheckedModule) -> None:
+        self.checked = checked
+        self._lock = Lock()  # held while a specialization is made, so that it is made once
+        self._programs: dict[tuple[Any, ...], core.Program] = {}
+        self._executables: IdentityMap[core.Program, Stepped] = IdentityMap()
+        self._quick: dict[tuple[Any, ...], Quick] = {}
+        self._hosts: IdentityMap[core.Program, Host] = IdentityMap()
+        self._callees: dict[str, Callee] = {}
+        self._schedule_file = _read_schedule(checked.source.path)
+        self._schedules: dict[str, Schedule] | None = None
+
+    def callee(self, name: str) -> Callee:
+        """A declaration by name. Raises KeyError."""
+        if name not in self._callees:
+            self._callees[name] = _callee(self.checked, name)
+        return self._callees[name]
+
+    def call(
+        self,
+        callee: Callee,
+        sizes: Sequence[Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        target: str | None = None,
+        *,
+        numbers: bool = True,
+        out: Any = None,
+    ) -> Any:
+        """The result as a Python value; scalars as Python numbers, or with `numbers=False` as arrays of rank 0.
+
+        Without a target it is computed where the arguments are: on the GPU if arrays of a GPU library lie there. With `out`, the
+        result is written there.
+        """
+        from axon.host import output_buffers as rooms
+        from axon.host import values
+
+        check_target(callee, target)
+        explicit = check_sizes(callee, sizes)
+        if out is not None and any(p.name == "out" for p in callee.parameters):
+            kwargs, out = {**(kwargs or {}), "out": out}, None  # the function's own parameter of that name
+        given = self._unpacked(callee, explicit, arguments(callee, args, kwargs or {}))
+        for path, value in (*zip((p.name for p in callee.parameters), given, strict=True), ("out", out)):
+            _check_readable(callee, path, value)
+        if target == "cuda" or (target is None and _lies_on_gpu(callee, given)):
+            return self._launch(callee, explicit, given, out, numbers)
+        library = next((library for value in (*given, out) for library, _ in libraries.arrays(value)), None)
+        original = given
+        if library is not None:
+            given = [_on_host(callee, p.name, value) for p, value in zip(callee.parameters, given, strict=True)]
+        program, inputs, bound = self._bound(callee, explicit, given, original)
+        own = rooms.room(callee.name, program.result, out)
+        room = None if own is None else [(path, _on_host(callee, path, x)) for path, x in own]
+        if own is not None and room is not None:
+            rooms.check(callee.name, room, own)
+            rooms.fits(callee.name, room, own, compiler.result_types(program, bound))
+        with _in_call(callee):
+            results = self._compute(callee, program, inputs, explicit, target)
+        if own is not None and room is not None:
+            rooms.fill(callee.name, room, own, results)
+            return out
+        if library is not None:
+            return values.assemble(program.result, [_given_back(callee, library, values.array(r)) for r in results])
+        return values.assemble(program.result, list(map(values.number if numbers else values.array, results)))
+
+    def _unpacked(self, callee: Callee, explicit: list[int], given: list[Any]) -> list[Any]:
+        """The arguments with open .npz files read, once, and only if what their headers say fits."""
+        from axon.host.arguments import is_packed, unpacked
+
+        if not any(map(is_packed, given)):
+            return given
+        try:
+            looked = [unpacked(value, whole=False) for value in given]
+            self._bound(callee, explicit, [_on_host(callee, p.name, x) for p, x in zip(callee.parameters, looked, strict=True)])
+            return [unpacked(value, whole=True) for value in given]
+        except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+            raise wrong(callee, "AX0505", f"an argument of `{callee.name}` cannot be read from its file: {error}") from None
+
+    def _compute(
+        self, callee: Callee, program: core.Program, inputs: list[Any], explicit: list[int], target: str | None
+    ) -> list[Any]:
+        """The flat results on this machine's processor."""
+        match target:
+            case "simulate":
+                return compiler.simulate(program, inputs, explicit, self.schedule(callee))
+            case "interpret":
+                return compiler.interpret(program, inputs, explicit)
+            case _:
+                return compiler.run(self._host(program), inputs, explicit, compiled=target == "cpu")
+
+    def _host(self, program: core.Program) -> Host:
+        with self._lock:
+            if program not in self._hosts:  # specializations live as long as the session
+                self._hosts[program] = compiler.host(program)
+            return self._hosts[program]
+
+    def program(self, callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) -> core.Program:
+        """The specialization for these arguments."""
+        return self._specialize(callee, arguments(callee, args, kwargs))[1]
+
+    def example(self, callee: Callee, sizes: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[core.Program, dict[Symbol, int]]:
+        """The specialization for these arguments, and the value of every dimension in it. Raises what a call raises for sizes."""
+        program, _, bound = self._bound(callee, check_sizes(callee, sizes), arguments(callee, (), kwargs))
+        return program, bound
+
+    def _launch(self, callee: Callee, explicit: list[int], given: list[Any], out: Any, numbers: bool) -> Any:
+        """The result on a GPU, which may still be computed when this returns; of NumPy arrays, computed and copied back."""
+        from axon.host import output_buffers as rooms
+        from axon.host import values
+
+        program, matched, bound = self._bound(callee, explicit, list(map(values.stand_in, given)), given)
+        flat = values.flatten(program.params, given)
+        raw = [flat[i] for i in range(len(flat))]
+        room = rooms.room(callee.name, program.result, out)
+        rooms.check(callee.name, room or [], room or [])
+        with _in_call(callee):
+            call = compiler.prepare(self._executable(callee, program), raw, matched, bound, room)
+            results = compiler.launch(call, [value for _, value in raw], room)
+        if out is None and not any(map(libraries.on_gpu, given)):
+            return values.assemble(program.result, list(map(values.number if numbers else values.array, results)))
+        made = out if out is not None else values.assemble(program.result, results)
+        with self._lock:
+            key = (callee.name, *explicit)
+            if key not in self._quick:
+                self._quick[key] = compiler.quick([p.name for p in callee.parameters])
+            self._quick[key].learn(given, out, call, program.params, program.result)
+        return made
+
+    def quick(self, callee: Callee, sizes: Sequence[int]) -> Quick | None:
+        """The calls of a function that were seen before, on a GPU."""
+        return self._quick.get((callee.name, *sizes))
+
+    def variants(self, callee: Callee) -> Variants:
+        """The GPU kernels that were made for a function."""
+        return compiler.variants([(p, self._executables.get(p)) for key, p in self._programs.items() if key[0] == callee.name])
+
+    def warmup(self, callee: Callee, sizes: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Make the GPU kernels for arguments like these."""
+        from axon.host import values
+        from axon.host.arguments import described
+
+        original = arguments(callee, args, kwargs)
+        given = [values.stand_in(described(value)) for value in original]
+        program, _, bound = self._bound(callee, check_sizes(callee, sizes), given, original)
+        with _in_call(callee):
+            compiler.warm(self._executable(callee, program), bound)
+
+    def schedule(self, callee: Callee) -> Schedule | None:
+        """What a schedule file beside the module fixes of a function's mappings. Raises what is wrong with the file."""
+        return self.schedules().get(callee.name)
+
+    def schedules(self) -> dict[str, Schedule]:
+        """What the schedule file fixes, by function; nothing if there is no file."""
+        if self._schedules is None:
+            if isinstance(self._schedule_file, Diagnostic):
+                raise AxonError((self._schedule_file,))
+            functions = [name for name in self.checked.signatures if self.callee(name).is_function]
+            file = self._schedule_file
+            self._schedules = compiler.schedules(file, self.checked, functions) if file else {}
+        return self._schedules
+
+    def _executable(self, callee: Callee, program: core.Program) -> Stepped:
+        schedule = self.schedule(callee)
+        with self._lock:
+            if program not in self._executables:  # specializations live as long as the session
+                self._executables[program] = compiler.executable(program, schedule)
+            return self._executables[program]
+
+    def _bound(
+        self, callee: Callee, explicit: list[int], given: list[Any], original: Sequence[Any] | None = None
+    ) -> tuple[core.Program, list[Any], dict[Symbol, int]]:
+        """The specialization for these arguments, its inputs, and its dimensions: the contract holds.
+
+        Errors speak of `original`, the arguments as the caller has them.
+        """
+        from axon.explain.broken_call import contract_error, spans
+        from axon.host import values
+        from axon.shapes.contracts.contract import ContractBroken
+        from axon.types.show import dimension_names
+
+        matched, program = self._specialize(callee, given, original)
+        flat = values.flatten(program.params, matched)
+        inputs = [flat[i][1] for i in range(len(program.inputs))]
+        shapes = [array.shape for array in inputs]
+        try:
+            return program, inputs, program.contract.bind(explicit, shapes)
+        except ContractBroken as broken:
+            where = spans((p.name, p.span) for p in callee.parameters)
+            names = dimension_names(self.checked.state, callee.scheme)
+            raise contract_error(callee.name, broken, program.contract, explicit, shapes, where, callee.signature, names) from None
+
+    def _specialize(
+        self, callee: Callee, given: list[Any], original: Sequence[Any] | None = None
+    ) -> tuple[list[Any], core.Program]:
+        from axon.host import values
+
+        matched = values.Matcher(callee.name, callee.scheme).match(list(callee.parameters), given, original)
+        key = (callee.name, *map(values.form, matched))
+        with self._lock:
+            if key not in self._programs:
+                types = tuple(map(values.argument_type, matched))
+                self._programs[key] = compiler.lower(self.checked, callee.name, types)
+            return matched, self._programs[key]
+
+
+def schedule_beside(path: str) -> str | None:
+    """`model.schedule` beside `model.axon`, if there is such a file."""
+    stem, suffix = os.path.splitext(path)
+    file = f"{stem}.schedule"
+    return file if suffix == SUFFIX and os.path.lexists(file) else None
+
+
+def _read_schedule(path: str) -> SourceFile | Diagnostic | None:
+    file = schedule_beside(path)
+    return FileLoader().read(file) if file else None
+
+
+def _callee(checked: CheckedModule, name: str) -> Callee:
+    from axon.host.values import Wanted
+    from axon.types import typed
+    from axon.types.resolve import ValueName
+    from axon.types.type import Function
+
+    scheme, decl = checked.schemes[name], checked.declarations[name]
+    patterns: tuple[typed.Pattern, ...] = ()
+    if isinstance(decl, typed.Fun):
+        patterns = decl.params
+    elif isinstance(decl, typed.Val) and isinstance(decl.value, typed.Fn):
+        patterns = decl.value.params
+    parameters: list[Wanted] = []
+    type = scheme.type
+    while isinstance(type, Function):
+        pattern = patterns[len(parameters)] if len(parameters) < len(patterns) else None
+        named = pattern.symbol.name if isinstance(pattern, typed.PatternName) else "_"
+        own = named if named != "_" else f"argument {len(parameters) + 1}"
+        parameters.append(Wanted(own, type.param, pattern.span if pattern else None))
+        type = type.result
+    entity = checked.exports.values.get(name) if checked.exports else None
+    span = entity.span if isinstance(entity, ValueName) else None
+    return Callee(name, scheme, tuple(parameters), span, f"sig {name} : {checked.signatures[name]}")
+
+
+# ── arguments ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def arguments(callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """One value for each parameter, in order."""
+    names = [p.name for p in callee.parameters]
+    if len(args) > len(names):
+        raise wrong(callee, "AX0505", f"`{callee.name}` takes {_count(len(names), 'argument')}, not {len(args)}")
+    given = dict(zip(names, args, strict=False))
+    for name, value in kwargs.items():
+        if name not in names:
+            near = nearest(name, names)
+            help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
+            raise wrong(callee, "AX0505", f"`{callee.name}` has no parameter `{name}`", f"it has {_listed(names)}", help=help)
+        if name in given:
+            raise wrong(callee, "AX0505", f"`{name}` is given twice in a call of `{callee.name}`")
+        given[name] = value
+    given = {p.name: () for p in callee.parameters if _is_unit(p.type)} | given
+    missing = [p for p in callee.parameters if p.name not in given]
+    if missing:
+        notes = ["from Python a function takes all of its arguments at once"] if given else []
+        lacks = f"`{callee.name}` lacks {_listed([p.name for p in missing])}"
+        raise wrong(callee, "AX0505", lacks, *notes, span=missing[0].span)
+    return [given[name] for name in names]
+
+
+def _is_unit(type: Type) -> bool:
+    """The type of `()`, of which there is one value, so that a caller may leave it out."""
+    return getattr(type, "items", None) == ()
+
+
+def check_sizes(callee: Callee, sizes: Sequence[Any]) -> list[int]:
+    """The dimension parameters as integers."""
+    names = callee.dimensions
+    if len(sizes) != len(names):
+        if not names:
+            raise wrong(callee, "AX0505", f"`{callee.name}` takes no dimension parameters")
+        how = f"{callee.name}[{', '.join(names)}](…)"
+        raise wrong(callee, "AX0505", f"`{callee.name}` takes {_count(len(names), 'dimension parameter')}, not {len(sizes)}: {how}")
+    out = []
+    for name, value in zip(names, sizes, strict=True):
+        try:
+            size = operator.index(value)
+        except TypeError:
+            size = -1
+        if isinstance(value, bool) or not 0 <= size <= MAX_SIZE:
+            must = f"it must be an integer from 0 to {MAX_SIZE:,}"
+            raise wrong(callee, "AX0505", f"the dimension parameter `{name}` of `{callee.name}` is {_short(value)}", must)
+        out.append(size)
+    return out
+
+
+def check_target(callee: Callee, target: Any) -> None:
+    """Raises AxonError for a target that does not exist."""
+    if target is None or (isinstance(target, str) and target in TARGETS):
+        return
+    near = nearest(str(target), TARGETS)
+    help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
+    raise wrong(callee, "AX0601", f"there is no target {_short(target)}", f"the targets are {_listed(TARGETS)}", help=help)
+
+
+def wrong(
+    callee: Callee, code: str, message: str, *notes: str, help: tuple[Suggestion, ...] = (), span: Span | None = None
+) -> AxonError:
+    """An error of a call, with the declaration and its signature."""
+    place = span or callee.span
+    labels = (Label(place, "not given" if span else ""),) if place else ()
+    return AxonError((Diagnostic(code, message, labels, (*notes, callee.signature), help),))
+
+
+def _lies_on_gpu(callee: Callee, given: Sequence[Any]) -> bool:
+    for parameter, value in zip(callee.parameters, given, strict=True):
+        try:
+            if libraries.on_gpu(value):
+                return True
+        except TypeError as error:
+            raise wrong(callee, "AX0505", f"`{parameter.name}` holds {error}") from None
+    return False
+
+
+def _check_readable(callee: Callee, path: str, value: Any) -> None:
+    try:
+        libraries.check_readable(value, path)
+    except TypeError as error:
+        raise wrong(callee, "AX0505", f"`{path}` holds {error}") from None
+
+
+def _on_host(callee: Callee, path: str, value: Any) -> Any:
+    """An argument whose arrays, of whatever library, are NumPy's."""
+    try:
+        return libraries.hosted(value)
+    except TypeError as error:
+        raise wrong(callee, "AX0505", f"`{path}` holds {error}") from None
+
+
+def _given_back(callee: Callee, library: Library, array: Any) -> Any:
+    """A result as the library's array that the arguments are of."""
+    try:
+        return library.from_host(array)
+    except TypeError as error:
+        raise wrong(callee, "AX0505", f"the result of `{callee.name}` cannot be given: {error}") from None
+
+
+@contextmanager
+def _in_call(callee: Callee) -> Iterator[None]:
+    try:
+        yield
+    except AxonError as error:
+        raise named(callee, error) from None
+
+
+def named(callee: Callee, error: AxonError) -> AxonError:
+    """An error of data (an index, integer arithmetic, a coercion) or of a backend that says which call it is of."""
+    labels = (Label(callee.span),) if callee.span else ()
+    found = []
+    for d in error.diagnostics:
+        if d.code != SCHEDULE and not d.message.endswith(f"call of `{callee.name}`"):  # an earlier one
+            d = replace(d, message=f"{d.message}, in a call of `{callee.name}`")
+        found.append(d if d.code == SCHEDULE else replace(d, labels=d.labels or labels))
+    return (ShapeError if isinstance(error, ShapeError) else AxonError)(tuple(found))
+
+
+def _listed(names: Sequence[str]) -> str:
+    quoted = [f"`{name}`" for name in names]
+    return ", ".join(quoted[:-1]) + " and " + quoted[-1] if len(quoted) > 1 else "".join(quoted) or "none"
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, int) and value.bit_length() > 200:
+        return "an integer of more than 200 bits"
+    text = f"`{value}`" if isinstance(value, str) else repr(value)
+    return text if len(text) <= 40 else f"a {type(value).__name__}"

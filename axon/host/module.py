@@ -1,0 +1,242 @@
+"""The Python face: modules and functions as Python objects. `axon.__doc__` shows their use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from axon import compiler
+from axon.backend.libraries import hide_from_torch, untraced
+from axon.base.diagnostics import AxonError, Diagnostic, Suggestion
+from axon.base.nearest import nearest
+from axon.check.loader import FileLoader
+from axon.host.call import Callee, Session, check_sizes, named, wrong
+
+if TYPE_CHECKING:
+    from axon.backend.gpu.runtime.arrays import Quick
+    from axon.backend.gpu.runtime.variants import Variants
+    from axon.check.checker import CheckedModule
+
+
+@untraced
+def load(path: str | os.PathLike[str]) -> Module:
+    """The module in a file. Raises AxonError if it is wrong. Loading again sees what was edited in between."""
+    shown = os.fspath(path) if isinstance(path, os.PathLike) else path
+    _require_text("load", "a path", shown)
+    return Module(_accepted(compiler.check(FileLoader(), shown)), shown)
+
+
+@untraced
+def compile(text: str) -> Module:
+    """A module from its text, which may import from the standard library. Raises AxonError if it is wrong."""
+    _require_text("compile", "the text of a program", text)
+    checked = compiler.check_text(text)
+    if not checked.ok and text.endswith(".axon") and "\n" not in text:
+        first, *rest = _errors(checked)
+        help_ = Suggestion(f'to read a file, call axon.load("{text}")')
+        raise AxonError((replace(first, suggestions=(*first.suggestions, help_)), *rest))
+    return Module(_accepted(checked), compiler.TEXT)
+
+
+@untraced
+def check(text: str) -> list[Diagnostic]:
+    """What is wrong with a program, errors and warnings; never raises because of the text."""
+    _require_text("check", "the text of a program", text)
+    try:
+        return list(compiler.check_text(text).diagnostics)
+    except AxonError as error:
+        return list(error.diagnostics)
+
+
+@untraced
+def synchronize() -> None:
+    """Wait until what was launched on GPUs is done, and raise what a kernel met there: an index outside a tensor, integer
+    arithmetic without a result. Calls return before their kernels have run, so a later call would find it otherwise."""
+    compiler.synchronize()
+
+
+def _require_text(function: str, what: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"axon.{function} takes {what}, a str, not {type(value).__name__}")
+
+
+def _accepted(checked: CheckedModule) -> CheckedModule:
+    if not checked.ok:
+        raise AxonError(_errors(checked))
+    return checked
+
+
+def _errors(checked: CheckedModule) -> tuple[Diagnostic, ...]:
+    return tuple(d for d in checked.diagnostics if d.severity == "error")
+
+
+def _made_by(checked: CheckedModule) -> tuple[Any, str]:
+    """What makes a module again, and of what: its text, or the file that it stands in. Raises TypeError where neither would do."""
+    source = checked.source
+    if source.path == compiler.TEXT:
+        return compile, source.text
+    if os.path.isfile(source.path):
+        return load, os.path.abspath(source.path)
+    raise TypeError(f"what `{source.path}` declares cannot be pickled: it is in no file")
+
+
+def _function(make: Any, source: str, name: str, sizes: tuple[int, ...]) -> Function:
+    function: Function = make(source)[name]
+    return function[sizes] if sizes else function
+
+
+class _Shared:
+    """What never changes: copies are the thing itself."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Any:
+        return self
+
+
+class Module(_Shared):
+    """The declarations of a checked module as attributes: functions are Functions, other values are Python values.
+
+    `m["lambda"]` is for names that Python cannot write as an attribute. Pickled, a module is its text, or the path of its file.
+    """
+
+    def __init__(self, checked: CheckedModule, path: str) -> None:
+        self._path = path
+        self._session = Session(checked)
+        hide_from_torch()
+
+    @untraced
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("_path", "_session"):
+            raise AttributeError(name)
+        try:
+            value = self[name]
+        except KeyError as error:
+            # An object of None: Python would otherwise look for a hint of its own, and print two.
+            raise AttributeError(error.args[0], name=name, obj=None) from None
+        if isinstance(value, Function):
+            self.__dict__[name] = value  # the next `m.f` costs what any attribute costs
+        return value
+
+    @untraced
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._session.checked.signatures:
+            near = nearest(name, self) if isinstance(name, str) else None
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise KeyError(f"{self!r} declares no {name!r}{hint}")
+        callee = self._session.callee(name)
+        return Function(self._session, callee) if callee.is_function else self._session.call(callee, ())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        make, source = _made_by(self._session.checked)
+        return make, (source,)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._session.checked.signatures)
+
+    def __dir__(self) -> list[str]:
+        return list(self)
+
+    def __repr__(self) -> str:
+        return f"<axon module {self._path}>"
+
+    def _repr_html_(self) -> str:
+        from axon.host.html import signatures
+
+        return signatures(self._session.checked.signatures, f"module {self._path}")
+
+
+class Function(_Shared):
+    """A declaration that is called with NumPy arrays, numbers, tuples and dicts, by position or by the parameters' names.
+
+    `f[8, 4](x)` gives dimension parameters. A call raises ShapeError where a size or a rank breaks the contract, and AxonError
+    for other arguments that do not fit. `target` is where it runs: "cpu", compiled; "cuda", on one GPU; "simulate", its GPU
+    kernels on the CPU; "interpret", the reference evaluator. By default it runs where the arguments are, on the CPU interpreted
+    while that is cheaper than compiling. `out` is an array (or a structure of them, like the result's) to write into. Where the
+    function has parameters of these names, `out=` is the parameter, and so is a `target=` that is not a text.
+
+    Functions are equal that are one declaration of one module at the same sizes. Pickled, a function is its module and its name.
+    """
+
+    __slots__ = ("__weakref__", "_callee", "_quick", "_session", "_sizes")
+
+    def __init__(self, session: Session, callee: Callee, sizes: tuple[int, ...] = ()) -> None:
+        self._session = session
+        self._callee = callee
+        self._sizes = sizes
+        self._quick: Quick | None = None  # calls of arguments that were seen before, on a GPU
+        hide_from_torch()
+
+    @property
+    def signature(self) -> str:
+        """What `axon sig` prints."""
+        return self._callee.signature
+
+    @property
+    def __name__(self) -> str:
+        return self._callee.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _function, (*_made_by(self._session.checked), self._callee.name, self._sizes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Function) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[Session, str, tuple[int, ...]]:
+        return self._session, self._callee.name, self._sizes
+
+    @untraced
+    def __getitem__(self, sizes: Any) -> Function:
+        """The function with its dimension parameters given."""
+        if self._sizes:
+            raise wrong(self._callee, "AX0505", f"`{self._callee.name}` has its dimension parameters already")
+        given = check_sizes(self._callee, sizes if isinstance(sizes, tuple) else (sizes,))
+        return Function(self._session, self._callee, tuple(given))
+
+    @untraced
+    def __call__(self, /, *args: Any, target: Any = None, out: Any = None, **kwargs: Any) -> Any:
+        if target is not None and not isinstance(target, str) and any(p.name == "target" for p in self._callee.parameters):
+            target, kwargs["target"] = None, target  # a text is no argument of any function
+        quick = self._quick
+        if quick is not None and (target is None or target == "cuda"):
+            try:
+                result = quick(args, kwargs, out)
+            except AxonError as error:
+                raise named(self._callee, error) from None
+            if result is not quick:  # which stands for arguments that were not seen before
+                return result
+        result = self._session.call(self._callee, self._sizes, args, kwargs, target, out=out)
+        self._quick = self._session.quick(self._callee, self._sizes)
+        return result
+
+    @property
+    def variants(self) -> Variants:
+        """The GPU kernels made so far, and how many there can be; printed, a table."""
+        return self._session.variants(self._callee)
+
+    @untraced
+    def warmup(self, /, *args: Any, **kwargs: Any) -> Variants:
+        """Make the GPU kernels for arguments like these, and map them for exactly these sizes. Runs nothing, and needs no GPU.
+
+        An argument is an array, or the text of a type with sizes, such as "bf16[4096, 4096]".
+        """
+        self._session.warmup(self._callee, self._sizes, args, kwargs)
+        return self.variants
+
+    def __repr__(self) -> str:
+        sizes = f" at {{{', '.join(map(str, self._sizes))}}}" if self._sizes else ""
+        return f"<axon function{sizes} {self.signature.removeprefix('sig ')}>"
+
+    def _repr_html_(self) -> str:
+        from axon.host.html import signatures
+
+        return signatures({self._callee.name: self.signature.removeprefix(f"sig {self._callee.name} : ")})

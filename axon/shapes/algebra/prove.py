@@ -1,0 +1,310 @@
+"""Deciding relations under facts.
+
+`prove` is sound: PROVED and REFUTED hold for every assignment that the facts admit. Everything is bounded: out of budget is
+UNKNOWN. The cheap ways come first (normal form, signs, one fact that suffices, two small assignments that disagree); then the
+facts that matter, with what defines each quotient and minimum, are refuted together with the goal's negation, in three steps:
+
+    linear      monomials as unknowns; a product of nonnegative atoms is nonnegative
+    products    rows multiplied by what makes their monomials meet: from a <= b and c >= 0, a * c <= b * c
+    cases       each minimum is one of its items; each `<>` is `<` or `>`; a quotient in a product is 0 or at least 1
+
+Equalities between products that are still open are reduced by a Gröbner basis of the known ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from axon.base.names import Symbol
+from axon.shapes.algebra.budget import Budget, OutOfBudget
+from axon.shapes.algebra.counterexample import counterexample
+from axon.shapes.algebra.divisibility import divides, divisibility
+from axon.shapes.algebra.facts import Answer, Claim, Facts, claim_holds
+from axon.shapes.algebra.grid import seen
+from axon.shapes.algebra.groebner import Basis
+from axon.shapes.algebra.refute import Refutation, lowest_terms
+from axon.shapes.algebra.roots import beside_all_sums, without_remainder
+from axon.shapes.algebra.single import never
+from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Minimum, Quotient, atom_key, rebuilt
+from axon.shapes.relation import Relation
+
+__all__ = ["Answer", "Facts", "counterexample", "nonnegative", "positive", "prove", "reduced", "unsatisfiable"]
+
+_STEPS = 2_500  # of one query
+_QUERY = 8  # steps that one takes besides those of its search
+_SATURATION = 400  # of a Gröbner basis
+_MAX_FACTS = 48  # that one query looks at
+_MAX_REDUCED = 200  # leaves of a Dim that is looked at for simplification
+_FEW_FACTS = 10  # that it looks at before
+_MAX_DEPTH = 3  # of queries about signs inside queries
+
+
+def prove(facts: Facts, relation: Relation) -> Answer:
+    """Whether the relation holds, fails, or neither is shown, for all assignments that the facts admit and where it is defined."""
+    try:
+        claim: Claim = (relation.op if relation.op in ("=", "<>") else ">=", relation.slack)
+    except DimensionTooLarge:
+        return Answer.UNKNOWN
+    return _Prover(facts).decide(claim)
+
+
+def proves(facts: Facts, relation: Relation) -> bool:
+    return prove(facts, relation) is Answer.PROVED
+
+
+def nonnegative(facts: Facts, dim: Dim) -> bool:
+    """Whether a Dim is known to be at least 0."""
+    return _Prover(facts).at_least_zero(dim)
+
+
+def positive(facts: Facts, dim: Dim) -> bool:
+    """Whether a Dim is known to be at least 1."""
+    return _Prover(facts).at_least_one(dim)
+
+
+def unsatisfiable(facts: Facts, near: Iterable[Symbol] | None = None) -> bool:
+    """Whether it is shown that no assignment satisfies the facts (or those connected with the variables `near`)."""
+    if any(True for _ in facts.false()) or _plainly_unsatisfiable(facts.relations):
+        return True
+    prover = _Prover(facts, 4)
+    left = set(facts.variables if near is None else near)
+    connected: list[list[Claim]] = []
+    found = 0
+    while left and found < _STEPS:  # each costs at least a step
+        variable = min(left, key=lambda v: v.id)
+        claims = facts.relevant((variable,), 2 * _MAX_FACTS)
+        left -= {variable}.union(*(p.variables for _, p in claims))
+        connected.append(claims)
+        found += len(claims)
+    try:
+        return any(Refutation(prover, prover.budget).run(claims) for claims in sorted(connected, key=_weight))
+    except (OutOfBudget, DimensionTooLarge):
+        return False
+
+
+def _weight(claims: list[Claim]) -> int:
+    return sum(p.weight for _, p in claims)
+
+
+def _plainly_unsatisfiable(relations: Iterable[Relation]) -> bool:
+    """Whether what is not linear cannot be: equations, or relations of one variable."""
+    curved = [r for r in relations if r.slack.degree > 1 or r.slack.depth]
+    if any(without_remainder(r.slack) or beside_all_sums(r.slack) for r in curved if r.op == "="):
+        return True
+    alone = {v for r in curved if len(r.variables) == 1 for v in r.variables}
+    return any(never(v, [r for r in relations if r.variables == {v}]) for v in alone)
+
+
+def reduced(facts: Facts, dim: Dim) -> Dim:
+    """The Dim, simpler where the facts allow: (n * m) / m is n, h * (d / h) is d if h divides d, and min n m is n if n <= m."""
+
+    def image(atom: Atom) -> Dim:
+        if isinstance(atom, Symbol):
+            return Dim.of(atom)
+        whole = rebuilt(atom, lambda part: reduced(facts, part))
+        match whole.atom:
+            case Quotient() as quotient:
+                return lowest_terms(quotient, lambda part: positive(facts, part))
+            case Minimum(items):
+                for item in items:
+                    if all(proves(facts, Relation(item, "<=", other)) for other in items if other is not item):
+                        return item
+        return whole
+
+    if all(isinstance(atom, Symbol) for atom in dim.atoms) or dim.weight > _MAX_REDUCED:
+        return dim
+    dim = dim.rewrite(image)
+    for atom in sorted(dim.atoms, key=atom_key):  # a size is written in one way
+        if isinstance(atom, Quotient):
+            split = dim.split(atom)
+            factor = split and split[0].exact_quotient(atom.divisor)
+            if split and factor and factor.mapping:
+                itself = Dim({(atom,): 1})
+                if proves(facts, Relation(atom.dividend, "=", atom.divisor * itself)):
+                    dim = factor * atom.dividend + split[1]
+    return dim
+
+
+# ── cheap ways ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_OPPOSITE = {Answer.PROVED: Answer.REFUTED, Answer.REFUTED: Answer.PROVED, Answer.UNKNOWN: Answer.UNKNOWN}
+_POOLS = ((1,), (2,), (0,), (3, 5, 2, 7, 4, 11), (64, 32, 16, 8, 4, 2), (1, 4, 12, 48, 96), (2, 3, 6, 12, 24, 48), (7, 1, 9, 2))
+
+
+class _Prover:
+    """One query: facts and what is left of its budget."""
+
+    def __init__(self, facts: Facts, generosity: int = 1) -> None:
+        self.facts = facts
+        self.generosity = generosity
+        self._budget: Budget | None = None
+        self._local: dict[Claim, Answer] = {}
+        self._depth = 0  # of queries about signs inside queries
+
+    @property
+    def budget(self) -> Budget:
+        if self._budget is None:  # most queries need none
+            self._budget = Budget(self.generosity * _STEPS, self.facts.budget)
+        return self._budget
+
+    def decide(self, claim: Claim) -> Answer:
+        kind, slack = claim
+        trivial = Relation(slack, kind, Dim.of(0)).trivial
+        if trivial is not None:
+            return Answer.PROVED if trivial else Answer.REFUTED
+        if kind == "<>":
+            return _OPPOSITE[self.decide(("=", slack))]
+        known = self.facts.answers.get(claim) or self._local.get(claim)
+        if known is None:
+            if self._depth == 0 and self.facts.budget is not None:
+                self.facts.budget.charge(_QUERY)
+            self._local[claim] = Answer.UNKNOWN  # while it is being decided, which ends circles
+            whole = self._budget
+            if whole is not None:  # a query about a sign, inside another, may take only a part
+                self._budget = whole.part(_STEPS // 8)
+            self._depth += 1
+            known = self._search(kind, slack)
+            self._depth -= 1
+            if whole is not None:
+                self._budget = whole
+            # What a nested query did not find, one of its own may.
+            answers = self.facts.answers if known is not Answer.UNKNOWN or self._depth == 0 else self._local
+            answers[claim] = known
+        return known
+
+    # ── signs ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def at_least_zero(self, dim: Dim) -> bool:
+        return self.decide((">=", dim)) is Answer.PROVED
+
+    def at_least_one(self, dim: Dim) -> bool:
+        return self.decide((">=", dim - 1)) is Answer.PROVED
+
+    def nonnegative_atom(self, atom: Atom) -> bool:
+        """Whether it is at least 0, seen from its parts."""
+        match atom:
+            case Symbol():
+                return True
+            case Quotient(dividend, divisor):
+                return self.at_least_one(divisor) and self.at_least_zero(dividend)
+            case Minimum(items):
+                return all(self.at_least_zero(item) for item in items)
+
+    def _plainly_nonnegative(self, dim: Dim) -> bool:
+        """Whether it is a sum of positive multiples of products of nonnegative atoms."""
+        if any(c < 0 for c in dim.mapping.values()):
+            return False
+        return all(self.nonnegative_atom(a) for m in dim.mapping for a in m if not isinstance(a, Symbol))
+
+    # ── the search ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _search(self, kind: str, slack: Dim) -> Answer:
+        try:
+            if kind == ">=":
+                if self._plainly_nonnegative(slack) or self._follows_from_one(slack):
+                    return Answer.PROVED
+                if self._plainly_nonnegative(-slack - 1) or self._follows_from_one(-slack - 1):
+                    return Answer.REFUTED
+            if self._depth > _MAX_DEPTH:
+                return Answer.UNKNOWN
+            claims = self.facts.relevant(slack.variables, _MAX_FACTS)
+            can_hold, can_fail = _sampled(claims, (kind, slack))
+            if not can_fail and self._shown(claims, (kind, slack)):
+                return Answer.PROVED
+            if self._depth == 1:
+                self._budget = None  # the other direction gets its own
+            if not can_hold and self._refutes(claims, (kind, slack)):
+                return Answer.REFUTED
+        except (OutOfBudget, DimensionTooLarge):
+            pass
+        return Answer.UNKNOWN
+
+    def _shown(self, claims: list[Claim], goal: Claim) -> bool:
+        """Whether the goal's negation contradicts the claims."""
+        kind, slack = goal
+        try:
+            if kind == ">=":
+                return self._refutes(claims, (">=", -slack - 1))
+            if _divides(claims, slack) or self._reduces_to_zero(claims, slack):
+                return True
+            return self._refutes(claims, (">=", slack - 1)) and self._refutes(claims, (">=", -slack - 1))
+        except OutOfBudget:
+            return False
+
+    def _refutes(self, claims: list[Claim], goal: Claim) -> bool:
+        """Whether the goal contradicts the claims; the first few are tried by themselves, since that is cheap."""
+        few = claims[:_FEW_FACTS]
+        refutation = Refutation(self, self.budget)
+        if len(few) < len(claims) and refutation.run(few, goal):
+            return True
+        return self._without_quotients(claims, goal) or refutation.run(claims, goal)
+
+    def _without_quotients(self, claims: list[Claim], goal: Claim) -> bool:
+        """Whether a goal without quotients contradicts the claims without them: soon seen, where the others are in the way."""
+        plain = [claim for claim in claims if not claim[1].quotients]
+        if goal[1].quotients or len(plain) in (0, len(claims)):
+            return False
+        whole = self.budget
+        self._budget = whole.part(_STEPS // 8)
+        try:
+            return Refutation(self, self._budget).run(plain, goal)
+        except OutOfBudget:
+            return False
+        finally:
+            self._budget = whole
+
+    def _follows_from_one(self, slack: Dim) -> bool:
+        """Whether one fact p >= 0, with slack - p plainly nonnegative, suffices."""
+        for i, (kind, p) in enumerate(self.facts.about(sorted(slack.variables, key=lambda v: v.id))):
+            if i == 24:
+                break
+            if len(p.mapping) > len(slack.mapping) + 2:
+                continue
+            if kind != "<>" and self._plainly_nonnegative(slack - p):
+                return True
+            if kind == "=" and self._plainly_nonnegative(slack + p):
+                return True
+            if kind == "<>" and self._plainly_nonnegative(slack - p + 1) and self._plainly_nonnegative(p):
+                return True
+        return False
+
+    def _reduces_to_zero(self, claims: list[Claim], slack: Dim) -> bool:
+        """Whether slack = 0 follows from the known equalities as polynomials."""
+        known = [p for kind, p in claims if kind == "="]
+        if not known or max(p.degree for p in (slack, *known)) < 2:
+            return False
+        return not Basis(known, Budget(_SATURATION, self.facts.budget)).reduce(slack, self.budget).mapping
+
+
+def _divides(claims: list[Claim], slack: Dim) -> bool:
+    """Whether slack = 0 is a divisibility that the claims add up to."""
+    wanted = divisibility(Relation(slack, "=", Dim.of(0)))
+    if wanted is None:
+        return False
+    equal = [Relation(p, "=", Dim.of(0)) for kind, p in claims if kind == "="]
+    known = [(r.left, divisibility(r)) for r in equal]
+    return divides(*wanted, [found for _, found in known if found], [p for p, found in known if not found])
+
+
+def _sampled(claims: list[Claim], goal: Claim) -> tuple[bool, bool]:
+    """Whether the goal was seen to hold, and to fail, at assignments that satisfy the claims."""
+    variables = sorted(goal[1].variables.union(*(p.variables for _, p in claims)), key=lambda v: v.id)
+    bounded = [v for v in variables if any(kind == ">=" and p.mapping.get((v,), 0) < 0 for kind, p in claims)]
+    can_hold = can_fail = False
+    for least in (False, True) if bounded else (False,):
+        for pool in _POOLS:
+            values = {v: pool[i % len(pool)] for i, v in enumerate(variables)}
+            if least:  # what has an upper bound, such as an index, is 0
+                values.update(dict.fromkeys(bounded, 0))
+            try:
+                holds = claim_holds(goal, values)
+                if (can_hold if holds else can_fail) or not all(claim_holds(claim, values) for claim in claims):
+                    continue
+            except ZeroDivisionError:
+                continue
+            can_hold, can_fail = can_hold or holds, can_fail or not holds
+            if can_hold and can_fail:
+                return True, True
+    holds, fails = seen(claims, goal, tuple(variables))
+    return can_hold or holds, can_fail or fails

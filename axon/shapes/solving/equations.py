@@ -1,0 +1,575 @@
+"""Solving equations between dimensions.
+
+`solve` eliminates flexible variables, in an order that keeps answers unique where they are: first equations `v = expr` with a unit
+coefficient; then linear ones over the integers; then `c * v = expr` with a polynomial c, which gives `v = expr / c` and the
+condition that c divides. An equation that holds by the facts disappears; one that cannot hold, or only in a degenerate way,
+becomes a Conflict with a minimal set of reasons; the others are residual, for the caller to judge.
+
+Note [Degenerate]
+    An equation between sizes that forces one of them to be 0 or 1 (`4 * d = 3 * d`, `n = n + m`, `n * n = n`) is refuted: nobody
+    means it. Unless the program says so elsewhere: a literal `v = 1` is fine, and so is what follows from it. And unless it is no
+    one's size that becomes 1, but one that inference makes up and nothing else decides: how far an index runs that has no bound,
+    `n = n * j` of `for i < n, j => x[(i, j)]`. Then 1 is the answer. It is not where a parameter has that size too, for nobody
+    passes a tensor whose dimension can only be 1; nor is 0, for nobody writes a loop that never runs. A size that the type of a
+    called function has only as a factor is such a size too; and where the other factor is given in braces, as by `f {c} x` with
+    an `x` of c and an `f` that takes g * o, the call itself divides: then 1 is right also where something is passed that has it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from axon.base.names import Symbol
+from axon.shapes.algebra.budget import Budget
+from axon.shapes.algebra.minimal import minimal
+from axon.shapes.algebra.prove import Answer, Facts, nonnegative, positive, prove, proves, reduced, unsatisfiable
+from axon.shapes.dimension import Dim, DimensionTooLarge, Monomial, divided, without
+from axon.shapes.relation import Relation, integer_root
+
+_ZERO = Dim.of(0)
+_STEPS = 60_000  # of a system, after which nothing is looked at in depth …
+_MINIMISE = 60_000  # … and to find what is to blame for conflicts
+_EQUATION = 2  # steps that an equation takes whose variable is eliminated
+_FEW = 12
+_MAX_JUDGED = 200  # relations of one system that are looked at in depth
+_MAX_FORCED = 20  # variables forced to be 0 or 1 for which it is looked whether the rest of the system says so too
+
+
+@dataclass(frozen=True, slots=True)
+class Equation:
+    """left = right, needed where all of `given` hold; `reason` is the caller's and only handed back."""
+
+    left: Dim
+    right: Dim
+    reason: object
+    given: tuple[Relation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Equations that cannot hold together: a set of their reasons, minimal where those to blame are looked for, and what they
+    boil down to."""
+
+    reasons: tuple[object, ...]
+    relation: Relation
+
+
+Because: TypeAlias = "tuple[Relation, tuple[object, ...]]"  # a relation and the reasons that made it
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What is known of the flexible variables (`substitution`, fully applied), and what must hold besides."""
+
+    substitution: dict[Symbol, Dim]
+    conditions: tuple[Because, ...]  # of divisions, and that solved variables are at least 0
+    residual: tuple[Because, ...]  # equations over what stays free, neither proved nor refuted
+    conflicts: tuple[Conflict, ...]
+
+
+def solve(
+    equations: Iterable[Equation],
+    flexible: Sequence[Symbol],
+    facts: Facts,
+    kept: frozenset[Symbol] = frozenset(),
+    blame: bool = True,
+    loose: frozenset[Symbol] = frozenset(),
+    quotients: frozenset[Symbol] = frozenset(),
+) -> Solution:
+    """Eliminates flexible variables (later ones first) from equations that hold under facts. May raise DimensionTooLarge.
+
+    Those to be `kept` are eliminated only where they equal another variable, as long as there is a choice. Without `blame` the
+    equations to blame for a conflict are not looked for, which costs much more than the solution. `loose` and
+    `quotients` may be 1, see Note [Degenerate].
+    """
+    system = tuple(equations)
+    start = _Start(flexible, facts, loose, kept, quotients)
+    solver = _Solver(system, start)
+    solver.kept = kept
+    solver.run()
+    conflicts: list[Conflict] = []
+    blamed: set[int] = set()
+    budget = Budget(_MINIMISE)
+    strict = replace(start, loose=frozenset())  # where something else is wrong, what makes a size 1 is likely to be
+    for used, relation in solver.conflicts:
+        core, what = _minimal(system, used, relation, strict, budget) if blame else (used, relation)
+        if blamed.isdisjoint(core):  # else another conflict of the same mistake
+            blamed.update(core)
+            conflicts.append(Conflict(tuple(system[i].reason for i in sorted(core)), what))
+    return Solution(
+        solver.substitution(),
+        tuple((r, tuple(system[i].reason for i in sorted(used))) for r, used in solver.conditions),
+        tuple((r, tuple(system[i].reason for i in sorted(used))) for r, used in solver.residual),
+        tuple(conflicts),
+    )
+
+
+def _minimal(
+    system: tuple[Equation, ...],
+    used: frozenset[int],
+    relation: Relation,
+    start: _Start,
+    budget: Budget,
+) -> tuple[frozenset[int], Relation]:
+    """A subset of the equations from which none can be left out without losing the conflict."""
+
+    def conflict(subset: Sequence[int]) -> tuple[list[int], Relation] | None:
+        solver = _Solver(tuple(system[i] for i in subset), start, budget)
+        try:
+            solver.run()
+        except DimensionTooLarge:
+            return None
+        if not solver.conflicts:
+            return None
+        first, what = solver.conflicts[0]
+        return [subset[i] for i in sorted(first)], what
+
+    if budget.spent:
+        return used, relation
+    kept = sorted(used)
+    found = conflict(kept)
+    if found is None and len(system) <= 500:  # what was used of the conditions that other equations made is not recorded
+        kept = list(range(len(system)))
+        found = conflict(kept)
+    if found is None:
+        return used, relation
+    if (fewer := conflict(found[0])) is not None:
+        kept, found = found[0], fewer
+    if len(kept) <= _FEW:  # often one equation is wrong by itself, which is quick to see
+        for i in kept:
+            if (alone := conflict([i])) is not None:
+                return frozenset((i,)), alone[1]
+    kept, (_, relation) = minimal(kept, found, conflict, budget)
+    return frozenset(kept), relation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Trace:
+    """Which equations made something: one of the system's, and what made other things. A graph, since chains can be long."""
+
+    own: int | None
+    others: tuple[_Trace, ...] = ()
+
+    def equations(self) -> frozenset[int]:
+        found: set[int] = set()
+        seen = {self}
+        todo = [self]
+        while todo:
+            trace = todo.pop()
+            if trace.own is not None:
+                found.add(trace.own)
+            new = [other for other in trace.others if other not in seen]
+            seen.update(new)
+            todo += new
+        return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """left = right, and the equations that made it."""
+
+    left: Dim
+    right: Dim
+    used: _Trace
+
+    @property
+    def slack(self) -> Dim:
+        return self.left - self.right
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What is known before any equation; of the flexible ones, which may be 1, which a parameter has, and which a call makes by
+    dividing. See Note [Degenerate]."""
+
+    flexible: Sequence[Symbol]
+    facts: Facts
+    loose: frozenset[Symbol] = frozenset()
+    passed: frozenset[Symbol] = frozenset()
+    quotients: frozenset[Symbol] = frozenset()
+
+
+class _Solver:
+    """The state of one elimination."""
+
+    def __init__(self, system: tuple[Equation, ...], start: _Start, budget: Budget | None = None) -> None:
+        self._system = system
+        self._guarded = any(e.given for e in system)
+        self._start = start
+        self._rank = {v: i for i, v in enumerate(start.flexible)}
+        self.kept: frozenset[Symbol] = frozenset()
+        self._loose, self._passed, self._parts = set(start.loose), set(start.passed), set(start.quotients)  # and what equals one
+        self._budget = Budget(_STEPS, start.facts.budget) if budget is None else budget
+        self._facts = start.facts.charged_to(self._budget)
+        self._images: dict[Symbol, tuple[Dim, _Trace]] = {}
+        self._queue = deque(_Open(e.left, e.right, _Trace(i)) for i, e in enumerate(system))
+        self._waiting: dict[int, _Open] = {}  # equations without a unit to eliminate
+        self._watchers: dict[Symbol, set[int]] = {}  # which of them mention a flexible variable
+        self._count = 0
+        self._judged = 0
+        self._divided: list[tuple[Relation, _Trace]] = []
+        self._quotients: set[Symbol] = set()
+        self._forced: list[tuple[Symbol, _Trace, Relation]] = []
+        self.conditions: list[tuple[Relation, frozenset[int]]] = []
+        self.residual: list[tuple[Relation, frozenset[int]]] = []
+        self.conflicts: list[tuple[frozenset[int], Relation]] = []
+
+    def run(self, judge_degenerate: bool = True) -> None:
+        self._eliminate_units()
+        while self._waiting and (self._reduce_linear() or self._divide() or self._take_roots()):
+            self._eliminate_units()
+        self._judge_conditions()
+        self._judge_residual()
+        if judge_degenerate:
+            self._judge_forced()
+
+    def learn(self, relation: Relation) -> bool:
+        """One more equation, of which only what can be substituted is used. False if the others substituted make it true."""
+        equation = self._resolved(_Open(relation.left, relation.right, _Trace(None)))
+        self._queue.append(equation)
+        self._eliminate_units()
+        return bool(equation.slack.mapping)
+
+    def reduced(self, dim: Dim) -> Dim:
+        """The Dim by what has been substituted."""
+        return self._resolve(dim)[0]
+
+    def substitution(self) -> dict[Symbol, Dim]:
+        return {v: reduced(self._facts, self._resolve(Dim.of(v))[0]) for v in sorted(self._images, key=lambda v: self._rank[v])}
+
+    # ── substitution ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _resolve(self, dim: Dim) -> tuple[Dim, tuple[_Trace, ...]]:
+        """The Dim over variables that are still free, and what made the replacements."""
+        bound = sorted((v for v in dim.variables if v in self._images), key=lambda v: v.id)
+        if not bound:
+            return dim, ()
+        todo = list(bound)
+        while todo:  # bring the images up to date, innermost first
+            image, used = self._images[todo[-1]]
+            inner = sorted((v for v in image.variables if v in self._images), key=lambda v: v.id)
+            stale = [v for v in inner if not self._images.keys().isdisjoint(self._images[v][0].variables)]
+            if stale:
+                todo += stale
+                continue
+            v = todo.pop()
+            if inner:
+                image = image.substitute({w: self._images[w][0] for w in inner})
+                self._images[v] = image, _Trace(None, (used, *(self._images[w][1] for w in inner)))
+        images = {v: self._images[v] for v in bound}
+        return dim.substitute({v: image for v, (image, _) in images.items()}), tuple(used for _, used in images.values())
+
+    def _resolved(self, equation: _Open) -> _Open:
+        left, by_left = self._resolve(equation.left)
+        right, by_right = self._resolve(equation.right)
+        if not by_left and not by_right:
+            return equation
+        return _Open(left, right, _Trace(None, (equation.used, *by_left, *by_right)))
+
+    def _bind(self, variable: Symbol, value: Dim, equation: _Open) -> None:
+        constant = value.constant
+        loose = constant == 1 and (variable in self._parts or (variable in self._loose and variable not in self._passed))
+        if constant in (0, 1) and not loose and equation.left.constant is None and equation.right.constant is None:
+            self._forced.append((variable, equation.used, Relation(equation.left, "=", equation.right)))
+        if value.symbol is not None:
+            for those in (self._loose, self._passed, self._parts):
+                if variable in those:
+                    those.add(value.symbol)
+        self._images[variable] = (value, equation.used)
+        for number in sorted(self._watchers.pop(variable, ())):
+            waiting = self._waiting.pop(number, None)
+            if waiting is not None:
+                self._queue.append(waiting)
+
+    def _wait(self, equation: _Open) -> None:
+        self._count += 1
+        self._waiting[self._count] = equation
+        for v in equation.left.variables | equation.right.variables:
+            if v in self._rank:
+                self._watchers.setdefault(v, set()).add(self._count)
+
+    def _free(self, dim: Dim) -> list[Symbol]:
+        """Its flexible variables, those to eliminate first at the front."""
+        return sorted((v for v in dim.variables if v in self._rank), key=lambda v: -self._rank[v])
+
+    # ── elimination ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _eliminate_units(self) -> None:
+        """v = expr, wherever v has coefficient 1 or -1."""
+        while self._queue:
+            equation = self._resolved(self._queue.popleft())
+            self._budget.charge(_EQUATION)
+            slack = cancelled(equation.slack)
+            if not slack.mapping:
+                continue
+            if Relation(slack, "=", _ZERO).trivial is False:
+                self.conflicts.append((equation.used.equations(), Relation(equation.left, "=", equation.right)))
+                continue
+            free = [] if _made_a_number(slack, equation) else self._free(slack)
+            if self.kept and len(slack.mapping) > 1 + (len(free) == 2 and len(slack.variables) == 2 and not slack.offset):
+                free.sort(key=self.kept.__contains__)
+            for v in free:
+                split = slack.linear_in(v)
+                if split is not None and split[0].constant in (1, -1):
+                    self._bind(v, -split[1] if split[0].constant == 1 else split[1], equation)
+                    break
+            else:
+                self._wait(equation)
+
+    def _reduce_linear(self) -> bool:
+        """Integer elimination between waiting equations that are linear in flexible variables, with one leading variable."""
+        rows: dict[Symbol, tuple[int, Dim]] = {}
+        changed = False
+        for number, equation in list(self._waiting.items()):
+            slack = cancelled(equation.slack)
+            lead = self._lead(slack)
+            if lead is None or _made_a_number(slack, equation):
+                continue
+            if lead not in rows:
+                rows[lead] = (number, slack)
+                continue
+            other_number, b = rows.pop(lead)
+            a, used = slack, _Trace(None, (self._waiting.pop(number).used, self._waiting.pop(other_number).used))
+            while (lead,) in b.mapping:  # Euclid's algorithm on the leading coefficients
+                a, b = b, a.plus(b, -(a.mapping.get((lead,), 0) // b.mapping[(lead,)]))
+            self._queue += [_Open(*_sides(a), used), _Open(*_sides(b), used)]
+            changed = True
+        return changed
+
+    def _lead(self, slack: Dim) -> Symbol | None:
+        """The flexible variable to eliminate first, if the slack is linear in all of them with integer coefficients."""
+        free = self._free(slack)
+        alone: set[Monomial] = {(v,) for v in free}
+        if not free or any(m not in alone and not Dim({m: 1}).variables.isdisjoint(free) for m in slack.mapping):
+            return None
+        return free[0]
+
+    def _divide(self) -> bool:
+        """c * v = expr: v = expr / c. Number coefficients and equations with few undetermined variables come first."""
+        candidates: list[tuple[tuple[bool, bool, int, int, int], int, Symbol]] = []
+        for number, equation in self._waiting.items():
+            slack = cancelled(equation.slack)
+            free = self._free(slack)
+            last = _made_a_number(slack, equation)
+            for v in free:
+                split = slack.linear_in(v)
+                if split is not None and self._sign(split[0]):
+                    known = split[0].constant is not None
+                    candidates.append(((last, not known, len(self._free(split[0])), len(free), -self._rank[v]), number, v))
+        if not candidates:
+            return False
+        bar = min(candidates)[0][:3]
+        for cost, number, v in sorted(candidates):
+            if cost[:3] == bar and number in self._waiting:  # else an earlier one has changed it
+                equation = self._waiting.pop(number)
+                split = cancelled(equation.slack).linear_in(v)
+                assert split is not None
+                self._bind_quotient(v, *split, equation)
+        return True
+
+    def _take_roots(self) -> bool:
+        """v * v = k * k: v = k, since sizes are not negative."""
+        for number, equation in self._waiting.items():
+            slack = cancelled(equation.slack)
+            for v in self._free(slack):
+                value = _root(slack, v)
+                if value is not None:
+                    del self._waiting[number]
+                    self._bind(v, value, equation)
+                    return True
+        return False
+
+    def _sign(self, dim: Dim) -> int:
+        """1 if it is never negative, and positive for all sizes that are not degenerate; -1 if its negative is; else 0."""
+        if dim.mapping and all(c > 0 and all(isinstance(a, Symbol) for a in m) for m, c in dim.mapping.items()):
+            return 1
+        wide = self._facts.assume(*(Relation(Dim.of(v), ">=", Dim.of(2)) for v in sorted(dim.variables, key=lambda v: v.id)))
+        for sign in (1, -1):
+            if nonnegative(self._facts, dim * sign) and positive(wide, dim * sign):
+                return sign
+        return 0
+
+    def _bind_quotient(self, variable: Symbol, coefficient: Dim, rest: Dim, equation: _Open) -> None:
+        """variable := -rest / coefficient, with its conditions."""
+        if self._sign(coefficient) < 0:
+            coefficient, rest = -coefficient, -rest
+        exact = (-rest).exact_quotient(coefficient)
+        if exact is not None:
+            self._bind(variable, exact, equation)
+            return
+        factor = 1
+        if coefficient.constant is None:
+            self._divided.append((Relation(coefficient, ">=", Dim.of(1)), equation.used))
+        else:  # it is coprime to the number that all terms of the rest share, which it therefore need not divide
+            factor = rest.content
+            rest = divided(rest, factor)
+        self._divided.append((Relation(-rest % coefficient, "=", _ZERO), equation.used))
+        self._divided.append((Relation(-rest, ">=", _ZERO), equation.used))  # then so is the quotient
+        self._quotients.add(variable)
+        self._bind(variable, -rest // coefficient * factor, equation)
+
+    # ── judgement ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _judge_conditions(self) -> None:
+        """Divisions are possible and solved variables are at least 0: by the facts, or by a condition, or not at all."""
+        wanted: dict[Relation, list[_Trace]] = {}
+        for relation, used in sorted(self._divided, key=lambda item: item[0].op == "="):  # divisors first
+            left, by = self._resolve(relation.left)
+            wanted.setdefault(Relation(left, relation.op, relation.right), []).append(_Trace(None, (used, *by)))
+        for variable in [v for v in self._images if v not in self._quotients]:
+            value, by = self._resolve(Dim.of(variable))
+            if any(c < 0 for c in value.mapping.values()) or any(not isinstance(a, Symbol) for a in value.atoms):
+                wanted.setdefault(Relation(value, ">=", _ZERO), []).append(_Trace(None, by))
+        for relation, traces in wanted.items():
+            needed = [trace for trace in traces if not self._holds_where_needed(relation, trace)]
+            answer = self._judge(relation) if needed else Answer.PROVED
+            if answer is Answer.REFUTED:
+                blamed = needed[0].equations()
+                self.conflicts.append((blamed, self._origin(blamed, relation)))
+            elif answer is Answer.UNKNOWN:
+                self.conditions.append((relation, needed[0].equations()))
+                self._facts = self._facts.assume(relation)
+
+    def _origin(self, used: frozenset[int], relation: Relation) -> Relation:
+        """The equation that made a condition, when it is one alone."""
+        if len(used) == 1:
+            (i,) = used
+            return Relation(self._system[i].left, "=", self._system[i].right)
+        return relation
+
+    def _judge_residual(self) -> None:
+        resolved = [self._resolved(equation) for equation in self._waiting.values()]
+        if len(resolved) <= _MAX_JUDGED:  # what says it directly is blamed, and not what follows from it
+            resolved.sort(key=lambda equation: len(equation.used.equations()))
+        for equation in resolved:
+            relation = Relation(equation.left, "=", equation.right)
+            if not _stated(self._start.facts).reduced(equation.slack).mapping:
+                continue
+            slack = cancelled(equation.slack)
+            answer = Answer.PROVED if self._holds_where_needed(relation, equation.used) else self._judge(relation)
+            if answer is Answer.UNKNOWN and slack != equation.slack and self._judge(Relation(slack, "=", _ZERO)) is Answer.PROVED:
+                answer = Answer.PROVED
+            if answer is Answer.REFUTED:
+                self.conflicts.append((equation.used.equations(), relation))
+            elif answer is Answer.UNKNOWN:
+                self.residual.append((relation, equation.used.equations()))
+                self._facts = self._facts.assume(relation)
+
+    def _holds_where_needed(self, relation: Relation, used: _Trace) -> bool:
+        """Whether it follows from the conditions under which the equations that made it are needed; elsewhere nobody asks."""
+        if not self._guarded or self._budget.spent:
+            return False
+        given = dict.fromkeys(r for i in sorted(used.equations()) for r in self._system[i].given)
+        resolved = [Relation(self._resolve(r.left)[0], r.op, self._resolve(r.right)[0]) for r in given]
+        return bool(resolved) and proves(self._facts.assume(*resolved), relation)
+
+    def _judge(self, relation: Relation) -> Answer:
+        """As `prove`, where what only degenerate sizes satisfy is refuted. See Note [Degenerate]."""
+        self._judged += 1
+        if self._judged > _MAX_JUDGED or self._budget.spent:  # nobody writes so many; they must not cost too much
+            trivial = relation.trivial
+            return Answer.UNKNOWN if trivial is None else Answer.PROVED if trivial else Answer.REFUTED
+        answer = prove(self._facts, relation)
+        return Answer.REFUTED if answer is Answer.UNKNOWN and self._only_degenerate(relation) else answer
+
+    def _only_degenerate(self, relation: Relation) -> bool:
+        """Whether it holds only with some variable at 0 or 1, although the facts allow that variable more."""
+        divides = any(q.dividend.constant is None and q.divisor.constant is None for q in relation.slack.quotients)
+        literal = relation.left.constant is not None or relation.right.constant is not None
+        if relation.op != "=" or (literal and not divides):  # the 0 of n % (n + 1) = 0 is no one's
+            return False
+        wide = [Relation(Dim.of(v), ">=", Dim.of(2)) for v in sorted(relation.variables, key=lambda v: v.id)]
+        if prove(self._facts.assume(*wide), relation) is Answer.UNKNOWN:
+            return False
+        facts = self._facts
+        for bound in wide:
+            more = facts.assume(bound)
+            if not unsatisfiable(more, bound.variables):
+                facts = more
+        return prove(facts, relation) is Answer.REFUTED
+
+    def _judge_forced(self) -> None:
+        """Variables that an equation made 0 or 1: right only if the facts or the other equations say so too."""
+        for examined, (variable, used, relation) in enumerate(self._forced):
+            value = self._resolve(Dim.of(variable))[0]
+            if proves(self._start.facts, Relation(Dim.of(variable), "=", value)):
+                continue
+            equations = used.equations()
+            others = [e for i, e in enumerate(self._system) if i not in equations]
+            if others and examined < _MAX_FORCED:
+                again = _Solver(tuple(others), self._start, self._budget)
+                again.run(judge_degenerate=False)
+                if again._resolve(Dim.of(variable))[0] == value:
+                    continue
+            self.conflicts.append((equations, relation))
+
+
+def _stated(facts: Facts) -> _Solver:
+    """The equations among facts, to be substituted: chains of them may be longer than the prover looks."""
+    if not isinstance(facts.equations, _Solver):
+        facts.equations = _substitutions(r for r in facts.relations if r.op == "=")
+    return facts.equations
+
+
+def _substitutions(equations: Iterable[Relation]) -> _Solver:
+    """What equations say that can be substituted, the newest variables first."""
+    system = tuple(Equation(r.left, r.right, None) for r in equations)
+    variables = sorted({v for e in system for v in e.left.variables | e.right.variables}, key=lambda v: v.id)
+    solver = _Solver(system, _Start(variables, Facts()))
+    solver._eliminate_units()
+    return solver
+
+
+def without_repetition(relations: list[Relation]) -> list[Relation]:
+    """Those that are not trivial, without equations that the ones before them make true."""
+    relations = [r for r in relations if r.trivial is not True]
+    variables = sorted({v for r in relations for v in r.variables}, key=lambda v: v.id)
+    known = _Solver((), _Start(variables, Facts()))
+    return [r for r in relations if r.op != "=" or known.learn(r)]
+
+
+def cancelled(slack: Dim) -> Dim:
+    """The slack without the number and the variables that all its terms share. See Note [Degenerate]."""
+    if len(slack.mapping) < 2:
+        return slack
+    step = slack.content
+    shared = next(iter(slack.mapping))
+    for m in slack.mapping:
+        shared = tuple(a for a in shared if isinstance(a, Symbol) and a in m)
+    if step == 1 and not shared:
+        return slack
+    for atom in dict.fromkeys(shared):
+        one: Monomial = (atom,)
+        while all(atom in m for m in slack.mapping):
+            slack = Dim({left: c for m, c in slack.mapping.items() if (left := without(m, one)) is not None})
+    return Dim({m: c // step for m, c in slack.mapping.items()})
+
+
+def _made_a_number(slack: Dim, equation: _Open) -> bool:
+    """Of s * k = s, whether it would make k a number: it is right only if nothing else says what k is, and blamed if so."""
+    return len(slack.variables) == 1 and slack.degree < equation.slack.degree
+
+
+def _root(slack: Dim, v: Symbol) -> Dim | None:
+    """The size that a variable is by v ** p = (what is raised to p), if the slack says that and nothing else."""
+    if len(slack.mapping) != 2:
+        return None
+    ((power, c), (other, d)) = sorted(slack.mapping.items(), key=lambda item: v not in item[0])
+    p = len(power)
+    if power != (v,) * p or p < 2 or c * d >= 0:
+        return None
+    size, left = divmod(abs(d), abs(c))
+    base = integer_root(size, p)
+    atoms = dict.fromkeys(other)
+    if left or base**p != size or any(other.count(a) % p or a == v or not isinstance(a, Symbol) for a in atoms):
+        return None
+    return Dim({tuple(a for a in atoms for _ in range(other.count(a) // p)): base})
+
+
+def _sides(slack: Dim) -> tuple[Dim, Dim]:
+    """slack = 0 with no negative term on either side."""
+    left = Dim({m: c for m, c in slack.mapping.items() if c > 0})
+    return left, left - slack

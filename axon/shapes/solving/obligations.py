@@ -1,0 +1,183 @@
+"""Obligations: what is proved, what is wrong, and what is asked of every call instead.
+
+Note [Worst case]
+    An obligation that cannot be proved as it stands is put into the contract without its indices: each is replaced by the end of
+    its range that is worst for the relation. Of what that comes to, nothing is asked that the conditions around it say, or that no
+    range around it is empty: `x[i / (p + q)]` over i < q divides by 0 nowhere; and where a condition on sizes stands around it,
+    only that it holds where that does: `if k <= n then x[k]` needs k <> n. Where an index cannot be eliminated so, conditions say
+    more of it than its ends, or no one fact says what is needed, nothing is claimed here: lowering proves what it can again, and
+    compares the others with their sizes at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from axon.base.names import Symbol
+from axon.shapes.algebra.divisibility import inequalities
+from axon.shapes.algebra.prove import Answer, Facts, prove, proves
+from axon.shapes.constraint import NOWHERE, Obligation, Reason, Use
+from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, variables_of
+from axon.shapes.relation import Relation
+from axon.shapes.solving.given import given
+from axon.shapes.solving.reach import Reach, only_where
+from axon.shapes.solving.simplify import normal
+from axon.shapes.solving.sizes import Sizes, impossible, not_negative
+from axon.shapes.solving.trouble import Refuted, TooLarge, Trouble, Unprovable
+
+_ZERO, _ONE = Dim.of(0), Dim.of(1)
+
+
+@dataclass(slots=True)
+class Judged:
+    """What obligations come to, other than proved: wrong, owed by the declaration around, or asked of every call."""
+
+    troubles: list[Trouble] = field(default_factory=list)
+    owed: list[Obligation] = field(default_factory=list)
+    asked: list[tuple[Relation, Reason]] = field(default_factory=list)
+
+
+def prove_obligations(sizes: Sizes, owed: Iterable[Obligation], said: Iterable[Relation], rangeless: frozenset[Symbol]) -> Judged:
+    """Judge the obligations of a declaration, of its accesses, and those `owed` by what solved it, where `said` holds.
+
+    Accesses by indices that have no range are not looked at.
+    """
+    return _Judge(sizes).run(owed, said, rangeless)
+
+
+class _Judge:
+    def __init__(self, sizes: Sizes) -> None:
+        self.s = sizes
+        self.p = sizes.problem
+        self.out = Judged()
+
+    def run(self, owed: Iterable[Obligation], said: Iterable[Relation], rangeless: frozenset[Symbol]) -> Judged:
+        uses = (u for u in self.s.uses if not u.padded and not u.index.variables & rangeless and not self._bare(u))
+        bounds = (r for r, _ in self.p.assumed if r.variables & self.p.data)
+        plain, divided = given(bounds, self.p.data, self.s.now, frozenset(self.p.flexible))  # in terms of what is solved
+        facts = self.s.facts.assume(*plain, *said)
+        of_data = facts.assume(*divided)
+        blamed: set[int] = set()
+        for obligation in (*self.p.obligations, *owed, *(o for use in uses for o in _inside(use))):
+            if obligation.reason.span.start in blamed:
+                continue
+            before = len(self.out.troubles)
+            try:
+                self._judge(obligation, of_data if self._about_data(obligation) else facts)
+            except DimensionTooLarge:
+                self.out.troubles.append(TooLarge(obligation.reason))
+            if len(self.out.troubles) > before:
+                blamed.add(obligation.reason.span.start)
+        self._prove_promised(facts)
+        return self.out
+
+    def _prove_promised(self, facts: Facts) -> None:
+        """A size of the result is one in every call, also where what makes it stands in a range that is empty."""
+        passed = (Relation(size, ">=", _ZERO) for size in map(self.s.now, self.p.passed) if not size.variables & self.p.data)
+        known = facts.assume(*(r for r in passed if r.trivial is None), *(r for r, _ in self.out.asked))
+        told = {self.s.relation(o.relation).slack: o.reason for o in reversed(self.p.obligations)} if self.p.promised else {}
+        for dim, span in self.p.promised:
+            size = self.s.now(dim)
+            if size.variables & self.p.data:
+                continue
+            divisors = sorted((q.divisor for q in size.quotients if q.divisor.constant is None), key=lambda d: d.sort_key)
+            for relation in (*(Relation(d, ">=", _ONE) for d in divisors), not_negative(size)):
+                if not proves(known, relation):
+                    reason = told.get(relation.slack, Reason(span, "a size of the result cannot be negative: {}"))
+                    self.out.asked += said_in_parts(relation, reason)
+                    known = known.assume(relation)
+
+    def _about_data(self, obligation: Obligation) -> bool:
+        context = obligation.context
+        relations = [self.s.relation(r) for r in (obligation.relation, *context.guards)]
+        sizes = frozenset[Symbol]().union(*(r.variables for r in relations), *(self.s.now(e).variables for _, e in context.indices))
+        return bool(sizes & self.p.data)
+
+    def _bare(self, use: Use) -> bool:
+        """Whether an access is by an index that runs over just this dimension: nothing to prove."""
+        symbol = use.index.symbol
+        extent = next((e for s, e in use.context.indices if s == symbol), None)
+        return extent is not None and self.s.now(extent) == self.s.now(use.target)
+
+    def _judge(self, obligation: Obligation, base: Facts) -> None:
+        relation = self.s.relation(obligation.relation)
+        if relation.trivial is True:
+            return
+        context = obligation.context
+        facts = base
+        if context.indices or context.guards:
+            for symbol, extent in context.indices:
+                facts = facts.index(symbol, self.s.now(extent))
+            facts = facts.assume(*(self.s.relation(g) for g in context.guards))
+        if proves(facts, relation):
+            return
+        reach = self.s.reach(context)
+        ranges = reach.ranges
+        if relation.op in ("=", "<>") and relation.variables & ranges.keys():
+            return
+        within, slack = reach.solved(relation.slack)
+        reached = Relation(slack, ">=", _ZERO) if slack != relation.slack else relation
+        worst = _worst(reached, within)
+        of_data = worst is not None and bool(worst.variables & self.p.data)
+        if (obligation.subject or obligation.sized) and worst is not None and of_data and not proves(facts, worst):
+            self.out.troubles.append(Unprovable(obligation, worst))
+            return
+        if worst is None or worst.variables & self.p.data or worst.variables & ranges.keys():
+            return  # see Note [Worst case]
+        if worst.trivial is True or proves(base, worst):
+            return
+        if context.doubtful and obligation.use is not None:
+            return  # while running, accesses are compared with their sizes; sizes and contracts are compared with nothing
+        around = within.conditions(reached)
+        if around is None and obligation.use is not None:
+            return
+        never = obligation.use is not None and prove(facts, relation) is Answer.REFUTED  # inside, wherever it is evaluated
+        if never or impossible(base.assume(*(around or ())), worst):
+            indices = slack.variables & within.ranges.keys()
+            troubled = any(variables_of(q) & indices for g in within.guards for q in g.slack.quotients)
+            if never or not troubled:  # `if i % w < w - 1` may keep away from the end that is reached without it
+                self.out.troubles.append(self._refuted(obligation, worst, reach))
+            return
+        needed = only_where(around or (), worst, base)
+        if needed is not None and not needed.variables & self.p.data:
+            worst = needed
+        elif obligation.use is not None:
+            return
+        if worst.variables <= self.p.outer and self.p.outer:
+            self.out.owed.append(Obligation(worst, NOWHERE, obligation.reason))
+        else:
+            parts = said_in_parts(worst, obligation.reason)
+            self.out.asked += [part for part in parts if obligation.sized or not proves(facts, part[0])]
+
+    def _refuted(self, obligation: Obligation, worst: Relation, reach: Reach) -> Refuted:
+        use = obligation.use
+        if use is None:
+            return Refuted(obligation, worst)
+        reached = reach.extreme(self.s.now(use.index), upper=obligation.relation.op == "<")
+        ends = tuple((s, e) for s, e in reach.ranges.items() if s in use.index.variables)
+        return Refuted(obligation, worst, reached, self.s.now(use.target), ends)
+
+
+def said_in_parts(relation: Relation, reason: Reason) -> list[tuple[Relation, Reason]]:
+    """A relation as a contract says it: what a minimum has together is taken apart before its divisions are."""
+    whole = normal(relation) if any(isinstance(a, Minimum) for a in relation.slack.atoms) else (relation,)
+    return [(part, why) for each in whole for r, why in inequalities(each, reason) for part in normal(r)]
+
+
+def _inside(use: Use) -> tuple[Obligation, ...]:
+    what = f"{use.axis} of `{use.base}`"
+    low = Reason(use.span, f"this index of {what} can be negative: it needs {{}}")
+    high = Reason(use.span, f"this index can pass the end of {what}: it needs {{}}")
+    return (
+        Obligation(Relation(use.index, ">=", _ZERO), use.context, low, use),
+        Obligation(Relation(use.index, "<", use.target), use.context, high, use),
+    )
+
+
+def _worst(relation: Relation, reach: Reach) -> Relation | None:
+    """The relation in its worst case over the indices, which are gone from it."""
+    if not relation.variables & reach.ranges.keys():
+        return relation
+    slack = reach.extreme(relation.slack, upper=False)
+    return None if slack is None else Relation(slack, ">=", _ZERO)

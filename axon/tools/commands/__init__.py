@@ -1,0 +1,1 @@
+"""What the command line does with files: checks, lists, tests, stubs, watches."""

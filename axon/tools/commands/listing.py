@@ -1,0 +1,156 @@
+"""What a phase of the compiler makes of a declaration, as text: what `axon emit`, `axon explain` and the prompt print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from axon import compiler
+from axon.base.diagnostics import AxonError, Diagnostic, Suggestion
+from axon.base.nearest import nearest
+
+if TYPE_CHECKING:
+    from axon.base.names import Symbol
+    from axon.base.source import SourceFile, Span
+    from axon.check.checker import CheckedModule
+    from axon.core import ir as core
+    from axon.grammar import syntax
+    from axon.host.call import Callee, Session
+
+STAGES = ("ast", "types", "core", *compiler.KERNEL_STAGES)
+
+
+def require_stage(stage: str) -> None:
+    """Raises AxonError for a stage that does not exist."""
+    if stage not in STAGES:
+        near = nearest(stage, STAGES)
+        help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
+        note = f"the stages are {', '.join(STAGES)}"
+        raise AxonError((Diagnostic("AX0602", f"there is no stage `{stage}`", notes=(note,), suggestions=help),))
+
+
+def require_name(checked: CheckedModule, place: str | None, name: str) -> None:
+    """Raises AxonError unless a module, which messages call `place`, declares a name; without a place it is that of a prompt."""
+    if name not in checked.signatures:
+        near = nearest(name, checked.signatures)
+        help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
+        known = ", ".join(f"`{n}`" for n in checked.signatures)
+        if place is None:
+            message, note = f"nothing declares `{name}`", f"declared are {known}" if known else "nothing is declared yet"
+        else:
+            message, note = f"`{place}` declares no `{name}`", f"it has {known or 'no declarations'}"
+        raise AxonError((Diagnostic("AX0507", message, notes=(note,), suggestions=help),))
+
+
+def the_function(session: Session, place: str, name: str | None) -> Callee:
+    """The declaration of a name; without one, the only function of the module."""
+    if name is not None:
+        require_name(session.checked, place, name)
+        return session.callee(name)
+    functions = [callee for callee in map(session.callee, session.checked.signatures) if callee.is_function]
+    if len(functions) != 1:
+        note = "it has " + (", ".join(f"`{f.name}`" for f in functions) or "no functions")
+        help = (Suggestion(f"write `{place}:{functions[0].name}`"),) if functions else ()
+        raise AxonError((Diagnostic("AX0507", f"`{place}` does not have exactly one function", notes=(note,), suggestions=help),))
+    return functions[0]
+
+
+# ── stages ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def syntax_of(source: SourceFile, name: str | None) -> str:
+    """The syntax trees of a file's declarations, or of one."""
+    from axon.grammar.dump import outline
+
+    program, diagnostics = compiler.parse(source)
+    if any(d.severity == "error" for d in diagnostics):
+        raise AxonError(diagnostics)
+    return "\n".join(outline(decl) for decl in program.decls if name is None or name in declared(decl))
+
+
+def types_of(checked: CheckedModule, name: str | None, place: Callable[[Span], Span] = lambda span: span) -> str:
+    """Signatures, and below each the types of the names inside, with their lines: of where `place` says that they are."""
+    return "\n".join(_types(checked, name, place))
+
+
+def _types(checked: CheckedModule, only: str | None, place: Callable[[Span], Span]) -> Iterator[str]:
+    for decl in compiler.parse(checked.source)[0].decls:
+        names = [name for name in declared(decl) if name in checked.signatures]
+        if not names or (only is not None and only not in names):
+            continue
+        for name in names:
+            yield f"sig {name} : {checked.signatures[name]}"
+        for name, span, text in checked.inner(names, decl.span):
+            there = place(span)
+            yield f"  {there.file.position(there.start)[0]}: {name} : {text}"
+
+
+def stage_of(session: Session, callee: Callee, stage: str, arguments: Sequence[str]) -> str:
+    """A stage from `core` on, for the arguments given, else for general ones (of kernels, at typical sizes)."""
+    if stage != "core":
+        schedule = None if stage in compiler.HOST_STAGES else session.schedule(callee)
+        return of_kernels(session, callee, arguments, lambda program, sizes: compiler.emit(program, stage, sizes, schedule))
+    from axon.core.printer import print_program
+    from axon.host.arguments import parse_arguments
+
+    given = parse_arguments(list(arguments), seed=None)
+    lowered = session.program(callee, (), given) if given else compiler.lower(session.checked, callee.name, None)
+    return print_program(lowered).rstrip()
+
+
+def of_kernels(
+    session: Session,
+    callee: Callee,
+    arguments: Sequence[str],
+    phase: Callable[[core.Program, dict[Symbol, int] | None], str],
+) -> str:
+    """What a phase says of a function's kernels, for the arguments given, else for general ones at typical sizes."""
+    from axon.host.arguments import parse_arguments
+
+    given = parse_arguments(list(arguments), seed=None)
+    sizes = [given.pop(size) for size in callee.dimensions if size in given]
+    if given or sizes:
+        return phase(*session.example(callee, sizes, given)).rstrip()
+    try:
+        return phase(compiler.lower(session.checked, callee.name, None), None).rstrip()
+    except AxonError as error:
+        general = callee.scheme.elements or callee.scheme.rows
+        if not general or {d.code for d in error.diagnostics} != {"AX0603"}:
+            raise
+        note = "without arguments, element types are `f32` where any would do, and tensors have no further dimensions"
+        help = Suggestion(f"give arguments, as in `{callee.parameters[0].name}=randn(bf16[4096, 4096])`")
+        notes = (note, callee.signature)
+        asking = [replace(d, notes=(*d.notes, *notes), suggestions=(*d.suggestions, help)) for d in error.diagnostics]
+        raise AxonError(tuple(asking)) from None
+
+
+def code_page(text: str) -> str:
+    """The long text of an error code, in Markdown. Raises AxonError for a code that does not exist."""
+    from axon.base.codes import all_codes, page
+
+    code = text.upper()
+    found = page(code) if code in all_codes() else None
+    if found is None:
+        near = nearest(code, all_codes())
+        help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
+        raise AxonError((Diagnostic("AX0409", f"there is no code `{text}`", suggestions=help),))
+    return found
+
+
+def declared(decl: syntax.Decl) -> list[str]:
+    """The names that a declaration introduces."""
+    from axon.grammar import syntax
+
+    def names(pattern: syntax.Pattern) -> list[str]:
+        match pattern:
+            case syntax.PatternName(name=name):
+                return [name]
+            case syntax.PatternTyped(pattern=inner):
+                return names(inner)
+            case syntax.PatternTuple(items=items):
+                return [name for item in items for name in names(item)]
+            case syntax.PatternRecord(fields=fields):
+                return [name for _, item in fields for name in names(item)]
+
+    return names(decl.pattern) if isinstance(decl, syntax.Val) else [decl.name.text]

@@ -1,0 +1,1 @@
+"""`axon repl`, and what notebooks share with it: a module that grows."""

@@ -1,0 +1,39 @@
+"""The functions and constants of the language, as tables."""
+
+from __future__ import annotations
+
+from math import inf, nan, pi
+
+from axon.base.element import ANY, FLOAT, NUM, Element
+
+BOOL = frozenset({Element.BOOL})
+
+# Pointwise functions of one argument: the operation in core, and the element types they take.
+UNARY = dict.fromkeys(("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "floor", "ceil", "round"), FLOAT)
+UNARY |= {"abs": NUM, "sign": NUM}
+
+# Pointwise functions of two arguments.
+BINARY = {"max": NUM, "min": NUM, "pow": NUM}
+
+# Operators: the operation in core, the element types they take, and whether they give bool.
+OPERATORS = {
+    "+": ("add", NUM, False), "-": ("sub", NUM, False), "*": ("mul", NUM, False), "/": ("div", NUM, False),
+    "%": ("mod", NUM, False), "**": ("pow", NUM, False), "<": ("lt", NUM, True), "<=": ("le", NUM, True),
+    ">": ("gt", NUM, True), ">=": ("ge", NUM, True), "=": ("eq", ANY, True), "<>": ("ne", ANY, True),
+    "andalso": ("and", BOOL, True), "orelse": ("or", BOOL, True),
+}  # fmt: skip
+
+CONSTANTS: dict[str, float | bool] = {"true": True, "false": False, "inf": inf, "nan": nan, "pi": pi}
+
+# The rest, by their signatures.
+FUNCTIONS = {
+    "nonzero": "bool[n] -> ?k <= n. i32[k]",
+    "filter": "bool[n] -> 'a[n, ..s] -> ?k <= n. 'a[k, ..s]",
+    "sort": "'a[..s, n] -> 'a[..s, n]",
+    "argsort": "'a[..s, n] -> i32[..s, n]",
+}
+
+# Reductions: the element types they take; argmax and argmin give indices.
+REDUCTIONS = {"sum": NUM, "prod": NUM, "max": NUM, "min": NUM, "any": BOOL, "all": BOOL, "argmax": NUM, "argmin": NUM}
+
+NAMES = (*UNARY, *BINARY, *CONSTANTS, *FUNCTIONS)
