@@ -27,14 +27,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from axon.base.diagnostics import AxonError, Diagnostic, ShapeError
+    from axon.base.diagnostics import Diagnostic
+    from axon.base.errors import AxonError, ShapeError
     from axon.host.module import Function, Module, check, compile, load, synchronize
 
 __version__ = "0.1.0"
 __all__ = ["AxonError", "Diagnostic", "Function", "Module", "ShapeError", "check", "compile", "load", "synchronize"]
 
 _HOME = {
-    "AxonError": "base.diagnostics", "Diagnostic": "base.diagnostics", "ShapeError": "base.diagnostics",
+    "AxonError": "base.errors", "Diagnostic": "base.diagnostics", "ShapeError": "base.errors",
     "Function": "host.module", "Module": "host.module",
     "check": "host.module", "compile": "host.module", "load": "host.module", "synchronize": "host.module",
     "load_ipython_extension": "tools.notebook", "unload_ipython_extension": "tools.notebook",

@@ -17,11 +17,12 @@ from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from axon.base.diagnostics import AxonError, Diagnostic
+from axon.base.diagnostics import Diagnostic
+from axon.base.errors import AxonError
 from axon.base.passes import FormInvalid
 from axon.base.source import SourceFile
-from axon.check.loader import TEXT as TEXT
-from axon.check.loader import FileLoader, Loader
+from axon.checker.loader import TEXT as TEXT
+from axon.checker.loader import FileLoader, Loader
 
 if TYPE_CHECKING:
     from axon.backend.cpu.host import Host
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from axon.backend.gpu.tile.schedule_file import Schedule
     from axon.base.names import Symbol
     from axon.base.passes import Pass
-    from axon.check.checker import CheckedModule
+    from axon.checker.check import CheckedModule
     from axon.core import ir as core
     from axon.grammar import syntax
     from axon.grammar.entry import Entry
@@ -82,7 +83,7 @@ def check(loader: Loader, path: str, known: Mapping[SourceFile, CheckedModule] |
     `known` modules are not checked again: they and all that they import must be as they were.
     """
     with _phase("checking"), _no_collection():
-        from axon.check.checker import check_module
+        from axon.checker.check import check_module
 
         return check_module(loader, path, known)
 

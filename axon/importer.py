@@ -18,7 +18,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from axon.base.nearest import nearest
-from axon.check.loader import SUFFIX
+from axon.checker.loader import SUFFIX
 
 
 class AxonFinder(MetaPathFinder):

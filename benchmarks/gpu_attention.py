@@ -26,8 +26,8 @@ from axon.backend.gpu.build.cubin import BuildError
 from axon.backend.gpu.layout.memory import Tensor, contiguous
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.tile.schedule import Mapping
-from axon.base.diagnostics import AxonError
 from axon.base.element import Element
+from axon.base.errors import AxonError
 from axon.core.ir import Program
 
 HEAD = """

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from axon import compiler
 from axon.base.names import fresh
-from axon.check.loader import FileLoader
+from axon.checker.loader import FileLoader
 from axon.shapes.algebra.prove import Facts, prove
 from axon.shapes.contracts.contract import Contract, ContractFact, ParameterShape
 from axon.shapes.dimension import Dim, DimensionTooLarge, dim_sum

@@ -11,7 +11,7 @@ import axon_pages
 from sphinx.application import Sphinx
 
 import axon
-from axon.check.loader import library_modules
+from axon.checker.loader import library_modules
 
 project = "Axon"
 author = "the authors of Axon"

@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 
+import axon
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "axon"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 # A folder, and the folders whose modules it may import besides its own. `axon` are the modules of the top level.
 MAY_IMPORT: dict[str, set[str]] = {
-    "axon": {"base", "check", "host", "tools"},
+    "axon": {"base", "checker", "host", "tools"},
     # what every phase of the pipeline is, and who puts them together
-    "axon.compiler": {"base", "grammar", "check", "lower", "core", "core.passes", "interpret"}
+    "axon.compiler": {"base", "grammar", "checker", "lower", "core", "core.passes", "interpret"}
     | {"backend.cpu", "backend.gpu.tile", "backend.gpu.runtime", "backend.gpu.report"},
     "axon.base": set(),
     "axon.grammar": {"base"},
@@ -29,12 +31,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.types": {"base", "grammar", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts", "explain", "suggest"},
     "axon.explain": {"base", "grammar", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts", "types"},
     "axon.suggest": {"base", "grammar", "shapes", "shapes.solving", "shapes.contracts", "types", "explain"},
-    "axon.check": {"base", "grammar", "shapes", "shapes.algebra", "shapes.solving", "types", "explain", "suggest"},
+    "axon.checker": {"base", "grammar", "shapes", "shapes.algebra", "shapes.solving", "types", "explain", "suggest"},
     # core
     "axon.core": {"base", "shapes", "shapes.contracts"},
     "axon.interpret": {"base", "shapes", "core"},
     "axon.core.passes": {"base", "shapes", "shapes.contracts", "core", "interpret"},
-    "axon.lower": {"base", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts", "types", "check", "core"},
+    "axon.lower": {"base", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts", "types", "checker", "core"},
     # backends
     "axon.backend": {"base", "backend.gpu.layout"},
     "axon.backend.plan": {"base", "shapes", "core", "core.passes"},
@@ -64,12 +66,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.backend.gpu.report": {"base", "core", "core.passes", "backend", "backend.plan"}
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "build", "runtime")},
     # faces
-    "axon.host": {"base", "shapes.contracts", "types", "explain", "check", "core", "lower", "backend", "compiler"},
-    "axon.tools": {"", "base", "check", "host", "compiler", "tools.commands", "tools.prompt", "tools.lsp", "tools.view"},
-    "axon.tools.commands": {"base", "grammar", "types", "check", "core", "host", "compiler"},
-    "axon.tools.editor": {"base", "grammar", "shapes", "types", "suggest", "check"},
+    "axon.host": {"base", "shapes.contracts", "types", "explain", "checker", "core", "lower", "backend", "compiler"},
+    "axon.tools": {"", "base", "checker", "host", "compiler", "tools.commands", "tools.prompt", "tools.lsp", "tools.view"},
+    "axon.tools.commands": {"base", "grammar", "types", "checker", "core", "host", "compiler"},
+    "axon.tools.editor": {"base", "grammar", "shapes", "types", "suggest", "checker"},
     "axon.tools.lsp": {"", "base", "compiler", "tools.editor"},
-    "axon.tools.prompt": {"", "base", "grammar", "types", "check", "core", "interpret", "host", "compiler"}
+    "axon.tools.prompt": {"", "base", "grammar", "types", "checker", "core", "interpret", "host", "compiler"}
     | {"tools.commands", "tools.editor"},
     "axon.tools.view": {"base", "shapes", "core", "core.passes", "lower", "host", "compiler", "tools.editor", "backend.plan"}
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "build", "report")},
@@ -151,6 +153,11 @@ def test_every_row_is_needed() -> None:
         done[own] |= {folder_of(m).removeprefix("axon").removeprefix(".") for m in imports(file) if m.split(".")[0] == "axon"}
     spare = {folder: allowed - done[folder] for folder, allowed in MAY_IMPORT.items()}
     assert not {folder: some for folder, some in spare.items() if some}
+
+
+def test_no_module_takes_the_place_of_what_is_public() -> None:
+    """`axon.check` is a function: a module of that name would stand there instead as soon as it is imported."""
+    assert not {file.stem for file in PACKAGE.iterdir()} & {*axon.__all__}
 
 
 def test_folders_can_be_taken_in_at_a_glance() -> None:

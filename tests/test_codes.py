@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import axon
-from axon.base.codes import all_codes, page
+from axon.base.codes import CODES, page
 
 FENCE = re.compile(r"(^Wrong:\n\n)?^```(axon|python)( error)?( [\w.]+)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ERRORS = Path(__file__).parents[1] / "docs" / "errors"
@@ -24,7 +24,7 @@ WITHOUT_EXAMPLE = {
 
 def blocks() -> Iterator[tuple[str, str, bool, str, str]]:
     """Code, language, whether it is an error, file name and text of each block."""
-    for code in all_codes():
+    for code in CODES:
         for heading, language, wrong, name, text in FENCE.findall(page(code) or ""):
             yield code, language, bool(heading or wrong), name.strip() or "main.axon", text
 
@@ -32,11 +32,11 @@ def blocks() -> Iterator[tuple[str, str, bool, str, str]]:
 BLOCKS = list(blocks())
 
 
-@pytest.mark.parametrize("code", all_codes())
+@pytest.mark.parametrize("code", CODES)
 def test_page(code: str) -> None:
     text = page(code)
     assert text is not None, f"docs/errors/{code}.md is missing"
-    assert text.startswith(f"# {code}: {all_codes()[code]}\n"), "the heading is the title in the table of codes"
+    assert text.startswith(f"# {code}: {CODES[code]}\n"), "the heading is the title in the table of codes"
     if code not in WITHOUT_EXAMPLE:
         mine = [wrong for c, _, wrong, _, _ in BLOCKS if c == code]
         assert True in mine, "an example of the mistake"
@@ -44,7 +44,7 @@ def test_page(code: str) -> None:
 
 
 def test_every_page_has_a_code() -> None:
-    assert {file.stem for file in ERRORS.glob("*.md")} == set(all_codes())
+    assert {file.stem for file in ERRORS.glob("*.md")} == set(CODES)
 
 
 @pytest.mark.parametrize(("code", "language", "wrong", "name", "text"), BLOCKS, ids=[f"{b[0]}-{i}" for i, b in enumerate(BLOCKS)])

@@ -7,7 +7,8 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from axon.backend.gpu.layout.target import HOPPER, Target
-from axon.base.diagnostics import AxonError, Diagnostic, Suggestion
+from axon.base.diagnostics import Diagnostic, Suggestion
+from axon.base.errors import AxonError
 
 _PACKAGES = ("numba-cuda", "llvmlite", "cuda-core", "cuda-bindings", "cuda-pathfinder")
 _LIBRARIES = ("nvvm", "nvJitLink")

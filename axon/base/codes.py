@@ -2,15 +2,67 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
-INTERNAL_CODES = {
+# Every code and its title, in the order of the codes.
+CODES: dict[str, str] = {
+    # of Axon itself
     "AX0001": "internal error",
     "AX0002": "the program is too deep or too large for this machine",
     "AX0003": "a package is not installed",
-}
-NAME_CODES = {
+    # syntax
+    "AX0101": "unexpected text",
+    "AX0102": "never closed",
+    "AX0103": "comment never closed",
+    "AX0104": "character that means nothing",
+    "AX0105": "letter that names may not have",
+    "AX0106": "unreadable character",
+    "AX0107": "character that changes the direction of text",
+    "AX0108": "nested too deeply",
+    "AX0109": "file too large",
+    "AX0110": "lopsided minus",
+    "AX0111": "number too large",
+    "AX0112": "comparisons do not chain",
+    "AX0113": "borrowed from another language",
+    "AX0114": "`=>` after something that is not a reduction",
+    "AX0115": "not an index",
+    "AX0116": "bound for more than one index",
+    "AX0117": "`if` without `then` or `else`",
+    "AX0118": "looks like a definition, is a comparison",
+    # types
+    "AX0201": "element types differ",
+    "AX0202": "this element type cannot be used here",
+    "AX0203": "ranks differ",
+    "AX0204": "types differ",
+    "AX0205": "the fields of two records differ",
+    "AX0206": "a type would contain itself",
+    "AX0207": "there is no such field",
+    "AX0208": "this is not a function",
+    "AX0209": "the type of a record or tuple is not known here",
+    "AX0210": "functions cannot be stored here",
+    "AX0211": "a type variable is not as general as it says",
+    "AX0212": "dimension parameters are missing or too many",
+    "AX0213": "the type is too large",
+    "AX0214": "a type is written with the wrong arguments",
+    "AX0215": "a value cannot be indexed like this",
+    "AX0216": "a condition must be a single bool",
+    "AX0217": "a name is bound twice in one pattern",
+    "AX0218": "a declaration and its sig disagree",
+    "AX0219": "these cannot be multiplied with `@`",
+    # sizes
+    "AX0301": "these sizes cannot agree",
+    "AX0302": "the range of an index is not known",
+    "AX0303": "an access leaves its tensor",
+    "AX0304": "a shape can be split in more than one way",
+    "AX0305": "a size is not what its name promises",
+    "AX0306": "a size cannot be found from the arguments",
+    "AX0307": "a size that only the data decide is used where it cannot be",
+    "AX0308": "this is not a dimension",
+    "AX0309": "the sizes are too complicated",
+    "AX0310": "a contract that no sizes can fulfil",
+    "AX0311": "the uses of an index disagree about its range",
+    "AX0312": "dimensions are known only by their product",
+    # names and modules
     "AX0401": "unknown name",
     "AX0402": "module not found",
     "AX0403": "cyclic import",
@@ -22,8 +74,7 @@ NAME_CODES = {
     "AX0409": "no such code",
     "AX0410": "an imported module has errors",
     "AX0411": "too many errors",
-}
-CALL_CODES = {
+    # calls
     "AX0501": "sizes break the contract",
     "AX0502": "an index computed from data is out of bounds",
     "AX0503": "arithmetic failed while running",
@@ -35,8 +86,7 @@ CALL_CODES = {
     "AX0509": "a doctest failed",
     "AX0510": "a command of the prompt cannot be carried out",
     "AX0511": "an earlier call failed on a GPU",
-}
-BACKEND_CODES = {
+    # targets
     "AX0601": "no such target",
     "AX0602": "no such stage",
     "AX0603": "there is no GPU kernel for this",
@@ -46,16 +96,6 @@ BACKEND_CODES = {
     "AX0612": "the GPU refused a call, or failed",
     "AX0613": "the GPU has no room",
 }
-
-
-@cache
-def all_codes() -> dict[str, str]:
-    """Every code and its title, in the order of the codes."""
-    from axon.grammar.codes import SYNTAX_CODES
-    from axon.types.codes import SHAPE_CODES, TYPE_CODES
-
-    tables = (INTERNAL_CODES, SYNTAX_CODES, TYPE_CODES, SHAPE_CODES, NAME_CODES, CALL_CODES, BACKEND_CODES)
-    return dict(sorted((code, title) for table in tables for code, title in table.items()))
 
 
 def page(code: str) -> str | None:

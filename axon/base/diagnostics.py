@@ -82,20 +82,3 @@ class Diagnostic:
     @property
     def span(self) -> Span | None:
         return self.labels[0].span if self.labels else None
-
-
-class AxonError(Exception):
-    """What the public API raises for a program that is wrong. `str()` is the rendered text."""
-
-    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
-        super().__init__(diagnostics)
-        self.diagnostics = diagnostics
-
-    def __str__(self) -> str:
-        from axon.base.render import render_all
-
-        return render_all(self.diagnostics)
-
-
-class ShapeError(AxonError):
-    """A contract broken at a call, or by an index computed from data inside one."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from axon.base.diagnostics import AxonError, Diagnostic, Suggestion
+from axon.base.diagnostics import Diagnostic, Suggestion
+from axon.base.errors import AxonError
 
 
 def require(package: str, extra: str, what: str) -> None:

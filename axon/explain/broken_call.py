@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 
-from axon.base.diagnostics import Diagnostic, Label, ShapeError
+from axon.base.diagnostics import Diagnostic, Label
+from axon.base.errors import ShapeError
 from axon.base.names import Symbol
 from axon.base.nearest import MAX_SIZE, legal_sizes, nearest_sizes
 from axon.base.source import Span

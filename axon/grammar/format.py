@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import assert_never
 
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.base.source import SourceFile
 from axon.grammar import printer
 from axon.grammar import syntax as s

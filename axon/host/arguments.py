@@ -17,8 +17,9 @@ from typing import IO, Any, TypeAlias
 
 import numpy as np
 
-from axon.base.diagnostics import AxonError, Diagnostic, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import Element, of_dtype
+from axon.base.errors import AxonError
 from axon.base.nearest import nearest
 from axon.base.source import SourceFile
 

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from axon import compiler
 from axon.backend import libraries
-from axon.base.diagnostics import AxonError, Diagnostic, Label, ShapeError, Suggestion
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
+from axon.base.errors import AxonError, ShapeError
 from axon.base.identity import IdentityMap
 from axon.base.nearest import nearest
 from axon.base.source import SourceFile, Span
-from axon.check.loader import SUFFIX, FileLoader
+from axon.checker.loader import SUFFIX, FileLoader
 
 if TYPE_CHECKING:
     from axon.backend.cpu.host import Host
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from axon.backend.gpu.tile.schedule_file import Schedule
     from axon.backend.libraries import Library
     from axon.base.names import Symbol
-    from axon.check.checker import CheckedModule
+    from axon.checker.check import CheckedModule
     from axon.core import ir as core
     from axon.host.values import Wanted
     from axon.types.type import Scheme, Type

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from axon import compiler
 from axon.backend.libraries import hide_from_torch, untraced
-from axon.base.diagnostics import AxonError, Diagnostic, Suggestion
+from axon.base.diagnostics import Diagnostic, Suggestion
+from axon.base.errors import AxonError
 from axon.base.nearest import nearest
-from axon.check.loader import FileLoader
+from axon.checker.loader import FileLoader
 from axon.host.call import Callee, Session, check_sizes, named, wrong
 
 if TYPE_CHECKING:
     from axon.backend.gpu.runtime.arrays import Quick
     from axon.backend.gpu.runtime.variants import Variants
-    from axon.check.checker import CheckedModule
+    from axon.checker.check import CheckedModule
 
 
 @untraced

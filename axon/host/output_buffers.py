@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from axon.backend import libraries
-from axon.base.diagnostics import AxonError, Diagnostic, Suggestion
+from axon.base.diagnostics import Diagnostic, Suggestion
+from axon.base.errors import AxonError
 from axon.core import ir as core
 from axon.host.values import describe, listed
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from axon.backend import libraries
-from axon.base.diagnostics import AxonError, Diagnostic, Label, ShapeError, Suggestion
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import FLOAT, INT, Element, of_dtype
+from axon.base.errors import AxonError, ShapeError
 from axon.base.names import Symbol
 from axon.base.nearest import nearest
 from axon.base.source import Span

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.core.ir import Axis, Bind, Scalar

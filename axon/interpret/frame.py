@@ -14,7 +14,8 @@ from typing import NoReturn, TypeAlias
 
 import numpy as np
 
-from axon.base.diagnostics import AxonError, Diagnostic, Label
+from axon.base.diagnostics import Diagnostic, Label
+from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.interpret.arithmetic import Array

@@ -9,8 +9,8 @@ from typing import assert_never
 
 import numpy as np
 
-from axon.base.diagnostics import ShapeError
 from axon.base.element import Element
+from axon.base.errors import ShapeError
 from axon.base.names import Symbol
 from axon.core.ir import Block, Check, Compress, Compute, Loop, Program, Scalar, Scan, Sort
 from axon.interpret.arithmetic import Array, widen

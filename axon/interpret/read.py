@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from axon.base.diagnostics import ShapeError
+from axon.base.errors import ShapeError
 from axon.base.names import Symbol
 from axon.core.ir import Const, Read, Scalar
 from axon.core.verify import CoreInvalid

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from axon.base.diagnostics import AxonError, Diagnostic, Label
+from axon.base.diagnostics import Diagnostic, Label
 from axon.base.element import Element
+from axon.base.errors import AxonError
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
-from axon.check.checker import CheckedModule
+from axon.checker.check import CheckedModule
 from axon.core.ir import Leaf, Param, Program, RecordOf, Structure, TupleOf, Value
 from axon.core.walk import dimensions_of
 from axon.lower.builder import Builder, Context

@@ -22,8 +22,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from axon.base.diagnostics import AxonError, Diagnostic, Label
+from axon.base.diagnostics import Diagnostic, Label
 from axon.base.element import Element
+from axon.base.errors import AxonError
 from axon.base.identity import IdentityMap, IdentitySet
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from axon.base.diagnostics import AxonError, Diagnostic, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
+from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.types import typed as T

@@ -16,15 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from axon import __version__, compiler
-from axon.base.diagnostics import AxonError, Diagnostic
+from axon.base.diagnostics import Diagnostic
+from axon.base.errors import AxonError
 from axon.base.output import save_arrays, write_text
-from axon.check.loader import SUFFIX, FileLoader
+from axon.checker.loader import SUFFIX, FileLoader
 from axon.tools.commands import listing
 from axon.tools.commands.batch import check_files, count, files_of
 from axon.tools.commands.listing import STAGES, require_name, require_stage, the_function
 
 if TYPE_CHECKING:
-    from axon.check.checker import CheckedModule
+    from axon.checker.check import CheckedModule
 
 # What writing to standard output meets on a device that is full or broken.
 _CANNOT_WRITE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
@@ -224,7 +225,7 @@ def _test(arguments: argparse.Namespace) -> int:
 
 
 def _explain_shapes(path: str, name: str | None) -> int:
-    from axon.check.derivation import derivation
+    from axon.checker.derivation import derivation
 
     checked = _checked(path)
     if name is not None:

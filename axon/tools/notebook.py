@@ -25,9 +25,10 @@ from IPython.display import display
 
 from axon import compiler
 from axon.base import render
-from axon.base.diagnostics import AxonError, Diagnostic
+from axon.base.diagnostics import Diagnostic
+from axon.base.errors import AxonError
 from axon.base.source import SourceFile
-from axon.check.loader import FileLoader
+from axon.checker.loader import FileLoader
 from axon.host import html
 from axon.host.module import Function, Module
 from axon.tools.prompt import commands

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import axon
-from axon.base.codes import all_codes
+from axon.base.codes import CODES
 from axon.base.source import SourceFile
-from axon.check.loader import library_modules
+from axon.checker.loader import library_modules
 from axon.grammar.lexer import tokenize
 from axon.grammar.parse import parse
 from axon.grammar.syntax import Fun, TypeDecl, Val
@@ -129,11 +129,11 @@ def errors_page() -> str:
     lines = ["# Errors", "", "Every error has a code, which never changes its meaning. `axon explain AX0301` prints its page.", ""]
     listed = 0
     for prefix, kind in KINDS:
-        codes = {code: title for code, title in all_codes().items() if code.startswith(prefix)}
+        codes = {code: title for code, title in CODES.items() if code.startswith(prefix)}
         listed += len(codes)
         lines += [f"## {kind}", "", "| code | |", "|---|---|"]
         lines += [f"| [{code}](../errors/{code}.md) | {prose(title)} |" for code, title in codes.items()] + [""]
-    assert listed == len(all_codes()), "a kind of codes has no heading"
+    assert listed == len(CODES), "a kind of codes has no heading"
     return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "core"))

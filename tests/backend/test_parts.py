@@ -9,7 +9,7 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.base.names import fresh
 from axon.core.ir import Check, Sort
 from axon.core.passes.parts import Body, PartsInvalid, Repeat, Straight, as_program, parts, print_parts, straights, verify_parts

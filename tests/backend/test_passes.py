@@ -22,10 +22,10 @@ from axon.backend.gpu.roles import lower as lower_roles
 from axon.backend.gpu.roles.ir import Put, RoleFor
 from axon.backend.gpu.tile.contraction import Contraction
 from axon.backend.gpu.tile.ir import For, Load
-from axon.base.diagnostics import AxonError
 from axon.base.element import Element
+from axon.base.errors import AxonError
 from axon.base.passes import PASSES, FormInvalid
-from axon.check.loader import FileLoader
+from axon.checker.loader import FileLoader
 from axon.core.ir import Binary, Program
 from axon.core.printer import print_program
 from axon.core.verify import LARGE, CoreInvalid, verify

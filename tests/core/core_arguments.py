@@ -12,7 +12,7 @@ import numpy as np
 
 import axon
 from axon import compiler
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.core.ir import Program
 from axon.shapes.contracts.guard import ContractBroken

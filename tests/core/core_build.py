@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from axon.base.diagnostics import AxonError
 from axon.base.element import Element
+from axon.base.errors import AxonError
 from axon.base.names import Symbol, fresh
 from axon.base.source import SourceFile
 from axon.core.ir import (

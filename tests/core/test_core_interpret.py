@@ -29,8 +29,8 @@ from core_build import (
     sizes,
 )
 
-from axon.base.diagnostics import AxonError, ShapeError
 from axon.base.element import Element
+from axon.base.errors import AxonError, ShapeError
 from axon.base.names import fresh
 from axon.core.ir import Bind, Convert, Scalar, Select, Unary
 from axon.core.verify import CoreInvalid, verify

@@ -10,7 +10,7 @@ from core_slow import Fails, Slow
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.core.printer import print_program
 from axon.core.verify import CoreInvalid, verify
 from axon.interpret import box, compute, contract, run

@@ -33,8 +33,8 @@ from core_build import (
     sizes,
 )
 
-from axon.base.diagnostics import AxonError
 from axon.base.element import Element
+from axon.base.errors import AxonError
 from axon.base.names import fresh
 from axon.core.ir import Bind, Convert, Monoid, Select, Unary
 from axon.shapes.dimension import Dim, minimum

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import axon
-from axon.check.loader import FileLoader
+from axon.checker.loader import FileLoader
 from axon.tools.cli import main
 from axon.tools.commands.doctest import run_file
 

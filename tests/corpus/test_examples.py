@@ -14,7 +14,7 @@ from goldens import compare, run_axon
 from PIL import Image
 
 import axon
-from axon.check.loader import library_modules
+from axon.checker.loader import library_modules
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.axon"))

@@ -16,7 +16,7 @@ import pytest
 
 import axon
 from axon.backend.cpu import build, host, run
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.interpret import run as interpret
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "corpus"))

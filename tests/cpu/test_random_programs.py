@@ -11,7 +11,7 @@ from axon.backend.cpu.executable import Executable
 from axon.backend.plan.fuse import Policy, fuse
 from axon.backend.plan.ir import as_program, print_plan
 from axon.backend.plan.verify import verify_plan
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.core.printer import print_program
 from axon.core.verify import CoreInvalid, verify
 from axon.interpret import run

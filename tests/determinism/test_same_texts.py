@@ -22,7 +22,7 @@ import pytest
 
 from axon import compiler
 from axon.base import names
-from axon.check.loader import FileLoader
+from axon.checker.loader import FileLoader
 from axon.host.call import Session
 from tests.determinism import texts
 

@@ -47,7 +47,7 @@ def texts(path: str, stages: list[str]) -> dict[str, str]:
     """By what they are: diagnostics, signatures, and the stages of each function."""
     from axon import compiler
     from axon.base.render import render
-    from axon.check.loader import FileLoader
+    from axon.checker.loader import FileLoader
     from axon.host.call import Session
     from axon.tools.commands import listing
 
@@ -66,7 +66,7 @@ def texts(path: str, stages: list[str]) -> dict[str, str]:
 
 
 def of_function(session: object, path: str, name: str, stages: list[str]) -> dict[str, str]:
-    from axon.base.diagnostics import AxonError
+    from axon.base.errors import AxonError
     from axon.tools.commands import listing
 
     found = {}

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import axon
-from axon.base.codes import all_codes
-from axon.check.loader import library_modules, stdlib_root
+from axon.base.codes import CODES
+from axon.checker.loader import library_modules, stdlib_root
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
@@ -58,7 +58,7 @@ def test_every_function_of_the_library(site: Path, module: str) -> None:
 def test_every_code(site: Path) -> None:
     page = words(site / "generated" / "errors.html")
     links = (site / "generated" / "errors.html").read_text(encoding="utf-8")
-    for code, title in all_codes().items():
+    for code, title in CODES.items():
         assert title.replace("`", "") in page, code
         assert f'href="../errors/{code}.html"' in links, code
 

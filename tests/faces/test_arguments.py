@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.base.output import save_arrays
 from axon.host.arguments import parse_arguments
 

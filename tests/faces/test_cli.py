@@ -432,13 +432,13 @@ def test_deep_programs_have_room(axon_cli: Cli, here: Path, name: str) -> None:
 
 
 def test_a_mistake_in_axon_is_one_diagnostic(axon_cli: Cli, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import axon.check.checker
+    import axon.checker.check
 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("of\nall \x1b[31mthings")
 
     (here / "good.axon").write_text(GOOD)
-    monkeypatch.setattr(axon.check.checker, "check_module", broken)
+    monkeypatch.setattr(axon.checker.check, "check_module", broken)
     ran = axon_cli("check", "good.axon")
     assert ran.status == 1
     assert ran.out.startswith("error[AX0001]: Axon failed while checking")
@@ -447,11 +447,11 @@ def test_a_mistake_in_axon_is_one_diagnostic(axon_cli: Cli, here: Path, monkeypa
     def endless(*given: object) -> None:
         endless(*given)
 
-    monkeypatch.setattr(axon.check.checker, "check_module", endless)
+    monkeypatch.setattr(axon.checker.check, "check_module", endless)
     assert axon_cli("check", "good.axon").out.startswith("error[AX0002]")
     limit = sys.getrecursionlimit()
     assert limit <= 3_000, "the limit is put back"
     monkeypatch.setenv("AXON_DEBUG", "1")
-    monkeypatch.setattr(axon.check.checker, "check_module", broken)
+    monkeypatch.setattr(axon.checker.check, "check_module", broken)
     with pytest.raises(ZeroDivisionError):
         main(["check", "good.axon"])

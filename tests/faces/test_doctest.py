@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from axon.base.source import SourceFile
-from axon.check.loader import FileLoader
+from axon.checker.loader import FileLoader
 from axon.tools.commands.doctest import Outcome, find_examples, run_file
 
 LIBRARY = Path(__file__).parents[2] / "stdlib"

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from axon import compiler
-from axon.base.diagnostics import AxonError, Diagnostic
+from axon.base.diagnostics import Diagnostic
+from axon.base.errors import AxonError
 from axon.base.source import SourceFile
-from axon.check.loader import MAX_BYTES, FileLoader, stdlib_root
+from axon.checker.loader import MAX_BYTES, FileLoader, stdlib_root
 from axon.grammar.parse import parse
 from axon.grammar.syntax import Name
 
@@ -49,16 +50,16 @@ def test_the_library_is_checked_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """In one process, while its files and those that they import stay as they are."""
     root = tmp_path / "stdlib"
     root.mkdir()
-    monkeypatch.setattr("axon.check.loader.stdlib_root", lambda: root)
-    monkeypatch.setattr("axon.check.loader._library", {})
-    monkeypatch.setattr("axon.check.checker._kept", {})
+    monkeypatch.setattr("axon.checker.loader.stdlib_root", lambda: root)
+    monkeypatch.setattr("axon.checker.loader._library", {})
+    monkeypatch.setattr("axon.checker.check._kept", {})
     parsed: list[str] = []
 
     def counted(source: SourceFile) -> Any:
         parsed.append(source.path)
         return parse(source)
 
-    monkeypatch.setattr("axon.check.checker.parse", counted)
+    monkeypatch.setattr("axon.checker.check.parse", counted)
 
     def checks(text: str, *paths: str) -> None:
         parsed.clear()

@@ -8,7 +8,8 @@ import json
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from axon.base.diagnostics import AxonError, Diagnostic, Edit, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.errors import AxonError
 from axon.base.render import MAX_SHOWN, MAX_WIDTH, render, render_all, to_json, visible, width, write
 from axon.base.source import SourceFile
 

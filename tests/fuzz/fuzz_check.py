@@ -61,7 +61,7 @@ def fuzz(work: Path, seconds: int) -> None:
     with atheris.instrument_imports(include=["axon"]):
         from fuzz_target import check, library
 
-        import axon.check.checker
+        import axon.checker.check
         import axon.grammar.parse  # noqa: F401
     from mutate import LARGEST, mutated, seeds
 

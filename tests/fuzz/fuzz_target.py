@@ -6,11 +6,12 @@ import time
 from functools import cache
 
 from axon import compiler
-from axon.base.diagnostics import AxonError, Diagnostic
+from axon.base.diagnostics import Diagnostic
+from axon.base.errors import AxonError
 from axon.base.render import render
 from axon.base.source import SourceFile
-from axon.check.checker import CheckedModule
-from axon.check.loader import FileLoader
+from axon.checker.check import CheckedModule
+from axon.checker.loader import FileLoader
 
 PATIENCE = 5.0  # seconds of this process's time
 LIBRARY = ("image", "linalg", "nn", "stats", "tensor")

@@ -11,7 +11,7 @@ from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.runtime import steps
 from axon.backend.gpu.runtime.stepped_call import HostCall
 from axon.backend.gpu.runtime.steps import Stepped
-from axon.check.loader import FileLoader, library_modules, stdlib_root
+from axon.checker.loader import FileLoader, library_modules, stdlib_root
 from axon.core.printer import print_program
 from axon.core.verify import CoreInvalid
 from axon.interpret import run

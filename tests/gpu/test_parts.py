@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import axon
-from axon.base.diagnostics import AxonError
 from axon.base.element import Element
+from axon.base.errors import AxonError
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):

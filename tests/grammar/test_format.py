@@ -11,7 +11,7 @@ import strategies as g
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.base.source import SourceFile
 from axon.grammar import syntax as s
 from axon.grammar.format import format_source, print_declaration, print_dim, print_expr, print_pattern, print_program, print_type

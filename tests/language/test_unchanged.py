@@ -10,9 +10,9 @@ import pytest
 
 from axon.base.diagnostics import Diagnostic
 from axon.base.source import SourceFile
-from axon.check.checker import CheckedModule, Session
-from axon.check.loader import FileLoader
-from axon.check.unchanged import Step
+from axon.checker.check import CheckedModule, Session
+from axon.checker.loader import FileLoader
+from axon.checker.unchanged import Step
 
 ROOT = Path(__file__).parents[2]
 MODELS = ("gcn", "gpt2", "llama3", "mamba", "seq2seq", "whisper")

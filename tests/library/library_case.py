@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import axon
-from axon.check.loader import stdlib_root
+from axon.checker.loader import stdlib_root
 
 Array = np.ndarray[Any, np.dtype[Any]]
 TARGET = os.environ.get("AXON_TARGET", "interpret")  # any target may be held to the same comparisons

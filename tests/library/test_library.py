@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from library_case import CASES, Case, Drawn, check
 
 import axon
-from axon.check.loader import library_modules, stdlib_root
+from axon.checker.loader import library_modules, stdlib_root
 
 EXAMPLES = 500 if os.environ.get("AXON_SOAK") else 15
 SIGNATURES = Path(__file__).with_name("signatures.txt")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import axon
-from axon.check.loader import stdlib_root
+from axon.checker.loader import stdlib_root
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional

@@ -11,7 +11,7 @@ from lsp_programs import ACCEPTED, EXAMPLES, LIBRARY, REJECTED, SOAK, analysed, 
 
 from axon import compiler
 from axon.base.diagnostics import Diagnostic
-from axon.check.loader import MAX_BYTES
+from axon.checker.loader import MAX_BYTES
 from axon.grammar.parse import parse
 from axon.tools.editor import chunks
 from axon.tools.editor.analysis import Analysis, shifted

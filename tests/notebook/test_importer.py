@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import axon.importer
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 
 
 @pytest.fixture

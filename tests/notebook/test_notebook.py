@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import axon
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 
 nbclient = pytest.importorskip("nbclient")
 nbformat = pytest.importorskip("nbformat")

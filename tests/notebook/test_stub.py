@@ -121,7 +121,7 @@ def test_where_it_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str],
 
 @pytest.mark.parametrize("path", sorted([*ROOT.glob("stdlib/*.axon"), *ROOT.glob("examples/*.axon")]), ids=lambda p: p.stem)
 def test_the_library_and_the_examples(path: Path) -> None:
-    from axon.check.loader import FileLoader
+    from axon.checker.loader import FileLoader
 
     checked = compiler.check(FileLoader(), str(path))
     tree = ast.parse(stub(Session(checked), str(path)))

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from axon import compiler
-from axon.base.diagnostics import AxonError
-from axon.check.checker import CheckedModule
+from axon.base.errors import AxonError
+from axon.checker.check import CheckedModule
 from axon.host.call import Session
 from tests.oracle.arithmetic import DIGITS, Arithmetic, Stops
 from tests.oracle.definitional import run

@@ -14,7 +14,7 @@ from kernels_made import Kernel, kernels
 from programs import Program, leaves, programs
 
 from axon import compiler
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.host.call import Session
 
 EXAMPLES = 2_000 if os.environ.get("AXON_SOAK") else 40

@@ -16,11 +16,11 @@ from scalars import NARROW, Tensor
 from signature import Disagrees, accepts, check_result, read
 
 from axon import compiler
-from axon.base.diagnostics import AxonError, ShapeError
 from axon.base.element import Element
+from axon.base.errors import AxonError, ShapeError
 from axon.base.render import render
 from axon.base.source import SourceFile
-from axon.check.checker import CheckedModule
+from axon.checker.check import CheckedModule
 from axon.grammar import syntax
 from axon.grammar.parse import parse
 from axon.host.call import Session

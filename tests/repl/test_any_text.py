@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axon import compiler
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.base.source import SourceFile
 from axon.tools.prompt.completion import Completer
 from axon.tools.prompt.interactive import Interactive

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.base.source import SourceFile
 from axon.tools.prompt import commands, repl
 from axon.tools.prompt.completion import Completer

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from axon import compiler
-from axon.base.diagnostics import AxonError, ShapeError
+from axon.base.errors import AxonError, ShapeError
 from axon.base.source import SourceFile
 from axon.core.printer import print_program
 from axon.tools.prompt.computing import Computing

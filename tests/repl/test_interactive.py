@@ -9,7 +9,7 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.base.source import SourceFile
 from axon.host.show_value import show
 from axon.tools.prompt.interactive import Defined, Evaluated, Interactive

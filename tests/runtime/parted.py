@@ -15,7 +15,7 @@ from axon.backend.gpu.runtime import algorithms, arrays, failures, sorting, step
 from axon.backend.gpu.runtime import executable as runtime
 from axon.backend.gpu.runtime.device_tables import NONE, DeviceTables
 from axon.backend.gpu.runtime.executable import Bound
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.core.ir import Program
 from axon.interpret import run

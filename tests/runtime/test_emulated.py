@@ -21,10 +21,10 @@ from axon.backend.gpu.runtime import arrays
 from axon.backend.gpu.runtime.stepped_call import HostCall
 from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.plan.ir import Nest
-from axon.base.diagnostics import AxonError
 from axon.base.element import Element
+from axon.base.errors import AxonError
 from axon.base.names import Symbol
-from axon.check.loader import FileLoader, library_modules, stdlib_root
+from axon.checker.loader import FileLoader, library_modules, stdlib_root
 from axon.core.ir import Program
 from axon.core.printer import print_program
 from axon.core.verify import CoreInvalid

@@ -13,8 +13,8 @@ import axon
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.runtime import failures
 from axon.backend.gpu.runtime.given import downloaded
-from axon.base.diagnostics import AxonError
 from axon.base.element import Element
+from axon.base.errors import AxonError
 from tests.runtime.fake import DeviceArray, FakeLibrary, aligned
 from tests.runtime.parted import PlayedDriver, PlayedExecutable, played
 

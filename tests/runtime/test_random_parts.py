@@ -13,7 +13,7 @@ import pytest
 from axon.backend.gpu.runtime import algorithms, failures, stepped_call, steps
 from axon.backend.gpu.runtime import executable as runtime
 from axon.backend.gpu.runtime.steps import Stepped
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.core.passes.parts import parts
 from axon.core.printer import print_program
 from axon.core.verify import CoreInvalid

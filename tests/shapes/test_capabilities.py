@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import axon
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 
 CONV = "fun conv x k = for o p => sum c r => x[c, 2 * p + r] * k[o, c, r]\n"
 PADDED = (

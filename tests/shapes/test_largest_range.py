@@ -10,7 +10,7 @@ import pytest
 from generate import sets
 
 import axon
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 
 LONGEST = 30  # no range here that ends is as long
 Affine = Callable[[int, int, int], int]

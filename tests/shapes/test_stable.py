@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from axon import compiler
-from axon.check.loader import FileLoader
+from axon.checker.loader import FileLoader
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = sorted((ROOT / "tests" / "corpus" / "accepted").glob("*.axon"))

@@ -13,7 +13,8 @@ from itertools import count
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
 
-from axon.base.diagnostics import AxonError, Diagnostic
+from axon.base.diagnostics import Diagnostic
+from axon.base.errors import AxonError
 
 PIECES = 4  # for each thread, so that one that is slow, or rows that differ, do not hold up the others
 MOST = 1024  # threads

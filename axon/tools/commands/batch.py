@@ -9,12 +9,13 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
-from axon.base.diagnostics import AxonError, Diagnostic
-from axon.check.loader import SUFFIX, FileLoader
+from axon.base.diagnostics import Diagnostic
+from axon.base.errors import AxonError
+from axon.checker.loader import SUFFIX, FileLoader
 from axon.host.call import Session, schedule_beside
 
 if TYPE_CHECKING:
-    from axon.check.checker import CheckedModule
+    from axon.checker.check import CheckedModule
 
 _SLOW = 1.0  # seconds to look for files in silence
 _SYSTEM = ("/dev", "/proc", "/sys")  # hold no programs, and may have no end

@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from axon import compiler
-from axon.base.diagnostics import AxonError, Diagnostic, Edit, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.errors import AxonError
 from axon.base.source import SourceFile, Span
-from axon.check.loader import FileLoader, Loader
+from axon.checker.loader import FileLoader, Loader
 from axon.host.call import Session
 
 # Relative to the larger of the two numbers, or to 1. Documentation rounds to six or seven digits.

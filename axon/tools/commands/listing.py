@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from axon import compiler
-from axon.base.diagnostics import AxonError, Diagnostic, Suggestion
+from axon.base.diagnostics import Diagnostic, Suggestion
+from axon.base.errors import AxonError
 from axon.base.nearest import nearest
 
 if TYPE_CHECKING:
     from axon.base.names import Symbol
     from axon.base.source import SourceFile, Span
-    from axon.check.checker import CheckedModule
+    from axon.checker.check import CheckedModule
     from axon.core import ir as core
     from axon.grammar import syntax
     from axon.host.call import Callee, Session
@@ -127,12 +128,12 @@ def of_kernels(
 
 def code_page(text: str) -> str:
     """The long text of an error code, in Markdown. Raises AxonError for a code that does not exist."""
-    from axon.base.codes import all_codes, page
+    from axon.base.codes import CODES, page
 
     code = text.upper()
-    found = page(code) if code in all_codes() else None
+    found = page(code) if code in CODES else None
     if found is None:
-        near = nearest(code, all_codes())
+        near = nearest(code, CODES)
         help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
         raise AxonError((Diagnostic("AX0409", f"there is no code `{text}`", suggestions=help),))
     return found

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from axon.base import render
-from axon.base.diagnostics import AxonError, Diagnostic
+from axon.base.diagnostics import Diagnostic
+from axon.base.errors import AxonError
 from axon.tools.commands.batch import Report, check_files
 
 PAUSE = 0.2  # seconds between looks at the files

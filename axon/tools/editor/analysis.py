@@ -17,12 +17,13 @@ from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
 
-from axon.base.diagnostics import AxonError, Diagnostic, Label
+from axon.base.diagnostics import Diagnostic, Label
+from axon.base.errors import AxonError
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.base.source import SourceFile, Span
-from axon.check.checker import CheckedModule, Session, alias_names, binds
-from axon.check.unchanged import closed
+from axon.checker.check import CheckedModule, Session, alias_names, binds
+from axon.checker.unchanged import closed
 from axon.grammar import syntax as S
 from axon.suggest.headless import blamed, without_doubts
 from axon.suggest.tried import TRIED

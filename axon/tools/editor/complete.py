@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from axon.check.checker import binds
-from axon.check.loader import SUFFIX, library_modules
+from axon.checker.check import binds
+from axon.checker.loader import SUFFIX, library_modules
 from axon.grammar import syntax as S
 from axon.grammar.lexer import Token
 from axon.tools.editor.analysis import Analysis, Checked, shifted

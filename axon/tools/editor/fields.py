@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from axon.base.source import Span
-from axon.check.loader import stdlib_root
+from axon.checker.loader import stdlib_root
 from axon.grammar import syntax as S
 from axon.tools.editor.analysis import Analysis
 from axon.tools.editor.complete import nodes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from axon.base.identity import IdentityMap
 from axon.base.source import Span
-from axon.check.checker import binds
+from axon.checker.check import binds
 from axon.grammar import syntax as S
 from axon.tools.editor.analysis import Analysis, Checked
 from axon.tools.editor.names import Kind

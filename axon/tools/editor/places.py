@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from axon.base.source import SourceFile, Span
-from axon.check.checker import binds
+from axon.checker.check import binds
 from axon.grammar import syntax as S
 from axon.tools.editor.analysis import Analysis, Checked, shifted
 from axon.tools.editor.chunks import Chunk

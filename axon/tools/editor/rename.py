@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from axon.base.diagnostics import Diagnostic
-from axon.check.checker import declared_names
-from axon.check.loader import stdlib_root
+from axon.checker.check import declared_names
+from axon.checker.loader import stdlib_root
 from axon.grammar import syntax as S
 from axon.grammar.table import load
 from axon.tools.editor.analysis import Analysis

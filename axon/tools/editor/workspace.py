@@ -10,10 +10,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from axon.base.diagnostics import AxonError, Diagnostic, Edit, Suggestion
+from axon.base.diagnostics import Diagnostic, Edit, Suggestion
+from axon.base.errors import AxonError
 from axon.base.source import SourceFile, Span
-from axon.check.checker import asked, solutions
-from axon.check.loader import SUFFIX, FileLoader, stdlib_root
+from axon.checker.check import asked, solutions
+from axon.checker.loader import SUFFIX, FileLoader, stdlib_root
 from axon.grammar import syntax as S
 from axon.suggest.tried import Attempt, tried
 from axon.tools.editor.analysis import Analysis, AnalysisSession, Guard, needs_trial

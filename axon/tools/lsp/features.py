@@ -11,7 +11,7 @@ from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 
 from axon import compiler
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.base.source import SourceFile
 from axon.tools.editor import tokens
 from axon.tools.editor.analysis import Analysis

@@ -21,7 +21,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
 from axon import __version__, compiler
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.tools.editor.analysis import Analysis
 from axon.tools.editor.workspace import Workspace
 from axon.tools.lsp.convert import Converter, path_of

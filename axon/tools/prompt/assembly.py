@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from axon.base.diagnostics import AxonError, Diagnostic, Edit, Label, ShapeError
+from axon.base.diagnostics import Diagnostic, Edit, Label
+from axon.base.errors import AxonError, ShapeError
 from axon.base.source import SourceFile, Span
 
 

@@ -16,7 +16,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from axon import compiler
-from axon.base.diagnostics import AxonError, Diagnostic, Suggestion
+from axon.base.diagnostics import Diagnostic, Suggestion
+from axon.base.errors import AxonError
 from axon.base.nearest import nearest
 from axon.base.output import write_text
 from axon.base.source import SourceFile

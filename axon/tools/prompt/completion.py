@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from axon import compiler
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.base.source import SourceFile
-from axon.check.loader import SUFFIX
+from axon.checker.loader import SUFFIX
 from axon.tools.commands.listing import STAGES
 from axon.tools.editor.complete import Item, complete
 from axon.tools.editor.mend import partial

@@ -1,7 +1,8 @@
 """A process that computes: what the prompt has computed outside itself, for machine code can be stopped in no other way.
 
 `python -m axon.tools.prompt.computing` takes programs of core with their inputs, and gives results. Whatever Ctrl-C interrupts, the
-process is killed, and the next computation starts another; so it is if the system ends it, for want of memory. It ends with the prompt.
+process is killed, and the next computation starts another; so it is if the system ends it, for want of memory. It ends with the
+prompt.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from axon import compiler
 from axon.base import names
-from axon.base.diagnostics import AxonError, Diagnostic, Suggestion
+from axon.base.diagnostics import Diagnostic, Suggestion
+from axon.base.errors import AxonError
 from axon.base.interrupt import without_interruptions
 
 if TYPE_CHECKING:

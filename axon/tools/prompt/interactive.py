@@ -16,10 +16,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
-from axon.base.diagnostics import AxonError, Diagnostic, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
+from axon.base.errors import AxonError
 from axon.base.nearest import one_slip
 from axon.base.source import SourceFile, Span
-from axon.check.loader import FileLoader
+from axon.checker.loader import FileLoader
 from axon.grammar import syntax as S
 from axon.grammar.extent import DECLARATIONS
 from axon.grammar.mistakes import DECLARING
@@ -31,7 +32,7 @@ from axon.types.resolve import OF_NAMES
 
 if TYPE_CHECKING:
     from axon.base.names import Symbol
-    from axon.check.checker import CheckedModule
+    from axon.checker.check import CheckedModule
     from axon.core import ir as core
     from axon.tools.prompt.computing import Computing
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from axon import __version__, compiler
 from axon.base import extras, interrupt, render
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.base.source import SourceFile
 from axon.tools.prompt import commands
 from axon.tools.prompt.computing import Computing

@@ -37,7 +37,7 @@ from pygments.formatters import TerminalFormatter
 from pygments.styles import get_style_by_name
 
 from axon import compiler
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.base.render import visible
 from axon.base.source import SourceFile
 from axon.host.lexer import AxonLexer

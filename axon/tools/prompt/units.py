@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
-from axon.base.diagnostics import AxonError
+from axon.base.errors import AxonError
 from axon.base.identity import IdentitySet
 from axon.base.source import SourceFile, Span
 from axon.grammar import syntax as S
@@ -16,7 +16,7 @@ from axon.tools.commands.batch import count
 from axon.tools.commands.listing import declared
 
 if TYPE_CHECKING:
-    from axon.check.checker import CheckedModule
+    from axon.checker.check import CheckedModule
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,8 @@ from axon.backend.gpu.proof.findings import Violation
 from axon.backend.gpu.proof.verify import verify
 from axon.backend.kernel.verify_text import verify_text
 from axon.backend.needs import toolchain
-from axon.base.diagnostics import AxonError, Diagnostic
+from axon.base.diagnostics import Diagnostic
+from axon.base.errors import AxonError
 from axon.base.passes import verifying
 
 __all__ = ["BuildError", "Kernel", "RegistersExhausted", "build", "build_all", "compile_source", "function", "link", "ptx"]

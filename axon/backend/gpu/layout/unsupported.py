@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from axon.base.diagnostics import AxonError, Diagnostic, Label
+from axon.base.diagnostics import Diagnostic, Label
+from axon.base.errors import AxonError
 from axon.base.source import Span
 
 

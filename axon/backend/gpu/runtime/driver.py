@@ -14,8 +14,9 @@ from functools import cache
 from typing import Any
 
 from axon.backend.gpu.layout.target import HOPPER
-from axon.base.diagnostics import AxonError, Diagnostic, Suggestion
+from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.element import Element
+from axon.base.errors import AxonError
 
 PORTABLE = 8  # blocks of a cluster that every GPU takes; more must be allowed, and every Hopper GPU has room for 16
 

@@ -21,7 +21,8 @@ from typing import Any
 from weakref import WeakSet
 
 from axon.backend.gpu.runtime.driver import Driver, driver
-from axon.base.diagnostics import AxonError, Diagnostic, Suggestion
+from axon.base.diagnostics import Diagnostic, Suggestion
+from axon.base.errors import AxonError
 from axon.core.ir import Program
 
 PAGE = 4096  # bytes

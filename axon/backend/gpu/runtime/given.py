@@ -13,8 +13,9 @@ from axon.backend import libraries
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.libraries import Library
-from axon.base.diagnostics import AxonError, Diagnostic, Suggestion
+from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.element import Element
+from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.core.ir import Program, Value
 

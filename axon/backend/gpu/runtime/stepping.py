@@ -27,8 +27,9 @@ from axon.backend.gpu.layout.memory import Tensor, contiguous
 from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.gpu.runtime.failures import Copies, Watch, interpreted
 from axon.backend.gpu.runtime.steps import Stepped, reads
-from axon.base.diagnostics import AxonError, Diagnostic, Suggestion
+from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.element import Element
+from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.core.ir import Check, Compress, Sort, Value
 from axon.core.passes.parts import Body, Part, Repeat, Straight

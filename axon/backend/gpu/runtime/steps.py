@@ -22,8 +22,8 @@ from axon.backend.gpu.runtime.failures import Watch
 from axon.backend.gpu.runtime.foreseen import made, of_extents, typical, values_between
 from axon.backend.gpu.tile.schedule import Mapping as KernelMapping
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
-from axon.base.diagnostics import ShapeError
 from axon.base.element import Element
+from axon.base.errors import ShapeError
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Block, Check, Compress, Compute, Leaf, Param, Program, Read, Sort, Value

@@ -25,8 +25,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.tile.schedule import Given, Mapping, Problem, Traits, attempts, candidates, check, holds, ranked
-from axon.base.diagnostics import AxonError, Diagnostic, Edit, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.element import Element
+from axon.base.errors import AxonError
 from axon.base.nearest import nearest
 from axon.base.source import SourceFile, Span
 

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from axon.base.diagnostics import AxonError, Diagnostic, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
+from axon.base.errors import AxonError
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.base.source import SourceFile, Span
-from axon.check.loader import Loader, is_library, library_modules
-from axon.check.unchanged import Recorder, Step, Unchanged
+from axon.checker.loader import Loader, is_library, library_modules
+from axon.checker.unchanged import Recorder, Step, Unchanged
 from axon.explain.origin import Trail
 from axon.grammar import syntax as S
 from axon.grammar.foreign import no_program
