@@ -317,9 +317,9 @@ def _lsp(arguments: argparse.Namespace) -> int:
     from axon.base import extras
 
     extras.require("pygls", "lsp", "`axon lsp`")
-    from axon.tools.lsp import server
+    from axon.tools.lsp import process
 
-    return server.run()
+    return process.run()
 
 
 # ── what the commands share ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -39,7 +39,6 @@ from axon.types.unify import State
 
 if TYPE_CHECKING:
     from axon.tools.editor.facts import Facts
-    from axon.tools.editor.outline import Entry
     from axon.tools.editor.tokens import ChunkWords
 
 Guard = Callable[[str], AbstractContextManager[None]]
@@ -81,12 +80,6 @@ class Checked:
         from axon.tools.editor.facts import Facts
 
         return Facts(self)
-
-    @cached_property
-    def outline(self) -> tuple[Entry, ...]:
-        from axon.tools.editor.outline import entries
-
-        return tuple(entries(self.decl, self))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

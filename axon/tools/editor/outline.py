@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from axon.base.identity import IdentityMap
 from axon.base.source import Span
@@ -34,8 +35,18 @@ def outline(analysis: Analysis) -> list[Entry]:
     for chunk in analysis.chunks:
         for decl in whole(chunk).decls:
             checked = by_decl.get(decl)
-            out += checked.outline if checked is not None else entries(decl, None)
+            out += _kept(checked) if checked is not None else entries(decl, None)
     return out
+
+
+_entries: WeakKeyDictionary[Checked, tuple[Entry, ...]] = WeakKeyDictionary()  # of what did not change since it was asked last
+
+
+def _kept(checked: Checked) -> tuple[Entry, ...]:
+    found = _entries.get(checked)
+    if found is None:
+        found = _entries[checked] = tuple(entries(checked.decl, checked))
+    return found
 
 
 def entries(decl: S.Decl, checked: Checked | None) -> Iterator[Entry]:

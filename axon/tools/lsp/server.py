@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import sys
+import gc
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,7 +25,6 @@ from axon.base.errors import AxonError
 from axon.tools.editor.analysis import Analysis
 from axon.tools.editor.workspace import Workspace
 from axon.tools.lsp.convert import Converter, path_of
-from axon.tools.lsp.stdio import private_streams, serve
 
 _SLICE = 0.02  # seconds of checking between two looks at what else has come in
 _PARTIAL = 0.03  # seconds after which what has been found so far is shown
@@ -192,26 +191,3 @@ class Server(LanguageServer):
             gc.unfreeze()
         gc.collect()
         gc.freeze()
-
-
-def run() -> int:
-    """Serve one editor on standard input and output until it says goodbye."""
-    import logging
-
-    logging.getLogger("pygls").addHandler(logging.NullHandler())
-    logging.getLogger("pygls").propagate = False
-    source, target = private_streams()
-    gc.disable()  # see `_tidy`
-    from axon.tools.lsp.features import register
-
-    server = Server()
-    register(server)
-    status = 0
-    try:
-        asyncio.run(serve(server.protocol, source, target))
-    except SystemExit as exit_:
-        status = int(exit_.code or 0)
-    except (BrokenPipeError, KeyboardInterrupt):
-        status = 1
-    sys.stderr.flush()
-    return status
