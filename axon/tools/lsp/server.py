@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import gc
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
