@@ -6,18 +6,18 @@
     m.f(x), m.f.signature, m.split[8](x)     # NumPy arrays in and out; explicit dimension parameters in brackets
     axon.check("fun f x = y")                # list[Diagnostic]; never raises on bad input
 
-The map of the architecture; data flows one way, and each arrow is one module or package:
+The map of the architecture; data flows one way, and each arrow is one folder (docs/architecture.md draws it and walks through it):
 
-    source text -> tree -> syntax            grammar     parse, build, format
-                -> resolved                  resolve     names become Symbols, modules are joined
-                -> typed                     types       element types, ranks and functions; blind to sizes
+    source text -> syntax                    grammar     parse, build, format
+                -> typed                     types       names, element types, ranks and functions; blind to sizes
                 -> shaped                    shapes      dimension constraints: proved, refuted, or put into the contract
-                -> core                      lower       monomorphic first-order tensor operations (core, core_print, core_verify)
+                -> core                      lower       monomorphic first-order tensor operations (core, core.passes)
                 -> values                    interpret   the meaning of core, in NumPy
+                -> kernels                   backend     plans, then machine code: cpu, gpu
 
-`checker` runs the phases up to `shaped` over a module and its imports. `compiler` is the only module that knows every phase. The
-faces (`cli`, `module`, `doctest`) hold no logic of their own. `source`, `names`, `element`, `diagnostics` and `codes` are the
-vocabulary that all share; `render` lays diagnostics out; `loader` finds and reads files.
+`checker` runs the phases up to `shaped` over a module and its imports; `explain` words what is wrong, `suggest` proposes changes.
+`compiler` is the only module that knows every phase. `host` is Python's side, `tools` are the command line, the prompt, editors.
+`base` is the vocabulary that all share.
 
 Importing this package loads nothing heavy: SymPy, Lark and NumPy wait until they are first needed.
 """

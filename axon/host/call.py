@@ -97,8 +97,7 @@ class Session:
         Without a target it is computed where the arguments are: on the GPU if arrays of a GPU library lie there. With `out`, the
         result is written there.
         """
-        from axon.host import output_buffers as rooms
-        from axon.host import values
+        from axon.host import output_buffers, values
 
         check_target(callee, target)
         explicit = check_sizes(callee, sizes)
@@ -114,15 +113,15 @@ class Session:
         if library is not None:
             given = [_on_host(callee, p.name, value) for p, value in zip(callee.parameters, given, strict=True)]
         program, inputs, bound = self._bound(callee, explicit, given, original)
-        own = rooms.room(callee.name, program.result, out)
-        room = None if own is None else [(path, _on_host(callee, path, x)) for path, x in own]
-        if own is not None and room is not None:
-            rooms.check(callee.name, room, own)
-            rooms.fits(callee.name, room, own, compiler.result_types(program, bound))
+        own = output_buffers.matched(callee.name, program.result, out)
+        buffers = None if own is None else [(path, _on_host(callee, path, x)) for path, x in own]
+        if own is not None and buffers is not None:
+            output_buffers.check(callee.name, buffers, own)
+            output_buffers.fits(callee.name, buffers, own, compiler.result_types(program, bound))
         with _in_call(callee):
             results = self._compute(callee, program, inputs, explicit, target)
-        if own is not None and room is not None:
-            rooms.fill(callee.name, room, own, results)
+        if own is not None and buffers is not None:
+            output_buffers.fill(callee.name, buffers, own, results)
             return out
         if library is not None:
             return values.assemble(program.result, [_given_back(callee, library, values.array(r)) for r in results])
@@ -170,17 +169,16 @@ class Session:
 
     def _launch(self, callee: Callee, explicit: list[int], given: list[Any], out: Any, numbers: bool) -> Any:
         """The result on a GPU, which may still be computed when this returns; of NumPy arrays, computed and copied back."""
-        from axon.host import output_buffers as rooms
-        from axon.host import values
+        from axon.host import output_buffers, values
 
         program, matched, bound = self._bound(callee, explicit, list(map(values.stand_in, given)), given)
         flat = values.flatten(program.params, given)
         raw = [flat[i] for i in range(len(flat))]
-        room = rooms.room(callee.name, program.result, out)
-        rooms.check(callee.name, room or [], room or [])
+        buffers = output_buffers.matched(callee.name, program.result, out)
+        output_buffers.check(callee.name, buffers or [], buffers or [])
         with _in_call(callee):
-            call = compiler.prepare(self._executable(callee, program), raw, matched, bound, room)
-            results = compiler.launch(call, [value for _, value in raw], room)
+            call = compiler.prepare(self._executable(callee, program), raw, matched, bound, buffers)
+            results = compiler.launch(call, [value for _, value in raw], buffers)
         if out is None and not any(map(libraries.on_gpu, given)):
             return values.assemble(program.result, list(map(values.number if numbers else values.array, results)))
         made = out if out is not None else values.assemble(program.result, results)

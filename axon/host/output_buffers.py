@@ -1,4 +1,4 @@
-"""Room that a caller gives for results (`out=`): arrays of the structure of the result, to be written."""
+"""Output buffers: arrays that a caller gives for results (`out=`), of the structure of the result, to be written."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from axon.base.errors import AxonError
 from axon.core import ir as core
 from axon.host.values import describe, listed
 
-Room = list[tuple[str, Any]]  # an array for each result, with its path
+Buffers = list[tuple[str, Any]]  # an array for each result, with its path
 
 
-def room(function: str, structure: core.Structure, out: Any) -> Room | None:
+def matched(function: str, structure: core.Structure, out: Any) -> Buffers | None:
     """The arrays of `out=`, None if it is not given. Raises AxonError for another structure than the result's."""
     if out is None:
         return None
@@ -43,12 +43,12 @@ def room(function: str, structure: core.Structure, out: Any) -> Room | None:
     return [found[i] for i in range(len(found))]
 
 
-def check(function: str, room: Room, given: Room) -> None:
+def check(function: str, buffers: Buffers, given: Buffers) -> None:
     """That NumPy's arrays among these can be written, each element at a place of its own. Raises AxonError.
 
-    `given` are the same as the caller has them: perhaps arrays of another library, of which `room` are views.
+    `given` are the same as the caller has them: perhaps arrays of another library, of which `buffers` are views.
     """
-    for number, ((path, target), (_, own)) in enumerate(zip(room, given, strict=True)):
+    for number, ((path, target), (_, own)) in enumerate(zip(buffers, given, strict=True)):
         library = libraries.of(own)
         if library is not None and not library.writable:
             raise _wrong(function, f"`{path}` is an array of {library.name}, and those are never written", "leave `out` out")
@@ -59,17 +59,17 @@ def check(function: str, room: Room, given: Room) -> None:
         if libraries.overlaps_itself(target.shape, target.strides, target.itemsize):
             message = f"`{path}` has several elements at one place in memory, so it cannot be written"
             raise _wrong(function, message, _fresh(own, target.shape, target.dtype))
-        for other, before in room[:number]:
+        for other, before in buffers[:number]:
             if isinstance(before, np.ndarray) and _share(target, before):
                 raise _wrong(function, f"`{path}` and `{other}` share memory: one result would overwrite the other")
 
 
-def fits(function: str, room: Room, given: Room, results: Sequence[tuple[tuple[int, ...] | None, Any]]) -> None:
+def fits(function: str, buffers: Buffers, given: Buffers, results: Sequence[tuple[tuple[int, ...] | None, Any]]) -> None:
     """That NumPy arrays have the shapes and element types of the results. Raises AxonError.
 
     None stands for a shape that only data decide.
     """
-    for (path, target), (_, own), (shape, dtype) in zip(room, given, results, strict=True):
+    for (path, target), (_, own), (shape, dtype) in zip(buffers, given, results, strict=True):
         if not isinstance(target, np.ndarray) or isinstance(target, np.ma.MaskedArray):
             raise _wrong(function, f"`{path}` must be a NumPy array, as the arguments are, not {describe(target)}")
         if (shape is not None and target.shape != shape) or target.dtype != dtype:
@@ -78,13 +78,13 @@ def fits(function: str, room: Room, given: Room, results: Sequence[tuple[tuple[i
             raise _wrong(function, f"`{path}` must be {what}, like the result, not {describe(target)}", fresh)
 
 
-def fill(function: str, room: Room, given: Room, results: Sequence[Any]) -> None:
+def fill(function: str, buffers: Buffers, given: Buffers, results: Sequence[Any]) -> None:
     """Write results into NumPy arrays, which `check` has seen. Raises AxonError for arrays that do not fit.
 
     Also where the library of the array that the caller has forbids it.
     """
     made = [np.asarray(result) for result in results]
-    fits(function, room, given, [(result.shape, result.dtype) for result in made])
+    fits(function, buffers, given, [(result.shape, result.dtype) for result in made])
     for path, own in given:
         library = libraries.of(own)
         try:
@@ -92,7 +92,7 @@ def fill(function: str, room: Room, given: Room, results: Sequence[Any]) -> None
                 library.writes([own])
         except TypeError as error:
             raise _wrong(function, f"`{path}` is {error}") from None
-    for (_, target), result in zip(room, made, strict=True):
+    for (_, target), result in zip(buffers, made, strict=True):
         np.asarray(target)[...] = result  # as memory: a subclass may write what it likes
 
 

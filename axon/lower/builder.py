@@ -11,7 +11,7 @@ Note [Guards]
 
 Note [Dependent ranges]
     `sum k < i => e` reduces over an axis whose extent mentions another. An operation that leaves such a reduction runs over the
-    largest extent, guarded by `k < i`, since a tensor is rectangular. Where it is not clear what is largest, `above` says what is
+    largest extent, guarded by `k < i`, since a tensor is rectangular. Where it is not clear what is largest, `upper_bound` says what is
     large enough: that may be past the end of what is read, and only the guard keeps it from being evaluated.
 """
 
@@ -56,7 +56,7 @@ from axon.lower.extents import Extents, divides
 from axon.lower.scalars import comparison, conjunction, facts, mentioned, simplified, sizes_alone, substitute, zero
 from axon.lower.value import Subscripts, TensorValue
 from axon.shapes.algebra.prove import Answer, Facts, proves
-from axon.shapes.algebra.upper_bound import above
+from axon.shapes.algebra.upper_bound import upper_bound
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
 from axon.shapes.solving.reach import Reach
@@ -413,7 +413,7 @@ class Builder:
             return axis.extent
         found = self._largest_extent(axis, context)
         if found is None:
-            found = above(axis.extent, {a.symbol: a.extent for a in context.axes}, self.known)
+            found = upper_bound(axis.extent, {a.symbol: a.extent for a in context.axes}, self.known)
         self.note(found, context)
         return found
 

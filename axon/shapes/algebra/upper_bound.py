@@ -20,7 +20,7 @@ Ends: TypeAlias = "tuple[Dim, Dim]"  # what a value is not below, and not above
 _ZERO, _ONE = Dim.of(0), Dim.of(1)
 
 
-def above(dim: Dim, ranges: Mapping[Symbol, Dim], facts: Facts) -> Dim:
+def upper_bound(dim: Dim, ranges: Mapping[Symbol, Dim], facts: Facts) -> Dim:
     """What a Dim does not exceed over 0 <= index < extent, for ranges of which each may mention those before it."""
     ends: dict[Symbol, Ends] = {}
     for symbol, extent in ranges.items():

@@ -6,7 +6,7 @@ import random
 
 from axon.base.names import fresh
 from axon.shapes.algebra.prove import Facts
-from axon.shapes.algebra.upper_bound import above
+from axon.shapes.algebra.upper_bound import upper_bound
 from axon.shapes.dimension import Dim, maximum, minimum
 
 N, K, J = (fresh(name) for name in "nkj")
@@ -37,7 +37,7 @@ def test_nothing_is_larger() -> None:
     rng = random.Random(7)
     for _ in range(150):
         inner, dim = some(rng, 1).substitute({J: Dim.of(N)}), some(rng, 2)
-        found = above(dim, {K: Dim.of(N), J: inner}, Facts())
+        found = upper_bound(dim, {K: Dim.of(N), J: inner}, Facts())
         assert found.variables <= {N}
         for n in range(6):
             over = ({N: n, K: i, J: j} for i in range(n) for j in range(inner.evaluate({N: n, K: i})))
@@ -53,5 +53,5 @@ def test_parts_that_belong_together() -> None:
         n // (i + 1) * i: n * (n - 1),
     }
     for dim, expected in close.items():
-        found = above(dim, {K: n}, Facts())
+        found = upper_bound(dim, {K: n}, Facts())
         assert all(found.evaluate({N: m}) <= expected.evaluate({N: m}) for m in range(1, 9)), (dim, found)
