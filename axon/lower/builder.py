@@ -11,8 +11,8 @@ Note [Guards]
 
 Note [Dependent ranges]
     `sum k < i => e` reduces over an axis whose extent mentions another. An operation that leaves such a reduction runs over the
-    largest extent, guarded by `k < i`, since a tensor is rectangular. Where it is not clear what is largest, `upper_bound` says what
-    is large enough: that may be past the end of what is read, and only the guard keeps it from being evaluated.
+    largest extent, guarded by `k < i`, since a tensor is rectangular. Where it is not clear what is largest, `upper_bound` says
+    what is large enough: that may be past the end of what is read, and only the guard keeps it from being evaluated.
 """
 
 from __future__ import annotations

@@ -284,7 +284,7 @@ def test_a_script_without_a_guard_can_build(tmp_path: Path) -> None:
 
 FOREVER = """
 import os, time
-from axon.backend import build, cache, worker
+from axon.backend import cache; from axon.backend.gpu.build import cubin as build, worker
 from axon.backend.gpu.build.worker import main
 
 def link(*_):
@@ -296,7 +296,7 @@ main()
 """
 WAITS = """
 import sys
-from axon.backend import build, worker
+from axon.backend.gpu.build import cubin as build, worker
 from axon.backend.gpu.layout.target import HOPPER
 from tests.runtime.test_build import Forever, SMALL, forms, replace
 
