@@ -3,7 +3,7 @@
 A program is a straight-line block of operations on tensors whose element types and ranks are known and whose sizes are symbolic
 (`shapes.dimension.Dim`). Polymorphism, functions, records and broadcasting are gone. The main operation, `Compute`, fills a domain
 of indices with a scalar expression over reads, with at most one reduction; every operation stands on only the indices it uses, so
-the maximum inside a softmax is one `Compute` per row. `core_print` prints the form, `core_verify` checks its rules, and
+the maximum inside a softmax is one `Compute` per row. `printer` prints the form, `verify` checks its rules, and
 `interpret` is its meaning. The grammar is one page of docs/core.md.
 
 Rules (held by the verifier):

@@ -15,7 +15,7 @@ Note [Nests]
     *scatter* is a reduction that asks of everything whether it belongs to the row (`sum for i where ids[i] = b => x[i]`): a nest
     of one step, since it is best done in one pass for all rows.
 
-Rules (held by `verify_plan.verify_plan`):
+Rules (held by `verify.verify_plan`):
 * what a kernel reads is an input, stands around the block, or is stored by a kernel before it;
 * every step of a nest begins with the nest's rows, the same Symbols, and reads what a step before it made at its own row;
 * what is stored is made, what the block gives is stored or stands around it, and an epilogue has its product's axes.
