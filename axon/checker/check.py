@@ -33,9 +33,10 @@ from axon.types import builtins
 from axon.types import typed as T
 from axon.types.blank import found
 from axon.types.declare import Declarations
-from axon.types.elaborator import Env
+from axon.types.elaborator import Elaborator, Env
 from axon.types.resolve import OF_NAMES, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, duplicate, once_per_name
 from axon.types.show import Namer, dimension_names, show_type, signature
+from axon.types.trouble import Trouble
 from axon.types.type import Scheme, Type
 from axon.types.unify import State
 
@@ -165,7 +166,7 @@ class Session:
         )
 
     def _declarations(self, source: SourceFile, program: S.Program, problems: tuple[Diagnostic, ...]) -> CheckedModule:
-        checker = Declarations()
+        checker = Declarations(words)
         checker.blanks = {span: [] for span in self.blanks if span.file is source}
         checker.explains = self.fewer is None
         checker.diagnostics.extend(problems)
@@ -327,9 +328,22 @@ class Session:
         contracts = [[fact.relation for fact in scheme.facts] for scheme in schemes.values()]
         return CheckedModule(
             source, ordered, _Written(signatures), declarations, schemes, symbols, checker.state, imports, tuple(checker.inner),
-            exports, lambda decl: checker.trail((), (decl,)),
+            exports, partial(_trail, checker),
             {span: found(checker.state, blanks, contracts, simpler) for span, blanks in checker.blanks.items()},
         )  # fmt: skip
+
+
+def words(by: Elaborator, trouble: Trouble) -> Iterable[Diagnostic]:
+    """What is said of a trouble. The modules that word it are imported when there is the first: most programs have none."""
+    from axon.checker.said import said
+
+    return said(by, trouble)
+
+
+def _trail(by: Elaborator, decl: T.Decl) -> Trail:
+    from axon.suggest.bodies import trail_of
+
+    return trail_of(by, (), (decl,))
 
 
 _TYPE_VARIABLE = re.compile(r"'[A-Za-z]\w*")

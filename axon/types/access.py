@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import replace
 from math import prod
 
-from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.explain import errors
 from axon.grammar import syntax as S
 from axon.shapes.constraint import Context, Reason, Side, Use
 from axon.shapes.dimension import Dim, dim_sum
@@ -20,9 +16,10 @@ from axon.types import typed as T
 from axon.types.annotate import Annotations
 from axon.types.constraint import Indexed
 from axon.types.elaborator import Env
-from axon.types.resolve import ANONYMOUS_RUN, ValueName, unknown
+from axon.types.resolve import ANONYMOUS_RUN, unknown
 from axon.types.show import Namer, show_dim
 from axon.types.symbolic import impossible_divisors, only_sizes, symbolic
+from axon.types.trouble import BadSubscript, CannotIndex, NotADimension, PartByIndex, SubscriptCount, TwoRests
 from axon.types.type import (
     I32,
     POISON,
@@ -39,8 +36,6 @@ from axon.types.type import (
     which,
 )
 
-_FLOATS = re.compile(r"\s*:\s*(f16|bf16|f32|f64)\b(\[[^\[\]]*\])?")  # the annotation of a name
-
 
 class Accesses(Annotations):
     def access(self, env: Env, e: S.Access) -> T.Expr:
@@ -48,7 +43,7 @@ class Accesses(Annotations):
         subscripts = tuple(self._subscript(env, s) for s in e.subscripts)
         rests = [written.span for written, s in zip(e.subscripts, subscripts, strict=True) if isinstance(s, T.Keep)]
         if len(rests) > 1:
-            self.report(errors.rests(e.span, rests))
+            self.wrong(TwoRests(e.span, tuple(rests)))
             return T.Literal(0, type=POISON, span=e.span)
         default = None if e.default is None else self.infer(env, e.default)
         name = _excerpt(e.base.span)
@@ -57,8 +52,7 @@ class Accesses(Annotations):
             match t:
                 case TupleType(items):
                     if not way and self._is_position(items, subscripts):
-                        found = errors.part_by_index(self.state, e, items)
-                        self.report(replace(found, suggestions=(*self._part_chosen(base), *found.suggestions)))
+                        self.wrong(PartByIndex(e, items, base))
                         return POISON
                     parts = tuple(of(self.state.prune(i), f"{way}.{n}") for n, i in enumerate(items, 1))
                     return POISON if any(isinstance(p, Poison) for p in parts) else TupleType(parts)
@@ -75,7 +69,7 @@ class Accesses(Annotations):
                 case Poison():
                     return POISON
                 case _:
-                    self.report(errors.cannot_index(self.state, t, e.base.span))
+                    self.wrong(CannotIndex(t, e.base.span))
                     return POISON
 
         known = self.state.prune(base.type)
@@ -92,16 +86,6 @@ class Accesses(Annotations):
         parts = (self.state.prune(i) for i in items)
         rowless = any(isinstance(p, Function) or (isinstance(p, Tensor) and not self.state.shape(p.shape)) for p in parts)
         return rowless and len(numbers) == 1 and numbers[0] is not None
-
-    def _part_chosen(self, e: T.Expr) -> tuple[Suggestion, ...]:
-        """What may have been meant by `t[i]` of a tuple, which is a tuple, where a tensor is needed."""
-        t = self.state.prune(e.base.type) if isinstance(e, T.Access) else None
-        if not isinstance(e, T.Access) or not isinstance(t, TupleType) or len(e.subscripts) != 1 or e.default is not None:
-            return ()
-        chosen = e.subscripts[0]
-        brackets = Span(e.span.file, e.base.span.end, e.span.end)
-        single = isinstance(chosen, T.At) and not chosen.sizes
-        return tuple(errors.one_tensor(self.state, e.span, brackets, t.items)) if single else ()
 
     def _parted(self, shape: Shape, subscripts: tuple[T.Subscript, ...]) -> tuple[Shape, Shape]:
         """A part of a record may have more dimensions than there are subscripts: the rest is kept."""
@@ -142,8 +126,7 @@ class Accesses(Annotations):
                 if not self._needs_divisors(env, value):
                     self.too_complex(e.span)
             elif not isinstance(self.state.prune(value.type), Poison):
-                likely = self._as_parameter(e.name, env.scope.value(e.name)) if isinstance(e, S.Var) else ()
-                self.report(errors.not_a_dimension(f"`{_excerpt(e.span)}`", e.span, likely, value))
+                self.no_dimension(env, e, value)
             return self.state.dim("")
         return dim
 
@@ -166,19 +149,14 @@ class Accesses(Annotations):
             case TypeVar():
                 self.unify(t, I32, Reason(e.span, "an index is an i32"))
                 return value
-        found = errors.bad_subscript(self.state, t, e.span)
-        self.report(replace(found, suggestions=(*self._of_integers(env, e), *found.suggestions)))
+        named = e.base if isinstance(e, S.Access) else e
+        self.wrong(BadSubscript(t, e.span, env.scope.value(named.name) if isinstance(named, S.Var) else None))
         return T.Literal(0, type=POISON, span=e.span)
 
-    def _of_integers(self, env: Env, e: S.Expr) -> Iterator[Suggestion]:
-        """The annotation of a parameter that is an index, or has them, with integers for floats."""
-        base = e.base if isinstance(e, S.Access) else e
-        entity = env.scope.value(base.name) if isinstance(base, S.Var) else None
-        at = entity.span if isinstance(entity, ValueName) else None
-        written = _FLOATS.match(at.file.text, at.end) if at is not None else None
-        if at is not None and written is not None:
-            element = Span(at.file, written.start(1), written.end(1))
-            yield Suggestion(f"make it `{at.text} : i32{written[2] or ''}`", (Edit(element, "i32"),))
+    def no_dimension(self, env: Env, e: S.Expr, value: T.Expr) -> None:
+        """Say that an expression is no size."""
+        entity = env.scope.value(e.name) if isinstance(e, S.Var) else None
+        self.wrong(NotADimension(f"`{_excerpt(e.span)}`", e.span, entity, self._around(), value))
 
     def _access_tensor(
         self, context: Context, e: S.Access, base: Tensor, subscripts: tuple[T.Subscript, ...], default: T.Expr | None, name: str,
@@ -191,8 +169,7 @@ class Accesses(Annotations):
         if any(isinstance(x, T.At) and any(isinstance(v.type, Poison) for v in x.values) for x in subscripts):
             return POISON
         if whole and len(shape) != len(subscripts):
-            said = errors.subscript_count(self.state, shape, len(subscripts), e.span, f"{name}{way}")
-            self.report(replace(said, suggestions=(*_indexed_too(e, context, len(shape)), *said.suggestions)))
+            self.wrong(SubscriptCount(e, f"{name}{way}", shape, len(subscripts), context))
             return POISON
         items = self._items(base, subscripts)
         kept: list[ShapeItem] = []
@@ -317,13 +294,3 @@ def _excerpt(span: Span) -> str:
     """A few words of source, on one line."""
     text = " ".join(span.text.split())
     return text if len(text) <= 40 else text[:37] + "…"
-
-
-def _indexed_too(e: S.Access, context: Context, rank: int) -> Iterator[Suggestion]:
-    """`q[i, j]` for `q[i]` under indices `i` and `j`, where all that the access does not use are as many as it lacks."""
-    used = set(re.findall(r"\w+", e.span.text))
-    unused = [symbol.name for symbol, _ in context.indices if symbol.name not in used]
-    if 0 < len(unused) == rank - len(e.subscripts) < rank and e.span.text.endswith("]"):
-        end = Span(e.span.file, e.span.end - 1, e.span.end - 1)
-        more = f", {', '.join(unused)}"
-        yield Suggestion(f"index it by `{'`, `'.join(unused)}` too: `{e.span.text[:-1]}{more}]`", (Edit(end, more),))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from itertools import islice
 from typing import assert_never
@@ -11,17 +10,16 @@ from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
-from axon.explain import errors
 from axon.grammar import syntax as S
 from axon.shapes.constraint import NOWHERE, Reason
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
 from axon.shapes.width import MOST
 from axon.types.blank import Blank, blank
+from axon.types.elaborator import Words
 from axon.types.resolve import (
     Alias,
     BrokenName,
-    Entity,
     ModuleName,
     RunName,
     Scope,
@@ -31,6 +29,7 @@ from axon.types.resolve import (
     unknown_member,
 )
 from axon.types.solve import Solver
+from axon.types.trouble import NotADimension, TooLarge
 from axon.types.type import (
     I32,
     POISON,
@@ -60,14 +59,13 @@ FOREIGN = {  # what other languages and libraries call element types
 class Annotations(Solver):
     """The part of inference that reads types as the user wrote them."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, words: Words) -> None:
+        super().__init__(words)
         self.expanded: dict[Alias, Type] = {}  # those that have no parameters
         self.expansions = 0  # of aliases, so far
         self.existentials = 0  # of those met, so far
         self.malformed = 0  # dimensions met so far that are none
         self.blanks: dict[Span, list[Blank]] = {}  # written sizes that are left open, and what stands in the place of each
-        self.written_fields: dict[Span, None] = {}  # `w : f32[d, k]` in types
         self._within: Span | None = None  # the outermost alias that is being expanded, where an annotation mentions it …
         self._path: tuple[str, ...] = ()  # … and the field in it
         self.opened_names: list[Symbol] = []  # what annotations call sizes that are to be found
@@ -185,7 +183,7 @@ class Annotations(Solver):
         self.expansions += 1
         if self.expansions >= _MAX_EXPANSIONS:  # the aliases are small, what they stand for is not
             if self.expansions == _MAX_EXPANSIONS:
-                self.report(errors.too_large(expanding[0].decl.name.span if expanding else t.span))
+                self.wrong(TooLarge(expanding[0].decl.name.span if expanding else t.span))
             return POISON
         inner = alias.scope.child()
         for param, given in zip(params, grouped, strict=True):
@@ -349,7 +347,7 @@ class Annotations(Solver):
                     if self.heading:
                         scope.values[name] = BrokenName()  # its other mentions say nothing new
                 elif not isinstance(found, BrokenName):
-                    self.report(errors.not_a_dimension(f"`{name}`", d.span, self._as_parameter(name, found)))
+                    self.wrong(NotADimension(f"`{name}`", d.span, found, self._around()))
                 return self.state.dim("")
             case S.DimNegate(operand):
                 return -self._dim(scope, operand)
@@ -395,30 +393,9 @@ class Annotations(Solver):
         text = f"name it in the type of a parameter, or let the call give it: `fun {self.heading[-1].name.text} {{{name}}} …`"
         return replace(found, suggestions=(Suggestion(text),))
 
-    def _as_parameter(self, name: str, entity: Entity | None) -> tuple[Suggestion, ...]:
-        """A parameter of the function around made a dimension parameter of it."""
-        d = self.heading[-1] if self.heading else None
-        if d is None or not isinstance(entity, ValueName):
-            return ()
-        file, at = d.span.file, entity.span
-        around = next((p.span for p in d.params if p.span.start <= at.start and at.end <= p.span.end), None)
-        if around is None:
-            return ()
-        before = re.search(r"\s*\(?\s*$", file.text[: around.start])
-        start = before.start() if before is not None else around.start
-        opened = "(" in file.text[start : around.start]
-        after = re.match(r"\s*\)", file.text[around.end :]) if opened else None
-        gone = Edit(Span(file, start, around.end + (after.end() if after is not None else 0)), "")
-        first = d.params[0]
-        if isinstance(first, S.DimParams):
-            put = Edit(Span(file, first.span.end - 1, first.span.end - 1), f", {name}")
-        else:
-            put = Edit(Span(file, d.name.span.end, d.name.span.end), f" {{{name}}}")
-        if start == d.name.span.end and not isinstance(first, S.DimParams):
-            return (
-                Suggestion(f"make it a dimension parameter: `fun {d.name.text} {{{name}}} …`", (replace(gone, text=put.text),)),
-            )
-        return (Suggestion(f"make it a dimension parameter: `fun {d.name.text} {{{name}}} …`", (put, gone)),)
+    def _around(self) -> S.Fun | None:
+        """The function that is being declared."""
+        return self.heading[-1] if self.heading else None
 
     def facts(self, scope: Scope, facts: tuple[S.Fact, ...]) -> list[tuple[Relation, Span]]:
         return [(Relation(self.dim(scope, f.left), f.relation, self.dim(scope, f.right)), f.span) for f in facts]

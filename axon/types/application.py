@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
-from axon.base.diagnostics import Edit, Suggestion
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
-from axon.explain import errors
-from axon.explain.quote import operand
 from axon.grammar import syntax as S
 from axon.shapes.constraint import Reason, Side
 from axon.shapes.dimension import Dim
-from axon.suggest import mend, precedence
 from axon.types import builtins
 from axon.types import typed as T
 from axon.types.access import _excerpt
@@ -24,20 +18,10 @@ from axon.types.constraint import Lift
 from axon.types.elaborator import Env
 from axon.types.resolve import Module, ModuleName
 from axon.types.scheme import instantiate_type
-from axon.types.show import Namer, show_element
+from axon.types.trouble import Argument, DimsWrong, NotAFunction, Operand
 from axon.types.type import POISON, Exists, Function, Poison, RecordType, Tensor, TupleType, Type, TypeVar
 
 _OPERATORS = {name: (allowed, gives_bool) for name, allowed, gives_bool in builtins.OPERATORS.values()}
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """A tensor that a call gives to a function whose parameters are known: in which argument, and for what name."""
-
-    argument: int
-    pattern: T.PatternName
-    have: Tensor
-    need: Tensor
 
 
 class Applications(Comprehensions):
@@ -85,7 +69,7 @@ class Applications(Comprehensions):
             case _:
                 function = self.infer(env, e.function)
                 if not isinstance(self.state.prune(function.type), Poison):
-                    self.report(errors.dims_wrong(_excerpt(e.function.span), (), len(e.dims), e.span))
+                    self.wrong(DimsWrong(_excerpt(e.function.span), (), len(e.dims), e.span))
                 return self._broken(e.span)
 
     def _call(self, env: Env, f: T.Expr, arguments: list[T.Expr], span: Span, name: str) -> T.Expr:
@@ -101,7 +85,7 @@ class Applications(Comprehensions):
         match f:
             case T.Builtin(name=name) if name in builtins.UNARY and len(arguments) == 1:
                 given = arguments[0]
-                t = self.as_tensor(given.type, given.span, f"`{name}` is computed element by element", self._part_chosen(given))
+                t = self.as_tensor(given.type, given.span, f"`{name}` is computed element by element", Operand(given, False))
                 reason = Reason(arguments[0].span, f"the argument of `{name}`")
                 if t is None or not self.narrow(t, builtins.UNARY[name], reason):
                     return self._broken(span)
@@ -130,11 +114,10 @@ class Applications(Comprehensions):
                 case Poison():
                     return POISON
                 case Function(param, result):
-                    before = len(self.diagnostics)
-                    if not self.unify(argument.type, param, self._argument_reason(argument, n, len(arguments), name, f.span)):
-                        if spoiled:
-                            del self.diagnostics[before:]
-                        self._suggest(before, f, arguments, n - 1, param, name)
+                    patterns = self.parameters.get(f.symbol, ()) if isinstance(f, T.Variable) else ()
+                    meant = Argument(f, tuple(arguments), n - 1, param, name, patterns)
+                    reason = self._argument_reason(argument, n, len(arguments), name, f.span)
+                    if not self.unify(argument.type, param, reason, meant=meant, quiet=spoiled):
                         return POISON
                     t = result
                 case TypeVar():
@@ -144,77 +127,9 @@ class Applications(Comprehensions):
                     t = result
                 case _:
                     if not spoiled:
-                        self.report(errors.not_a_function(self.state, t, f.span, argument.span, n - 1))
+                        self.wrong(NotAFunction(t, f.span, argument.span, n - 1))
                     return POISON
         return t
-
-    def _suggest(self, before: int, f: T.Expr, arguments: list[T.Expr], at: int, param: Type, name: str) -> None:
-        """Add to the error of an argument what may have been meant: spaces for commas, another order, a batch of one."""
-        argument = arguments[at]
-        likely: list[Suggestion] = []
-        if isinstance(argument, T.Tuple) and len(argument.items) > 1 and not isinstance(self.state.prune(param), TupleType):
-            text = " ".join(operand(i.span) for i in argument.items)
-            around = Span(argument.span.file, f.span.end, argument.span.end)
-            likely.append(Suggestion(f"arguments are separated by spaces: `{name} {text}`", (Edit(around, f" {text}"),)))
-        have, need = self.state.prune(argument.type), self.state.prune(param)
-        more = len(self.state.shape(need.shape)) - len(have.shape) if isinstance(have, Tensor) and isinstance(need, Tensor) else 0
-        if isinstance(have, Tensor) and isinstance(need, Tensor) and more > 0:
-            likely += precedence.accessed_result(f, arguments) if at == len(arguments) - 1 else ()
-            if more == 1 and (have.shape or not isinstance(argument, T.Access)):  # an element is no batch
-                text = f"[| {argument.span.text} |]"
-                likely.append(Suggestion(f"make it a batch of one: `{text}`", (Edit(argument.span, text),)))
-        likely += self._one_missing(f, arguments, at, have, need, name)
-        given = list(self._given(f, arguments[: at + 1]))
-        lower = [g for g in given if g.argument == at and len(self.state.shape(g.need.shape)) > len(g.have.shape)]
-        likely += (s for g in lower for s in self._as_stated(g))
-        likely += mend.swapped(tuple(a.span for a in arguments), at, name)
-        whole = f.instance.rows.values() if isinstance(f, T.Variable) and f.instance is not None else ()
-        if any(g.argument == at and g.need.shape in whole for g in given):  # any rank at all, and so that of what stands before
-            likely += (s for g in given for s in self._as_stated(g))
-            help_ = f"without annotations `{name}` takes equal shapes: where a parameter has a rank, `(… : 'a[n])`, it broadcasts"
-            likely.append(Suggestion(help_))
-        for i in range(before, len(self.diagnostics)):
-            found = self.diagnostics[i]
-            self.diagnostics[i] = replace(found, suggestions=(*likely, *found.suggestions))
-
-    def _one_missing(self, f: T.Expr, arguments: list[T.Expr], at: int, have: Type, need: Type, name: str) -> Iterator[Suggestion]:
-        """`nn.layer_norm x`, where the record of weights comes first: an argument of another sort that fits in a later place."""
-        t, params = self.state.prune(f.type), list[Type]()
-        while isinstance(t, Function):
-            params.append(self.state.prune(t.param))
-            t = self.state.prune(t.result)
-        later = params[len(arguments) :]
-        if isinstance(have, Tensor) and isinstance(need, RecordType) and any(isinstance(p, Tensor) for p in later):
-            fields = ", ".join(field for field, _ in need.fields)
-            which = f"argument {at + 1}" if at else "the first"
-            yield Suggestion(f"`{name}` takes {len(params)} arguments: {which} is a record of {fields}, which is missing here")
-
-    def _given(self, f: T.Expr, arguments: list[T.Expr]) -> Iterator[_Given]:
-        """The tensors that a call gives to a function, also as parts of tuples."""
-        params = self.parameters.get(f.symbol, ()) if isinstance(f, T.Variable) else ()
-        t = self.state.prune(f.type)
-        for n, (argument, pattern) in enumerate(zip(arguments, params, strict=False)):
-            if isinstance(t, Function):
-                yield from self._parts_given(n, pattern, argument.type, t.param)
-                t = self.state.prune(t.result)
-
-    def _parts_given(self, n: int, pattern: T.Pattern, have: Type, need: Type) -> Iterator[_Given]:
-        have, need = self.state.prune(have), self.state.prune(need)
-        match pattern, have, need:
-            case T.PatternName(), Tensor(), Tensor():
-                yield _Given(n, pattern, have, need)
-            case T.PatternTuple(items), TupleType(parts), TupleType(wanted):
-                for item, part, want in zip(items, parts, wanted, strict=False):
-                    yield from self._parts_given(n, item, part, want)
-
-    def _as_stated(self, given: _Given) -> Iterator[Suggestion]:
-        """The annotation of a parameter that has none, or of a part of one, which lets a scalar broadcast: `(rate : f32)`."""
-        name = given.pattern.span
-        if given.have.shape or name.text != given.pattern.symbol.name or name.followed(":"):
-            return
-        text = f"{name.text} : {show_element(Namer(self.state), self.state.element(given.need.element))}"
-        text = text if name.followed(",") or name.file.text[: name.start].rstrip().endswith(",") else f"({text})"
-        yield Suggestion(f"annotate the parameter, and it broadcasts: `{text}`", (Edit(name, text),))
 
     def _argument_reason(self, argument: T.Expr, n: int, count: int, name: str, function: Span) -> Reason:
         which = "the argument" if count == 1 else f"argument {n}"

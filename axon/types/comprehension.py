@@ -10,18 +10,17 @@ from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import Element
 from axon.base.names import fresh
 from axon.base.source import Span
-from axon.explain import errors
-from axon.explain.places import Binding
 from axon.grammar import syntax as S
 from axon.shapes.constraint import Obligation, Range, Reason, Side
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.types import builtins
 from axon.types import typed as T
-from axon.types.access import Accesses, _excerpt
-from axon.types.elaborator import Env
+from axon.types.access import Accesses
+from axon.types.elaborator import Binding, Env
 from axon.types.resolve import ANONYMOUS_RUN, RunName, Scope, ValueName, unknown
 from axon.types.symbolic import only_sizes, says, symbolic
+from axon.types.trouble import NotBool, StatesLacking, StoredFunction
 from axon.types.type import (
     BOOL,
     I32,
@@ -153,8 +152,7 @@ class Comprehensions(Accesses):
                 self.too_complex(bound.span)
             return self.state.dim("")
         if dim is None:
-            likely = self._as_parameter(bound.name, env.scope.value(bound.name)) if isinstance(bound, S.Var) else ()
-            self.report(errors.not_a_dimension(f"`{_excerpt(bound.span)}`", bound.span, likely, value))
+            self.no_dimension(env, bound, value)
             return self.state.dim("")
         self.unify(value.type, I32, Reason(bound.span, "a bound is an i32"))
         indices = {s for s, _ in env.context.indices}
@@ -260,7 +258,7 @@ class Comprehensions(Accesses):
         scan = e.kind.text == "scan"
         t = body.type
         if isinstance(self.state.prune(t), Function):
-            self.report(errors.stored_function(f"`{e.kind.text}`", e.body.span))
+            self.wrong(StoredFunction(f"`{e.kind.text}`", e.body.span))
             t = POISON
         monoid = self.infer(env, e.monoid)
         wanted = TupleType((function((t, t), t), t))
@@ -282,7 +280,7 @@ class Comprehensions(Accesses):
         """A single bool."""
         value = self.infer(env, e)
         if not self.is_single_bool(value):
-            self.report(errors.condition(self.state, self.state.prune(value.type), e.span, what))
+            self.wrong(NotBool(self.state.prune(value.type), e.span, what))
         return value
 
     def is_single_bool(self, value: T.Expr) -> bool:
@@ -306,7 +304,7 @@ class Comprehensions(Accesses):
         for pattern, init in e.states:
             value = self.infer(env, init)
             if isinstance(self.state.prune(value.type), Function):
-                self.report(errors.stored_function("the state of a loop", init.span))
+                self.wrong(StoredFunction("the state of a loop", init.span))
                 value = T.Literal(0, type=POISON, span=init.span)
             states.append((self.bind_pattern(scope, pattern, value.type, seen), value))
             types.append(value.type)
@@ -333,7 +331,7 @@ class Comprehensions(Accesses):
         given = self.state.prune(body.type)
         parts = len(given.items) if isinstance(given, TupleType) else 1 if isinstance(given, Tensor) else len(first)
         if len(first) > 1 and parts != len(first):
-            self.report(errors.states_lacking(e, parts))
+            self.wrong(StatesLacking(e, parts))
             return False
         if isinstance(given, TupleType) and len(given.items) == len(first) > 1:
             written = body.items if isinstance(body, T.Tuple) else (body,) * len(first)

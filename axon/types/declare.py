@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from axon.base.diagnostics import Diagnostic, Edit, Label
+from axon.base.diagnostics import Diagnostic, Label
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
-from axon.explain import errors
 from axon.grammar import syntax as S
 from axon.shapes.constraint import Context, Obligation, Reason, Side
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.types import typed as T
 from axon.types.annotate import Mentions, stripped
-from axon.types.elaborator import Env
+from axon.types.elaborator import Env, Words
 from axon.types.generalize import Generalization
 from axon.types.products import known_by_products
 from axon.types.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, ModuleName, RunName, Scope, ValueName
 from axon.types.scheme import instantiate_type
 from axon.types.symbolic import says, symbolic
+from axon.types.trouble import NoField, TooLarge
 from axon.types.type import POISON, Exists, Function, Poison, RecordType, Scheme, Tensor, TupleType, Type, function
-from axon.types.unify import size
+from axon.types.unify import size, subtypes
 
 _MAX_TYPE = 100_000
 
@@ -38,8 +38,8 @@ class _Header:
 
 
 class Declarations(Generalization):
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, words: Words) -> None:
+        super().__init__(words)
         self._builtins: dict[str, Scheme] = {}
 
     # ── patterns ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -74,7 +74,7 @@ class Declarations(Generalization):
                 for member, _ in fields:
                     found = known.get(member.text) if isinstance(known, RecordType) else None
                     if isinstance(known, RecordType) and found is None:
-                        self.report(errors.no_field(self.state, known, member.text, member.span))
+                        self.wrong(NoField(known, member.text, member.span))
                         found = POISON
                     fields_types.append((member.text, found or self.state.type_var()))
                 if not isinstance(known, RecordType):
@@ -226,8 +226,8 @@ class Declarations(Generalization):
         value = self._opened_parts(env, value)
         t = self.state.prune(value.type)
         if size(self.state, t) > _MAX_TYPE:
-            if not any(isinstance(part, Poison) for part in self._walk(t)):  # else it has been said of a part
-                self.report(errors.too_large(d.value.span))
+            if not any(isinstance(part, Poison) for part in subtypes(self.state, t)):  # else it has been said of a part
+                self.wrong(TooLarge(d.value.span))
             value = T.Literal(0, type=POISON, span=d.value.span)
             t = POISON
         target = replace(env, scope=scope).scope
@@ -315,10 +315,10 @@ class Declarations(Generalization):
             self.unify(body.type, self._packed(result, reason), reason)
         t = function(tuple(types), result if result is not None else body.type)
         if size(self.state, t) > _MAX_TYPE:
-            if not any(isinstance(part, Poison) for part in self._walk(t)):
-                self.report(errors.too_large(d.name.span))
+            if not any(isinstance(part, Poison) for part in subtypes(self.state, t)):
+                self.wrong(TooLarge(d.name.span))
             t = POISON
-        scheme, ok = self._generalize(mark, t, header.explicit, header.facts, d.name.span, _adds_fact(d), True, patterns, body)
+        scheme, ok = self._generalize(mark, t, header.explicit, header.facts, d.name.span, d, True, patterns, body)
         self.defining.pop()
         self.heading.pop()
         if ok and sig is None and self.state.level == 0 and self.explains:
@@ -449,17 +449,3 @@ def _single(pattern: S.Pattern) -> S.PatternName | None:
     while isinstance(pattern, S.PatternTyped):
         pattern = pattern.pattern
     return pattern if isinstance(pattern, S.PatternName) else None
-
-
-def _adds_fact(d: S.Fun) -> Callable[[str], Edit]:
-    """The edit that adds a fact to a function's `where`."""
-
-    def edit(fact: str) -> Edit:
-        source = d.span.file
-        if d.where:
-            return Edit(Span(source, d.where[-1].span.end, d.where[-1].span.end), f", {fact}")
-        after = d.result.span.end if d.result is not None else d.params[-1].span.end if d.params else d.name.span.end
-        at = source.text.index("=", after)
-        return Edit(Span(source, at, at), f"where {fact} ")
-
-    return edit

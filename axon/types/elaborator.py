@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import TypeAlias
 
-from axon.base.diagnostics import Diagnostic, Suggestion
+from axon.base.diagnostics import Diagnostic
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.explain import errors
-from axon.explain.places import Binding
 from axon.grammar import syntax as S
 from axon.shapes.algebra.divisibility import is_divisibility
-from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Reason, Side
+from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Range, Reason, Side
 from axon.shapes.dimension import MAX_DEGREE, MAX_TERMS, Dim, DimensionTooLarge, atom_key
 from axon.shapes.relation import Relation
 from axon.types import typed as T
@@ -24,9 +23,34 @@ from axon.types.constraint import Deferred
 from axon.types.literals import Literal, of_use
 from axon.types.resolve import OF_NAMES, Module, Scope, with_use
 from axon.types.symbolic import Says
-from axon.types.type import ElementType, InsideOf, Poison, ResultOf, Scheme, SchemeFact, Tensor, Type, Unreached
+from axon.types.trouble import Meant, Mismatched, Trouble
+from axon.types.type import ElementType, Poison, Scheme, SchemeFact, Tensor, Type
 from axon.types.typed import Instance
 from axon.types.unify import Mismatch, State
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """An index: its range, and the text that binds it, with its bound."""
+
+    range: Range
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Body:
+    """What a scheme keeps of its function, for who follows a size into it when something is wrong (`axon.suggest.bodies`)."""
+
+    by: Elaborator  # which inferred it
+    name: str  # "" of one within a declaration
+    outermost: bool  # no declaration stands around it
+    type: Type
+    explicit: tuple[Symbol, ...]
+    params: tuple[T.Pattern, ...]
+    expr: T.Expr
+    equals: tuple[Equal, ...]
+    flexible: tuple[Symbol, ...]
+    made: dict[tuple[int, int, tuple[int | str, ...]], object] = field(default_factory=dict)  # what has been found of its result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,21 +74,22 @@ class Env:
         return Env(scope, replace(c, indices=c.indices + indices), True)
 
 
+Words: TypeAlias = "Callable[[Elaborator, Trouble], Iterable[Diagnostic]]"  # what is said of a trouble, when it is found
+
 _MAX_COMPARED = 100  # earlier diagnostics that one is compared with
 
 
 class Elaborator(ABC):
     """Infers one module. Split over files by what is inferred; `Declarations` is the whole."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: Words) -> None:
+        self.words = words
         self.state = State()
         self.diagnostics: list[Diagnostic] = []
         self.deferred: list[Deferred] = []
         self.guards: dict[Deferred, Context] = {}  # where those are needed, if not everywhere
-        self.inside: dict[Symbol, InsideOf] = {}  # of functions that are used, as in their schemes
-        self.results: dict[Symbol, ResultOf] = {}  # likewise
+        self.used: dict[Symbol, Body] = {}  # of functions that are used, as in their schemes
         self.modules: dict[str, Module] = {}  # of which members are used, by the names that they have here
-        self.unreached: dict[Symbol, Callable[[], tuple[Unreached, ...]]] = {}  # likewise
         self.parameters: dict[Symbol, tuple[T.Pattern, ...]] = {}  # of the functions declared so far
         self.defining: list[str] = []  # the declarations around
         self.heading: list[S.Fun] = []  # the functions among them
@@ -86,10 +111,19 @@ class Elaborator(ABC):
         self.origins: list[tuple[Dim, Span]] = []  # where annotations mention sizes
         self.expanded_origins: list[tuple[Dim, Span, Span, tuple[str, ...]]] = []  # … by types that they name (where), in fields
         self.named: dict[Symbol, tuple[Says, Says]] = {}  # what conditions with a name say
+        self.explains = True  # or says only that something is wrong with the sizes of a declaration, not why
+        self.annotations: list[Span] = []
+        self.signed: dict[Span, Span] = {}  # where a `sig` writes the type of a parameter, by its pattern
+        self.written_fields: dict[Span, None] = {}  # `w : f32[d, k]` in types
         self.inner: list[tuple[str, Span, Type]] = []  # what the names inside declarations turned out to be
 
     @abstractmethod
     def infer(self, env: Env, expr: S.Expr, expected: Type | None = None) -> T.Expr: ...
+
+    def wrong(self, trouble: Trouble) -> None:
+        """Say what is wrong."""
+        for diagnostic in self.words(self, trouble):
+            self.report(diagnostic)
 
     def report(self, diagnostic: Diagnostic) -> None:
         """Say that something is wrong, once, as of an alias used twice; that nothing introduces a name once in a declaration."""
@@ -111,9 +145,9 @@ class Elaborator(ABC):
 
     def unify(
         self, left: Type, right: Type, reason: Reason, written: Mapping[Symbol, Dim] = MappingProxyType({}),
-        helps: tuple[Suggestion, ...] = (),
+        meant: Meant | None = None, quiet: bool = False,
     ) -> bool:  # fmt: skip
-        """Make `left`, which stands in the source, what is needed; reports with `helps` and answers False if that cannot be.
+        """Make `left`, which stands in the source, what is needed; reports (unless `quiet`) and answers False if that cannot be.
 
         `written`: what a message shows in the place of sizes that are left open.
         """
@@ -121,8 +155,8 @@ class Elaborator(ABC):
             self.state.unify(left, right, reason)
         except Mismatch as m:
             self.state.dims.update(written)
-            found = errors.mismatch(self.state, m, left, right, reason)
-            self.report(replace(found, suggestions=(*helps, *found.suggestions)))
+            if not quiet:
+                self.wrong(Mismatched(m, left, right, reason, meant))
             return False
         return True
 
@@ -134,7 +168,7 @@ class Elaborator(ABC):
         try:
             self.state.narrow(t.element, allowed)
         except Mismatch as m:
-            self.report(errors.mismatch(self.state, m, t, t, reason))
+            self.wrong(Mismatched(m, t, t, reason))
             return False
         return True
 
@@ -163,18 +197,15 @@ class Elaborator(ABC):
         if relation.trivial is not True:
             self.state.obligations.append(Obligation(relation, context, reason, sized=sized))
 
-    def as_tensor(
-        self, t: Type, span: Span, text: str = "a tensor is needed here", helps: tuple[Suggestion, ...] = ()
-    ) -> Tensor | None:
-        """The type as a tensor's, made one if nothing is known of it; None (after a report with `helps`, or of poison) if it is
-        another."""
+    def as_tensor(self, t: Type, span: Span, text: str = "a tensor is needed here", meant: Meant | None = None) -> Tensor | None:
+        """The type as a tensor's, made one if nothing is known of it; None (after a report, or of poison) if it is another."""
         t = self.state.prune(t)
         if isinstance(t, Tensor):
             return t
         if isinstance(t, Poison):
             return None
         new = self.state.tensor()
-        return new if self.unify(t, new, Reason(span, text), helps=helps) else None
+        return new if self.unify(t, new, Reason(span, text), meant=meant) else None
 
     def instantiate(self, scheme: Scheme, span: Span, name: str, context: Context, given: tuple[Dim, ...] = ()) -> Instance:
         """Fresh variables for a scheme's; its facts become obligations of this use."""

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
-from functools import partial
 
-from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.explain import errors
-from axon.explain.places import Binding
+from axon.grammar import syntax as S
 from axon.shapes.constraint import Problem, Reason
 from axon.shapes.contracts.contract import Contract, ContractFact, ParameterShape, not_implied
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.relation import Relation
 from axon.shapes.solving.named import never_equal
 from axon.shapes.solving.settle import Outcome, settle, simpler
-from axon.suggest.inside import flattened_later, parameter_edit, parts_bounded
-from axon.suggest.sizes import Explanations
 from axon.types import typed as T
+from axon.types.elaborator import Body
+from axon.types.generate import Expressions
 from axon.types.literals import of_outer, of_scheme
-from axon.types.show import Namer, dimension_names, show_type, symbols_of
+from axon.types.show import Namer, dimension_names, symbols_of
+from axon.types.trouble import ManySplits, Unanchored, Undetermined, UndeterminedSplit, Unsettled
 from axon.types.type import (
     POISON,
     ElementVar,
@@ -40,6 +38,7 @@ from axon.types.type import (
     TypeVar,
 )
 from axon.types.undetermined import of_tensors, read
+from axon.types.unify import subtypes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +64,8 @@ class _Mark:
     divided: int
 
 
-class Generalization(Explanations):
+class Generalization(Expressions):
     """The part of inference that ends a declaration."""
-
-    def __init__(self) -> None:
-        super().__init__()
 
     # ── generalization ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -85,12 +81,12 @@ class Generalization(Explanations):
 
     def _generalize(
         self, mark: _Mark, t: Type, explicit: tuple[Symbol, ...], facts: list[tuple[Relation, Span]], span: Span,
-        where: Callable[[str], Edit] | None, keep_functions: bool, params: tuple[T.Pattern, ...], body: T.Expr,
+        heading: S.Fun | None, keep_functions: bool, params: tuple[T.Pattern, ...], body: T.Expr,
     ) -> tuple[Scheme, bool]:  # fmt: skip
         """Settle what a declaration collected and quantify over what is its own; says whether it is free of errors."""
         level = self.state.level
         try:
-            return self._quantified(mark, t, explicit, facts, span, where, keep_functions, params, body)
+            return self._quantified(mark, t, explicit, facts, span, heading, keep_functions, params, body)
         except DimensionTooLarge:
             self._drop(mark)
             del self.literals[mark.literals :]
@@ -100,7 +96,7 @@ class Generalization(Explanations):
 
     def _quantified(
         self, mark: _Mark, t: Type, explicit: tuple[Symbol, ...], facts: list[tuple[Relation, Span]], span: Span,
-        where: Callable[[str], Edit] | None, keep_functions: bool, params: tuple[T.Pattern, ...], body: T.Expr,
+        heading: S.Fun | None, keep_functions: bool, params: tuple[T.Pattern, ...], body: T.Expr,
     ) -> tuple[Scheme, bool]:  # fmt: skip
         state = self.state
         self.settle_types(mark.deferred)
@@ -111,7 +107,7 @@ class Generalization(Explanations):
             for left, right, reason in state.row_equations:
                 rows = {i.symbol for i in (*state.shape(left), *state.shape(right)) if isinstance(i, Row)}
                 if open_.isdisjoint(rows):  # else it is the same question
-                    self.report(errors.splits(state, left, right, reason))
+                    self.wrong(ManySplits(left, right, reason))
                 open_ |= rows
             state.row_equations.clear()
         self._default_elements(mark, t, keep_functions)
@@ -124,10 +120,7 @@ class Generalization(Explanations):
             self.coercions.clear()
             self.named.clear()
         if outcome.troubles and not broken:  # sizes that follow from wrong types say nothing new
-            if self.explains:
-                self._explain(outcome, problem, where, t, self.trail(params, (body,)))
-            else:
-                self.report(Diagnostic("AX0301", "sizes do not fit", (Label(body.span),)))
+            self.wrong(Unsettled(outcome, problem, heading, t, params, body))
         state.level -= 1
         ok = not broken and not self._failed(mark)
         if ok:
@@ -158,11 +151,9 @@ class Generalization(Explanations):
         if scheme.facts:
             scheme = replace(scheme, names=dimension_names(state, scheme))
         if ok and (params or explicit):
-            scheme = replace(scheme, inside=self._inside(t, outcome.equals, problem.flexible, params, body))
-        if ok and (params or explicit) and state.level == 0:
             name = self.defining[-1] if self.defining else ""
-            result = partial(self._result, params, body, name, explicit)
-            scheme = replace(scheme, unreached=partial(self._unreached, params, body, name), result=result)
+            kept_body = Body(self, name, state.level == 0, t, explicit, params, body, outcome.equals, problem.flexible)
+            scheme = replace(scheme, body=kept_body)
         return replace(scheme, opens=keep_functions and self.opened > mark.opened), ok
 
     def _kept_inside(self, mark: _Mark, t: Type, span: Span) -> bool:
@@ -276,7 +267,7 @@ class Generalization(Explanations):
         """The sizes that parameters of a function have by themselves, of which its signature speaks where it can."""
         found: set[Symbol] = set()
         while t is not None and isinstance(t := self.state.prune(t), Function):
-            tensors = (part for part in self._walk(t.param) if isinstance(part, Tensor))
+            tensors = (part for part in subtypes(self.state, t.param) if isinstance(part, Tensor))
             items = (item for tensor in tensors for item in self.state.shape(tensor.shape))
             found.update(item.symbol for item in items if isinstance(item, Dim) and item.symbol is not None)
             t = t.result
@@ -291,7 +282,7 @@ class Generalization(Explanations):
         return tuple(passed), tuple((size, span) for size in (self._sizes(t) if t is not None else ()))
 
     def _sizes(self, t: Type) -> list[Dim]:
-        tensors = (part for part in self._walk(t) if isinstance(part, Tensor))
+        tensors = (part for part in subtypes(self.state, t) if isinstance(part, Tensor))
         return list(dict.fromkeys(i for tensor in tensors for i in self.state.shape(tensor.shape) if isinstance(i, Dim)))
 
     def _is_float(self, element: Element | ElementVar) -> bool:
@@ -335,7 +326,7 @@ class Generalization(Explanations):
 
     def _factors(self, t: Type, explicit: frozenset[Symbol]) -> tuple[frozenset[Symbol], frozenset[Symbol]]:
         """The sizes that products in the type's sizes have as factors, and those of them that stand beside an explicit one."""
-        tensors = (part for part in self._walk(t) if isinstance(part, Tensor))
+        tensors = (part for part in subtypes(self.state, t) if isinstance(part, Tensor))
         sizes = (item for tensor in tensors for item in self.state.shape(tensor.shape) if isinstance(item, Dim))
         products = [frozenset(a for a in m if isinstance(a, Symbol)) for size in sizes for m in size.mapping if len(m) > 1]
         beside = (product for product in products if product & explicit)
@@ -375,43 +366,22 @@ class Generalization(Explanations):
             limit = self.state.dimension(limit.substitute({hidden: sizes[hidden][0].right})) if grows and sizes[hidden] else None
         return () if limit is None else (Relation(Dim.of(symbol), "<=", limit),)
 
-    def _walk(self, t: Type) -> list[Type]:
-        found: list[Type] = []
-        seen: set[Type] = set()
-        stack = [t]
-        while stack:
-            t = self.state.prune(stack.pop())
-            if t in seen:
-                continue
-            seen.add(t)
-            found.append(t)
-            match t:
-                case Function(param, result):
-                    stack += (param, result)
-                case TupleType(items):
-                    stack += items
-                case RecordType(fields):
-                    stack += [f for _, f in fields]
-                case Exists(_, _, body):
-                    stack.append(body)
-        return found
-
     def _rows(self, t: Type) -> set[Symbol]:
-        tensors = (x for x in self._walk(t) if isinstance(x, Tensor))
+        tensors = (x for x in subtypes(self.state, t) if isinstance(x, Tensor))
         return {i.symbol for x in tensors for i in self.state.shape(x.shape) if isinstance(i, Row)}
 
     def _type_vars(self, t: Type) -> set[Symbol]:
-        return {x.symbol for x in self._walk(t) if isinstance(x, TypeVar)}
+        return {x.symbol for x in subtypes(self.state, t) if isinstance(x, TypeVar)}
 
     def _bound(self, t: Type) -> set[Symbol]:
-        return {x.symbol for x in self._walk(t) if isinstance(x, Exists)}
+        return {x.symbol for x in subtypes(self.state, t) if isinstance(x, Exists)}
 
     def _contract(self, scheme: Scheme) -> Contract:
         """What the arguments say of the sizes: those of the declaration around are given."""
         shapes: list[ParameterShape] = []
         t: Type = scheme.type
         while isinstance(t, Function):
-            tensors = (part for part in self._walk(t.param) if isinstance(part, Tensor))
+            tensors = (part for part in subtypes(self.state, t.param) if isinstance(part, Tensor))
             shapes += [ParameterShape("", tuple(i for i in self.state.shape(x.shape) if isinstance(i, Dim))) for x in tensors]
             t = self.state.prune(t.result)
         mentioned = (s for d in shapes for i in d.dims for s in sorted(i.variables, key=_age))
@@ -424,65 +394,14 @@ class Generalization(Explanations):
         free: set[Symbol] = set()
         t: Type = scheme.type
         while isinstance(t, Function):
-            free.update(*(symbols_of(self.state, part) for part in self._walk(t.param) if isinstance(part, Function)))
+            free.update(*(symbols_of(self.state, part) for part in subtypes(self.state, t.param) if isinstance(part, Function)))
             t = self.state.prune(t.result)
         known = contract.determined() | free | self._bound(scheme.type)
         missing = [s for s in scheme.dims if s not in known]
         if not missing:
             return True
-        namer = Namer(self.state)
-        shown = show_type(namer, scheme.type)
-        trail = self.trail(params, (body,))
-        open_ = self._running_so_far(set(missing), span)
-        labels = (Label(span, "a call could not tell"), *self._untold(set(missing), open_, span, namer))
-        used = {s for part in self._walk(scheme.type) for s in symbols_of(self.state, part)}
-        idle = [s.name for s in scheme.explicit if s not in used]
-        parts = (
-            *parts_bounded(span, idle, trail),
-            *flattened_later(span, idle or [s.name for s in scheme.explicit], trail),
-            *self._in_halves(set(missing), span),
-        )
-        called = list(dict.fromkeys(s.name or namer.dim(s) for s in missing))  # two indices `c` are two sizes of one name
-        found = _not_found(called, labels, f"the inferred type is {shown}", span)
-        helps = [*parts, *found.suggestions]
-        if any(trail.in_product(symbol) for symbol, _ in open_):
-            text = "the indices of a flattening take no bound: build the tensor with a bound for each part, and flatten that"
-            helps.append(Suggestion(text))
-        elif open_:
-            letter = next((c for c in _LETTERS if c not in called), _LETTERS[0])
-            text = f"`{open_[-1][0].name} < {letter}` with `{span.text} {{{letter}}}`"
-            helps.append(Suggestion(f"bound an index of each split by a dimension parameter, which calls give: {text}"))
-        self.report(replace(found, suggestions=tuple(helps)))
+        self.wrong(Undetermined(tuple(missing), scheme, span, params, body))
         return False
-
-    def _in_halves(self, missing: set[Symbol], function: Span) -> Iterator[Suggestion]:
-        """`n - n / 2` for `(n + 1) / 2`, which is the same: with n / 2 beside it, it tells n."""
-        for dim, place in self.origins:
-            for v in self.state.dimension(dim).variables & missing if place.file is function.file else ():
-                if self.state.dimension(dim) == (Dim.of(v) + 1) // 2:
-                    name = re.search(r"[A-Za-z_]\w*", place.text)
-                    text = f"{name[0]} - {name[0]} / 2" if name is not None else ""
-                    yield Suggestion(
-                        f"write `{place.text}` as `{text}`: with the other sizes, that tells `{v.name}`", (Edit(place, text),)
-                    )
-
-    def _running_so_far(self, sizes: set[Symbol], function: Span) -> list[tuple[Symbol, Binding]]:
-        """The indices of a function, without a bound, that run as far as one of some sizes."""
-        here = ((s, b) for s, b in self.binders.items() if b.span.file is function.file and b.span.start > function.start)
-        return [(s, b) for s, b in here if not b.range.stated and self.state.dimension(b.range.extent).symbol in sizes]
-
-    def _untold(self, missing: set[Symbol], open_: list[tuple[Symbol, Binding]], function: Span, namer: Namer) -> Iterator[Label]:
-        """Where sizes that no argument tells are written, and the indices that run so far, with other names that the type has."""
-        for symbol, binding in open_[:_MAX_UNTOLD]:
-            shown = self.state.dimension(binding.range.extent).render(namer.dim)
-            other = f": {shown} in the inferred type" if shown != symbol.name else ""
-            yield Label(binding.span, f"nothing says how far `{symbol.name}` runs{other}")
-        for dim, place in self.origins:
-            size = self.state.dimension(dim)
-            if size.symbol is None and size.variables & missing and place.file is function.file and place.start > function.start:
-                names = " and ".join(f"`{s.name}`" for s in sorted(size.variables & missing, key=lambda s: s.id))
-                yield Label(place, f"an argument of this size does not tell {names}")
-                return
 
     def _split(self, scheme: Scheme, params: tuple[T.Pattern, ...], span: Span) -> bool:
         """See that arguments tell how many dimensions each shape variable stands for."""
@@ -491,7 +410,7 @@ class Generalization(Explanations):
         t: Type = scheme.type
         n = 0
         while isinstance(t, Function):
-            for part in self._walk(t.param):
+            for part in subtypes(self.state, t.param):
                 if isinstance(part, Function):
                     known |= self._rows(part)
                 elif isinstance(part, Tensor):
@@ -506,7 +425,7 @@ class Generalization(Explanations):
         for shape, n, rows in open_:
             if rows:
                 place = params[n].span if n < len(params) else span
-                self.report(errors.undetermined_split(self.state, shape, rows, place))
+                self.wrong(UndeterminedSplit(shape, frozenset(rows), place))
                 return False
         return True
 
@@ -521,9 +440,7 @@ class Generalization(Explanations):
             read |= self.state.dimension(part).variables if isinstance(part, Dim) else set(self.state.parts(part, set()))
         missing = [s for s in loose if s in read]
         if missing:
-            label = Label(loose[missing[0]], "nothing that is passed has this size")
-            shown = show_type(Namer(self.state), scheme.type)
-            self.report(_not_found([s.name for s in missing], (label,), f"the inferred type is {shown}", span))
+            self.wrong(Unanchored(tuple(missing), scheme, loose[missing[0]], span))
         return not missing
 
     def _given_values(self, scheme: Scheme, problem: Problem, outcome: Outcome, mark: _Mark, body: T.Expr) -> tuple[Scheme, bool]:
@@ -579,21 +496,6 @@ def _as_read(root: object) -> Iterator[Dim | Type]:
                 yield t
             case _:
                 pass
-
-
-def _not_found(names: list[str], labels: tuple[Label, ...], note: str, function: Span) -> Diagnostic:
-    """AX0306: sizes of a function that its arguments do not tell."""
-    listed = ", ".join(f"`{n}`" for n in names)
-    message = f"the size{'s' * (len(names) > 1)} {listed} cannot be found from the arguments"
-    return Diagnostic("AX0306", message, labels, (note,), tuple(_as_parameters(names, function)))
-
-
-def _as_parameters(names: list[str], function: Span) -> Iterable[Suggestion]:
-    """Dimension parameters for sizes that no argument tells: one of them, else all."""
-    for chosen in dict.fromkeys([*((n,) for n in names), tuple(names)]):
-        listed = ", ".join(chosen)
-        text = f"make {'it a dimension parameter' if len(chosen) == 1 else 'them parameters'}: `{{{listed}}}`"
-        yield Suggestion(text, (parameter_edit(function, listed),))
 
 
 def _why(reason: Reason) -> str:

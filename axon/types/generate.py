@@ -10,13 +10,10 @@ from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.element import FLOAT, NUM, Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
-from axon.explain import errors
-from axon.explain.unknown import unknown_value
 from axon.grammar import syntax as S
 from axon.shapes.constraint import Reason, Side
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
-from axon.suggest import precedence
 from axon.types import builtins
 from axon.types import typed as T
 from axon.types.annotate import FOREIGN
@@ -38,6 +35,7 @@ from axon.types.resolve import (
 from axon.types.scheme import instantiate_type
 from axon.types.show import Namer, show_element
 from axon.types.symbolic import chosen, says, symbolic
+from axon.types.trouble import Choice, DimsMissing, DimsWrong, Mismatched, NotBool, Operand, Operands, StoredFunction, UnknownValue
 from axon.types.type import UNIT, Function, Poison, RecordType, Row, Scheme, Tensor, TupleType, Type, TypeVar, function, scalar
 from axon.types.unify import Mismatch
 
@@ -129,12 +127,14 @@ class Expressions(Applications):
             if env.scope.run(e.name) is not None:
                 note = f"`..{e.name}` is a run of indices; it stands in accesses alone"
                 self.report(unknown("value", e.name, e.span, env.scope.names(), note=note))
+            elif (known := self._unknown_value(env, e)) is not None:
+                self.report(known)
             else:
-                self.report(self._unknown_value(env, e))
+                self.wrong(UnknownValue(e.name, e.span, env.scope, tuple(self.library(e.name, e.span))))
             return self._broken(e.span)
         return self._entity(env, entity, e.name, e.span, dims, span or e.span)
 
-    def _unknown_value(self, env: Env, e: S.Var) -> Diagnostic:
+    def _unknown_value(self, env: Env, e: S.Var) -> Diagnostic | None:
         """Why a name is not known: it is defined further down, it is a module, or it is misspelt."""
         label = Label(e.span, "not defined here")
         if e.name in self.defining:
@@ -157,7 +157,7 @@ class Expressions(Applications):
             where = Label(span, f"a size of `{owner}` alone: each use of it has another")
             help_ = Suggestion(f"write the size of what `{owner}` is applied to")
             return Diagnostic("AX0401", f"`{e.name}` belongs to `{owner}`", (label, where), (), (help_,))
-        return unknown_value(e.name, e.span, env.scope, self.library(e.name, e.span))
+        return None
 
     def _entity(self, env: Env, entity: Entity, name: str, at: Span, dims: tuple[S.Dim, ...] | None, span: Span) -> T.Expr:
         match entity:
@@ -176,7 +176,7 @@ class Expressions(Applications):
                 return self._broken(span)
             case BuiltinName(builtin):
                 if dims is not None:
-                    self.report(errors.dims_wrong(name, (), len(dims), span))
+                    self.wrong(DimsWrong(name, (), len(dims), span))
                 return self._builtin(env, builtin, span)
             case ValueName(literal=int() as literal) if dims is None:
                 return self.infer(env, S.Int(literal, span=span))
@@ -185,17 +185,13 @@ class Expressions(Applications):
                     return T.Dimension(dim, type=scheme.type, span=span)
                 explicit = tuple(s.name for s in scheme.explicit)
                 if dims is None and explicit:
-                    self.report(errors.dims_missing(name, explicit, span))
+                    self.wrong(DimsMissing(name, explicit, span))
                     return self._broken(span)
                 if dims is not None and len(dims) != len(explicit):
-                    self.report(errors.dims_wrong(name, explicit, len(dims), span))
+                    self.wrong(DimsWrong(name, explicit, len(dims), span))
                     return self._broken(span)
-                if scheme.result is not None:
-                    self.results[symbol] = scheme.result
-                if scheme.unreached is not None:
-                    self.unreached[symbol] = scheme.unreached
-                if scheme.inside is not None:
-                    self.inside[symbol] = scheme.inside
+                if scheme.body is not None:
+                    self.used[symbol] = scheme.body
                 if not scheme.quantified:
                     self.consequences += isinstance(self.state.prune(scheme.type), Poison)
                     return self._open(env, T.Variable(symbol, None, type=scheme.type, span=span))
@@ -313,7 +309,7 @@ class Expressions(Applications):
         self, name: str, allowed: frozenset[Element], gives_bool: bool, left: T.Expr, right: T.Expr, at: Span, span: Span, what: str
     ) -> T.Expr:  # fmt: skip
         a, b = (
-            self.as_tensor(e.type, e.span, f"the {side} side of {what}", self._no_tensor(e))
+            self.as_tensor(e.type, e.span, f"the {side} side of {what}", Operand(e, True))
             for side, e in (("left", left), ("right", right))
         )
         if a is None or b is None:
@@ -327,8 +323,7 @@ class Expressions(Applications):
         try:
             self.state.unify_element(a.element, b.element)
         except Mismatch as m:
-            found = errors.mismatch(self.state, m, a, b, words)
-            self.report(replace(found, suggestions=(*precedence.cast_of_sizes(left, right, at), *found.suggestions)))
+            self.wrong(Mismatched(m, a, b, words, Operands(left, right, at)))
             return self._broken(span)
         if name == "div":
             self.divided.append(a.element)
@@ -336,13 +331,6 @@ class Expressions(Applications):
         shape = self.broadcast(a, b, Reason(at, f"{what} works element by element", sides))
         result = Tensor(Element.BOOL if gives_bool else a.element, shape)
         return T.Binary(name, left, right, type=result, span=span)
-
-    def _no_tensor(self, e: T.Expr) -> tuple[Suggestion, ...]:
-        """What may have been meant by an operand that is no tensor: a function less something, an indexed tuple, a record."""
-        t = self.state.prune(e.type)
-        if isinstance(t, RecordType):
-            return (errors.per_field(t),)
-        return tuple(precedence.negated_argument(e.span)) if isinstance(t, Function) else self._part_chosen(e)
 
     def _symbolic(self, env: Env, op: str, left: T.Expr, right: T.Expr, found: T.Expr) -> T.Expr:
         """Arithmetic on dimensions and indices stays symbolic where it can."""
@@ -370,8 +358,8 @@ class Expressions(Applications):
         return T.Dimension(dim, type=found.type, span=found.span)
 
     def _matmul(self, left: T.Expr, right: T.Expr, e: S.Binary) -> T.Expr:
-        a = self.as_tensor(left.type, e.left.span, "the left side of `@`", self._no_tensor(left))
-        b = self.as_tensor(right.type, e.right.span, "the right side of `@`", self._no_tensor(right))
+        a = self.as_tensor(left.type, e.left.span, "the left side of `@`", Operand(left, True))
+        b = self.as_tensor(right.type, e.right.span, "the right side of `@`", Operand(right, True))
         if a is None or b is None:
             return self._broken(e.span)
         for t, node in ((a, e.left), (b, e.right)):
@@ -382,7 +370,7 @@ class Expressions(Applications):
             self.state.unify_element(a.element, b.element)
         except Mismatch as m:
             reason = Reason(e.op_span, "`@` needs one element type on both sides", sides)
-            self.report(errors.mismatch(self.state, m, a, b, reason))
+            self.wrong(Mismatched(m, a, b, reason))
             return self._broken(e.span)
         out = self.state.row()
         reason = Reason(e.op_span, "the product")
@@ -432,7 +420,7 @@ class Expressions(Applications):
             if not self.unify(item.type, t, Reason(item.span, "the elements of an array have one type and shape", sides)):
                 return self._broken(e.span)
         if isinstance(self.state.prune(t), Function):
-            self.report(errors.stored_function("an array", e.items[0].span))
+            self.wrong(StoredFunction("an array", e.items[0].span))
             return self._broken(e.span)
         return T.Array(items, type=self.prepend((Dim.of(len(items)),), t, e.span, "an array"), span=e.span)
 
@@ -513,19 +501,17 @@ class Expressions(Applications):
             then = self.infer(yes, e.then, expected)
         with self.only_where(no.context):
             otherwise = self.infer(no, e.otherwise, expected)
-        indices = [s.name for s, _ in env.context.indices]
-        helps = tuple(precedence.per_element(e.span, (condition, then, otherwise), self._rank, indices))
+        choice = Choice(e.span, condition, then, otherwise, tuple(s.name for s, _ in env.context.indices))
         if not single:
-            said = errors.condition(self.state, self.state.prune(condition.type), e.condition.span, "the condition of `if`")
-            self.report(replace(said, suggestions=helps or said.suggestions))
+            self.wrong(NotBool(self.state.prune(condition.type), e.condition.span, "the condition of `if`", choice))
             return self._broken(e.span)
         sides = (Side(e.otherwise.span, "the `else` branch has {}"), Side(e.then.span, "the `then` branch has {}"))
         text = "the branches of an `if` have one type and shape"
-        if not self.unify(otherwise.type, then.type, Reason(e.otherwise.span, text, sides), helps=helps):
+        if not self.unify(otherwise.type, then.type, Reason(e.otherwise.span, text, sides), meant=choice):
             return self._broken(e.span)
         t = self.state.prune(then.type)
         if isinstance(t, Function):
-            self.report(errors.stored_function("the result of an `if`", e.then.span))
+            self.wrong(StoredFunction("the result of an `if`", e.then.span))
             return self._broken(e.span)
         found = T.If(condition, then, otherwise, type=t, span=e.span)
         if isinstance(then, T.Dimension) or isinstance(otherwise, T.Dimension):
@@ -533,12 +519,6 @@ class Expressions(Applications):
             if size is not None and size.variables.isdisjoint(i for i, _ in env.context.indices):
                 return T.Dimension(size, type=t, span=e.span)
         return found
-
-    def _rank(self, e: T.Expr) -> int | None:
-        """The rank of a tensor, if it is known."""
-        t = self.state.prune(e.type)
-        shape = self.state.shape(t.shape) if isinstance(t, Tensor) else (self.state.row(),)
-        return None if any(isinstance(i, Row) for i in shape) else len(shape)
 
 
 def _type_words(expressions: Expressions, t: Tensor) -> str:

@@ -7,11 +7,11 @@ from typing import assert_never
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.explain import errors
 from axon.shapes.constraint import NOWHERE, Reason, Side, Stretch
 from axon.shapes.dimension import Dim
 from axon.types.constraint import Broadcast, Deferred, Indexed, Lift, Member, Prepend, Product
 from axon.types.elaborator import Elaborator
+from axon.types.trouble import BatchOfOneSide, MatmulRank, Mismatched, NoField, NoPosition, StoredFunction, UnknownRecord
 from axon.types.type import (
     POISON,
     Exists,
@@ -151,7 +151,7 @@ class Solver(Elaborator):
                 self.unify(base, self.state.tensor(), Reason(span, "this is indexed"))
                 self.solve(constraint)
             case Member(value=value, member=member, out=out, span=span):
-                self.report(errors.unknown_record(f"`.{member}`", span))
+                self.wrong(UnknownRecord(member, span))
                 self.state.unify(out, POISON, Reason(span, ""))
                 self.state.unify(value, POISON, Reason(span, ""))  # once is enough
             case Lift(params, result, arguments, out, reasons):
@@ -197,7 +197,7 @@ class Solver(Elaborator):
         try:
             self.state.unify_shape(left, right, reason)
         except Mismatch as m:
-            self.report(errors.mismatch(self.state, m, scalar_like(left), scalar_like(right), reason))
+            self.wrong(Mismatched(m, scalar_like(left), scalar_like(right), reason))
             return False
         return True
 
@@ -208,15 +208,15 @@ class Solver(Elaborator):
         except Mismatch as m:
             here = Reason(reason.span, "the result is not what is needed", (Side(reason.span, "it has {}"),))
             turned = Mismatch(m.kind, m.right, m.left)
-            self.report(errors.mismatch(self.state, turned, scalar_like(shape), scalar_like((out,)), here))
+            self.wrong(Mismatched(turned, scalar_like(shape), scalar_like((out,)), here))
 
     # ── the matrix product ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _product(self, c: Product) -> bool:
         left, right = self.state.shape(c.left), self.state.shape(c.right)
-        for shape, span, side in ((left, c.spans[0], "left"), (right, c.spans[1], "right")):
+        for shape, side in ((left, "left"), (right, "right")):
             if len(shape) < 2 and not any(isinstance(i, Row) for i in shape):
-                self.report(errors.matmul_rank(self.state, shape, span, side, left if shape is right else right, c.spans))
+                self.wrong(MatmulRank(shape, side, left if shape is right else right, c.spans))
                 self._set_row(c.out, _with_vectors(left, right), c.reason)
                 return True
         ends = [s[-2:] for s in (left, right) if len(s) >= 2 and not any(isinstance(i, Row) for i in s[-2:])]
@@ -241,7 +241,7 @@ class Solver(Elaborator):
         self.equal(k, rows, Reason(c.reason.span, text, sides))
         batched = any(isinstance(i, Dim) or i.symbol in self.state.rigid for i in right[:-2])  # other shape variables may be empty
         if batched and not left[:-2]:
-            self.report(errors.batch_of_one_side(self.state, right[:-2], c.reason.span, c.spans))
+            self.wrong(BatchOfOneSide(right[:-2], c.reason.span, c.spans))
             return
         if right[:-2] and left[:-2] != right[:-2]:
             text = "`@` needs the same batch dimensions on both sides, or a matrix on its right"
@@ -252,18 +252,18 @@ class Solver(Elaborator):
 
     def _default_product(self, c: Product) -> None:
         left, right = self.state.shape(c.left), self.state.shape(c.right)
-        for shape, span, side in ((left, c.spans[0], "left"), (right, c.spans[1], "right")):
+        for shape, side in ((left, "left"), (right, "right")):
             if any(isinstance(i, Row) and i.symbol in self.state.rigid for i in shape[-2:]):  # it may be empty
-                self.report(errors.matmul_rank(self.state, shape, span, side, left if shape is right else right, c.spans))
+                self.wrong(MatmulRank(shape, side, left if shape is right else right, c.spans))
                 return
             if len(shape) < 2 or any(isinstance(i, Row) for i in shape[-2:]):
                 ends = (self.state.row(), self.state.dim(""), self.state.dim(""))
                 if not self._equal_shapes(shape, ends, Reason(c.reason.span, "both sides of `@` need rank 2 or more")):
                     return
         left, right = self.state.shape(c.left), self.state.shape(c.right)
-        for shape, span, side in ((left, c.spans[0], "left"), (right, c.spans[1], "right")):
+        for shape, side in ((left, "left"), (right, "right")):
             if len(shape) < 2 or any(isinstance(i, Row) for i in shape[-2:]):
-                self.report(errors.matmul_rank(self.state, shape, span, side, left if shape is right else right, c.spans))
+                self.wrong(MatmulRank(shape, side, left if shape is right else right, c.spans))
                 return
         if not self._product(c):
             self._finish_product(c, left, right)
@@ -285,7 +285,7 @@ class Solver(Elaborator):
                 self.defer(Prepend(items, body, out, span, what))
                 return out
             case Function():
-                self.report(errors.stored_function(what, span))
+                self.wrong(StoredFunction(what, span))
                 return POISON
             case Exists() | Poison():
                 return POISON
@@ -308,9 +308,9 @@ class Solver(Elaborator):
                 found = None
         if found is None:
             if isinstance(c.member, str):
-                self.report(errors.no_field(self.state, value, c.member, c.span))
+                self.wrong(NoField(value, c.member, c.span))
             else:
-                self.report(errors.no_position(self.state, value, c.member, c.span))
+                self.wrong(NoPosition(value, c.member, c.span))
             found = POISON
         self.unify(found, c.out, Reason(c.span, "taken here"))
         return True

@@ -22,7 +22,7 @@ from axon.base.errors import AxonError
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.base.source import SourceFile, Span
-from axon.checker.check import CheckedModule, Session, alias_names, binds
+from axon.checker.check import CheckedModule, Session, alias_names, binds, words
 from axon.checker.unchanged import closed
 from axon.grammar import syntax as S
 from axon.suggest.headless import blamed, without_doubts
@@ -208,7 +208,7 @@ class Analysis:
         return self.apart.checked
 
     def _check_apart(self, decl: S.Decl, source: SourceFile) -> Checked | None:
-        checker = Declarations()
+        checker = Declarations(words)
         checker._builtins = self.builtins
         scope = self.scope.child()
         names = {name for name, _ in binds(decl)}
@@ -372,7 +372,7 @@ class _Run:
         self.session = session
         self.scope = analysis.scope
         self.former = analysis.before
-        self.sink = Declarations()  # takes what is said of the module as a whole
+        self.sink = Declarations(words)  # takes what is said of the module as a whole
         self.versions: dict[str, str] = {}
         self.aliases: dict[str, str] = {}
         self.sigs: dict[str, list[_Item]] = {}
@@ -418,7 +418,7 @@ class _Run:
                     self._import(decl)
                 elif self.session.is_new(self.sink, decl, defined):
                     items.setdefault(chunk, []).append(_Item(chunk, decl, True))
-        unheard = Declarations()
+        unheard = Declarations(words)
         for chunk in self.a.chunks:
             for decl in _former_decls(chunk):
                 if isinstance(decl, S.Import):
@@ -478,7 +478,7 @@ class _Run:
     def _check(self, item: _Item, sigs: list[S.Decl], key: Key) -> Checked:
         self.a.checks += 1
         decl, names = item.decl, item.names
-        checker = Declarations()
+        checker = Declarations(words)
         checker._builtins = self.a.builtins
         checker.importable = lambda name: isinstance(self.session.loader.find(name), SourceFile)
         checker.library = self.session.library
