@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.errors import AxonError
@@ -20,7 +21,6 @@ from axon.base.names import Symbol
 from axon.base.source import SourceFile, Span
 from axon.checker.loader import Loader, is_library, library_modules
 from axon.checker.unchanged import Recorder, Step, Unchanged
-from axon.explain.origin import Trail
 from axon.grammar import syntax as S
 from axon.grammar.foreign import no_program
 from axon.grammar.mistakes import LIBRARIES, PYTHON_LIBRARY
@@ -39,6 +39,9 @@ from axon.types.show import Namer, dimension_names, show_type, signature
 from axon.types.trouble import Trouble
 from axon.types.type import Scheme, Type
 from axon.types.unify import State
+
+if TYPE_CHECKING:
+    from axon.explain.origin import Trail
 
 _MAX_ERRORS = 200
 
