@@ -202,6 +202,14 @@ def test_types_are_blind_to_sizes() -> None:
             }
 
 
+def test_inference_is_functions() -> None:
+    """Its state is handed on, and nothing is mixed in: classes of `types` inherit from nothing but what typed nodes share."""
+    for file in (f for f in FILES if name_of(f).startswith("axon.types")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                assert {ast.unparse(base) for base in node.bases} <= {"Node", "Exception"}, f"{name_of(file)}.{node.name}"
+
+
 @pytest.mark.parametrize("file", FILES, ids=name_of)
 def test_no_text_is_evaluated(file: Path) -> None:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

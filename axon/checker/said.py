@@ -8,24 +8,27 @@ from typing import assert_never
 
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.explain import errors
+from axon.explain.products import known_by_product
 from axon.explain.unknown import unknown_value
 from axon.suggest.meant import as_parameter, indexed_too, likely, of_integers, part_chosen
 from axon.suggest.sizes import unsettled
 from axon.suggest.undetermined import unanchored, undetermined
 from axon.types import trouble as X
-from axon.types.elaborator import Elaborator
+from axon.types.inference import Inference
 
 
-def said(by: Elaborator, trouble: X.Trouble) -> Iterable[Diagnostic]:
+def said(by: Inference, trouble: X.Trouble) -> Iterable[Diagnostic]:
     """The diagnostics of a trouble, in terms of what is known of its types now."""
-    if not isinstance(trouble, X.Unsettled):
-        return (_of_types(by, trouble),)
-    if by.explains:
-        return unsettled(by, trouble)
-    return (Diagnostic("AX0301", "sizes do not fit", (Label(trouble.body.span),)),)  # who counts errors asks no more
+    match trouble:
+        case X.Unsettled() if by.explains:
+            return unsettled(by, trouble)
+        case X.Unsettled(body=body):  # who counts errors asks no more
+            return (Diagnostic("AX0301", "sizes do not fit", (Label(body.span),)),)
+        case _:
+            return (_of_types(by, trouble),)
 
 
-def _of_types(by: Elaborator, trouble: X.Trouble) -> Diagnostic:
+def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
     state = by.state
     match trouble:
         case X.Mismatched(mismatch, left, right, reason, meant):
@@ -79,6 +82,8 @@ def _of_types(by: Elaborator, trouble: X.Trouble) -> Diagnostic:
             return undetermined(by, trouble)
         case X.Unanchored():
             return unanchored(state, trouble)
+        case X.KnownByProduct():
+            return known_by_product(state, trouble)
         case X.Unsettled():
             raise AssertionError(trouble)
         case _:

@@ -18,9 +18,9 @@ from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim
 from axon.types import typed as T
 from axon.types.blank import parts
-from axon.types.elaborator import Binding
-from axon.types.nodes import CHILDREN, indices_used, variables
+from axon.types.inference import Binding
 from axon.types.type import RecordType, Row, Shape, ShapeItem, Tensor, Type
+from axon.types.typed import CHILDREN, indices_used, variables
 from axon.types.unify import State
 
 _MAX_BEHIND = 200  # values that one is computed from

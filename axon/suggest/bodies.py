@@ -1,6 +1,6 @@
 """Sizes followed into the functions of a program: what makes a dimension of a result, and what asks for one of a parameter.
 
-A scheme keeps its function's body (`axon.types.elaborator.Body`); what is said of it here is found when an error asks for it.
+A scheme keeps its function's body (`axon.types.inference.Body`); what is said of it here is found when an error asks for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from axon.suggest.mend import asked, behind
 from axon.suggest.written import unused_given
 from axon.types import typed as T
 from axon.types.blank import dimension_arguments
-from axon.types.elaborator import Body, Elaborator
+from axon.types.inference import Body, Inference
 from axon.types.show import Namer, show_dim
 from axon.types.type import Function, Row, Shape, Type
 from axon.types.unify import State
@@ -34,7 +34,7 @@ _MAKING = ("index", "bound", "flatten", "split", "slice", "call")  # origins in 
 
 
 def trail_of(
-    by: Elaborator, params: tuple[T.Pattern, ...], tree: tuple[T.Expr | T.Decl, ...], calls: int = _MAX_CALLS
+    by: Inference, params: tuple[T.Pattern, ...], tree: tuple[T.Expr | T.Decl, ...], calls: int = _MAX_CALLS
 ) -> Trail:  # fmt: skip
     """The sizes of a declaration that `by` has inferred, followed into so many functions within functions."""
 
@@ -81,7 +81,7 @@ def _given_inside(body: Body, trail: Trail) -> tuple[Suggestion, ...]:
     return tuple(s for e in calls for s in (*unused_given(e.span, idle), *half_of_a_window(e, modules, state, show)))
 
 
-def unreached_by(by: Elaborator, trail: Trail) -> tuple[Unreached, ...]:
+def unreached_by(by: Inference, trail: Trail) -> tuple[Unreached, ...]:
     """The branches that nothing takes in the functions that a declaration uses, and in those that they use."""
     used = dict.fromkeys(e.symbol for e in trail.expressions() if isinstance(e, T.Variable))
     bodies = (by.used[symbol] for symbol in used if symbol in by.used)
@@ -96,7 +96,7 @@ def _unreached(body: Body) -> tuple[Unreached, ...]:
 # ── parameters ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def called(by: Elaborator, trail: Trail, equal: Equal) -> Callee | None:
+def called(by: Inference, trail: Trail, equal: Equal) -> Callee | None:
     """The function that an argument's equation is about, and the dimension of its parameter."""
     found = trail.passed(equal.reason)
     if found is None or found[0].symbol not in by.used:
@@ -125,7 +125,7 @@ def _inside(body: Body, name: str, places: Sequence[tuple[int, int, int]]) -> Ca
     return Callee(name, size, apart, body.equals, body.flexible, partial(called, by, trail), others, partial(asked, trail))
 
 
-def _passed_on(by: Elaborator, trail: Trail, size: Dim, axis: int, rank: int) -> Iterator[Callee]:
+def _passed_on(by: Inference, trail: Trail, size: Dim, axis: int, rank: int) -> Iterator[Callee]:
     """The functions that are called with something of this size in this dimension."""
     for function, n, _ in trail.arguments():
         shape, body = _parameter_shape(trail, by.state, function.type, n), by.used.get(function.symbol)

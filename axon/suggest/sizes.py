@@ -28,7 +28,7 @@ from axon.suggest.mend import behind, compared, last_resorts, mends, reindexed
 from axon.suggest.slips import cut, fitting_values, kept, one_range, resized
 from axon.suggest.written import blanks, exchanged_at
 from axon.types import typed as T
-from axon.types.elaborator import Elaborator
+from axon.types.inference import Inference
 from axon.types.show import Namer, symbols_of
 from axon.types.trouble import Unsettled
 
@@ -36,7 +36,7 @@ _MAX_BESIDE = 3  # conflicts at one place that are mended with another
 _SOON = 6  # of the changes away from where sizes clash, those that are tried before the sizes that are written
 
 
-def unsettled(by: Elaborator, wrong: Unsettled) -> Iterator[Diagnostic]:
+def unsettled(by: Inference, wrong: Unsettled) -> Iterator[Diagnostic]:
     """What is wrong with the sizes of a declaration, each cause by itself."""
     outcome, problem = wrong.outcome, wrong.problem
     trail = trail_of(by, wrong.params, (wrong.body,))
@@ -117,7 +117,7 @@ def unsettled(by: Elaborator, wrong: Unsettled) -> Iterator[Diagnostic]:
 
 
 def _changes(
-    by: Elaborator, cause: Cause, worded: tuple[Suggestion, ...], problem: Problem, trail: Trail, show: Callable[[Dim], str]
+    by: Inference, cause: Cause, worded: tuple[Suggestion, ...], problem: Problem, trail: Trail, show: Callable[[Dim], str]
 ) -> Iterable[Suggestion]:
     """Changes to try, the likeliest first, of what stands in the source; `worded` are those of annotations and facts."""
     match cause:
@@ -172,7 +172,7 @@ def _changes(
     yield from worded
 
 
-def _resized(by: Elaborator, c: Clash, problem: Problem, trail: Trail, show: Callable[[Dim], str]) -> Iterator[Suggestion]:
+def _resized(by: Inference, c: Clash, problem: Problem, trail: Trail, show: Callable[[Dim], str]) -> Iterator[Suggestion]:
     """Changes of what makes one of the two sizes for it to be the other."""
     equal, left, right, _ = sizes(c, problem)
     yield from one_range(equal.reason, (left, right), trail, by.state, show)
@@ -189,7 +189,7 @@ def _resized(by: Elaborator, c: Clash, problem: Problem, trail: Trail, show: Cal
     yield from _fitting(by, c, problem, trail, False)
 
 
-def _fitting(by: Elaborator, c: Clash, problem: Problem, trail: Trail, idle: bool) -> Iterator[Suggestion]:
+def _fitting(by: Inference, c: Clash, problem: Problem, trail: Trail, idle: bool) -> Iterator[Suggestion]:
     """Other values of the sizes that are needed, those that nothing uses (`idle`) or others."""
     equal, left, right, _ = sizes(c, problem)
     if len(equal.reason.sides) == 2:
@@ -198,7 +198,7 @@ def _fitting(by: Elaborator, c: Clash, problem: Problem, trail: Trail, idle: boo
         yield from fitting_values(one, other, left, right, trail, idle)
 
 
-def _elsewhere(by: Elaborator, blamed: Equal, trail: Trail) -> tuple[Suggestion, ...]:
+def _elsewhere(by: Inference, blamed: Equal, trail: Trail) -> tuple[Suggestion, ...]:
     """Changes of what the two sizes of an equation come from: accesses here, and in the functions that make or ask for one."""
     found: list[Suggestion] = []
     for side, raw in zip(blamed.reason.sides, (blamed.left, blamed.right), strict=False):
@@ -213,7 +213,7 @@ def _elsewhere(by: Elaborator, blamed: Equal, trail: Trail) -> tuple[Suggestion,
     return (*found, *(within[0].changes(within[1]) if within is not None else ()))
 
 
-def _from_modules(by: Elaborator, blamed: Equal, trail: Trail, show: Callable[[Dim], str]) -> Iterator[Suggestion]:
+def _from_modules(by: Inference, blamed: Equal, trail: Trail, show: Callable[[Dim], str]) -> Iterator[Suggestion]:
     """Other functions of the modules that are used: a variant of one that a size has passed, or of all such, and what merges
     parts again."""
     for side, raw in zip(blamed.reason.sides, (blamed.left, blamed.right), strict=False):
@@ -230,7 +230,7 @@ def _from_modules(by: Elaborator, blamed: Equal, trail: Trail, show: Callable[[D
         yield from merged_again(at, by.modules, by.state) if at is not None else ()
 
 
-def _asked_of(by: Elaborator, reason: Reason, problem: Problem, trail: Trail) -> Iterator[Suggestion]:
+def _asked_of(by: Inference, reason: Reason, problem: Problem, trail: Trail) -> Iterator[Suggestion]:
     """Changes in the functions that make what a call is given whose contract is to hold at a place."""
     for obligation in problem.obligations:
         for _, variable in obligation.subject if obligation.reason.span == reason.span else ():
@@ -239,7 +239,7 @@ def _asked_of(by: Elaborator, reason: Reason, problem: Problem, trail: Trail) ->
                 yield from maker.changes()
 
 
-def _kept_in(by: Elaborator, r: Refuted, trail: Trail, show: Callable[[Dim], str]) -> Iterable[Suggestion]:
+def _kept_in(by: Inference, r: Refuted, trail: Trail, show: Callable[[Dim], str]) -> Iterable[Suggestion]:
     use = r.obligation.use
     if use is not None and r.reach is not None and r.size is not None:
         low = r.obligation.relation.op != "<"

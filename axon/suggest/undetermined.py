@@ -12,7 +12,7 @@ from axon.base.source import Span
 from axon.shapes.dimension import Dim
 from axon.suggest.bodies import trail_of
 from axon.suggest.inside import flattened_later, parameter_edit, parts_bounded
-from axon.types.elaborator import Binding, Elaborator
+from axon.types.inference import Binding, Inference
 from axon.types.show import Namer, show_type, symbols_of
 from axon.types.trouble import Unanchored, Undetermined
 from axon.types.unify import State, subtypes
@@ -21,7 +21,7 @@ _LETTERS = "kmnpqrst"  # of dimension parameters to add
 _MAX_UNTOLD = 4  # indices that are labelled
 
 
-def undetermined(by: Elaborator, wrong: Undetermined) -> Diagnostic:
+def undetermined(by: Inference, wrong: Undetermined) -> Diagnostic:
     state, scheme, span, missing = by.state, wrong.scheme, wrong.span, set(wrong.missing)
     namer = Namer(state)
     shown = show_type(namer, scheme.type)
@@ -69,7 +69,7 @@ def _as_parameters(names: list[str], function: Span) -> Iterable[Suggestion]:
         yield Suggestion(text, (parameter_edit(function, listed),))
 
 
-def _in_halves(by: Elaborator, missing: set[Symbol], function: Span) -> Iterator[Suggestion]:
+def _in_halves(by: Inference, missing: set[Symbol], function: Span) -> Iterator[Suggestion]:
     """`n - n / 2` for `(n + 1) / 2`, which is the same: with n / 2 beside it, it tells n."""
     for dim, place in by.origins:
         for v in by.state.dimension(dim).variables & missing if place.file is function.file else ():
@@ -81,14 +81,14 @@ def _in_halves(by: Elaborator, missing: set[Symbol], function: Span) -> Iterator
                 )
 
 
-def _running_so_far(by: Elaborator, sizes: set[Symbol], function: Span) -> list[tuple[Symbol, Binding]]:
+def _running_so_far(by: Inference, sizes: set[Symbol], function: Span) -> list[tuple[Symbol, Binding]]:
     """The indices of a function, without a bound, that run as far as one of some sizes."""
     here = ((s, b) for s, b in by.binders.items() if b.span.file is function.file and b.span.start > function.start)
     return [(s, b) for s, b in here if not b.range.stated and by.state.dimension(b.range.extent).symbol in sizes]
 
 
 def _untold(
-    by: Elaborator, missing: set[Symbol], open_: list[tuple[Symbol, Binding]], function: Span, namer: Namer
+    by: Inference, missing: set[Symbol], open_: list[tuple[Symbol, Binding]], function: Span, namer: Namer
 ) -> Iterator[Label]:
     """Where sizes that no argument tells are written, and the indices that run so far, with other names that the type has."""
     for symbol, binding in open_[:_MAX_UNTOLD]:

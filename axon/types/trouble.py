@@ -15,7 +15,7 @@ from axon.shapes.constraint import Context, Problem, Reason
 from axon.shapes.solving.settle import Outcome
 from axon.types import typed as T
 from axon.types.resolve import Entity, Scope
-from axon.types.type import Scheme, Shape, Type
+from axon.types.type import Scheme, Shape, Tensor, Type
 from axon.types.unify import Mismatch
 
 # ── what may have been meant ────────────────────────────────────────────────────────────────────────────────────────────
@@ -263,6 +263,18 @@ class ManySplits:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownByProduct:
+    """A parameter of a function without errors, some dimensions of which are known by their product alone, which is that of the
+    factors: only a warning."""
+
+    scheme: Scheme
+    param: S.PatternName
+    tensor: Tensor
+    axes: tuple[int, ...]
+    factors: tuple[Symbol, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class UndeterminedSplit:
     """A parameter whose shape variables can stand for more than one number of dimensions each."""
 
@@ -308,5 +320,5 @@ Trouble: TypeAlias = (
     "Mismatched | NotBool | NotAFunction | NoField | NoPosition | UnknownRecord | StoredFunction | StatesLacking | TooLarge"
     " | UnknownValue | DimsMissing | DimsWrong | NotADimension"
     " | CannotIndex | PartByIndex | TwoRests | BadSubscript | SubscriptCount | MatmulRank | BatchOfOneSide"
-    " | ManySplits | UndeterminedSplit | Unsettled | Undetermined | Unanchored"
+    " | ManySplits | UndeterminedSplit | Unsettled | Undetermined | Unanchored | KnownByProduct"
 )

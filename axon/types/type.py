@@ -18,7 +18,7 @@ from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 
 if TYPE_CHECKING:
-    from axon.types.elaborator import Body
+    from axon.types.inference import Body
 
 
 @dataclass(frozen=True, slots=True)
