@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.shapes.solving": {"base", "shapes", "shapes.algebra"},
     "axon.shapes.contracts": {"base", "shapes", "shapes.algebra", "shapes.solving"},
     # inference, and what is said and proposed where it fails
-    "axon.types": {"base", "grammar", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts", "explain", "suggest"},
+    "axon.types": {"base", "grammar", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts"},
     "axon.explain": {"base", "grammar", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts", "types"},
     "axon.suggest": {"base", "grammar", "shapes", "shapes.solving", "shapes.contracts", "types", "explain"},
     "axon.checker": {"base", "grammar", "shapes", "shapes.algebra", "shapes.solving", "types", "explain", "suggest"},
@@ -77,6 +77,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.tools.view": {"base", "shapes", "core", "core.passes", "lower", "host", "compiler", "tools.editor", "backend.plan"}
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "build", "report")},
 }
+FACES = ("axon", "axon.compiler", "axon.host", "axon.tools")  # which share the pipeline, and one another
 MOST_FILES = 25  # of a folder, besides what says what it is
 MOST_MODULES = 8  # directly in `axon`
 
@@ -156,6 +157,20 @@ def test_every_row_is_needed() -> None:
     assert not {folder: some for folder, some in spare.items() if some}
 
 
+def test_folders_form_no_circle() -> None:
+    """What one folder stands on does not stand on it in turn."""
+    rows = {f: {f"axon.{o}" for o in allowed} for f, allowed in MAY_IMPORT.items() if not f.startswith(FACES[1:]) and f != "axon"}
+    below: dict[str, set[str]] = {}
+    for folder in rows:
+        below[folder] = set()
+        todo = [folder]
+        while todo:
+            more = (rows.get(todo.pop(), set()) & rows.keys()) - below[folder]
+            below[folder] |= more
+            todo += more
+    assert not {frozenset(g for g in below[f] if f in below[g]) for f in rows if f in below[f]}
+
+
 def test_no_module_takes_the_place_of_what_is_public() -> None:
     """`axon.check` is a function: a module of that name would stand there instead as soon as it is imported."""
     assert not {file.stem for file in PACKAGE.iterdir()} & {*axon.__all__}
@@ -186,6 +201,14 @@ def test_types_are_blind_to_sizes() -> None:
                 "axon.shapes.algebra.linear",
                 "axon.shapes.algebra.groebner",
             }
+
+
+def test_inference_is_functions() -> None:
+    """Its state is handed on, and nothing is mixed in: classes of `types` inherit from nothing but what typed nodes share."""
+    for file in (f for f in FILES if name_of(f).startswith("axon.types")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                assert {ast.unparse(base) for base in node.bases} <= {"Node", "Exception"}, f"{name_of(file)}.{node.name}"
 
 
 @pytest.mark.parametrize("file", FILES, ids=name_of)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.errors import AxonError
@@ -20,7 +21,6 @@ from axon.base.names import Symbol
 from axon.base.source import SourceFile, Span
 from axon.checker.loader import Loader, is_library, library_modules
 from axon.checker.unchanged import Recorder, Step, Unchanged
-from axon.explain.origin import Trail
 from axon.grammar import syntax as S
 from axon.grammar.foreign import no_program
 from axon.grammar.mistakes import LIBRARIES, PYTHON_LIBRARY
@@ -32,12 +32,17 @@ from axon.suggest.tried import TRIED, Attempt, tried
 from axon.types import builtins
 from axon.types import typed as T
 from axon.types.blank import found
-from axon.types.declare import Declarations
-from axon.types.elaborator import Env
+from axon.types.declare import declarations
+from axon.types.generate import inference
+from axon.types.inference import Env, Inference, report
 from axon.types.resolve import OF_NAMES, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, duplicate, once_per_name
 from axon.types.show import Namer, dimension_names, show_type, signature
+from axon.types.trouble import Trouble
 from axon.types.type import Scheme, Type
 from axon.types.unify import State
+
+if TYPE_CHECKING:
+    from axon.explain.origin import Trail
 
 _MAX_ERRORS = 200
 
@@ -165,7 +170,7 @@ class Session:
         )
 
     def _declarations(self, source: SourceFile, program: S.Program, problems: tuple[Diagnostic, ...]) -> CheckedModule:
-        checker = Declarations()
+        checker = inference(words)
         checker.blanks = {span: [] for span in self.blanks if span.file is source}
         checker.explains = self.fewer is None
         checker.diagnostics.extend(problems)
@@ -195,7 +200,7 @@ class Session:
                 continue
             if sum(d.severity == "error" for d in checker.diagnostics) >= _MAX_ERRORS:
                 message = f"more than {_MAX_ERRORS} errors; the rest of the file was not checked"
-                checker.report(Diagnostic("AX0411", message, severity="warning"))
+                report(checker, Diagnostic("AX0411", message, severity="warning"))
                 break
             for defined_now in declared_names(decl):
                 checker.later.pop(defined_now, None)
@@ -214,16 +219,16 @@ class Session:
         self.lonely_sigs(checker, wanted, sigs)
         return replace(self._finish(source, checker, scope, tuple(decls), imports), steps=tuple(steps))
 
-    def _checked(self, checker: Declarations, scope: Scope, decl: S.Decl, sigs: list[S.Sig]) -> Step:
+    def _checked(self, checker: Inference, scope: Scope, decl: S.Decl, sigs: list[S.Sig]) -> Step:
         recorder, before = Recorder(checker), len(checker.diagnostics)
-        typed = checker.declarations(Env(scope), [*sigs, decl], top=True)
+        typed = declarations(checker, Env(scope), [*sigs, decl], top=True)
         checker.diagnostics[before:], headless = blamed(decl, checker.diagnostics[before:])
         if headless:
             scope.values[headless] = BrokenName()
         return recorder.step(decl, sigs, [*declared_names(decl), *([headless] if headless else [])], typed, scope)
 
     def _unchanged(
-        self, checker: Declarations, source: SourceFile, wanted: Sequence[S.Decl], imports: Mapping[str, CheckedModule]
+        self, checker: Inference, source: SourceFile, wanted: Sequence[S.Decl], imports: Mapping[str, CheckedModule]
     ) -> Unchanged | None:
         """The declarations of the former check of a file that need not be checked again."""
         former = self.former
@@ -246,29 +251,29 @@ class Session:
                     self.declared[stem] = {n for d in decls if isinstance(d, S.Fun | S.Val) for n in declared_names(d)}
         return [stem for stem, names in self.declared.items() if name in names]
 
-    def lonely_sigs(self, checker: Declarations, wanted: list[S.Decl], sigs: list[S.Sig]) -> None:
+    def lonely_sigs(self, checker: Inference, wanted: list[S.Decl], sigs: list[S.Sig]) -> None:
         names = {n for d in wanted if not isinstance(d, S.Sig | S.TypeDecl) for n in declared_names(d)}
         for sig in sigs:
             if sig.name.text not in names:
                 message = f"there is no definition for the `sig` of `{sig.name.text}`"
-                checker.report(Diagnostic("AX0218", message, (Label(sig.name.span, "declared here, defined nowhere"),)))
+                report(checker, Diagnostic("AX0218", message, (Label(sig.name.span, "declared here, defined nowhere"),)))
 
-    def is_new(self, checker: Declarations, decl: S.Decl, defined: dict[str, Span]) -> bool:
+    def is_new(self, checker: Inference, decl: S.Decl, defined: dict[str, Span]) -> bool:
         kind = "type " if isinstance(decl, S.TypeDecl) else "sig " if isinstance(decl, S.Sig) else ""
         for name, span in binds(decl):
             if kind + name in defined:
-                checker.report(duplicate(S.Name(name, span), defined[kind + name]))
+                report(checker, duplicate(S.Name(name, span), defined[kind + name]))
                 return False
             defined[kind + name] = span
         return True
 
-    def import_(self, checker: Declarations, scope: Scope, decl: S.Import, imports: dict[str, CheckedModule]) -> None:
+    def import_(self, checker: Inference, scope: Scope, decl: S.Import, imports: dict[str, CheckedModule]) -> None:
         name = decl.name
         source = self.loader.find(name)
         if isinstance(source, Diagnostic):
             if name.text in LIBRARIES and source.code == "AX0402":
                 source = replace(source, suggestions=(Suggestion(PYTHON_LIBRARY),))
-            checker.report(source)
+            report(checker, source)
             meant = [edit.text for s in source.suggestions for edit in s.edits]
             for broken in (name.text, *meant):  # uses of what was meant say nothing more either
                 scope.values.setdefault(broken, BrokenName())
@@ -276,7 +281,7 @@ class Session:
         if source in self.open:
             names = " → ".join(f"`{s.path}`" for s in [*self.open[self.open.index(source) :], source])
             label = Label(name.span, "this import closes the circle")
-            checker.report(Diagnostic("AX0403", "these modules import each other", (label,), (names,)))
+            report(checker, Diagnostic("AX0403", "these modules import each other", (label,), (names,)))
             scope.values[name.text] = BrokenName()
             return
         module = self.check(source)
@@ -284,18 +289,18 @@ class Session:
         circle = next((d for d in module.diagnostics if d.code == "AX0403"), None)
         if circle is not None:
             label = Label(name.span, "this import is part of a circle")
-            checker.report(Diagnostic("AX0403", circle.message, (label,), circle.notes))
+            report(checker, Diagnostic("AX0403", circle.message, (label,), circle.notes))
         elif not module.ok:
             first = next(d for d in module.diagnostics if d.severity == "error")
             where = f" (at {first.span})" if first.span is not None else ""
             note = f"its first error is: {first.message}{where}"
             label = Label(name.span, "imported here")
-            checker.report(Diagnostic("AX0410", f"the module `{name.text}` has errors", (label,), (note,)))
+            report(checker, Diagnostic("AX0410", f"the module `{name.text}` has errors", (label,), (note,)))
         assert module.exports is not None
         scope.values[name.text] = ModuleName(replace(module.exports, name=name.text))
 
     def _finish(
-        self, source: SourceFile, checker: Declarations, scope: Scope, decls: tuple[T.Decl, ...], imports: dict[str, CheckedModule]
+        self, source: SourceFile, checker: Inference, scope: Scope, decls: tuple[T.Decl, ...], imports: dict[str, CheckedModule]
     ) -> CheckedModule:
         signatures: dict[str, Callable[[], str]] = {}
         declarations: dict[str, T.Decl] = {}
@@ -327,9 +332,22 @@ class Session:
         contracts = [[fact.relation for fact in scheme.facts] for scheme in schemes.values()]
         return CheckedModule(
             source, ordered, _Written(signatures), declarations, schemes, symbols, checker.state, imports, tuple(checker.inner),
-            exports, lambda decl: checker.trail((), (decl,)),
+            exports, partial(_trail, checker),
             {span: found(checker.state, blanks, contracts, simpler) for span, blanks in checker.blanks.items()},
         )  # fmt: skip
+
+
+def words(by: Inference, trouble: Trouble) -> Iterable[Diagnostic]:
+    """What is said of a trouble. The modules that word it are imported when there is the first: most programs have none."""
+    from axon.checker.said import said
+
+    return said(by, trouble)
+
+
+def _trail(by: Inference, decl: T.Decl) -> Trail:
+    from axon.suggest.bodies import trail_of
+
+    return trail_of(by, (), (decl,))
 
 
 _TYPE_VARIABLE = re.compile(r"'[A-Za-z]\w*")

@@ -19,7 +19,7 @@ from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.grammar import syntax as S
 from axon.types import typed as T
-from axon.types.declare import Declarations
+from axon.types.inference import Inference
 from axon.types.resolve import Alias, BrokenName, Entity, Scope, ValueName
 from axon.types.unify import State
 
@@ -37,7 +37,7 @@ class Step:
     explained: bool  # whether these say all that is wrong; see Note [Tried changes]
     alias: Alias | None
     values: Mapping[str, Entity | None]
-    checker: Declarations
+    checker: Inference
     written: tuple[tuple[int, int], ...]  # which of what annotations say, in the lists of the checker, stands in it
     circular: tuple[S.TypeDecl, ...]
 
@@ -62,7 +62,7 @@ class Step:
     def parameters(self) -> dict[Symbol, tuple[T.Pattern, ...]]:
         return {t.symbol: t.params for t in self.typed if isinstance(t, T.Fun)}
 
-    def again(self, checker: Declarations, scope: Scope) -> None:
+    def again(self, checker: Inference, scope: Scope) -> None:
         """Put what was declared in scope for another checker."""
         checker.diagnostics += self.diagnostics
         checker.circular += self.circular
@@ -82,14 +82,14 @@ def closed(entity: Entity | None, state: State) -> Entity:
     return replace(entity, scheme=replace(entity.scheme, type=state.zonk(entity.scheme.type)))
 
 
-def _written(checker: Declarations) -> tuple[list[object], ...]:
+def _written(checker: Inference) -> tuple[list[object], ...]:
     return checker.origins, checker.expanded_origins, checker.annotations  # type: ignore[return-value]
 
 
 class Recorder:
     """Notes what the check of a declaration adds to a checker and its scope."""
 
-    def __init__(self, checker: Declarations) -> None:
+    def __init__(self, checker: Inference) -> None:
         self._checker = checker
         self._said, self._circular = len(checker.diagnostics), len(checker.circular)
         self._lengths = [len(found) for found in _written(checker)]

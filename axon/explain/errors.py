@@ -17,9 +17,9 @@ from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim
 from axon.types import typed as T
 from axon.types.blank import parts
-from axon.types.nodes import nodes
 from axon.types.show import Namer, show_element, show_shape, show_type, symbols_of
 from axon.types.type import ElementVar, Exists, Function, RecordType, Row, Shape, Tensor, TupleType, Type, TypeVar
+from axon.types.typed import nodes
 from axon.types.unify import Mismatch, State
 
 _DECLARATION = re.compile(r"^(fun|val|sig|type|import)\b", re.MULTILINE)

@@ -12,12 +12,12 @@ from dataclasses import replace
 
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.explain.places import Parameter, excerpt, subscripts
+from axon.explain.places import Inner, Parameter, excerpt, subscripts
 from axon.explain.ranges import Made, Origin, Ranges, listed
 from axon.shapes.dimension import Dim
 from axon.types import typed as T
 from axon.types.blank import dimension_arguments
-from axon.types.type import Function, Inner, RecordType, Row, Shape, Tensor, TupleType, Type, which
+from axon.types.type import Function, RecordType, Row, Shape, Tensor, TupleType, Type, which
 
 _MAX_STEPS = 60  # followed from one expression
 _MAX_SOURCES = 24  # of one size
@@ -471,8 +471,7 @@ class Trail(Ranges):
 
     def _inner(self, function: T.Expr, axis: int, rank: int, way: tuple[int | str, ...]) -> Inner | None:
         """What a function makes of a dimension of its result."""
-        made = self._results.get(function.symbol) if isinstance(function, T.Variable) else None
-        return made(axis, rank, way) if made is not None else None
+        return self._made_by(function.symbol, axis, rank, way) if isinstance(function, T.Variable) else None
 
     def _made_of(self, item: Dim, params: Sequence[Type], arguments: Sequence[T.Expr]) -> Iterator[Made]:
         """The dimensions of arguments that a dimension of a call's result is made of."""

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from types import MappingProxyType
+from typing import TypeAlias
 
+from axon.base.diagnostics import Suggestion
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.shapes.constraint import Range, Reason
+from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim
 from axon.types import typed as T
 from axon.types.blank import parts
-from axon.types.nodes import CHILDREN, indices_used, variables
-from axon.types.type import RecordType, ResultOf, Row, Shape, ShapeItem, Tensor, Type
+from axon.types.inference import Binding
+from axon.types.type import RecordType, Row, Shape, ShapeItem, Tensor, Type
+from axon.types.typed import CHILDREN, indices_used, variables
 from axon.types.unify import State
 
 _MAX_BEHIND = 200  # values that one is computed from
@@ -26,11 +28,23 @@ _MAX_NESTED = 64  # annotated patterns that one may stand in, or that begin betw
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
-    """An index: its range, and the text that binds it, with its bound."""
+class Inner:
+    """What makes a dimension of a function's result, in its body or in that of a function which it calls.
 
-    range: Range
+    `kind` is that of `explain.origin`; `moved`: it is not the same dimension of what the function is given; `changes` of the body
+    may make another one of it. `parameter`: it is the function's dimension parameter at this position.
+    """
+
     span: Span
+    kind: str
+    why: str
+    moved: bool
+    parameter: int | None
+    changes: Callable[[], tuple[Suggestion, ...]]
+
+
+# Of a function: a dimension of its result, the rank that has at a call, the way to the part of it.
+MadeBy: TypeAlias = "Callable[[Symbol, int, int, tuple[int | str, ...]], Inner | None]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +73,7 @@ class Places:
         annotated: Sequence[Span],
         fields: Iterable[Span],
         signed: dict[Span, Span],
-        results: Mapping[Symbol, ResultOf] = MappingProxyType({}),
+        made: MadeBy,
     ) -> None:
         self._state = state
         self._binders = binders
@@ -69,7 +83,7 @@ class Places:
         self._starts = [s.start for s in self._annotated]
         self._fields = fields
         self._signed = signed
-        self._results = results
+        self._made_by = made
         self._params = params
         self._kept: list[tuple[T.Access, int]] = []  # the accesses that keep it, and by which subscript
         self._passed: list[tuple[T.Expr, int, int, tuple[int | str, ...]]] = []  # the calls that the last size followed passes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from axon.base.diagnostics import Change, Edit, Suggestion
 from axon.base.element import FLOAT, INT
@@ -17,13 +17,22 @@ from axon.shapes.relation import Relation
 from axon.suggest import precedence
 from axon.types import builtins
 from axon.types import typed as T
-from axon.types.type import Row, Tensor, Unreached
+from axon.types.type import Row, Tensor
 from axon.types.unify import State
 
 Show = Callable[[Dim], str]
 _BOUND = "state the bound: "
 _FOR = " for "  # between an access that reads zeros outside and the bound that it then needs
 _LETTERS = "khmnpqrst"  # of dimension parameters to add
+
+
+@dataclass(frozen=True, slots=True)
+class Unreached:
+    """A branch that is never taken since its condition holds wherever an index runs, and the bound with which it would be."""
+
+    condition: Span
+    why: str
+    bound: Suggestion
 
 
 def reached_outside(

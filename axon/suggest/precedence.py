@@ -48,7 +48,7 @@ def negated_argument(function: Span) -> Iterator[Suggestion]:
         yield Suggestion(help_)  # also beside other errors
 
 
-def accessed_result(function: T.Expr, arguments: list[T.Expr]) -> Iterator[Suggestion]:
+def accessed_result(function: T.Expr, arguments: Sequence[T.Expr]) -> Iterator[Suggestion]:
     """`(softmax x)[i, j]` for `softmax x[i, j]`, where the access is to the argument."""
     last = arguments[-1]
     spans = [function.span, *(a.span for a in arguments)]

@@ -31,7 +31,7 @@ _MAX_NAMES = 5  # of a `for` whose indices are grouped otherwise
 _MAX_VALUES = 3  # tried in the place of one
 
 
-# ── a size that is known ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── a size that is known ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def resized(origin: Origin, own: Dim, needed: Dim, trail: Trail, state: State, show: Show) -> Iterator[Suggestion]:
@@ -160,7 +160,7 @@ def rounded_up(origin: Origin) -> Iterator[Suggestion]:
         yield Suggestion(f"make the bound `{text}`", (Edit(origin.span, text),), asks=True)  # that s is at least 1, as before
 
 
-# ── order ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── order ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def regrouped(e: T.For, trail: Trail) -> Iterator[Suggestion]:
@@ -223,7 +223,7 @@ def _stage(call: T.Call) -> Span | None:
     return Span(file, piped.end + between.end(), call.span.end) if between is not None and piped.file is file else None
 
 
-# ── values ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── values ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def other_values(e: T.Expr, trail: Trail) -> Iterator[Suggestion]:

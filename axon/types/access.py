@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import replace
 from math import prod
 
-from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.explain import errors
 from axon.grammar import syntax as S
 from axon.shapes.constraint import Context, Reason, Side, Use
 from axon.shapes.dimension import Dim, dim_sum
 from axon.shapes.relation import Relation
 from axon.types import typed as T
-from axon.types.annotate import Annotations
+from axon.types.annotate import around
 from axon.types.constraint import Indexed
-from axon.types.elaborator import Env
-from axon.types.resolve import ANONYMOUS_RUN, ValueName, unknown
+from axon.types.inference import Env, Inference, equate, infer, oblige, report, too_complex, unify, wrong
+from axon.types.resolve import ANONYMOUS_RUN, unknown
 from axon.types.show import Namer, show_dim
+from axon.types.solve import defer
 from axon.types.symbolic import impossible_divisors, only_sizes, symbolic
+from axon.types.trouble import BadSubscript, CannotIndex, NotADimension, PartByIndex, SubscriptCount, TwoRests
 from axon.types.type import (
     I32,
     POISON,
@@ -38,292 +36,276 @@ from axon.types.type import (
     TypeVar,
     which,
 )
+from axon.types.unify import State
 
-_FLOATS = re.compile(r"\s*:\s*(f16|bf16|f32|f64)\b(\[[^\[\]]*\])?")  # the annotation of a name
 
-
-class Accesses(Annotations):
-    def access(self, env: Env, e: S.Access) -> T.Expr:
-        base = self.infer(env, e.base)
-        subscripts = tuple(self._subscript(env, s) for s in e.subscripts)
-        rests = [written.span for written, s in zip(e.subscripts, subscripts, strict=True) if isinstance(s, T.Keep)]
-        if len(rests) > 1:
-            self.report(errors.rests(e.span, rests))
-            return T.Literal(0, type=POISON, span=e.span)
-        default = None if e.default is None else self.infer(env, e.default)
-        name = _excerpt(e.base.span)
-
-        def of(t: Type, way: str = "") -> Type:
-            match t:
-                case TupleType(items):
-                    if not way and self._is_position(items, subscripts):
-                        found = errors.part_by_index(self.state, e, items)
-                        self.report(replace(found, suggestions=(*self._part_chosen(base), *found.suggestions)))
-                        return POISON
-                    parts = tuple(of(self.state.prune(i), f"{way}.{n}") for n, i in enumerate(items, 1))
-                    return POISON if any(isinstance(p, Poison) for p in parts) else TupleType(parts)
-                case RecordType(fields):
-                    return RecordType(tuple((n, of(self.state.prune(f), f"{way}.{n}")) for n, f in fields))
-                case Tensor(element, shape):
-                    shape, rest = self._parted(shape, subscripts) if way else (shape, ())
-                    out = self._access_tensor(env.context, e, Tensor(element, shape), subscripts, default, name, way)
-                    return Tensor(out.element, (*out.shape, *rest)) if isinstance(out, Tensor) else out
-                case TypeVar():
-                    new = self.state.tensor()
-                    self.unify(t, new, Reason(e.base.span, "this is indexed"))
-                    return self._access_tensor(env.context, e, new, subscripts, default, name)
-                case Poison():
-                    return POISON
-                case _:
-                    self.report(errors.cannot_index(self.state, t, e.base.span))
-                    return POISON
-
-        known = self.state.prune(base.type)
-        if isinstance(known, TypeVar):
-            out: Type = self.state.type_var()
-            self.defer(Indexed(known, of, out, e.span))
-        else:
-            out = of(known)
-        return T.Access(base, subscripts, default, env.context, type=out, span=e.span)
-
-    def _is_position(self, items: tuple[Type, ...], subscripts: tuple[T.Subscript, ...]) -> bool:
-        """Whether subscripts are one position, and not of a row in each part of a tuple, since there is a part without any."""
-        numbers = [v for s in subscripts for v in (s.values if isinstance(s, T.At) else (None,))]
-        parts = (self.state.prune(i) for i in items)
-        rowless = any(isinstance(p, Function) or (isinstance(p, Tensor) and not self.state.shape(p.shape)) for p in parts)
-        return rowless and len(numbers) == 1 and numbers[0] is not None
-
-    def _part_chosen(self, e: T.Expr) -> tuple[Suggestion, ...]:
-        """What may have been meant by `t[i]` of a tuple, which is a tuple, where a tensor is needed."""
-        t = self.state.prune(e.base.type) if isinstance(e, T.Access) else None
-        if not isinstance(e, T.Access) or not isinstance(t, TupleType) or len(e.subscripts) != 1 or e.default is not None:
-            return ()
-        chosen = e.subscripts[0]
-        brackets = Span(e.span.file, e.base.span.end, e.span.end)
-        single = isinstance(chosen, T.At) and not chosen.sizes
-        return tuple(errors.one_tensor(self.state, e.span, brackets, t.items)) if single else ()
-
-    def _parted(self, shape: Shape, subscripts: tuple[T.Subscript, ...]) -> tuple[Shape, Shape]:
-        """A part of a record may have more dimensions than there are subscripts: the rest is kept."""
-        shape = self.state.shape(shape)
-        known = not any(isinstance(i, Row) for i in shape) and not any(isinstance(s, T.Run | T.Keep) for s in subscripts)
-        return (shape[: len(subscripts)], shape[len(subscripts) :]) if known else (shape, ())
-
-    def _subscript(self, env: Env, s: S.Subscript) -> T.Subscript:
-        match s:
-            case S.IndexAt(value):
-                return T.At((self._index(env, value),))
-            case S.IndexSplit(items):
-                return T.At(tuple(self._index(env, i) for i in items), tuple(self.state.dim("", loose=True) for _ in items))
-            case S.IndexRun(name):
-                run = env.scope.run(name)
-                if run is None or run.symbol is None:
-                    self.report(unknown("run of indices", f"..{name}", s.span, ()))
-                    return T.Keep(self.state.row())
-                return T.Run(run.symbol, run.row)
-            case S.IndexRest():
-                run = env.scope.run(ANONYMOUS_RUN)
-                if run is not None and run.symbol is not None:
-                    return T.Run(run.symbol, run.row)
-                return T.Keep(self.state.row())
-            case S.IndexSlice(start, stop, step):
-                a = self._slice_part(env, start, Dim.of(0), s.span)
-                c = self._slice_part(env, step, Dim.of(1), s.span)
-                b = None if stop is None else self._slice_part(env, stop, Dim.of(0), s.span)
-                return T.Slice(a, b, c)
-
-    def _slice_part(self, env: Env, e: S.Expr | None, missing: Dim, span: Span) -> Dim:
-        if e is None:
-            return missing
-        value = self._index(env, e)
-        dim = symbolic(value, whole=True)
-        if dim is None:
-            if only_sizes(value):
-                if not self._needs_divisors(env, value):
-                    self.too_complex(e.span)
-            elif not isinstance(self.state.prune(value.type), Poison):
-                likely = self._as_parameter(e.name, env.scope.value(e.name)) if isinstance(e, S.Var) else ()
-                self.report(errors.not_a_dimension(f"`{_excerpt(e.span)}`", e.span, likely, value))
-            return self.state.dim("")
-        return dim
-
-    def _index(self, env: Env, e: S.Expr) -> T.Expr:
-        """One index: an i32, or an i64 computed from data."""
-        value = self.infer(env, e)
-        self._needs_divisors(env, value)
-        t = self.state.prune(value.type)
-        match t:
-            case Poison():
-                return value
-            case Tensor(element, shape) if not any(isinstance(i, Dim) for i in self.state.shape(shape)):
-                allowed = self.state.allowed_of(element)
-                if allowed == frozenset({Element.I64}):
-                    self.unify(t, Tensor(Element.I64, ()), Reason(e.span, "an index is a single integer"))
-                    return value
-                if Element.I32 in allowed:
-                    self.unify(t, I32, Reason(e.span, "an index is a single i32"))
-                    return value
-            case TypeVar():
-                self.unify(t, I32, Reason(e.span, "an index is an i32"))
-                return value
-        found = errors.bad_subscript(self.state, t, e.span)
-        self.report(replace(found, suggestions=(*self._of_integers(env, e), *found.suggestions)))
+def infer_access(inf: Inference, env: Env, e: S.Access) -> T.Expr:
+    base = infer(inf, env, e.base)
+    subscripts = tuple(_subscript(inf, env, s) for s in e.subscripts)
+    rests = [written.span for written, s in zip(e.subscripts, subscripts, strict=True) if isinstance(s, T.Keep)]
+    if len(rests) > 1:
+        wrong(inf, TwoRests(e.span, tuple(rests)))
         return T.Literal(0, type=POISON, span=e.span)
+    default = None if e.default is None else infer(inf, env, e.default)
+    name = excerpt(e.base.span)
 
-    def _of_integers(self, env: Env, e: S.Expr) -> Iterator[Suggestion]:
-        """The annotation of a parameter that is an index, or has them, with integers for floats."""
-        base = e.base if isinstance(e, S.Access) else e
-        entity = env.scope.value(base.name) if isinstance(base, S.Var) else None
-        at = entity.span if isinstance(entity, ValueName) else None
-        written = _FLOATS.match(at.file.text, at.end) if at is not None else None
-        if at is not None and written is not None:
-            element = Span(at.file, written.start(1), written.end(1))
-            yield Suggestion(f"make it `{at.text} : i32{written[2] or ''}`", (Edit(element, "i32"),))
+    def of(t: Type, way: str = "") -> Type:
+        match t:
+            case TupleType(items):
+                if not way and _is_position(inf.state, items, subscripts):
+                    wrong(inf, PartByIndex(e, items, base))
+                    return POISON
+                parts = tuple(of(inf.state.prune(i), f"{way}.{n}") for n, i in enumerate(items, 1))
+                return POISON if any(isinstance(p, Poison) for p in parts) else TupleType(parts)
+            case RecordType(fields):
+                return RecordType(tuple((n, of(inf.state.prune(f), f"{way}.{n}")) for n, f in fields))
+            case Tensor(element, shape):
+                shape, rest = _parted(inf.state, shape, subscripts) if way else (shape, ())
+                out = _access_tensor(inf, env.context, e, Tensor(element, shape), subscripts, default, name, way)
+                return Tensor(out.element, (*out.shape, *rest)) if isinstance(out, Tensor) else out
+            case TypeVar():
+                new = inf.state.tensor()
+                unify(inf, t, new, Reason(e.base.span, "this is indexed"))
+                return _access_tensor(inf, env.context, e, new, subscripts, default, name)
+            case Poison():
+                return POISON
+            case _:
+                wrong(inf, CannotIndex(t, e.base.span))
+                return POISON
 
-    def _access_tensor(
-        self, context: Context, e: S.Access, base: Tensor, subscripts: tuple[T.Subscript, ...], default: T.Expr | None, name: str,
-        way: str = "",
-    ) -> Type:  # fmt: skip
-        """The type of an access to one tensor, or to the part of something to which a way leads, with the uses of its indices
-        noted."""
-        shape = self.state.shape(base.shape)
-        whole = not any(isinstance(i, Row) for i in shape) and not any(isinstance(x, T.Run | T.Keep) for x in subscripts)
-        if any(isinstance(x, T.At) and any(isinstance(v.type, Poison) for v in x.values) for x in subscripts):
-            return POISON
-        if whole and len(shape) != len(subscripts):
-            said = errors.subscript_count(self.state, shape, len(subscripts), e.span, f"{name}{way}")
-            self.report(replace(said, suggestions=(*_indexed_too(e, context, len(shape)), *said.suggestions)))
-            return POISON
-        items = self._items(base, subscripts)
-        kept: list[ShapeItem] = []
-        extents: dict[Symbol | None, Dim] = dict(context.indices)
-        flat = self.state.shape(tuple(i for item in items for i in item))
-        for n, (written, subscript, item) in enumerate(zip(e.subscripts, subscripts, items, strict=True)):
-            axis = which(flat, len(self.state.shape(tuple(i for before in items[:n] for i in before))))
-            match subscript:
-                case T.At(values, sizes):
-                    assert len(item) == 1
-                    assert isinstance(item[0], Dim)
-                    target = item[0]
-                    if sizes:
-                        text = f"{axis} of `{name}` is split"
-                        parts = (
-                            Side(e.base.span, f"{axis} of `{name}` is {{}}", name),
-                            Side(written.span, "these make {}"),
-                        )
-                        self.equal(target, prod(sizes, start=Dim.of(1)), Reason(written.span, text, parts))
-                    for part, (value, size) in enumerate(zip(values, sizes or (target,), strict=True), 1):
-                        index = symbolic(value, whole=True)
-                        extent = None if index is None else extents.get(index.symbol)
-                        if sizes and extent is not None:  # a part of a split is as large as the range of its index
-                            self.equal(size, extent, Reason(value.span, f"part of {axis} of `{name}`"))
-                        if index is not None:
-                            where = f"part {part} of {axis}" if sizes else axis
-                            use = Use(index, size, context, value.span, name, where, default is not None)
-                            self.state.uses.append(use)
-                case T.Slice():
-                    assert len(item) == 1
-                    assert isinstance(item[0], Dim)
-                    sliced = Side(e.base.span, f"{axis} of `{name}` is {{}}")
-                    kept.append(self._slice(context, subscript, item[0], written.span, name, axis, sliced, default is not None))
-                case T.Keep():
-                    kept.extend(item)
-                case T.Run():
-                    pass
-        shape = tuple(i for item in items for i in item)
-        rank = sum(isinstance(i, Dim) for i in shape)
-        text = f"`{name}` is indexed here" + (f" with {rank} subscript{'s' * (rank != 1)}" if rank or not shape else "")
-        found = Tensor(base.element, shape)
-        if shape != base.shape and not self.unify(base, found, Reason(e.span, text)):
-            return POISON
-        if default is not None:
-            self.unify(default.type, Tensor(base.element, ()), Reason(default.span, f"the padding is an element of `{name}`"))
-        return Tensor(base.element, tuple(kept))
+    known = inf.state.prune(base.type)
+    if isinstance(known, TypeVar):
+        out: Type = inf.state.type_var()
+        defer(inf, Indexed(known, of, out, e.span))
+    else:
+        out = of(known)
+    return T.Access(base, subscripts, default, env.context, type=out, span=e.span)
 
-    def _items(self, base: Tensor, subscripts: tuple[T.Subscript, ...]) -> list[Shape]:
-        """What of the base's shape each subscript stands for: the known dimensions where they line up, else fresh ones."""
-        shape = self.state.shape(base.shape)
-        fresh_: list[Shape] = [(s.row,) if isinstance(s, T.Run | T.Keep) else (self.state.dim(""),) for s in subscripts]
-        runs = [n for n, s in enumerate(subscripts) if isinstance(s, T.Run | T.Keep)]
-        if any(isinstance(i, Row) for i in shape):
-            return fresh_
-        if not runs and len(shape) == len(subscripts):
-            return [(i,) for i in shape]
-        if len(runs) == 1 and len(shape) >= len(subscripts) - 1:
-            (n,) = runs
-            after = len(subscripts) - n - 1
-            middle = shape[n : len(shape) - after]
-            if isinstance(subscripts[n], T.Keep):
-                self.state.rows[subscripts[n].row.symbol] = middle  # type: ignore[union-attr]
-            else:
-                middle = (subscripts[n].row,)  # type: ignore[union-attr]
-            return [*((i,) for i in shape[:n]), middle, *((i,) for i in shape[len(shape) - after :])]
+
+def _is_position(state: State, items: tuple[Type, ...], subscripts: tuple[T.Subscript, ...]) -> bool:
+    """Whether subscripts are one position, and not of a row in each part of a tuple, since there is a part without any."""
+    numbers = [v for s in subscripts for v in (s.values if isinstance(s, T.At) else (None,))]
+    parts = (state.prune(i) for i in items)
+    rowless = any(isinstance(p, Function) or (isinstance(p, Tensor) and not state.shape(p.shape)) for p in parts)
+    return rowless and len(numbers) == 1 and numbers[0] is not None
+
+
+def _parted(state: State, shape: Shape, subscripts: tuple[T.Subscript, ...]) -> tuple[Shape, Shape]:
+    """A part of a record may have more dimensions than there are subscripts: the rest is kept."""
+    shape = state.shape(shape)
+    known = not any(isinstance(i, Row) for i in shape) and not any(isinstance(s, T.Run | T.Keep) for s in subscripts)
+    return (shape[: len(subscripts)], shape[len(subscripts) :]) if known else (shape, ())
+
+
+def _subscript(inf: Inference, env: Env, s: S.Subscript) -> T.Subscript:
+    match s:
+        case S.IndexAt(value):
+            return T.At((_index(inf, env, value),))
+        case S.IndexSplit(items):
+            return T.At(tuple(_index(inf, env, i) for i in items), tuple(inf.state.dim("", loose=True) for _ in items))
+        case S.IndexRun(name):
+            run = env.scope.run(name)
+            if run is None or run.symbol is None:
+                report(inf, unknown("run of indices", f"..{name}", s.span, ()))
+                return T.Keep(inf.state.row())
+            return T.Run(run.symbol, run.row)
+        case S.IndexRest():
+            run = env.scope.run(ANONYMOUS_RUN)
+            if run is not None and run.symbol is not None:
+                return T.Run(run.symbol, run.row)
+            return T.Keep(inf.state.row())
+        case S.IndexSlice(start, stop, step):
+            a = _slice_part(inf, env, start, Dim.of(0), s.span)
+            c = _slice_part(inf, env, step, Dim.of(1), s.span)
+            b = None if stop is None else _slice_part(inf, env, stop, Dim.of(0), s.span)
+            return T.Slice(a, b, c)
+
+
+def _slice_part(inf: Inference, env: Env, e: S.Expr | None, missing: Dim, span: Span) -> Dim:
+    if e is None:
+        return missing
+    value = _index(inf, env, e)
+    dim = symbolic(value, whole=True)
+    if dim is None:
+        if only_sizes(value):
+            if not needs_divisors(inf.state, env, value):
+                too_complex(inf, e.span)
+        elif not isinstance(inf.state.prune(value.type), Poison):
+            no_dimension(inf, env, e, value)
+        return inf.state.dim("")
+    return dim
+
+
+def _index(inf: Inference, env: Env, e: S.Expr) -> T.Expr:
+    """One index: an i32, or an i64 computed from data."""
+    value = infer(inf, env, e)
+    needs_divisors(inf.state, env, value)
+    t = inf.state.prune(value.type)
+    match t:
+        case Poison():
+            return value
+        case Tensor(element, shape) if not any(isinstance(i, Dim) for i in inf.state.shape(shape)):
+            allowed = inf.state.allowed_of(element)
+            if allowed == frozenset({Element.I64}):
+                unify(inf, t, Tensor(Element.I64, ()), Reason(e.span, "an index is a single integer"))
+                return value
+            if Element.I32 in allowed:
+                unify(inf, t, I32, Reason(e.span, "an index is a single i32"))
+                return value
+        case TypeVar():
+            unify(inf, t, I32, Reason(e.span, "an index is an i32"))
+            return value
+    named = e.base if isinstance(e, S.Access) else e
+    wrong(inf, BadSubscript(t, e.span, env.scope.value(named.name) if isinstance(named, S.Var) else None))
+    return T.Literal(0, type=POISON, span=e.span)
+
+
+def no_dimension(inf: Inference, env: Env, e: S.Expr, value: T.Expr) -> None:
+    """Say that an expression is no size."""
+    entity = env.scope.value(e.name) if isinstance(e, S.Var) else None
+    wrong(inf, NotADimension(f"`{excerpt(e.span)}`", e.span, entity, around(inf), value))
+
+
+def _access_tensor(
+    inf: Inference, context: Context, e: S.Access, base: Tensor, subscripts: tuple[T.Subscript, ...], default: T.Expr | None,
+    name: str, way: str = "",
+) -> Type:  # fmt: skip
+    """The type of an access to one tensor, or to the part of something to which a way leads, with the uses of its indices
+    noted."""
+    shape = inf.state.shape(base.shape)
+    whole = not any(isinstance(i, Row) for i in shape) and not any(isinstance(x, T.Run | T.Keep) for x in subscripts)
+    if any(isinstance(x, T.At) and any(isinstance(v.type, Poison) for v in x.values) for x in subscripts):
+        return POISON
+    if whole and len(shape) != len(subscripts):
+        wrong(inf, SubscriptCount(e, f"{name}{way}", shape, len(subscripts), context))
+        return POISON
+    items = _items(inf.state, base, subscripts)
+    kept: list[ShapeItem] = []
+    extents: dict[Symbol | None, Dim] = dict(context.indices)
+    flat = inf.state.shape(tuple(i for item in items for i in item))
+    for n, (written, subscript, item) in enumerate(zip(e.subscripts, subscripts, items, strict=True)):
+        axis = which(flat, len(inf.state.shape(tuple(i for before in items[:n] for i in before))))
+        match subscript:
+            case T.At(values, sizes):
+                assert len(item) == 1
+                assert isinstance(item[0], Dim)
+                target = item[0]
+                if sizes:
+                    text = f"{axis} of `{name}` is split"
+                    parts = (
+                        Side(e.base.span, f"{axis} of `{name}` is {{}}", name),
+                        Side(written.span, "these make {}"),
+                    )
+                    equate(inf.state, target, prod(sizes, start=Dim.of(1)), Reason(written.span, text, parts))
+                for part, (value, size) in enumerate(zip(values, sizes or (target,), strict=True), 1):
+                    index = symbolic(value, whole=True)
+                    extent = None if index is None else extents.get(index.symbol)
+                    if sizes and extent is not None:  # a part of a split is as large as the range of its index
+                        equate(inf.state, size, extent, Reason(value.span, f"part of {axis} of `{name}`"))
+                    if index is not None:
+                        where = f"part {part} of {axis}" if sizes else axis
+                        use = Use(index, size, context, value.span, name, where, default is not None)
+                        inf.state.uses.append(use)
+            case T.Slice():
+                assert len(item) == 1
+                assert isinstance(item[0], Dim)
+                sliced = Side(e.base.span, f"{axis} of `{name}` is {{}}")
+                kept.append(_slice(inf, context, subscript, item[0], written.span, name, axis, sliced, default is not None))
+            case T.Keep():
+                kept.extend(item)
+            case T.Run():
+                pass
+    shape = tuple(i for item in items for i in item)
+    rank = sum(isinstance(i, Dim) for i in shape)
+    text = f"`{name}` is indexed here" + (f" with {rank} subscript{'s' * (rank != 1)}" if rank or not shape else "")
+    found = Tensor(base.element, shape)
+    if shape != base.shape and not unify(inf, base, found, Reason(e.span, text)):
+        return POISON
+    if default is not None:
+        unify(inf, default.type, Tensor(base.element, ()), Reason(default.span, f"the padding is an element of `{name}`"))
+    return Tensor(base.element, tuple(kept))
+
+
+def _items(state: State, base: Tensor, subscripts: tuple[T.Subscript, ...]) -> list[Shape]:
+    """What of the base's shape each subscript stands for: the known dimensions where they line up, else fresh ones."""
+    shape = state.shape(base.shape)
+    fresh_: list[Shape] = [(s.row,) if isinstance(s, T.Run | T.Keep) else (state.dim(""),) for s in subscripts]
+    runs = [n for n, s in enumerate(subscripts) if isinstance(s, T.Run | T.Keep)]
+    if any(isinstance(i, Row) for i in shape):
         return fresh_
-
-    def _slice(
-        self, context: Context, s: T.Slice, size: Dim, span: Span, name: str, axis: str, sliced: Side, padded: bool
-    ) -> Dim:  # fmt: skip
-        """The length of a slice; start <= stop <= size are obligations (padded: start <= stop), and so is a positive step."""
-        wrong = self._impossible_slice(s, size, span, name)
-        if wrong is not None:
-            self.report(wrong)
-            return self.state.dim("")
-        stop = size if s.stop is None else s.stop
-        what = f"the slice of {axis} of `{name}`"
-        if not padded:
-            self.oblige(Relation(s.start, ">=", Dim.of(0)), context, Reason(span, f"{what} starts before it: it needs {{}}"), True)
-            ends = Reason(span, f"{what} ends after it: it needs {{}}", (sliced,))
-            self.oblige(Relation(stop, "<=", size), context, ends, True)
-        self.oblige(Relation(s.start, "<=", stop), context, Reason(span, f"{what} ends before it starts: it needs {{}}"), True)
-        self.oblige(Relation(s.step, ">=", Dim.of(1)), context, Reason(span, f"the step of {what} must be positive: {{}}"), True)
-        length = dim_sum((stop, -s.start))
-        extent = length if s.step.constant == 1 else (length + s.step - 1) // s.step
-        indices = {i for i, _ in context.indices}
-        if extent.variables & indices:
-            help_ = f"slice a fixed length: `{name}[i : i + 3]`"
-            if s.step.constant != 1:  # from one end to the other: which elements they are says it
-                shown = Namer(self.state)
-                start, step = (show_dim(shown, d) for d in (s.start, s.step))
-                help_ = f"name each element, with a bound that is a size: `for j < … => {name}[{start} + {step} * j]`"
-            self._bad_binder(span, "the length of a slice cannot depend on an index", help_)
-        return extent
-
-    def _impossible_slice(self, s: T.Slice, size: Dim, span: Span, name: str) -> Diagnostic | None:
-        """Slices as in Python that count from the end or run backwards."""
-        if s.step.constant is not None and s.step.constant < 1:
-            label = Label(span, f"this step is {s.step.constant}")
-            help_ = Suggestion(f"to reverse, write `for i < n => {name}[n - 1 - i]`")
-            return Diagnostic("AX0303", "the step of a slice is at least 1", (label,), (), (help_,))
-        if any(d is not None and d.constant is not None and d.constant < 0 for d in (s.start, s.stop)):
-            label = Label(span, "positions count from 0, also in slices")
-            shown = self.state.dimension(size)
-            n = str(shown) if shown.variables <= self.state.rigid else "n"
-            help_ = Suggestion(f"counted from the end, a position is `{n} - 1`, `{n} - 2`, …")
-            return Diagnostic("AX0303", "a slice cannot begin or end at a negative position", (label,), (), (help_,))
-        return None
-
-    def _bad_binder(self, span: Span, message: str, help_: str) -> None:
-        self.report(Diagnostic("AX0308", message, (Label(span, "here"),), (), (Suggestion(help_),)))
-
-    def _needs_divisors(self, env: Env, value: T.Expr) -> bool:
-        """Write down what a division by 0 lacks, if there is one in an integer expression."""
-        found = list(impossible_divisors(value))
-        for divisor, span in found:
-            self.oblige(Relation(divisor, ">=", Dim.of(1)), env.context, Reason(span, "the divisor must be at least 1: {}"))
-        return bool(found)
+    if not runs and len(shape) == len(subscripts):
+        return [(i,) for i in shape]
+    if len(runs) == 1 and len(shape) >= len(subscripts) - 1:
+        (n,) = runs
+        after = len(subscripts) - n - 1
+        middle = shape[n : len(shape) - after]
+        if isinstance(subscripts[n], T.Keep):
+            state.rows[subscripts[n].row.symbol] = middle  # type: ignore[union-attr]
+        else:
+            middle = (subscripts[n].row,)  # type: ignore[union-attr]
+        return [*((i,) for i in shape[:n]), middle, *((i,) for i in shape[len(shape) - after :])]
+    return fresh_
 
 
-def _excerpt(span: Span) -> str:
+def _slice(
+    inf: Inference, context: Context, s: T.Slice, size: Dim, span: Span, name: str, axis: str, sliced: Side, padded: bool
+) -> Dim:  # fmt: skip
+    """The length of a slice; start <= stop <= size are obligations (padded: start <= stop), and so is a positive step."""
+    wrong = _impossible_slice(inf.state, s, size, span, name)
+    if wrong is not None:
+        report(inf, wrong)
+        return inf.state.dim("")
+    stop = size if s.stop is None else s.stop
+    what = f"the slice of {axis} of `{name}`"
+    if not padded:
+        oblige(
+            inf.state, Relation(s.start, ">=", Dim.of(0)), context, Reason(span, f"{what} starts before it: it needs {{}}"), True
+        )
+        ends = Reason(span, f"{what} ends after it: it needs {{}}", (sliced,))
+        oblige(inf.state, Relation(stop, "<=", size), context, ends, True)
+    oblige(inf.state, Relation(s.start, "<=", stop), context, Reason(span, f"{what} ends before it starts: it needs {{}}"), True)
+    oblige(inf.state, Relation(s.step, ">=", Dim.of(1)), context, Reason(span, f"the step of {what} must be positive: {{}}"), True)
+    length = dim_sum((stop, -s.start))
+    extent = length if s.step.constant == 1 else (length + s.step - 1) // s.step
+    indices = {i for i, _ in context.indices}
+    if extent.variables & indices:
+        help_ = f"slice a fixed length: `{name}[i : i + 3]`"
+        if s.step.constant != 1:  # from one end to the other: which elements they are says it
+            shown = Namer(inf.state)
+            start, step = (show_dim(shown, d) for d in (s.start, s.step))
+            help_ = f"name each element, with a bound that is a size: `for j < … => {name}[{start} + {step} * j]`"
+        bad_binder(inf, span, "the length of a slice cannot depend on an index", help_)
+    return extent
+
+
+def _impossible_slice(state: State, s: T.Slice, size: Dim, span: Span, name: str) -> Diagnostic | None:
+    """Slices as in Python that count from the end or run backwards."""
+    if s.step.constant is not None and s.step.constant < 1:
+        label = Label(span, f"this step is {s.step.constant}")
+        help_ = Suggestion(f"to reverse, write `for i < n => {name}[n - 1 - i]`")
+        return Diagnostic("AX0303", "the step of a slice is at least 1", (label,), (), (help_,))
+    if any(d is not None and d.constant is not None and d.constant < 0 for d in (s.start, s.stop)):
+        label = Label(span, "positions count from 0, also in slices")
+        shown = state.dimension(size)
+        n = str(shown) if shown.variables <= state.rigid else "n"
+        help_ = Suggestion(f"counted from the end, a position is `{n} - 1`, `{n} - 2`, …")
+        return Diagnostic("AX0303", "a slice cannot begin or end at a negative position", (label,), (), (help_,))
+    return None
+
+
+def bad_binder(inf: Inference, span: Span, message: str, help_: str) -> None:
+    report(inf, Diagnostic("AX0308", message, (Label(span, "here"),), (), (Suggestion(help_),)))
+
+
+def needs_divisors(state: State, env: Env, value: T.Expr) -> bool:
+    """Write down what a division by 0 lacks, if there is one in an integer expression."""
+    found = list(impossible_divisors(value))
+    for divisor, span in found:
+        oblige(state, Relation(divisor, ">=", Dim.of(1)), env.context, Reason(span, "the divisor must be at least 1: {}"))
+    return bool(found)
+
+
+def excerpt(span: Span) -> str:
     """A few words of source, on one line."""
     text = " ".join(span.text.split())
     return text if len(text) <= 40 else text[:37] + "…"
-
-
-def _indexed_too(e: S.Access, context: Context, rank: int) -> Iterator[Suggestion]:
-    """`q[i, j]` for `q[i]` under indices `i` and `j`, where all that the access does not use are as many as it lacks."""
-    used = set(re.findall(r"\w+", e.span.text))
-    unused = [symbol.name for symbol, _ in context.indices if symbol.name not in used]
-    if 0 < len(unused) == rank - len(e.subscripts) < rank and e.span.text.endswith("]"):
-        end = Span(e.span.file, e.span.end - 1, e.span.end - 1)
-        more = f", {', '.join(unused)}"
-        yield Suggestion(f"index it by `{'`, `'.join(unused)}` too: `{e.span.text[:-1]}{more}]`", (Edit(end, more),))

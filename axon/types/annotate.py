@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from itertools import islice
 from typing import assert_never
@@ -11,26 +10,15 @@ from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
-from axon.explain import errors
 from axon.grammar import syntax as S
 from axon.shapes.constraint import NOWHERE, Reason
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
 from axon.shapes.width import MOST
-from axon.types.blank import Blank, blank
-from axon.types.resolve import (
-    Alias,
-    BrokenName,
-    Entity,
-    ModuleName,
-    RunName,
-    Scope,
-    ValueName,
-    missing_import,
-    unknown,
-    unknown_member,
-)
-from axon.types.solve import Solver
+from axon.types.blank import blank
+from axon.types.inference import Inference, oblige, report, too_complex, wrong
+from axon.types.resolve import Alias, BrokenName, ModuleName, RunName, Scope, ValueName, missing_import, unknown, unknown_member
+from axon.types.trouble import NotADimension, TooLarge
 from axon.types.type import (
     I32,
     POISON,
@@ -57,371 +45,353 @@ FOREIGN = {  # what other languages and libraries call element types
 }  # fmt: skip
 
 
-class Annotations(Solver):
-    """The part of inference that reads types as the user wrote them."""
+# ── introducing the variables that a declaration mentions ───────────────────────────────────────────────────────────────
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.expanded: dict[Alias, Type] = {}  # those that have no parameters
-        self.expansions = 0  # of aliases, so far
-        self.existentials = 0  # of those met, so far
-        self.malformed = 0  # dimensions met so far that are none
-        self.blanks: dict[Span, list[Blank]] = {}  # written sizes that are left open, and what stands in the place of each
-        self.written_fields: dict[Span, None] = {}  # `w : f32[d, k]` in types
-        self._within: Span | None = None  # the outermost alias that is being expanded, where an annotation mentions it …
-        self._path: tuple[str, ...] = ()  # … and the field in it
-        self.opened_names: list[Symbol] = []  # what annotations call sizes that are to be found
-        self.introduced: list[tuple[Symbol, Span]] = []  # the rigid sizes of the declarations being checked
 
-    # ── introducing the variables that a declaration mentions ──────────────────────────────────────────────────────────
-
-    def introduce(self, scope: Scope, mentioned: Mentions, rigid: bool) -> None:
-        """Bind what annotations mention and nothing in scope defines: rigid in a `fun`, to be found in a `val`."""
-        state = self.state
-        for name, span in mentioned.dims.items():
-            known = scope.value(name)
-            if isinstance(known, ValueName) and known.is_dimension:
-                continue
-            symbol = self.bind_dimension(scope, name, span, rigid)
-            if rigid:
-                self.introduced.append((symbol, span))
-        for name in mentioned.rows:
-            if scope.run(name) is None:
-                row = state.row(name)
-                if rigid:
-                    state.rigid.add(row.symbol)
-                scope.runs[name] = RunName(row)
-        for name in mentioned.variables:
-            if scope.variable(name) is None:
-                variable: ElementType | TypeVar
-                variable = state.type_var(name[1:]) if name[1].isupper() else state.element_var(name=name[1:])
-                if rigid:
-                    state.rigid.add(variable.symbol)
-                scope.variables[name] = variable
-
-    def bind_dimension(self, scope: Scope, name: str, span: Span, rigid: bool) -> Symbol:
-        """A dimension variable with its name in scope as an i32."""
+def introduce(inf: Inference, scope: Scope, mentioned: Mentions, rigid: bool) -> None:
+    """Bind what annotations mention and nothing in scope defines: rigid in a `fun`, to be found in a `val`."""
+    state = inf.state
+    for name, span in mentioned.dims.items():
+        known = scope.value(name)
+        if isinstance(known, ValueName) and known.is_dimension:
+            continue
+        symbol = bind_dimension(inf, scope, name, span, rigid)
         if rigid:
-            symbol = fresh(name)
-            self.state.levels[symbol] = self.state.level
-            self.state.rigid.add(symbol)
-        else:
-            found = self.state.dim(name, named=True).symbol
-            assert found is not None
-            symbol = found
-            self.opened_names.append(symbol)
-        scope.values[name] = ValueName(symbol, Scheme(I32), span, Dim.of(symbol), is_dimension=True)
-        return symbol
+            inf.introduced.append((symbol, span))
+    for name in mentioned.rows:
+        if scope.run(name) is None:
+            row = state.row(name)
+            if rigid:
+                state.rigid.add(row.symbol)
+            scope.runs[name] = RunName(row)
+    for name in mentioned.variables:
+        if scope.variable(name) is None:
+            variable: ElementType | TypeVar
+            variable = state.type_var(name[1:]) if name[1].isupper() else state.element_var(name=name[1:])
+            if rigid:
+                state.rigid.add(variable.symbol)
+            scope.variables[name] = variable
 
-    # ── types ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def type(self, scope: Scope, t: S.Type, expanding: tuple[Alias, ...] = ()) -> Type:
-        match t:
-            case S.TypeName():
-                return self._named(scope, t, expanding)
-            case S.TypeVar(name, args):
-                variable = scope.variable(name)
-                if isinstance(variable, TypeVar):
-                    if args is not None:
-                        return self._bad_args(t.span, f"`{name}` stands for any type and takes no brackets")
-                    return variable
-                if variable is None:
-                    self.report(unknown("type variable", name, t.span, (), "AX0407"))
-                    return POISON
-                return self._tensor(scope, variable, args or ())
-            case S.TypeFun(param, result):
-                return Function(self.type(scope, param, expanding), self.type(scope, result, expanding))
-            case S.TypeTuple(items):
-                return TupleType(tuple(self.type(scope, i, expanding) for i in items))
-            case S.TypeRecord(fields):
-                seen: set[str] = set()
-                for name, _ in fields:
-                    if name.text in seen:
-                        return self._bad_args(name.span, f"the field `{name.text}` is listed twice")
-                    seen.add(name.text)
-                around, found = self._path, []
-                for name, f in fields:
-                    self._path = (*around, name.text)
-                    self.written_fields[Span(name.span.file, name.span.start, f.span.end)] = None
-                    found.append((name.text, self.type(scope, f, expanding)))
-                self._path = around
-                return RecordType(tuple(found))
-            case S.TypeExists(name, bound, body):
-                self.existentials += 1
-                inner = scope.child()
-                symbol = self.bind_dimension(inner, name.text, name.span, rigid=True)
-                bounds = (Relation(Dim.of(symbol), "<=", self.dim(scope, bound)),) if bound is not None else ()
-                return Exists(symbol, bounds, self.type(inner, body, expanding))
-            case S.TypeDimFun():
-                return self._bad_args(t.span, "dimension parameters stand at the beginning of a `sig` alone")
-            case _:
-                assert_never(t)
+def bind_dimension(inf: Inference, scope: Scope, name: str, span: Span, rigid: bool) -> Symbol:
+    """A dimension variable with its name in scope as an i32."""
+    if rigid:
+        symbol = fresh(name)
+        inf.state.levels[symbol] = inf.state.level
+        inf.state.rigid.add(symbol)
+    else:
+        found = inf.state.dim(name, named=True).symbol
+        assert found is not None
+        symbol = found
+        inf.opened_names.append(symbol)
+    scope.values[name] = ValueName(symbol, Scheme(I32), span, Dim.of(symbol), is_dimension=True)
+    return symbol
 
-    def _named(self, scope: Scope, t: S.TypeName, expanding: tuple[Alias, ...]) -> Type:
-        if len(t.name) == 1 and t.name[0].text in _ELEMENTS:
-            return self._tensor(scope, _ELEMENTS[t.name[0].text], t.args or ())
-        alias = self._alias(scope, t)
-        if alias is None:
-            return POISON
-        if alias.broken:
-            self.consequences += 1
-        if alias.broken or alias.decl in self.circular:
-            return POISON
-        if any(alias.decl is known.decl for known in expanding):
-            self.circular.append(alias.decl)
-            self.report(
-                Diagnostic("AX0206", f"the type `{alias.decl.name.text}` contains itself", (Label(t.span, "mentioned here"),))
-            )
-            return POISON
-        params, args = alias.decl.params, t.args or ()
-        grouped = _grouped(params, args)
-        if grouped is None:
-            runs = sum(isinstance(p, S.ShapeRun) for p in params)
-            least = len(params) - (runs == 1)
-            takes = f"takes {'at least ' * (runs == 1)}{least} argument{'s' * (least != 1)}"
-            return self._bad_args(t.span, f"`{alias.decl.name.text}` {takes}, not {len(args)}")
-        if alias in self.expanded:
-            return self.expanded[alias]
-        self.expansions += 1
-        if self.expansions >= _MAX_EXPANSIONS:  # the aliases are small, what they stand for is not
-            if self.expansions == _MAX_EXPANSIONS:
-                self.report(errors.too_large(expanding[0].decl.name.span if expanding else t.span))
-            return POISON
-        inner = alias.scope.child()
-        for param, given in zip(params, grouped, strict=True):
-            if not self._bind_argument(scope, inner, param, given):
+
+# ── types ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def to_type(inf: Inference, scope: Scope, t: S.Type, expanding: tuple[Alias, ...] = ()) -> Type:
+    match t:
+        case S.TypeName():
+            return _named(inf, scope, t, expanding)
+        case S.TypeVar(name, args):
+            variable = scope.variable(name)
+            if isinstance(variable, TypeVar):
+                if args is not None:
+                    return _bad_args(inf, t.span, f"`{name}` stands for any type and takes no brackets")
+                return variable
+            if variable is None:
+                report(inf, unknown("type variable", name, t.span, (), "AX0407"))
                 return POISON
-        existentials, within = self.existentials, self._within
-        self._within = within or t.span
-        found = self.type(inner, alias.decl.type, (*expanding, alias))
-        self._within = within
-        if isinstance(found, RecordType):
-            found = RecordType(found.fields, Written(alias.decl, tuple(_argument(inner, p) for p in params)))
-        if not params and existentials == self.existentials and not self.blanks:  # the same everywhere, so uses may share it
-            self.expanded[alias] = found
-        return found
+            return _tensor(inf, scope, variable, args or ())
+        case S.TypeFun(param, result):
+            return Function(to_type(inf, scope, param, expanding), to_type(inf, scope, result, expanding))
+        case S.TypeTuple(items):
+            return TupleType(tuple(to_type(inf, scope, i, expanding) for i in items))
+        case S.TypeRecord(fields):
+            seen: set[str] = set()
+            for name, _ in fields:
+                if name.text in seen:
+                    return _bad_args(inf, name.span, f"the field `{name.text}` is listed twice")
+                seen.add(name.text)
+            around, found = inf.field_path, []
+            for name, f in fields:
+                inf.field_path = (*around, name.text)
+                inf.written_fields[Span(name.span.file, name.span.start, f.span.end)] = None
+                found.append((name.text, to_type(inf, scope, f, expanding)))
+            inf.field_path = around
+            return RecordType(tuple(found))
+        case S.TypeExists(name, bound, body):
+            inf.existentials += 1
+            inner = scope.child()
+            symbol = bind_dimension(inf, inner, name.text, name.span, rigid=True)
+            bounds = (Relation(Dim.of(symbol), "<=", to_dim(inf, scope, bound)),) if bound is not None else ()
+            return Exists(symbol, bounds, to_type(inf, inner, body, expanding))
+        case S.TypeDimFun():
+            return _bad_args(inf, t.span, "dimension parameters stand at the beginning of a `sig` alone")
+        case _:
+            assert_never(t)
 
-    def _alias(self, scope: Scope, t: S.TypeName) -> Alias | None:
-        if len(t.name) == 2:
-            owner = scope.value(t.name[0].text)
-            if isinstance(owner, BrokenName):
-                self.consequences += 1
-                return None
-            if not isinstance(owner, ModuleName):
-                module = t.name[0]
-                if owner is None and self.importable(module):
-                    self.report(missing_import(module.text, module.span))
-                else:
-                    self.report(unknown("module", module.text, module.span, scope.names()))
-                return None
-            found = owner.module.aliases.get(t.name[1].text)
-            if found is None:
-                self.report(unknown_member(owner.module, t.name[1]))
-            return found
-        name = t.name[0]
-        found = scope.alias(name.text)
-        if found is None:
-            if name.text in FOREIGN:
-                own = FOREIGN[name.text]
-                help_ = (Suggestion(f"write `{own}`", (Edit(name.span, own),)),)
-                label = Label(name.span, "not a type of Axon")
-                self.report(Diagnostic("AX0407", f"there is no type `{name.text}` here", (label,), (), help_))
-                return None
-            known = [*_ELEMENTS]
-            chain: Scope | None = scope
-            while chain is not None:
-                known += chain.aliases
-                chain = chain.parent
-            self.report(unknown("type", name.text, name.span, known, "AX0407"))
-        return found
 
-    def _bind_argument(self, outer: Scope, inner: Scope, param: S.TypeArg, given: tuple[S.TypeArg, ...]) -> bool:
-        if isinstance(param, S.ShapeRun):
-            before = self.malformed
-            row = self.state.row(param.name)
-            self.state.rows[row.symbol] = self._shape(outer, given)
-            inner.runs[param.name] = RunName(row)
-            return self.malformed == before
-        (arg,) = given
-        match param, arg:
-            case S.DimName(), S.DimName(other) if self._is_element(outer, other, arg.span):
-                return False
-            case S.DimName(name), S.TypeVar() | S.ShapeRun():
-                self._bad_args(arg.span, f"`{name}` stands for a dimension")
-                return False
-            case S.DimName(name), (S.DimName() | S.DimInt() | S.DimNegate() | S.DimBinary() | S.DimCall()) as written:
-                dim = self.dim(outer, written)
-                inner.values[name] = ValueName(fresh(name), Scheme(I32), arg.span, dim, is_dimension=True)
-                self._mentioned(dim, arg.span)
-            case S.TypeVar(name), S.TypeVar(other):
-                variable = outer.variable(other)
-                if variable is None:
-                    return False
-                inner.variables[name] = variable
-            case S.TypeVar(name), S.DimName(other) if other in _ELEMENTS:
-                inner.variables[name] = _ELEMENTS[other]
-            case _:
-                self._bad_args(arg.span, "an element type is needed here")
-                return False
-        return True
-
-    def _tensor(self, scope: Scope, element: ElementType, args: tuple[S.TypeArg, ...]) -> Type:
-        """A tensor; where something in the brackets is no dimension (a comma may be missing), not even the rank is known."""
-        before = self.malformed
-        shape = self._shape(scope, args)
-        return Tensor(element, shape) if self.malformed == before else POISON
-
-    def _shape(self, scope: Scope, args: tuple[S.TypeArg, ...]) -> Shape:
-        items: list[ShapeItem] = []
-        for arg in args:
-            match arg:
-                case S.ShapeRun(name):
-                    row = self._run(scope, name, arg.span)
-                    items += self.state.shape((row if row is not None else self.state.row(),))
-                case S.TypeVar():
-                    self._bad_args(arg.span, "a dimension is needed here")
-                    items.append(self.state.dim(""))
-                case S.DimName(name) if self._is_element(scope, name, arg.span):
-                    items.append(self.state.dim(""))
-                case _:
-                    dim = self.dim(scope, arg)
-                    if dim.constant is not None and not 0 <= dim.constant <= MOST:
-                        message = "a size cannot be negative" if dim.constant < 0 else f"sizes end at {MOST:,}"
-                        self.report(Diagnostic("AX0305", message, (Label(arg.span, f"this is {dim.constant:,}"),)))
-                    self._mentioned(dim, arg.span)
-                    items.append(dim)
-        return tuple(items)
-
-    def _is_element(self, scope: Scope, name: str, span: Span) -> bool:
-        """Whether an element type stands where a dimension is needed; says so."""
-        if name not in _ELEMENTS or scope.value(name) is not None:
-            return False
-        self._bad_args(span, f"`{name}` is an element type, where a dimension is needed")
-        self.malformed += 1
-        return True
-
-    def _mentioned(self, dim: Dim, span: Span) -> None:
-        """Note where a size is written: in an annotation itself, or in the type that it names."""
-        self.origins.append((dim, span))
-        if self._within is not None or self._path:
-            self.expanded_origins.append((dim, span, self._within or span, self._path))
-
-    def _run(self, scope: Scope, name: str, span: Span) -> Row | None:
-        found = scope.run(name)
-        if found is None:
-            self.report(unknown("shape variable", f"..{name}", span, ()))
-            return None
-        return found.row
-
-    def _bad_args(self, span: Span, message: str) -> Type:
-        self.report(Diagnostic("AX0214", message, (Label(span, "here"),)))
+def _named(inf: Inference, scope: Scope, t: S.TypeName, expanding: tuple[Alias, ...]) -> Type:
+    if len(t.name) == 1 and t.name[0].text in _ELEMENTS:
+        return _tensor(inf, scope, _ELEMENTS[t.name[0].text], t.args or ())
+    alias = _alias(inf, scope, t)
+    if alias is None:
         return POISON
+    if alias.broken:
+        inf.consequences += 1
+    if alias.broken or alias.decl in inf.circular:
+        return POISON
+    if any(alias.decl is known.decl for known in expanding):
+        inf.circular.append(alias.decl)
+        report(inf, Diagnostic("AX0206", f"the type `{alias.decl.name.text}` contains itself", (Label(t.span, "mentioned here"),)))
+        return POISON
+    params, args = alias.decl.params, t.args or ()
+    grouped = _grouped(params, args)
+    if grouped is None:
+        runs = sum(isinstance(p, S.ShapeRun) for p in params)
+        least = len(params) - (runs == 1)
+        takes = f"takes {'at least ' * (runs == 1)}{least} argument{'s' * (least != 1)}"
+        return _bad_args(inf, t.span, f"`{alias.decl.name.text}` {takes}, not {len(args)}")
+    if alias in inf.expanded:
+        return inf.expanded[alias]
+    inf.expansions += 1
+    if inf.expansions >= _MAX_EXPANSIONS:  # the aliases are small, what they stand for is not
+        if inf.expansions == _MAX_EXPANSIONS:
+            wrong(inf, TooLarge(expanding[0].decl.name.span if expanding else t.span))
+        return POISON
+    inner = alias.scope.child()
+    for param, given in zip(params, grouped, strict=True):
+        if not _bind_argument(inf, scope, inner, param, given):
+            return POISON
+    existentials, within = inf.existentials, inf.within_alias
+    inf.within_alias = within or t.span
+    found = to_type(inf, inner, alias.decl.type, (*expanding, alias))
+    inf.within_alias = within
+    if isinstance(found, RecordType):
+        found = RecordType(found.fields, Written(alias.decl, tuple(_argument(inner, p) for p in params)))
+    if not params and existentials == inf.existentials and not inf.blanks:  # the same everywhere, so uses may share it
+        inf.expanded[alias] = found
+    return found
 
-    # ── dimensions and facts ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def dim(self, scope: Scope, d: S.Dim) -> Dim:
-        """The dimension; reports a name that is not one (and gives a fresh one in its place)."""
-        if d.span in self.blanks:
-            return self.left_blank(scope, d.span)
-        try:
-            return self._dim(scope, d)
-        except (DimensionTooLarge, ZeroDivisionError):
-            self.too_complex(d.span)
-            return self.state.dim("")
+def _alias(inf: Inference, scope: Scope, t: S.TypeName) -> Alias | None:
+    if len(t.name) == 2:
+        owner = scope.value(t.name[0].text)
+        if isinstance(owner, BrokenName):
+            inf.consequences += 1
+            return None
+        if not isinstance(owner, ModuleName):
+            module = t.name[0]
+            if owner is None and inf.importable(module):
+                report(inf, missing_import(module.text, module.span))
+            else:
+                report(inf, unknown("module", module.text, module.span, scope.names()))
+            return None
+        found = owner.module.aliases.get(t.name[1].text)
+        if found is None:
+            report(inf, unknown_member(owner.module, t.name[1]))
+        return found
+    name = t.name[0]
+    found = scope.alias(name.text)
+    if found is None:
+        if name.text in FOREIGN:
+            own = FOREIGN[name.text]
+            help_ = (Suggestion(f"write `{own}`", (Edit(name.span, own),)),)
+            label = Label(name.span, "not a type of Axon")
+            report(inf, Diagnostic("AX0407", f"there is no type `{name.text}` here", (label,), (), help_))
+            return None
+        known = [*_ELEMENTS]
+        chain: Scope | None = scope
+        while chain is not None:
+            known += chain.aliases
+            chain = chain.parent
+        report(inf, unknown("type", name.text, name.span, known, "AX0407"))
+    return found
 
-    def left_blank(self, scope: Scope, span: Span) -> Dim:
-        """An unknown in the place of what is written."""
-        found = blank(self.state, scope, span)
-        self.blanks[span].append(found)
-        return found.size
 
-    def _dim(self, scope: Scope, d: S.Dim) -> Dim:
-        match d:
-            case S.DimInt(value):
-                return Dim.of(value)
-            case S.DimName(name):
-                found = scope.value(name)
-                if isinstance(found, ValueName) and found.dim is not None:
-                    return found.dim
-                if found is None:
-                    known = (n for n in scope.names() if isinstance(v := scope.value(n), ValueName) and v.dim is not None)
-                    self.report(self._undefined(name, unknown("dimension", name, d.span, known)))
-                    if self.heading:
-                        scope.values[name] = BrokenName()  # its other mentions say nothing new
-                elif not isinstance(found, BrokenName):
-                    self.report(errors.not_a_dimension(f"`{name}`", d.span, self._as_parameter(name, found)))
-                return self.state.dim("")
-            case S.DimNegate(operand):
-                return -self._dim(scope, operand)
-            case S.DimBinary(op, left, right):
-                a, b = self._dim(scope, left), self._dim(scope, right)
-                if op in "/%" and b.constant is not None and b.constant < 1:
-                    message = f"a size is divided by {b}: a divisor must be at least 1"
-                    self.report(Diagnostic("AX0305", message, (Label(right.span, f"this is {b}"),)))
-                    return self.state.dim("")
-                if op in "/%" and any(c < 0 for c, _ in b.terms):  # of others, that they are not 0 says it
-                    self.oblige(Relation(b, ">=", Dim.of(1)), NOWHERE, Reason(right.span, "the divisor must be at least 1: {}"))
-                match op:
-                    case "+":
-                        return a + b
-                    case "-":
-                        return a - b
-                    case "*":
-                        return a * b
-                    case "/":
-                        return a // b
-                    case _:
-                        return a % b
-            case S.DimCall(function, args):
-                functions = {"min": minimum, "max": maximum}
-                if function.text not in functions or len(args) != 2:
-                    self.report(
-                        Diagnostic(
-                            "AX0308",
-                            "a dimension is made of names, integers, `+ - * / %`, `min a b` and `max a b`",
-                            (Label(d.span, "not one of these"),),
-                        )
-                    )
-                    self.malformed += 1
-                    return self.state.dim("")
-                return functions[function.text](self._dim(scope, args[0]), self._dim(scope, args[1]))
+def _bind_argument(inf: Inference, outer: Scope, inner: Scope, param: S.TypeArg, given: tuple[S.TypeArg, ...]) -> bool:
+    if isinstance(param, S.ShapeRun):
+        before = inf.malformed
+        row = inf.state.row(param.name)
+        inf.state.rows[row.symbol] = _shape(inf, outer, given)
+        inner.runs[param.name] = RunName(row)
+        return inf.malformed == before
+    (arg,) = given
+    match param, arg:
+        case S.DimName(), S.DimName(other) if _is_element(inf, outer, other, arg.span):
+            return False
+        case S.DimName(name), S.TypeVar() | S.ShapeRun():
+            _bad_args(inf, arg.span, f"`{name}` stands for a dimension")
+            return False
+        case S.DimName(name), (S.DimName() | S.DimInt() | S.DimNegate() | S.DimBinary() | S.DimCall()) as written:
+            dim = to_dim(inf, outer, written)
+            inner.values[name] = ValueName(fresh(name), Scheme(I32), arg.span, dim, is_dimension=True)
+            _mentioned(inf, dim, arg.span)
+        case S.TypeVar(name), S.TypeVar(other):
+            variable = outer.variable(other)
+            if variable is None:
+                return False
+            inner.variables[name] = variable
+        case S.TypeVar(name), S.DimName(other) if other in _ELEMENTS:
+            inner.variables[name] = _ELEMENTS[other]
+        case _:
+            _bad_args(inf, arg.span, "an element type is needed here")
+            return False
+    return True
+
+
+def _tensor(inf: Inference, scope: Scope, element: ElementType, args: tuple[S.TypeArg, ...]) -> Type:
+    """A tensor; where something in the brackets is no dimension (a comma may be missing), not even the rank is known."""
+    before = inf.malformed
+    shape = _shape(inf, scope, args)
+    return Tensor(element, shape) if inf.malformed == before else POISON
+
+
+def _shape(inf: Inference, scope: Scope, args: tuple[S.TypeArg, ...]) -> Shape:
+    items: list[ShapeItem] = []
+    for arg in args:
+        match arg:
+            case S.ShapeRun(name):
+                row = _run(inf, scope, name, arg.span)
+                items += inf.state.shape((row if row is not None else inf.state.row(),))
+            case S.TypeVar():
+                _bad_args(inf, arg.span, "a dimension is needed here")
+                items.append(inf.state.dim(""))
+            case S.DimName(name) if _is_element(inf, scope, name, arg.span):
+                items.append(inf.state.dim(""))
             case _:
-                assert_never(d)
+                dim = to_dim(inf, scope, arg)
+                if dim.constant is not None and not 0 <= dim.constant <= MOST:
+                    message = "a size cannot be negative" if dim.constant < 0 else f"sizes end at {MOST:,}"
+                    report(inf, Diagnostic("AX0305", message, (Label(arg.span, f"this is {dim.constant:,}"),)))
+                _mentioned(inf, dim, arg.span)
+                items.append(dim)
+    return tuple(items)
 
-    def _undefined(self, name: str, found: Diagnostic) -> Diagnostic:
-        """A dimension that nothing defines may be meant to be given by the call."""
-        if found.suggestions or not self.heading:
-            return found
-        text = f"name it in the type of a parameter, or let the call give it: `fun {self.heading[-1].name.text} {{{name}}} …`"
-        return replace(found, suggestions=(Suggestion(text),))
 
-    def _as_parameter(self, name: str, entity: Entity | None) -> tuple[Suggestion, ...]:
-        """A parameter of the function around made a dimension parameter of it."""
-        d = self.heading[-1] if self.heading else None
-        if d is None or not isinstance(entity, ValueName):
-            return ()
-        file, at = d.span.file, entity.span
-        around = next((p.span for p in d.params if p.span.start <= at.start and at.end <= p.span.end), None)
-        if around is None:
-            return ()
-        before = re.search(r"\s*\(?\s*$", file.text[: around.start])
-        start = before.start() if before is not None else around.start
-        opened = "(" in file.text[start : around.start]
-        after = re.match(r"\s*\)", file.text[around.end :]) if opened else None
-        gone = Edit(Span(file, start, around.end + (after.end() if after is not None else 0)), "")
-        first = d.params[0]
-        if isinstance(first, S.DimParams):
-            put = Edit(Span(file, first.span.end - 1, first.span.end - 1), f", {name}")
-        else:
-            put = Edit(Span(file, d.name.span.end, d.name.span.end), f" {{{name}}}")
-        if start == d.name.span.end and not isinstance(first, S.DimParams):
-            return (
-                Suggestion(f"make it a dimension parameter: `fun {d.name.text} {{{name}}} …`", (replace(gone, text=put.text),)),
-            )
-        return (Suggestion(f"make it a dimension parameter: `fun {d.name.text} {{{name}}} …`", (put, gone)),)
+def _is_element(inf: Inference, scope: Scope, name: str, span: Span) -> bool:
+    """Whether an element type stands where a dimension is needed; says so."""
+    if name not in _ELEMENTS or scope.value(name) is not None:
+        return False
+    _bad_args(inf, span, f"`{name}` is an element type, where a dimension is needed")
+    inf.malformed += 1
+    return True
 
-    def facts(self, scope: Scope, facts: tuple[S.Fact, ...]) -> list[tuple[Relation, Span]]:
-        return [(Relation(self.dim(scope, f.left), f.relation, self.dim(scope, f.right)), f.span) for f in facts]
+
+def _mentioned(inf: Inference, dim: Dim, span: Span) -> None:
+    """Note where a size is written: in an annotation itself, or in the type that it names."""
+    inf.origins.append((dim, span))
+    if inf.within_alias is not None or inf.field_path:
+        inf.expanded_origins.append((dim, span, inf.within_alias or span, inf.field_path))
+
+
+def _run(inf: Inference, scope: Scope, name: str, span: Span) -> Row | None:
+    found = scope.run(name)
+    if found is None:
+        report(inf, unknown("shape variable", f"..{name}", span, ()))
+        return None
+    return found.row
+
+
+def _bad_args(inf: Inference, span: Span, message: str) -> Type:
+    report(inf, Diagnostic("AX0214", message, (Label(span, "here"),)))
+    return POISON
+
+
+# ── dimensions and facts ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def to_dim(inf: Inference, scope: Scope, d: S.Dim) -> Dim:
+    """The dimension; reports a name that is not one (and gives a fresh one in its place)."""
+    if d.span in inf.blanks:
+        return left_blank(inf, scope, d.span)
+    try:
+        return _to_dim(inf, scope, d)
+    except (DimensionTooLarge, ZeroDivisionError):
+        too_complex(inf, d.span)
+        return inf.state.dim("")
+
+
+def left_blank(inf: Inference, scope: Scope, span: Span) -> Dim:
+    """An unknown in the place of what is written."""
+    found = blank(inf.state, scope, span)
+    inf.blanks[span].append(found)
+    return found.size
+
+
+def _to_dim(inf: Inference, scope: Scope, d: S.Dim) -> Dim:
+    match d:
+        case S.DimInt(value):
+            return Dim.of(value)
+        case S.DimName(name):
+            found = scope.value(name)
+            if isinstance(found, ValueName) and found.dim is not None:
+                return found.dim
+            if found is None:
+                known = (n for n in scope.names() if isinstance(v := scope.value(n), ValueName) and v.dim is not None)
+                report(inf, _undefined(inf, name, unknown("dimension", name, d.span, known)))
+                if inf.heading:
+                    scope.values[name] = BrokenName()  # its other mentions say nothing new
+            elif not isinstance(found, BrokenName):
+                wrong(inf, NotADimension(f"`{name}`", d.span, found, around(inf)))
+            return inf.state.dim("")
+        case S.DimNegate(operand):
+            return -_to_dim(inf, scope, operand)
+        case S.DimBinary(op, left, right):
+            a, b = _to_dim(inf, scope, left), _to_dim(inf, scope, right)
+            if op in "/%" and b.constant is not None and b.constant < 1:
+                message = f"a size is divided by {b}: a divisor must be at least 1"
+                report(inf, Diagnostic("AX0305", message, (Label(right.span, f"this is {b}"),)))
+                return inf.state.dim("")
+            if op in "/%" and any(c < 0 for c, _ in b.terms):  # of others, that they are not 0 says it
+                oblige(inf.state, Relation(b, ">=", Dim.of(1)), NOWHERE, Reason(right.span, "the divisor must be at least 1: {}"))
+            match op:
+                case "+":
+                    return a + b
+                case "-":
+                    return a - b
+                case "*":
+                    return a * b
+                case "/":
+                    return a // b
+                case _:
+                    return a % b
+        case S.DimCall(function, args):
+            functions = {"min": minimum, "max": maximum}
+            if function.text not in functions or len(args) != 2:
+                report(
+                    inf,
+                    Diagnostic(
+                        "AX0308",
+                        "a dimension is made of names, integers, `+ - * / %`, `min a b` and `max a b`",
+                        (Label(d.span, "not one of these"),),
+                    ),
+                )
+                inf.malformed += 1
+                return inf.state.dim("")
+            return functions[function.text](_to_dim(inf, scope, args[0]), _to_dim(inf, scope, args[1]))
+        case _:
+            assert_never(d)
+
+
+def _undefined(inf: Inference, name: str, found: Diagnostic) -> Diagnostic:
+    """A dimension that nothing defines may be meant to be given by the call."""
+    if found.suggestions or not inf.heading:
+        return found
+    text = f"name it in the type of a parameter, or let the call give it: `fun {inf.heading[-1].name.text} {{{name}}} …`"
+    return replace(found, suggestions=(Suggestion(text),))
+
+
+def around(inf: Inference) -> S.Fun | None:
+    """The function that is being declared."""
+    return inf.heading[-1] if inf.heading else None
+
+
+def to_facts(inf: Inference, scope: Scope, facts: tuple[S.Fact, ...]) -> list[tuple[Relation, Span]]:
+    return [(Relation(to_dim(inf, scope, f.left), f.relation, to_dim(inf, scope, f.right)), f.span) for f in facts]
 
 
 def _argument(inner: Scope, param: S.TypeArg) -> Tensor:

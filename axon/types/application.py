@@ -2,280 +2,155 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-
-from axon.base.diagnostics import Edit, Suggestion
-from axon.base.element import Element
-from axon.base.names import Symbol, fresh
 from axon.base.source import Span
-from axon.explain import errors
-from axon.explain.quote import operand
 from axon.grammar import syntax as S
 from axon.shapes.constraint import Reason, Side
-from axon.shapes.dimension import Dim
-from axon.suggest import mend, precedence
 from axon.types import builtins
 from axon.types import typed as T
-from axon.types.access import _excerpt
-from axon.types.comprehension import Comprehensions
+from axon.types.access import excerpt
 from axon.types.constraint import Lift
-from axon.types.elaborator import Env
-from axon.types.resolve import Module, ModuleName
-from axon.types.scheme import instantiate_type
-from axon.types.show import Namer, show_element
-from axon.types.type import POISON, Exists, Function, Poison, RecordType, Tensor, TupleType, Type, TypeVar
+from axon.types.inference import Env, Inference, as_tensor, broken, infer, narrow, unify, wrong
+from axon.types.names import infer_member, infer_variable, open_size
+from axon.types.operators import arithmetic, elementwise
+from axon.types.resolve import ModuleName
+from axon.types.solve import defer
+from axon.types.trouble import Argument, DimsWrong, NotAFunction, Operand
+from axon.types.type import POISON, Function, Poison, RecordType, Tensor, TupleType, Type, TypeVar
+from axon.types.unify import State
 
 _OPERATORS = {name: (allowed, gives_bool) for name, allowed, gives_bool in builtins.OPERATORS.values()}
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """A tensor that a call gives to a function whose parameters are known: in which argument, and for what name."""
-
-    argument: int
-    pattern: T.PatternName
-    have: Tensor
-    need: Tensor
+# ── application ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Applications(Comprehensions):
-    @abstractmethod
-    def _variable(self, env: Env, e: S.Var, dims: tuple[S.Dim, ...] | None = None, span: Span | None = None) -> T.Expr: ...
+def infer_application(inf: Inference, env: Env, e: S.Apply | S.ApplyDims) -> T.Expr:
+    """A function with all the arguments that stand after it."""
+    arguments: list[S.Expr] = []
+    head: S.Expr = e
+    while isinstance(head, S.Apply):
+        arguments.append(head.argument)
+        head = head.function
+    arguments.reverse()
+    if isinstance(head, S.ApplyDims):
+        f = _with_dims(inf, env, head)
+    else:
+        f = infer(inf, env, head)
+    if not arguments:
+        return f
+    return _call(inf, env, f, [infer(inf, env, a) for a in arguments], e.span, excerpt(head.span))
 
-    @abstractmethod
-    def _module_member(self, env: Env, module: Module, name: S.Name, dims: tuple[S.Dim, ...] | None, span: Span) -> T.Expr: ...
 
-    @abstractmethod
-    def _elementwise(
-        self, name: str, allowed: frozenset[Element], gives_bool: bool, left: T.Expr, right: T.Expr, at: Span, span: Span, what: str
-    ) -> T.Expr: ...  # fmt: skip
+def _with_dims(inf: Inference, env: Env, e: S.ApplyDims) -> T.Expr:
+    match e.function:
+        case S.Var():
+            return infer_variable(inf, env, e.function, e.dims, e.span)
+        case S.Field(S.Var(owner), name) if isinstance(module := env.scope.value(owner), ModuleName):
+            return infer_member(inf, env, module.module, name, e.dims, e.span)
+        case _:
+            function = infer(inf, env, e.function)
+            if not isinstance(inf.state.prune(function.type), Poison):
+                wrong(inf, DimsWrong(excerpt(e.function.span), (), len(e.dims), e.span))
+            return broken(e.span)
 
-    @abstractmethod
-    def _symbolic(self, env: Env, op: str, left: T.Expr, right: T.Expr, found: T.Expr) -> T.Expr: ...
 
-    def _broken(self, span: Span) -> T.Expr:
-        return T.Literal(0, type=POISON, span=span)
+def _call(inf: Inference, env: Env, f: T.Expr, arguments: list[T.Expr], span: Span, name: str) -> T.Expr:
+    pointwise = _pointwise(inf, env, f, arguments, span)
+    if pointwise is not None:
+        return pointwise
+    t = _apply(inf, f, arguments, name, env)
+    call: T.Expr = T.Call(f, tuple(arguments), type=t, span=span)
+    return open_size(inf, env, call)
 
-    # ── application ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _application(self, env: Env, e: S.Apply | S.ApplyDims) -> T.Expr:
-        """A function with all the arguments that stand after it."""
-        arguments: list[S.Expr] = []
-        head: S.Expr = e
-        while isinstance(head, S.Apply):
-            arguments.append(head.argument)
-            head = head.function
-        arguments.reverse()
-        if isinstance(head, S.ApplyDims):
-            f = self._with_dims(env, head)
-        else:
-            f = self.infer(env, head)
-        if not arguments:
-            return f
-        return self._call(env, f, [self.infer(env, a) for a in arguments], e.span, _excerpt(head.span))
+def _pointwise(inf: Inference, env: Env, f: T.Expr, arguments: list[T.Expr], span: Span) -> T.Expr | None:
+    """Functions of the language broadcast like operators."""
+    match f:
+        case T.Builtin(name=name) if name in builtins.UNARY and len(arguments) == 1:
+            given = arguments[0]
+            t = as_tensor(inf, given.type, given.span, f"`{name}` is computed element by element", Operand(given, False))
+            reason = Reason(arguments[0].span, f"the argument of `{name}`")
+            if t is None or not narrow(inf, t, builtins.UNARY[name], reason):
+                return broken(span)
+            return T.Unary(name, arguments[0], type=t, span=span)
+        case T.Builtin(name=name) if name in builtins.BINARY and len(arguments) == 2:
+            left, right = arguments
+            found = elementwise(inf, name, builtins.BINARY[name], False, left, right, f.span, span, f"`{name}`")
+            if isinstance(left, T.Dimension) or isinstance(right, T.Dimension):
+                return arithmetic(inf.state, env, name, left, right, found)
+            return found
+        case T.Builtin(name=name) if name in _OPERATORS and len(arguments) == 2:
+            allowed, gives_bool = _OPERATORS[name]
+            left, right = arguments
+            return elementwise(inf, name, allowed, gives_bool, left, right, f.span, span, f"`{f.span.text}`")
+    return None
 
-    def _with_dims(self, env: Env, e: S.ApplyDims) -> T.Expr:
-        match e.function:
-            case S.Var():
-                return self._variable(env, e.function, e.dims, e.span)
-            case S.Field(S.Var(owner), name) if isinstance(module := env.scope.value(owner), ModuleName):
-                return self._module_member(env, module.module, name, e.dims, e.span)
-            case _:
-                function = self.infer(env, e.function)
-                if not isinstance(self.state.prune(function.type), Poison):
-                    self.report(errors.dims_wrong(_excerpt(e.function.span), (), len(e.dims), e.span))
-                return self._broken(e.span)
 
-    def _call(self, env: Env, f: T.Expr, arguments: list[T.Expr], span: Span, name: str) -> T.Expr:
-        pointwise = self._pointwise(env, f, arguments, span)
-        if pointwise is not None:
-            return pointwise
-        t = self._apply(f, arguments, name, env)
-        call: T.Expr = T.Call(f, tuple(arguments), type=t, span=span)
-        return self._open(env, call)
-
-    def _pointwise(self, env: Env, f: T.Expr, arguments: list[T.Expr], span: Span) -> T.Expr | None:
-        """Functions of the language broadcast like operators."""
-        match f:
-            case T.Builtin(name=name) if name in builtins.UNARY and len(arguments) == 1:
-                given = arguments[0]
-                t = self.as_tensor(given.type, given.span, f"`{name}` is computed element by element", self._part_chosen(given))
-                reason = Reason(arguments[0].span, f"the argument of `{name}`")
-                if t is None or not self.narrow(t, builtins.UNARY[name], reason):
-                    return self._broken(span)
-                return T.Unary(name, arguments[0], type=t, span=span)
-            case T.Builtin(name=name) if name in builtins.BINARY and len(arguments) == 2:
-                left, right = arguments
-                found = self._elementwise(name, builtins.BINARY[name], False, left, right, f.span, span, f"`{name}`")
-                if isinstance(left, T.Dimension) or isinstance(right, T.Dimension):
-                    return self._symbolic(env, name, left, right, found)
-                return found
-            case T.Builtin(name=name) if name in _OPERATORS and len(arguments) == 2:
-                allowed, gives_bool = _OPERATORS[name]
-                left, right = arguments
-                return self._elementwise(name, allowed, gives_bool, left, right, f.span, span, f"`{f.span.text}`")
-        return None
-
-    def _apply(self, f: T.Expr, arguments: list[T.Expr], name: str, env: Env) -> Type:
-        t = self.state.prune(f.type)
-        lifted = self._lifted(t, arguments, name, f.span, env)
-        if lifted is not None:
-            return lifted
-        spoiled = any(isinstance(self.state.prune(a.type), Poison) for a in arguments)  # and may be one too many
-        for n, argument in enumerate(arguments, 1):
-            t = self.state.prune(t)
-            match t:
-                case Poison():
-                    return POISON
-                case Function(param, result):
-                    before = len(self.diagnostics)
-                    if not self.unify(argument.type, param, self._argument_reason(argument, n, len(arguments), name, f.span)):
-                        if spoiled:
-                            del self.diagnostics[before:]
-                        self._suggest(before, f, arguments, n - 1, param, name)
-                        return POISON
-                    t = result
-                case TypeVar():
-                    result = self.state.type_var()
-                    if not self.unify(t, Function(argument.type, result), Reason(f.span, "applied here")):
-                        return POISON
-                    t = result
-                case _:
-                    if not spoiled:
-                        self.report(errors.not_a_function(self.state, t, f.span, argument.span, n - 1))
-                    return POISON
-        return t
-
-    def _suggest(self, before: int, f: T.Expr, arguments: list[T.Expr], at: int, param: Type, name: str) -> None:
-        """Add to the error of an argument what may have been meant: spaces for commas, another order, a batch of one."""
-        argument = arguments[at]
-        likely: list[Suggestion] = []
-        if isinstance(argument, T.Tuple) and len(argument.items) > 1 and not isinstance(self.state.prune(param), TupleType):
-            text = " ".join(operand(i.span) for i in argument.items)
-            around = Span(argument.span.file, f.span.end, argument.span.end)
-            likely.append(Suggestion(f"arguments are separated by spaces: `{name} {text}`", (Edit(around, f" {text}"),)))
-        have, need = self.state.prune(argument.type), self.state.prune(param)
-        more = len(self.state.shape(need.shape)) - len(have.shape) if isinstance(have, Tensor) and isinstance(need, Tensor) else 0
-        if isinstance(have, Tensor) and isinstance(need, Tensor) and more > 0:
-            likely += precedence.accessed_result(f, arguments) if at == len(arguments) - 1 else ()
-            if more == 1 and (have.shape or not isinstance(argument, T.Access)):  # an element is no batch
-                text = f"[| {argument.span.text} |]"
-                likely.append(Suggestion(f"make it a batch of one: `{text}`", (Edit(argument.span, text),)))
-        likely += self._one_missing(f, arguments, at, have, need, name)
-        given = list(self._given(f, arguments[: at + 1]))
-        lower = [g for g in given if g.argument == at and len(self.state.shape(g.need.shape)) > len(g.have.shape)]
-        likely += (s for g in lower for s in self._as_stated(g))
-        likely += mend.swapped(tuple(a.span for a in arguments), at, name)
-        whole = f.instance.rows.values() if isinstance(f, T.Variable) and f.instance is not None else ()
-        if any(g.argument == at and g.need.shape in whole for g in given):  # any rank at all, and so that of what stands before
-            likely += (s for g in given for s in self._as_stated(g))
-            help_ = f"without annotations `{name}` takes equal shapes: where a parameter has a rank, `(… : 'a[n])`, it broadcasts"
-            likely.append(Suggestion(help_))
-        for i in range(before, len(self.diagnostics)):
-            found = self.diagnostics[i]
-            self.diagnostics[i] = replace(found, suggestions=(*likely, *found.suggestions))
-
-    def _one_missing(self, f: T.Expr, arguments: list[T.Expr], at: int, have: Type, need: Type, name: str) -> Iterator[Suggestion]:
-        """`nn.layer_norm x`, where the record of weights comes first: an argument of another sort that fits in a later place."""
-        t, params = self.state.prune(f.type), list[Type]()
-        while isinstance(t, Function):
-            params.append(self.state.prune(t.param))
-            t = self.state.prune(t.result)
-        later = params[len(arguments) :]
-        if isinstance(have, Tensor) and isinstance(need, RecordType) and any(isinstance(p, Tensor) for p in later):
-            fields = ", ".join(field for field, _ in need.fields)
-            which = f"argument {at + 1}" if at else "the first"
-            yield Suggestion(f"`{name}` takes {len(params)} arguments: {which} is a record of {fields}, which is missing here")
-
-    def _given(self, f: T.Expr, arguments: list[T.Expr]) -> Iterator[_Given]:
-        """The tensors that a call gives to a function, also as parts of tuples."""
-        params = self.parameters.get(f.symbol, ()) if isinstance(f, T.Variable) else ()
-        t = self.state.prune(f.type)
-        for n, (argument, pattern) in enumerate(zip(arguments, params, strict=False)):
-            if isinstance(t, Function):
-                yield from self._parts_given(n, pattern, argument.type, t.param)
-                t = self.state.prune(t.result)
-
-    def _parts_given(self, n: int, pattern: T.Pattern, have: Type, need: Type) -> Iterator[_Given]:
-        have, need = self.state.prune(have), self.state.prune(need)
-        match pattern, have, need:
-            case T.PatternName(), Tensor(), Tensor():
-                yield _Given(n, pattern, have, need)
-            case T.PatternTuple(items), TupleType(parts), TupleType(wanted):
-                for item, part, want in zip(items, parts, wanted, strict=False):
-                    yield from self._parts_given(n, item, part, want)
-
-    def _as_stated(self, given: _Given) -> Iterator[Suggestion]:
-        """The annotation of a parameter that has none, or of a part of one, which lets a scalar broadcast: `(rate : f32)`."""
-        name = given.pattern.span
-        if given.have.shape or name.text != given.pattern.symbol.name or name.followed(":"):
-            return
-        text = f"{name.text} : {show_element(Namer(self.state), self.state.element(given.need.element))}"
-        text = text if name.followed(",") or name.file.text[: name.start].rstrip().endswith(",") else f"({text})"
-        yield Suggestion(f"annotate the parameter, and it broadcasts: `{text}`", (Edit(name, text),))
-
-    def _argument_reason(self, argument: T.Expr, n: int, count: int, name: str, function: Span) -> Reason:
-        which = "the argument" if count == 1 else f"argument {n}"
-        sides = (Side(argument.span, "this has {}"), Side(function, f"`{name}` takes {{}}"))
-        return Reason(argument.span, f"{which} of `{name}`", sides)
-
-    def _lifted(self, t: Type, arguments: list[T.Expr], name: str, function: Span, env: Env) -> Type | None:
-        """The type of a function of scalars applied to what may be tensors; None if the function is not one of scalars."""
-        params: list[Type] = []
-        result: Type = t
-        for _ in arguments:
-            result = self.state.prune(result)
-            if not isinstance(result, Function) or not self._is_scalar(result.param):
-                return None
-            params.append(result.param)
-            result = result.result
-        if not self._is_scalars(result) or all(self._is_scalar(a.type) for a in arguments):
-            return None
-        out: Type = self.state.type_var()
-        reasons = tuple(self._argument_reason(a, n, len(arguments), name, function) for n, a in enumerate(arguments, 1))
-        self.defer(Lift(tuple(params), result, tuple(a.type for a in arguments), out, reasons, env.context))
-        return out
-
-    def _is_scalar(self, t: Type) -> bool:
-        t = self.state.prune(t)
-        return isinstance(t, Tensor) and not self.state.shape(t.shape)
-
-    def _is_scalars(self, t: Type) -> bool:
-        t = self.state.prune(t)
+def _apply(inf: Inference, f: T.Expr, arguments: list[T.Expr], name: str, env: Env) -> Type:
+    t = inf.state.prune(f.type)
+    lifted = _lifted(inf, t, arguments, name, f.span, env)
+    if lifted is not None:
+        return lifted
+    spoiled = any(isinstance(inf.state.prune(a.type), Poison) for a in arguments)  # and may be one too many
+    for n, argument in enumerate(arguments, 1):
+        t = inf.state.prune(t)
         match t:
-            case TupleType(items):
-                return bool(items) and all(self._is_scalars(i) for i in items)
-            case RecordType(fields):
-                return all(self._is_scalars(f) for _, f in fields)
+            case Poison():
+                return POISON
+            case Function(param, result):
+                patterns = inf.parameters.get(f.symbol, ()) if isinstance(f, T.Variable) else ()
+                meant = Argument(f, tuple(arguments), n - 1, param, name, patterns)
+                reason = _argument_reason(argument, n, len(arguments), name, f.span)
+                if not unify(inf, argument.type, param, reason, meant=meant, quiet=spoiled):
+                    return POISON
+                t = result
+            case TypeVar():
+                result = inf.state.type_var()
+                if not unify(inf, t, Function(argument.type, result), Reason(f.span, "applied here")):
+                    return POISON
+                t = result
             case _:
-                return self._is_scalar(t)
+                if not spoiled:
+                    wrong(inf, NotAFunction(t, f.span, argument.span, n - 1))
+                return POISON
+    return t
 
-    def _open(self, env: Env, e: T.Expr) -> T.Expr:
-        """Name the size of a value whose size only the data decide."""
-        t = self.state.prune(e.type)
-        if not isinstance(t, Exists):
-            return e
-        if env.repeated:
-            self.existential_under_for(e.span)
-            return self._broken(e.span)
-        self.opened += 1
-        symbol = self._data_size(t)
-        instance = T.Instance({}, {}, {}, {t.symbol: Dim.of(symbol)})
-        opened: T.Expr = T.Open(e, symbol, t.symbol, type=instantiate_type(self.state, t.body, instance), span=e.span)
-        return self._open(env, opened)
 
-    def packed(self, t: Type, sizes: tuple[Symbol, ...]) -> Type:
-        """The type with those of the sizes that it mentions under `?k`: each call of a function decides them anew."""
-        mentioned = set(self.state.parts(t, set()))
-        for symbol in reversed([s for s in sizes if s in mentioned]):
-            t = Exists(symbol, self.state.data_sizes[symbol], t)
-        return t
+def _argument_reason(argument: T.Expr, n: int, count: int, name: str, function: Span) -> Reason:
+    which = "the argument" if count == 1 else f"argument {n}"
+    sides = (Side(argument.span, "this has {}"), Side(function, f"`{name}` takes {{}}"))
+    return Reason(argument.span, f"{which} of `{name}`", sides)
 
-    def _data_size(self, t: Exists) -> Symbol:
-        symbol = fresh(self.state.called.get(t.symbol, t.symbol.name))
-        self.state.levels[symbol] = self.state.level
-        image = {t.symbol: Dim.of(symbol)}
-        self.state.data_sizes[symbol] = tuple(b.substitute(image) for b in t.bounds)
-        return symbol
+
+def _lifted(inf: Inference, t: Type, arguments: list[T.Expr], name: str, function: Span, env: Env) -> Type | None:
+    """The type of a function of scalars applied to what may be tensors; None if the function is not one of scalars."""
+    params: list[Type] = []
+    result: Type = t
+    for _ in arguments:
+        result = inf.state.prune(result)
+        if not isinstance(result, Function) or not _is_scalar(inf.state, result.param):
+            return None
+        params.append(result.param)
+        result = result.result
+    if not _is_scalars(inf.state, result) or all(_is_scalar(inf.state, a.type) for a in arguments):
+        return None
+    out: Type = inf.state.type_var()
+    reasons = tuple(_argument_reason(a, n, len(arguments), name, function) for n, a in enumerate(arguments, 1))
+    defer(inf, Lift(tuple(params), result, tuple(a.type for a in arguments), out, reasons, env.context))
+    return out
+
+
+def _is_scalar(state: State, t: Type) -> bool:
+    t = state.prune(t)
+    return isinstance(t, Tensor) and not state.shape(t.shape)
+
+
+def _is_scalars(state: State, t: Type) -> bool:
+    t = state.prune(t)
+    match t:
+        case TupleType(items):
+            return bool(items) and all(_is_scalars(state, i) for i in items)
+        case RecordType(fields):
+            return all(_is_scalars(state, f) for _, f in fields)
+        case _:
+            return _is_scalar(state, t)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from math import prod
 
@@ -10,18 +9,34 @@ from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import Element
 from axon.base.names import fresh
 from axon.base.source import Span
-from axon.explain import errors
-from axon.explain.places import Binding
 from axon.grammar import syntax as S
 from axon.shapes.constraint import Obligation, Range, Reason, Side
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.types import builtins
 from axon.types import typed as T
-from axon.types.access import Accesses, _excerpt
-from axon.types.elaborator import Env
+from axon.types.access import bad_binder, needs_divisors, no_dimension
+from axon.types.annotate import left_blank
+from axon.types.inference import (
+    Binding,
+    Env,
+    Inference,
+    as_tensor,
+    infer,
+    narrow,
+    oblige,
+    only_where,
+    report,
+    too_complex,
+    unify,
+    wrong,
+)
+from axon.types.names import existential_under_for
+from axon.types.patterns import bind_pattern
 from axon.types.resolve import ANONYMOUS_RUN, RunName, Scope, ValueName, unknown
+from axon.types.solve import prepend
 from axon.types.symbolic import only_sizes, says, symbolic
+from axon.types.trouble import NotBool, StatesLacking, StoredFunction
 from axon.types.type import (
     BOOL,
     I32,
@@ -39,6 +54,7 @@ from axon.types.type import (
     TypeVar,
     function,
 )
+from axon.types.unify import State
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,320 +67,321 @@ class _Bound:
     env: Env
 
 
-class Comprehensions(Accesses):
-    # ── binders ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── binders ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _bind(self, env: Env, groups: tuple[S.BinderGroup, ...], makes_dimensions: bool) -> _Bound:
-        """`makes_dimensions`: of a `for`, whose ranges become dimensions; a reduction's may be empty or depend on others."""
-        binders: list[T.Binder] = []
-        items: list[ShapeItem] = []
-        ranges: list[Range | None] = []
-        inner = env.indexed((), env.scope.child())
-        seen: dict[str, Span] = {}
-        for group in groups:
-            if group.bound is not None and len(group.binders) != 1:
-                self._bad_binder(group.span, "a bound stands with one index alone", "separate the others with a comma: `i, j < n`")
-            for binder in group.binders:
-                bound = group.bound if len(group.binders) == 1 else None
-                for name, span in _names(binder):
-                    if name != "_" and name in seen:
-                        self.report(
-                            Diagnostic(
-                                "AX0217",
-                                f"the index `{name}` is bound twice",
-                                (Label(span, "here again"), Label(seen[name], "first here")),
-                            )
-                        )
-                    seen[name] = span
-                match binder:
-                    case S.RunBinder(run_name):
-                        run = self._bind_run(inner.scope, run_name, bound, binder.span)
-                        binders.append(run)
-                        items.append(run.row)
-                        ranges.append(None)
-                    case S.ProductBinder(names):
-                        if bound is not None:
-                            self._bad_binder(
-                                binder.span, "the indices of a product take no bound together", "bound what they index"
-                            )
-                        found = [self._bind_index(inner, n.text, n.span, None, n.span) for n in names]
-                        inner = inner.indexed(tuple((r.symbol, r.extent) for r in found), inner.scope)
-                        binders.append(T.Indices(tuple(r.symbol for r in found), tuple(r.extent for r in found)))
-                        items.append(prod((r.extent for r in found), start=Dim.of(1)))
-                        ranges.append(None)
-                    case S.IndexBinder(name):
-                        extent = self._extent(inner, bound, makes_dimensions) if bound is not None else None
-                        r = self._bind_index(inner, name, binder.span, extent, binder.span if bound is None else group.span)
-                        if r.stated and makes_dimensions:
-                            text = f"the range of `{name}` cannot be negative: {{}}"
-                            self.oblige(Relation(r.extent, ">=", Dim.of(0)), env.context, Reason(group.span, text), sized=True)
-                        inner = inner.indexed(((r.symbol, r.extent),), inner.scope)
-                        binders.append(T.Indices((r.symbol,), (r.extent,)))
-                        items.append(r.extent)
-                        ranges.append(r)
-        return _Bound(tuple(binders), tuple(items), tuple(ranges), inner)
 
-    def _bind_run(self, scope: Scope, name: str | None, bound: S.Expr | S.ShapeRun | None, span: Span) -> T.Run:
-        row: Row | None = None
-        if isinstance(bound, S.ShapeRun):
-            found = scope.run(bound.name)
-            if found is None:
-                self.report(unknown("shape variable", f"..{bound.name}", bound.span, ()))
-            else:
-                row = found.row
-        elif bound is not None:
-            self._bad_binder(span, "a run of indices is bounded by a shape variable", "write `..i < ..s`")
-        if row is None:
-            row = self.state.row(name or "s")
-            self.state.named_dims.add(row.symbol)
-        symbol = fresh(name or "..")
-        scope.runs[name if name is not None else ANONYMOUS_RUN] = RunName(row, symbol)
-        return T.Run(symbol, row)
+def _bind(inf: Inference, env: Env, groups: tuple[S.BinderGroup, ...], makes_dimensions: bool) -> _Bound:
+    """`makes_dimensions`: of a `for`, whose ranges become dimensions; a reduction's may be empty or depend on others."""
+    binders: list[T.Binder] = []
+    items: list[ShapeItem] = []
+    ranges: list[Range | None] = []
+    inner = env.indexed((), env.scope.child())
+    seen: dict[str, Span] = {}
+    for group in groups:
+        if group.bound is not None and len(group.binders) != 1:
+            bad_binder(inf, group.span, "a bound stands with one index alone", "separate the others with a comma: `i, j < n`")
+        for binder in group.binders:
+            bound = group.bound if len(group.binders) == 1 else None
+            for name, span in _names(binder):
+                if name != "_" and name in seen:
+                    report(
+                        inf,
+                        Diagnostic(
+                            "AX0217",
+                            f"the index `{name}` is bound twice",
+                            (Label(span, "here again"), Label(seen[name], "first here")),
+                        ),
+                    )
+                seen[name] = span
+            match binder:
+                case S.RunBinder(run_name):
+                    run = _bind_run(inf, inner.scope, run_name, bound, binder.span)
+                    binders.append(run)
+                    items.append(run.row)
+                    ranges.append(None)
+                case S.ProductBinder(names):
+                    if bound is not None:
+                        bad_binder(inf, binder.span, "the indices of a product take no bound together", "bound what they index")
+                    found = [_bind_index(inf, inner, n.text, n.span, None, n.span) for n in names]
+                    inner = inner.indexed(tuple((r.symbol, r.extent) for r in found), inner.scope)
+                    binders.append(T.Indices(tuple(r.symbol for r in found), tuple(r.extent for r in found)))
+                    items.append(prod((r.extent for r in found), start=Dim.of(1)))
+                    ranges.append(None)
+                case S.IndexBinder(name):
+                    extent = _extent(inf, inner, bound, makes_dimensions) if bound is not None else None
+                    r = _bind_index(inf, inner, name, binder.span, extent, binder.span if bound is None else group.span)
+                    if r.stated and makes_dimensions:
+                        text = f"the range of `{name}` cannot be negative: {{}}"
+                        oblige(inf.state, Relation(r.extent, ">=", Dim.of(0)), env.context, Reason(group.span, text), sized=True)
+                    inner = inner.indexed(((r.symbol, r.extent),), inner.scope)
+                    binders.append(T.Indices((r.symbol,), (r.extent,)))
+                    items.append(r.extent)
+                    ranges.append(r)
+    return _Bound(tuple(binders), tuple(items), tuple(ranges), inner)
 
-    def _bind_index(self, env: Env, name: str, span: Span, extent: Dim | None, whole: Span) -> Range:
-        """Put an index in scope; `whole` is what binds it, with its bound."""
-        symbol = fresh(name)
-        stated = extent is not None
-        if extent is None:
-            extent = self.state.dim(name, named=True, loose=True)
-        found = Range(symbol, extent, span, stated, env.context)
-        self.state.ranges.append(found)
-        self.binders[symbol] = Binding(found, whole)
-        self.ended[name] = span
-        if name != "_":
-            env.scope.values[name] = ValueName(symbol, Scheme(I32), span, Dim.of(symbol))
-        return found
 
-    def _extent(self, env: Env, bound: S.Expr | S.ShapeRun, rectangular: bool) -> Dim | None:
-        """The stated bound of an index; reports what is not a dimension."""
-        if isinstance(bound, S.ShapeRun):
-            self._bad_binder(
-                bound.span, "an index is bounded by a dimension, not by a shape variable", "write `..i < ..s` for a run"
-            )
-            return None
-        if bound.span in self.blanks:
-            return self.left_blank(env.scope, bound.span)
-        value = self.infer(env, bound)
-        if isinstance(self.state.prune(value.type), Poison):
-            return self.state.dim("")
-        dim = symbolic(value, whole=True)
-        if dim is None and only_sizes(value):
-            if not self._needs_divisors(env, value):
-                self.too_complex(bound.span)
-            return self.state.dim("")
-        if dim is None:
-            likely = self._as_parameter(bound.name, env.scope.value(bound.name)) if isinstance(bound, S.Var) else ()
-            self.report(errors.not_a_dimension(f"`{_excerpt(bound.span)}`", bound.span, likely, value))
-            return self.state.dim("")
-        self.unify(value.type, I32, Reason(bound.span, "a bound is an i32"))
-        indices = {s for s, _ in env.context.indices}
-        ragged = dim.variables & indices if rectangular else frozenset()
-        if ragged:
-            name = min(ragged, key=lambda s: s.id).name
-            self.report(
-                Diagnostic(
-                    "AX0308",
-                    f"the size of a dimension cannot depend on the index `{name}`",
-                    (Label(bound.span, f"this differs from one `{name}` to the next"),),
-                    suggestions=(Suggestion("range over the largest size, and choose with `if` what lies inside"),),
-                )
-            )
-            return self.state.dim("")
-        return dim
+def _bind_run(inf: Inference, scope: Scope, name: str | None, bound: S.Expr | S.ShapeRun | None, span: Span) -> T.Run:
+    row: Row | None = None
+    if isinstance(bound, S.ShapeRun):
+        found = scope.run(bound.name)
+        if found is None:
+            report(inf, unknown("shape variable", f"..{bound.name}", bound.span, ()))
+        else:
+            row = found.row
+    elif bound is not None:
+        bad_binder(inf, span, "a run of indices is bounded by a shape variable", "write `..i < ..s`")
+    if row is None:
+        row = inf.state.row(name or "s")
+        inf.state.named_dims.add(row.symbol)
+    symbol = fresh(name or "..")
+    scope.runs[name if name is not None else ANONYMOUS_RUN] = RunName(row, symbol)
+    return T.Run(symbol, row)
 
-    # ── for ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def for_(self, env: Env, e: S.For, expected: Type | None) -> T.Expr:
-        bound = self._bind(env, e.groups, makes_dimensions=True)
-        inside = self._declare_ranges(bound, expected)
-        body = self.infer(bound.env, e.body, inside)
-        result = self.prepend(bound.items, body.type, e.body.span, "an array")
-        if isinstance(self.state.prune(body.type), Exists):
-            self.existential_under_for(body.span)
-        return T.For(bound.binders, body, type=result, span=e.span)
+def _bind_index(inf: Inference, env: Env, name: str, span: Span, extent: Dim | None, whole: Span) -> Range:
+    """Put an index in scope; `whole` is what binds it, with its bound."""
+    symbol = fresh(name)
+    stated = extent is not None
+    if extent is None:
+        extent = inf.state.dim(name, named=True, loose=True)
+    found = Range(symbol, extent, span, stated, env.context)
+    inf.state.ranges.append(found)
+    inf.binders[symbol] = Binding(found, whole)
+    inf.ended[name] = span
+    if name != "_":
+        env.scope.values[name] = ValueName(symbol, Scheme(I32), span, Dim.of(symbol))
+    return found
 
-    def _declare_ranges(self, bound: _Bound, expected: Type | None) -> Type | None:
-        """Match a declared result with the binders; gives what it declares of the body."""
-        expected = None if expected is None else self.state.prune(expected)
-        if not isinstance(expected, Tensor):
-            return None
-        shape = list(self.state.shape(expected.shape))
-        for item, found in zip(bound.items, bound.ranges, strict=True):
-            if not shape or isinstance(item, Row) != isinstance(shape[0], Row):
-                return None
-            declared = shape.pop(0)
-            if found is not None and not found.stated and isinstance(declared, Dim):
-                found.declared = declared
-        return Tensor(expected.element, tuple(shape))
 
-    def existential_under_for(self, span: Span) -> None:
-        self.report(
+def _extent(inf: Inference, env: Env, bound: S.Expr | S.ShapeRun, rectangular: bool) -> Dim | None:
+    """The stated bound of an index; reports what is not a dimension."""
+    if isinstance(bound, S.ShapeRun):
+        bad_binder(inf, bound.span, "an index is bounded by a dimension, not by a shape variable", "write `..i < ..s` for a run")
+        return None
+    if bound.span in inf.blanks:
+        return left_blank(inf, env.scope, bound.span)
+    value = infer(inf, env, bound)
+    if isinstance(inf.state.prune(value.type), Poison):
+        return inf.state.dim("")
+    dim = symbolic(value, whole=True)
+    if dim is None and only_sizes(value):
+        if not needs_divisors(inf.state, env, value):
+            too_complex(inf, bound.span)
+        return inf.state.dim("")
+    if dim is None:
+        no_dimension(inf, env, bound, value)
+        return inf.state.dim("")
+    unify(inf, value.type, I32, Reason(bound.span, "a bound is an i32"))
+    indices = {s for s, _ in env.context.indices}
+    ragged = dim.variables & indices if rectangular else frozenset()
+    if ragged:
+        name = min(ragged, key=lambda s: s.id).name
+        report(
+            inf,
             Diagnostic(
-                "AX0307",
-                "a size that only the data decide cannot be opened inside a comprehension or loop",
-                (Label(span, "each index would give another size"),),
-                suggestions=(Suggestion("bind it with `val` outside, or keep all elements and mark those that count"),),
+                "AX0308",
+                f"the size of a dimension cannot depend on the index `{name}`",
+                (Label(bound.span, f"this differs from one `{name}` to the next"),),
+                suggestions=(Suggestion("range over the largest size, and choose with `if` what lies inside"),),
+            ),
+        )
+        return inf.state.dim("")
+    return dim
+
+
+# ── for ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def infer_for(inf: Inference, env: Env, e: S.For, expected: Type | None) -> T.Expr:
+    bound = _bind(inf, env, e.groups, makes_dimensions=True)
+    inside = _declare_ranges(inf.state, bound, expected)
+    body = infer(inf, bound.env, e.body, inside)
+    result = prepend(inf, bound.items, body.type, e.body.span, "an array")
+    if isinstance(inf.state.prune(body.type), Exists):
+        existential_under_for(inf, body.span)
+    return T.For(bound.binders, body, type=result, span=e.span)
+
+
+def _declare_ranges(state: State, bound: _Bound, expected: Type | None) -> Type | None:
+    """Match a declared result with the binders; gives what it declares of the body."""
+    expected = None if expected is None else state.prune(expected)
+    if not isinstance(expected, Tensor):
+        return None
+    shape = list(state.shape(expected.shape))
+    for item, found in zip(bound.items, bound.ranges, strict=True):
+        if not shape or isinstance(item, Row) != isinstance(shape[0], Row):
+            return None
+        declared = shape.pop(0)
+        if found is not None and not found.stated and isinstance(declared, Dim):
+            found.declared = declared
+    return Tensor(expected.element, tuple(shape))
+
+
+# ── reductions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def infer_reduce(inf: Inference, env: Env, e: S.Reduce) -> T.Expr:
+    bound = _bind(inf, env, e.groups, makes_dimensions=e.kind.text == "scan")
+    where = None
+    inner = bound.env
+    if e.where is not None:
+        where = to_condition(inf, inner, e.where, "a reduction's `where`")
+        inner = inner.guarded(says(where, True, inf.named))
+    with only_where(inf, inner.context):
+        body = infer(inf, inner, e.body)
+    if e.kind.text in ("reduce", "scan"):
+        return _reduce_by(inf, env, e, bound, where, body)
+    kind = e.kind.text
+    found = as_tensor(inf, body.type, e.body.span, f"`{kind}` reduces numbers")
+    reason = Reason(e.body.span, f"what `{kind}` reduces")
+    result: Type = POISON
+    if found is not None and narrow(inf, found, builtins.REDUCTIONS[kind], reason):
+        result = found
+        if kind in ("argmax", "argmin"):
+            if not unify(inf, found, Tensor(found.element, ()), Reason(e.body.span, f"`{kind}` compares single numbers")):
+                result = POISON
+            else:
+                result = _positions(inf, e, bound)
+        if kind in ("max", "min", "argmax", "argmin"):
+            _needs_elements(inf.state, env, e, bound, found)
+    return T.Reduce(kind, False, None, bound.binders, where, body, env.context, type=result, span=e.span)
+
+
+def _positions(inf: Inference, e: S.Reduce, bound: _Bound) -> Type:
+    """What argmax gives: an i32 for one index, a tuple in the order of the binders for several."""
+    count = 0
+    for binder in bound.binders:
+        if isinstance(binder, T.Run):
+            bad_binder(inf, e.span, f"`{e.kind.text}` cannot give a run of indices", "name each index")
+            return POISON
+        count += len(binder.symbols)
+    return I32 if count == 1 else TupleType((I32,) * count)
+
+
+def _needs_elements(state: State, env: Env, e: S.Reduce, bound: _Bound, found: Tensor) -> None:
+    """Integer extremes and positions have no unit: their ranges must not be empty."""
+    element = Element.I32 if e.kind.text.startswith("arg") else found.element
+    own = {s for s, _ in bound.env.context.indices} - {s for s, _ in env.context.indices}
+    for item in bound.items:
+        if isinstance(item, Dim) and not item.variables & own:
+            text = f"`{e.kind.text}` of nothing has no value: {{}}"
+            need = Obligation(Relation(item, ">=", Dim.of(1)), env.context, Reason(e.span, text))
+            state.nonempty.append((element, need))
+
+
+def _reduce_by(inf: Inference, env: Env, e: S.Reduce, bound: _Bound, where: T.Expr | None, body: T.Expr) -> T.Expr:
+    assert e.monoid is not None
+    scan = e.kind.text == "scan"
+    t = body.type
+    if isinstance(inf.state.prune(t), Function):
+        wrong(inf, StoredFunction(f"`{e.kind.text}`", e.body.span))
+        t = POISON
+    monoid = infer(inf, env, e.monoid)
+    wanted = TupleType((function((t, t), t), t))
+    text = f"`{e.kind.text}` takes (function, unit): t -> t -> t and t, where t is the type of its body"
+    result: Type = t
+    if not unify(inf, monoid.type, wanted, Reason(e.monoid.span, text)):
+        result = POISON
+    if scan:
+        if len(bound.binders) != 1 or isinstance(bound.binders[0], T.Run) or len(bound.binders[0].symbols) != 1:
+            bad_binder(inf, e.span, "`scan` runs along one index", "put the other indices in a `for` around it")
+        if where is not None:
+            bad_binder(
+                inf, where.span, "`scan` takes no `where`", "use the unit where the condition fails: `if p then e else unit`"
             )
-        )
+        result = prepend(inf, bound.items, result, e.body.span, "an array")
+    return T.Reduce("custom", scan, monoid, bound.binders, where, body, env.context, type=result, span=e.span)
 
-    # ── reductions ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def reduce(self, env: Env, e: S.Reduce) -> T.Expr:
-        bound = self._bind(env, e.groups, makes_dimensions=e.kind.text == "scan")
-        where = None
-        inner = bound.env
-        if e.where is not None:
-            where = self.condition(inner, e.where, "a reduction's `where`")
-            inner = inner.guarded(says(where, True, self.named))
-        with self.only_where(inner.context):
-            body = self.infer(inner, e.body)
-        if e.kind.text in ("reduce", "scan"):
-            return self._reduce_by(env, e, bound, where, body)
-        kind = e.kind.text
-        found = self.as_tensor(body.type, e.body.span, f"`{kind}` reduces numbers")
-        reason = Reason(e.body.span, f"what `{kind}` reduces")
-        result: Type = POISON
-        if found is not None and self.narrow(found, builtins.REDUCTIONS[kind], reason):
-            result = found
-            if kind in ("argmax", "argmin"):
-                if not self.unify(found, Tensor(found.element, ()), Reason(e.body.span, f"`{kind}` compares single numbers")):
-                    result = POISON
-                else:
-                    result = self._positions(e, bound)
-            if kind in ("max", "min", "argmax", "argmin"):
-                self._needs_elements(env, e, bound, found)
-        return T.Reduce(kind, False, None, bound.binders, where, body, env.context, type=result, span=e.span)
+def to_condition(inf: Inference, env: Env, e: S.Expr, what: str) -> T.Expr:
+    """A single bool."""
+    value = infer(inf, env, e)
+    if not is_single_bool(inf, value):
+        wrong(inf, NotBool(inf.state.prune(value.type), e.span, what))
+    return value
 
-    def _positions(self, e: S.Reduce, bound: _Bound) -> Type:
-        """What argmax gives: an i32 for one index, a tuple in the order of the binders for several."""
-        count = 0
-        for binder in bound.binders:
-            if isinstance(binder, T.Run):
-                self._bad_binder(e.span, f"`{e.kind.text}` cannot give a run of indices", "name each index")
-                return POISON
-            count += len(binder.symbols)
-        return I32 if count == 1 else TupleType((I32,) * count)
 
-    def _needs_elements(self, env: Env, e: S.Reduce, bound: _Bound, found: Tensor) -> None:
-        """Integer extremes and positions have no unit: their ranges must not be empty."""
-        element = Element.I32 if e.kind.text.startswith("arg") else found.element
-        own = {s for s, _ in bound.env.context.indices} - {s for s, _ in env.context.indices}
-        for item in bound.items:
-            if isinstance(item, Dim) and not item.variables & own:
-                text = f"`{e.kind.text}` of nothing has no value: {{}}"
-                need = Obligation(Relation(item, ">=", Dim.of(1)), env.context, Reason(e.span, text))
-                self.state.nonempty.append((element, need))
+def is_single_bool(inf: Inference, value: T.Expr) -> bool:
+    """Whether a value is a single bool, or may be made one."""
+    t = inf.state.prune(value.type)
+    ok = isinstance(t, (TypeVar, Poison)) or (
+        isinstance(t, Tensor)
+        and not any(isinstance(i, Dim) for i in inf.state.shape(t.shape))
+        and Element.BOOL in inf.state.allowed_of(t.element)
+    )
+    return ok and unify(inf, t, BOOL, Reason(value.span, "this must be a single bool"))
 
-    def _reduce_by(self, env: Env, e: S.Reduce, bound: _Bound, where: T.Expr | None, body: T.Expr) -> T.Expr:
-        assert e.monoid is not None
-        scan = e.kind.text == "scan"
-        t = body.type
-        if isinstance(self.state.prune(t), Function):
-            self.report(errors.stored_function(f"`{e.kind.text}`", e.body.span))
-            t = POISON
-        monoid = self.infer(env, e.monoid)
-        wanted = TupleType((function((t, t), t), t))
-        text = f"`{e.kind.text}` takes (function, unit): t -> t -> t and t, where t is the type of its body"
-        result: Type = t
-        if not self.unify(monoid.type, wanted, Reason(e.monoid.span, text)):
-            result = POISON
-        if scan:
-            if len(bound.binders) != 1 or isinstance(bound.binders[0], T.Run) or len(bound.binders[0].symbols) != 1:
-                self._bad_binder(e.span, "`scan` runs along one index", "put the other indices in a `for` around it")
-            if where is not None:
-                self._bad_binder(
-                    where.span, "`scan` takes no `where`", "use the unit where the condition fails: `if p then e else unit`"
-                )
-            result = self.prepend(bound.items, result, e.body.span, "an array")
-        return T.Reduce("custom", scan, monoid, bound.binders, where, body, env.context, type=result, span=e.span)
 
-    def condition(self, env: Env, e: S.Expr, what: str) -> T.Expr:
-        """A single bool."""
-        value = self.infer(env, e)
-        if not self.is_single_bool(value):
-            self.report(errors.condition(self.state, self.state.prune(value.type), e.span, what))
-        return value
+# ── loops ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def is_single_bool(self, value: T.Expr) -> bool:
-        """Whether a value is a single bool, or may be made one."""
-        t = self.state.prune(value.type)
-        ok = isinstance(t, (TypeVar, Poison)) or (
-            isinstance(t, Tensor)
-            and not any(isinstance(i, Dim) for i in self.state.shape(t.shape))
-            and Element.BOOL in self.state.allowed_of(t.element)
-        )
-        return ok and self.unify(t, BOOL, Reason(value.span, "this must be a single bool"))
 
-    # ── loops ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+def infer_loop(inf: Inference, env: Env, e: S.Loop) -> T.Expr:
+    stacked = e.kind == "unfold"
+    scope = env.scope.child()
+    states: list[tuple[T.Pattern, T.Expr]] = []
+    types: list[Type] = []
+    seen: dict[str, Span] = {}
+    for pattern, init in e.states:
+        value = infer(inf, env, init)
+        if isinstance(inf.state.prune(value.type), Function):
+            wrong(inf, StoredFunction("the state of a loop", init.span))
+            value = T.Literal(0, type=POISON, span=init.span)
+        states.append((bind_pattern(inf, scope, pattern, value.type, seen), value))
+        types.append(value.type)
+    t: Type = types[0] if len(types) == 1 else TupleType(tuple(types))
+    group = e.groups[0]
+    binder = group.binders[0]
+    if len(e.groups) != 1 or len(group.binders) != 1 or not isinstance(binder, S.IndexBinder):
+        bad_binder(inf, e.span, f"`{e.kind}` counts with one index", "write it as `for i < n`")
+        return T.Literal(0, type=POISON, span=e.span)
+    trip, extent = _trip(inf, env, e, group)
+    counter = _bind_index(inf, env.within(scope), binder.name, binder.span, extent, group.span)
+    inner = env.indexed(((counter.symbol, counter.extent),), scope)
+    body = infer(inf, inner, e.body)
+    if not _keeps_state(inf, e, body, t, [value for _, value in states]):
+        t = POISON
+    if trip is None:
+        trip = T.Dimension(counter.extent, type=I32, span=binder.span)
+    result = prepend(inf, (counter.extent,), t, e.body.span, "an array") if stacked else t
+    return T.Loop(stacked, tuple(states), counter.symbol, trip, body, type=result, span=e.span)
 
-    def loop(self, env: Env, e: S.Loop) -> T.Expr:
-        stacked = e.kind == "unfold"
-        scope = env.scope.child()
-        states: list[tuple[T.Pattern, T.Expr]] = []
-        types: list[Type] = []
-        seen: dict[str, Span] = {}
-        for pattern, init in e.states:
-            value = self.infer(env, init)
-            if isinstance(self.state.prune(value.type), Function):
-                self.report(errors.stored_function("the state of a loop", init.span))
-                value = T.Literal(0, type=POISON, span=init.span)
-            states.append((self.bind_pattern(scope, pattern, value.type, seen), value))
-            types.append(value.type)
-        t: Type = types[0] if len(types) == 1 else TupleType(tuple(types))
-        group = e.groups[0]
-        binder = group.binders[0]
-        if len(e.groups) != 1 or len(group.binders) != 1 or not isinstance(binder, S.IndexBinder):
-            self._bad_binder(e.span, f"`{e.kind}` counts with one index", "write it as `for i < n`")
-            return T.Literal(0, type=POISON, span=e.span)
-        trip, extent = self._trip(env, e, group)
-        counter = self._bind_index(env.within(scope), binder.name, binder.span, extent, group.span)
-        inner = env.indexed(((counter.symbol, counter.extent),), scope)
-        body = self.infer(inner, e.body)
-        if not self._keeps_state(e, body, t, [value for _, value in states]):
-            t = POISON
-        if trip is None:
-            trip = T.Dimension(counter.extent, type=I32, span=binder.span)
-        result = self.prepend((counter.extent,), t, e.body.span, "an array") if stacked else t
-        return T.Loop(stacked, tuple(states), counter.symbol, trip, body, type=result, span=e.span)
 
-    def _keeps_state(self, e: S.Loop, body: T.Expr, t: Type, first: list[T.Expr]) -> bool:
-        """See that a step gives what it takes; of several states, each by itself, which says more of what is wrong."""
-        new: tuple[tuple[Span, Type, T.Expr], ...] = ()
-        given = self.state.prune(body.type)
-        parts = len(given.items) if isinstance(given, TupleType) else 1 if isinstance(given, Tensor) else len(first)
-        if len(first) > 1 and parts != len(first):
-            self.report(errors.states_lacking(e, parts))
+def _keeps_state(inf: Inference, e: S.Loop, body: T.Expr, t: Type, first: list[T.Expr]) -> bool:
+    """See that a step gives what it takes; of several states, each by itself, which says more of what is wrong."""
+    new: tuple[tuple[Span, Type, T.Expr], ...] = ()
+    given = inf.state.prune(body.type)
+    parts = len(given.items) if isinstance(given, TupleType) else 1 if isinstance(given, Tensor) else len(first)
+    if len(first) > 1 and parts != len(first):
+        wrong(inf, StatesLacking(e, parts))
+        return False
+    if isinstance(given, TupleType) and len(given.items) == len(first) > 1:
+        written = body.items if isinstance(body, T.Tuple) else (body,) * len(first)
+        new = tuple((w.span, i, f) for w, i, f in zip(written, given.items, first, strict=True))
+    text = "the new state must have the type and shape of the old one"
+    for span, item, old in new or ((e.body.span, body.type, first[0]),):
+        sides = (Side(span, "the new state has {}"), Side(old.span, "the first state has {}"))
+        if not unify(inf, item, old.type if new else t, Reason(span, text, sides)):
             return False
-        if isinstance(given, TupleType) and len(given.items) == len(first) > 1:
-            written = body.items if isinstance(body, T.Tuple) else (body,) * len(first)
-            new = tuple((w.span, i, f) for w, i, f in zip(written, given.items, first, strict=True))
-        text = "the new state must have the type and shape of the old one"
-        for span, item, old in new or ((e.body.span, body.type, first[0]),):
-            sides = (Side(span, "the new state has {}"), Side(old.span, "the first state has {}"))
-            if not self.unify(item, old.type if new else t, Reason(span, text, sides)):
-                return False
-        return True
+    return True
 
-    def _trip(self, env: Env, e: S.Loop, group: S.BinderGroup) -> tuple[T.Expr | None, Dim | None]:
-        """How often a loop runs: an expression and a size for it; neither if uses must tell."""
-        if group.bound is None:
-            return None, None
-        if e.kind == "unfold" or isinstance(group.bound, S.ShapeRun):
-            extent = self._extent(env, group.bound, True)
-            if extent is not None and e.kind == "unfold":
-                self.oblige(Relation(extent, ">=", Dim.of(0)), env.context, Reason(group.span, "a range cannot be negative: {}"))
-            return None, extent
-        value = self.infer(env, group.bound)
-        self.unify(value.type, I32, Reason(group.bound.span, "a loop's bound is an i32"))
-        dim = symbolic(value, whole=True)
-        if dim is None:  # known only when the program runs
-            symbol = fresh("trip")
-            self.state.data_sizes[symbol] = ()
-            dim = Dim.of(symbol)
-        return value, dim
 
-    @abstractmethod
-    def bind_pattern(self, scope: Scope, pattern: S.Pattern, t: Type, seen: dict[str, Span]) -> T.Pattern: ...
+def _trip(inf: Inference, env: Env, e: S.Loop, group: S.BinderGroup) -> tuple[T.Expr | None, Dim | None]:
+    """How often a loop runs: an expression and a size for it; neither if uses must tell."""
+    if group.bound is None:
+        return None, None
+    if e.kind == "unfold" or isinstance(group.bound, S.ShapeRun):
+        extent = _extent(inf, env, group.bound, True)
+        if extent is not None and e.kind == "unfold":
+            oblige(inf.state, Relation(extent, ">=", Dim.of(0)), env.context, Reason(group.span, "a range cannot be negative: {}"))
+        return None, extent
+    value = infer(inf, env, group.bound)
+    unify(inf, value.type, I32, Reason(group.bound.span, "a loop's bound is an i32"))
+    dim = symbolic(value, whole=True)
+    if dim is None:  # known only when the program runs
+        symbol = fresh("trip")
+        inf.state.data_sizes[symbol] = ()
+        dim = Dim.of(symbol)
+    return value, dim
 
 
 def _names(binder: S.Binder) -> tuple[tuple[str, Span], ...]:

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from axon.base.diagnostics import Diagnostic, Edit, Label
+from axon.base.diagnostics import Diagnostic, Label
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
-from axon.explain import errors
 from axon.grammar import syntax as S
 from axon.shapes.constraint import Context, Obligation, Reason, Side
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.types import typed as T
-from axon.types.annotate import Mentions, stripped
-from axon.types.elaborator import Env
-from axon.types.generalize import Generalization
-from axon.types.products import known_by_products
+from axon.types.annotate import Mentions, bind_dimension, introduce, stripped, to_facts, to_type
+from axon.types.generalize import enter, generalize
+from axon.types.inference import Env, Inference, infer, report, unify, wrong
+from axon.types.names import open_size
+from axon.types.patterns import bind_pattern
 from axon.types.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, ModuleName, RunName, Scope, ValueName
 from axon.types.scheme import instantiate_type
 from axon.types.symbolic import says, symbolic
-from axon.types.type import POISON, Exists, Function, Poison, RecordType, Scheme, Tensor, TupleType, Type, function
-from axon.types.unify import size
+from axon.types.trouble import TooLarge
+from axon.types.type import POISON, Exists, Function, Poison, Tensor, TupleType, Type, function
+from axon.types.undetermined import known_by_product
+from axon.types.unify import State, size, subtypes
 
 _MAX_TYPE = 100_000
 
@@ -37,400 +39,352 @@ class _Header:
     declared: Type | None = None
 
 
-class Declarations(Generalization):
-    def __init__(self) -> None:
-        super().__init__()
-        self._builtins: dict[str, Scheme] = {}
+# ── let ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    # ── patterns ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def bind_pattern(self, scope: Scope, pattern: S.Pattern, t: Type, seen: dict[str, Span], dim: Dim | None = None) -> T.Pattern:
-        """Put a pattern's names in scope with the parts of a type, which the pattern may refine."""
-        match pattern:
-            case S.PatternName(name):
-                symbol = fresh(name)
-                if name != "_":
-                    if name in seen:
-                        labels = (Label(pattern.span, "here again"), Label(seen[name], "first here"))
-                        self.report(Diagnostic("AX0217", f"`{name}` is bound twice in one pattern", labels))
-                    seen[name] = pattern.span
-                    scope.values[name] = ValueName(symbol, Scheme(t), pattern.span, dim)
-                    self.inner.append((name, pattern.span, t))
-                return T.PatternName(symbol, type=t, span=pattern.span)
-            case S.PatternTyped(inner, written):
-                self.annotations.append(pattern.span)
-                declared = self.type(scope, written)
-                sides = (Side(pattern.span, "this has {}"), Side(written.span, "its type says {}"))
-                self.unify(t, declared, Reason(written.span, "what is bound must have this type", sides))
-                return self.bind_pattern(scope, inner, declared, seen, dim)
-            case S.PatternTuple(items):
-                parts = [self.state.type_var() for _ in items]
-                self.unify(t, TupleType(tuple(parts)), Reason(pattern.span, f"a pattern for a tuple of {len(items)}"))
-                bound = tuple(self.bind_pattern(scope, p, part, seen) for p, part in zip(items, parts, strict=True))
-                return T.PatternTuple(bound, type=t, span=pattern.span)
-            case S.PatternRecord(fields):
-                known = self.state.prune(t)
-                fields_types: list[tuple[str, Type]] = []
-                for member, _ in fields:
-                    found = known.get(member.text) if isinstance(known, RecordType) else None
-                    if isinstance(known, RecordType) and found is None:
-                        self.report(errors.no_field(self.state, known, member.text, member.span))
-                        found = POISON
-                    fields_types.append((member.text, found or self.state.type_var()))
-                if not isinstance(known, RecordType):
-                    self.unify(t, RecordType(tuple(fields_types)), Reason(pattern.span, "a pattern for a record with these fields"))
-                bound_fields = tuple(
-                    (n.text, self.bind_pattern(scope, p, ft, seen)) for (n, p), (_, ft) in zip(fields, fields_types, strict=True)
-                )
-                return T.PatternRecord(bound_fields, type=t, span=pattern.span)
-        raise AssertionError(pattern)
+def infer_let(inf: Inference, env: Env, e: S.Let, expected: Type | None) -> T.Expr:
+    scope = env.scope.child()
+    inner = env.within(scope)
+    decls = declarations(inf, inner, e.decls, top=False)
+    body = infer(inf, inner, e.body, expected)
+    return T.Let(decls, body, type=body.type, span=e.span)
 
-    # ── let ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def let(self, env: Env, e: S.Let, expected: Type | None) -> T.Expr:
-        scope = env.scope.child()
-        inner = env.within(scope)
-        decls = self.declarations(inner, e.decls, top=False)
-        body = self.infer(inner, e.body, expected)
-        return T.Let(decls, body, type=body.type, span=e.span)
+def declarations(inf: Inference, env: Env, decls: Sequence[S.Decl], top: bool) -> tuple[T.Decl, ...]:
+    """Check declarations in order; names come into scope after their own declaration."""
+    sigs = {d.name.text: d for d in decls if isinstance(d, S.Sig)}
+    if top:
+        inf.unknown.clear()
+    used: set[str] = set()
+    out: list[T.Decl] = []
+    for decl in decls:
+        match decl:
+            case S.Val():
+                out.append(_val(inf, env, decl, top, sigs, used))
+            case S.Fun():
+                used.add(decl.name.text)
+                out.append(_fun(inf, env, decl, sigs.get(decl.name.text)))
+            case S.TypeDecl(name):
+                said = len(inf.diagnostics)
+                _type_decl(inf, env, decl)
+                broken = any(d.severity == "error" for d in inf.diagnostics[said:])
+                env.scope.aliases[name.text] = Alias(decl, env.scope, broken)
+            case S.Sig():
+                pass
+            case S.Import(name):
+                if not top:
+                    label = Label(decl.span, "imports stand at the top of a file")
+                    report(inf, Diagnostic("AX0406", "an `import` cannot stand inside a `let`", (label,)))
+    for lonely, sig in sigs.items():
+        if lonely not in used:
+            message = f"there is no definition for the `sig` of `{lonely}`"
+            report(inf, Diagnostic("AX0218", message, (Label(sig.name.span, "declared here, defined nowhere below"),)))
+    return tuple(out)
 
-    def declarations(self, env: Env, decls: Sequence[S.Decl], top: bool) -> tuple[T.Decl, ...]:
-        """Check declarations in order; names come into scope after their own declaration."""
-        sigs = {d.name.text: d for d in decls if isinstance(d, S.Sig)}
-        if top:
-            self.unknown.clear()
-        used: set[str] = set()
-        out: list[T.Decl] = []
-        for decl in decls:
-            match decl:
-                case S.Val():
-                    out.append(self._val(env, decl, top, sigs, used))
-                case S.Fun():
-                    used.add(decl.name.text)
-                    out.append(self._fun(env, decl, sigs.get(decl.name.text)))
-                case S.TypeDecl(name):
-                    said = len(self.diagnostics)
-                    self._type_decl(env, decl)
-                    broken = any(d.severity == "error" for d in self.diagnostics[said:])
-                    env.scope.aliases[name.text] = Alias(decl, env.scope, broken)
-                case S.Sig():
-                    pass
-                case S.Import(name):
-                    if not top:
-                        label = Label(decl.span, "imports stand at the top of a file")
-                        self.report(Diagnostic("AX0406", "an `import` cannot stand inside a `let`", (label,)))
-        for lonely, sig in sigs.items():
-            if lonely not in used:
-                message = f"there is no definition for the `sig` of `{lonely}`"
-                self.report(Diagnostic("AX0218", message, (Label(sig.name.span, "declared here, defined nowhere below"),)))
-        return tuple(out)
 
-    def _type_decl(self, env: Env, decl: S.TypeDecl) -> None:
-        """A type declaration is checked where it stands, with its parameters as variables."""
-        scope = env.scope.child()
-        twice = False
-        self.state.level += 1
-        for n, param in enumerate(decl.params):
-            first = next((p for p in decl.params[:n] if type(p) is type(param) and p.name == param.name), None)
-            if first is not None:
-                labels = (Label(param.span, "here again"), Label(first.span, "first here"))
-                self.report(Diagnostic("AX0217", f"`{param.span.text}` is given twice", labels))
-                twice = True
-            match param:
-                case S.DimName(name):
-                    self.bind_dimension(scope, name, param.span, rigid=True)
-                case S.ShapeRun(name):
-                    scope.runs[name] = RunName(self.state.row(name))
-                case S.TypeVar(name):
-                    scope.variables[name] = self.state.element_var(name=name[1:])
-        scope.aliases[decl.name.text] = Alias(decl, env.scope)  # so that a type that contains itself is seen
-        said = len(self.diagnostics)
-        self.type(scope, decl.type, (scope.aliases[decl.name.text],))
-        if twice:  # the name that the second one replaced is missing below
-            self.diagnostics[said:] = [d for d in self.diagnostics[said:] if d.code not in OF_NAMES]
-        self.state.level -= 1
+def _type_decl(inf: Inference, env: Env, decl: S.TypeDecl) -> None:
+    """A type declaration is checked where it stands, with its parameters as variables."""
+    scope = env.scope.child()
+    twice = False
+    inf.state.level += 1
+    for n, param in enumerate(decl.params):
+        first = next((p for p in decl.params[:n] if type(p) is type(param) and p.name == param.name), None)
+        if first is not None:
+            labels = (Label(param.span, "here again"), Label(first.span, "first here"))
+            report(inf, Diagnostic("AX0217", f"`{param.span.text}` is given twice", labels))
+            twice = True
+        match param:
+            case S.DimName(name):
+                bind_dimension(inf, scope, name, param.span, rigid=True)
+            case S.ShapeRun(name):
+                scope.runs[name] = RunName(inf.state.row(name))
+            case S.TypeVar(name):
+                scope.variables[name] = inf.state.element_var(name=name[1:])
+    scope.aliases[decl.name.text] = Alias(decl, env.scope)  # so that a type that contains itself is seen
+    said = len(inf.diagnostics)
+    to_type(inf, scope, decl.type, (scope.aliases[decl.name.text],))
+    if twice:  # the name that the second one replaced is missing below
+        inf.diagnostics[said:] = [d for d in inf.diagnostics[said:] if d.code not in OF_NAMES]
+    inf.state.level -= 1
 
-    # ── val ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _val(self, env: Env, d: S.Val, top: bool, sigs: dict[str, S.Sig], used: set[str]) -> T.Val:
-        single = _single(d.pattern)
-        sig = sigs.get(single.name) if single is not None else None
-        used.update(_bound_names(d.pattern))
-        parts = {} if single is not None else {n: sigs[n] for n in _bound_names(d.pattern) if n in sigs}
-        generalizes = single is not None and self._is_function(env.scope, stripped(d.value))
-        if not top and not generalizes:
-            return self._bind_val(env, d, sig, parts, env.scope, Mentions(), False)
-        mark = self._enter()
-        scope = env.scope.child()
-        inside = Mentions()
-        if top or isinstance(stripped(d.value), S.Fn):
-            inside.expr(d.value)
-        val = self._bind_val(replace(env, scope=scope), d, sig, parts, scope, inside, generalizes)
-        names = [n for n in scope.values if n not in env.scope.values or scope.values[n] is not env.scope.values[n]]
-        scheme, ok = self._generalize(mark, val.value.type, (), [], d.span, None, generalizes, (), val.value)
-        for name in names:
-            entity: Entity = scope.values[name]
-            if isinstance(entity, ValueName) and entity.is_dimension and (top or self._generic(entity.symbol)):
-                if single is not None:
-                    self.private[name] = single.name, entity.span
-                continue  # a size that an annotation names belongs to its declaration
-            if not ok:
-                entity = BrokenName()
-            elif isinstance(entity, ValueName) and single is not None and name == single.name:
-                size = symbolic(val.value, whole=True) if self._is_i32(scheme.type) else None
-                entity = replace(entity, scheme=scheme, dim=size if size is not None and size.constant is not None else entity.dim)
-            env.scope.values[name] = entity
-        return T.Val(val.pattern, val.value, scheme if generalizes and ok else None)
+# ── val ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _generic(self, size: Symbol) -> bool:
-        """Whether each use of a declaration has a size of its own."""
-        return bool(self.state.dimension(Dim.of(size)).variables & self.state.generic)
 
-    def _is_function(self, scope: Scope, e: S.Expr) -> bool:
-        """Whether an expression is a function by its form, or names one that is polymorphic: such a `val` is generalized."""
-        match e:
-            case S.Fn() | S.Operator():
-                return True
-            case S.Var(name):
-                entity = scope.value(name)
-                return isinstance(entity, BuiltinName) or (isinstance(entity, ValueName) and entity.scheme.quantified)
-            case S.Field(S.Var(name)):
-                return isinstance(scope.value(name), ModuleName)
-        return False
+def _val(inf: Inference, env: Env, d: S.Val, top: bool, sigs: dict[str, S.Sig], used: set[str]) -> T.Val:
+    single = _single(d.pattern)
+    sig = sigs.get(single.name) if single is not None else None
+    used.update(_bound_names(d.pattern))
+    parts = {} if single is not None else {n: sigs[n] for n in _bound_names(d.pattern) if n in sigs}
+    generalizes = single is not None and _is_function(env.scope, stripped(d.value))
+    if not top and not generalizes:
+        return _bind_val(inf, env, d, sig, parts, env.scope, Mentions(), False)
+    mark = enter(inf)
+    scope = env.scope.child()
+    inside = Mentions()
+    if top or isinstance(stripped(d.value), S.Fn):
+        inside.expr(d.value)
+    val = _bind_val(inf, replace(env, scope=scope), d, sig, parts, scope, inside, generalizes)
+    names = [n for n in scope.values if n not in env.scope.values or scope.values[n] is not env.scope.values[n]]
+    scheme, ok = generalize(inf, mark, val.value.type, (), [], d.span, None, generalizes, (), val.value)
+    for name in names:
+        entity: Entity = scope.values[name]
+        if isinstance(entity, ValueName) and entity.is_dimension and (top or _generic(inf.state, entity.symbol)):
+            if single is not None:
+                inf.private[name] = single.name, entity.span
+            continue  # a size that an annotation names belongs to its declaration
+        if not ok:
+            entity = BrokenName()
+        elif isinstance(entity, ValueName) and single is not None and name == single.name:
+            size = symbolic(val.value, whole=True) if _is_i32(inf.state, scheme.type) else None
+            entity = replace(entity, scheme=scheme, dim=size if size is not None and size.constant is not None else entity.dim)
+        env.scope.values[name] = entity
+    return T.Val(val.pattern, val.value, scheme if generalizes and ok else None)
 
-    def _bind_val(
-        self, env: Env, d: S.Val, sig: S.Sig | None, sigs: dict[str, S.Sig], scope: Scope, inside: Mentions, rigid: bool
-    ) -> T.Val:
-        """`sig` is of the name that a single one binds, `sigs` of those that a pattern binds.
 
-        `inside` is what annotations in the value mention, if it is not the business of the declaration around.
-        """
-        mentions = Mentions()
-        mentions.pattern(d.pattern)
-        expected: Type | None = None
-        if sig is not None:
-            mentions.type(sig.type)
-        self.introduce(scope, mentions, rigid=False)
-        around = scope.child()
-        self.introduce(around, inside, rigid)
-        written = d.pattern.type if isinstance(d.pattern, S.PatternTyped) else sig.type if sig is not None else None
-        if written is not None:
-            before = len(self.diagnostics)
-            expected = self.type(scope, written)
-            del self.diagnostics[before:]  # the pattern itself reports them
-        value = self.infer(env.within(around), d.value, expected)
-        if sig is not None:
-            declared = self.type(scope, sig.type)
-            reason = Reason(d.value.span, "this must have the type of its `sig`")
-            self.unify(value.type, self._packed(declared, reason), reason)
-        value = self._opened_parts(env, value)
-        t = self.state.prune(value.type)
-        if size(self.state, t) > _MAX_TYPE:
-            if not any(isinstance(part, Poison) for part in self._walk(t)):  # else it has been said of a part
-                self.report(errors.too_large(d.value.span))
-            value = T.Literal(0, type=POISON, span=d.value.span)
-            t = POISON
-        target = replace(env, scope=scope).scope
-        pattern = self.bind_pattern(target, d.pattern, t, {}, symbolic(value) if isinstance(value, T.Dimension) else None)
-        self._name_conditions(pattern, value)
-        self._conform_parts(scope, sigs, pattern)
-        single = d.pattern
-        if isinstance(single, S.PatternName) and sig is None and scope is env.scope and isinstance(d.value, S.Int):
-            entity = scope.values.get(single.name)
-            if isinstance(entity, ValueName):
-                scope.values[single.name] = replace(entity, literal=d.value.value)
-        return T.Val(pattern, value)
+def _generic(state: State, size: Symbol) -> bool:
+    """Whether each use of a declaration has a size of its own."""
+    return bool(state.dimension(Dim.of(size)).variables & state.generic)
 
-    def _name_conditions(self, pattern: T.Pattern, value: T.Expr) -> None:
-        """Keep what the conditions among a value's parts say, by the names that they get."""
-        match pattern, value:
-            case T.PatternName(symbol=symbol), _:
-                said = says(value, False, self.named), says(value, True, self.named)
-                if any(s.facts or not s.exact for s in said):
-                    self.named[symbol] = said
-            case T.PatternTuple(items=parts), T.Tuple(items=items):
-                for part, item in zip(parts, items, strict=False):
-                    self._name_conditions(part, item)
 
-    def _opened_parts(self, env: Env, value: T.Expr) -> T.Expr:
-        """A tuple with sizes that only the data decide opened where it is bound, and not again at each use of a part."""
-        t = self.state.prune(value.type)
-        if not isinstance(t, TupleType) or not any(isinstance(self.state.prune(i), Exists) for i in t.items) or env.repeated:
-            return value
-        whole = fresh("whole")
-        parts: list[T.Expr] = []
-        for n, item in enumerate(t.items, 1):
-            name = T.Variable(whole, None, type=t, span=value.span)
-            parts.append(self._open(env, T.Project(name, n, type=item, span=value.span)))
-        items = T.Tuple(tuple(parts), type=TupleType(tuple(p.type for p in parts)), span=value.span)
-        pattern = T.PatternName(whole, type=t, span=value.span)
-        return T.Let((T.Val(pattern, value),), items, type=items.type, span=value.span)
+def _is_function(scope: Scope, e: S.Expr) -> bool:
+    """Whether an expression is a function by its form, or names one that is polymorphic: such a `val` is generalized."""
+    match e:
+        case S.Fn() | S.Operator():
+            return True
+        case S.Var(name):
+            entity = scope.value(name)
+            return isinstance(entity, BuiltinName) or (isinstance(entity, ValueName) and entity.scheme.quantified)
+        case S.Field(S.Var(name)):
+            return isinstance(scope.value(name), ModuleName)
+    return False
 
-    def _conform_parts(self, scope: Scope, sigs: dict[str, S.Sig], pattern: T.Pattern) -> None:
-        """Names that a pattern for a tuple or record binds have the types of their `sig`s."""
-        match pattern:
-            case T.PatternName(symbol=symbol, type=t, span=span) if symbol.name in sigs:
-                sig = sigs[symbol.name]
-                mentions = Mentions()
-                mentions.type(sig.type)
-                self.introduce(scope, mentions, rigid=False)
-                reason = Reason(span, "this must have the type of its `sig`")
-                self.unify(t, self._packed(self.type(scope, sig.type), reason), reason)
-            case T.PatternTuple(items=items):
-                for item in items:
-                    self._conform_parts(scope, sigs, item)
-            case T.PatternRecord(fields=fields):
-                for _, item in fields:
-                    self._conform_parts(scope, sigs, item)
 
-    def _is_i32(self, t: Type) -> bool:
-        t = self.state.prune(t)
-        return isinstance(t, Tensor) and not t.shape and self.state.element(t.element) is Element.I32
+def _bind_val(
+    inf: Inference, env: Env, d: S.Val, sig: S.Sig | None, sigs: dict[str, S.Sig], scope: Scope, inside: Mentions, rigid: bool
+) -> T.Val:
+    """`sig` is of the name that a single one binds, `sigs` of those that a pattern binds.
 
-    # ── fun ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    `inside` is what annotations in the value mention, if it is not the business of the declaration around.
+    """
+    mentions = Mentions()
+    mentions.pattern(d.pattern)
+    expected: Type | None = None
+    if sig is not None:
+        mentions.type(sig.type)
+    introduce(inf, scope, mentions, rigid=False)
+    around = scope.child()
+    introduce(inf, around, inside, rigid)
+    written = d.pattern.type if isinstance(d.pattern, S.PatternTyped) else sig.type if sig is not None else None
+    if written is not None:
+        before = len(inf.diagnostics)
+        expected = to_type(inf, scope, written)
+        del inf.diagnostics[before:]  # the pattern itself reports them
+    value = infer(inf, env.within(around), d.value, expected)
+    if sig is not None:
+        declared = to_type(inf, scope, sig.type)
+        reason = Reason(d.value.span, "this must have the type of its `sig`")
+        unify(inf, value.type, _packed(inf.state, declared, reason), reason)
+    value = _opened_parts(inf, env, value)
+    t = inf.state.prune(value.type)
+    if size(inf.state, t) > _MAX_TYPE:
+        if not any(isinstance(part, Poison) for part in subtypes(inf.state, t)):  # else it has been said of a part
+            wrong(inf, TooLarge(d.value.span))
+        value = T.Literal(0, type=POISON, span=d.value.span)
+        t = POISON
+    target = replace(env, scope=scope).scope
+    pattern = bind_pattern(inf, target, d.pattern, t, {}, symbolic(value) if isinstance(value, T.Dimension) else None)
+    _name_conditions(inf, pattern, value)
+    _conform_parts(inf, scope, sigs, pattern)
+    single = d.pattern
+    if isinstance(single, S.PatternName) and sig is None and scope is env.scope and isinstance(d.value, S.Int):
+        entity = scope.values.get(single.name)
+        if isinstance(entity, ValueName):
+            scope.values[single.name] = replace(entity, literal=d.value.value)
+    return T.Val(pattern, value)
 
-    def _fun(self, env: Env, d: S.Fun, sig: S.Sig | None) -> T.Fun:
-        mark = self._enter()
-        self.defining.append(d.name.text)
-        self.heading.append(d)
-        scope = env.scope.child()
-        header = self._header(scope, d, sig)
-        params = tuple(p for p in d.params if not isinstance(p, S.DimParams))
-        types, result = self._parameter_types(header.declared, params, d, sig)
-        self._note_sig(sig, params)
-        seen: dict[str, Span] = {}
-        patterns = tuple(self.bind_pattern(scope, p, t, seen) for p, t in zip(params, types, strict=True))
-        if d.result is not None:
-            declared = self.type(scope, d.result)
-            if result is None:
-                result = declared
-            else:
-                self.unify(declared, result, Reason(d.result.span, "the result type and the `sig` agree"))
-        inner = Env(scope, env.context, env.repeated)
-        body = self.infer(inner, d.body, result)
-        if result is not None:
-            written = d.result.span if d.result is not None else sig.type.span if sig is not None else d.body.span
-            sides = (Side(d.body.span, "the body has {}"), Side(written, "the declared result has {}"))
-            reason = Reason(d.body.span, "the body must have the declared type", sides)
-            self.unify(body.type, self._packed(result, reason), reason)
-        t = function(tuple(types), result if result is not None else body.type)
-        if size(self.state, t) > _MAX_TYPE:
-            if not any(isinstance(part, Poison) for part in self._walk(t)):
-                self.report(errors.too_large(d.name.span))
-            t = POISON
-        scheme, ok = self._generalize(mark, t, header.explicit, header.facts, d.name.span, _adds_fact(d), True, patterns, body)
-        self.defining.pop()
-        self.heading.pop()
-        if ok and sig is None and self.state.level == 0 and self.explains:
-            self.diagnostics += known_by_products(self.state, scheme, params)
-        symbol = fresh(d.name.text)
-        entity: Entity = ValueName(symbol, scheme, d.name.span) if ok else BrokenName()
-        env.scope.values[d.name.text] = entity
-        self.inner.append((d.name.text, d.name.span, scheme.type))
-        self.parameters[symbol] = patterns
-        return T.Fun(symbol, patterns, body, scheme)
 
-    def _packed(self, t: Type, reason: Reason) -> Type:
-        """What a body must have to be of a declared type: for `?k <= n. t`, a t of some size that is at most n."""
-        t = self.state.prune(t)
-        while isinstance(t, Exists):
-            size = self.state.dim("")
-            instance = T.Instance({}, {}, {}, {t.symbol: size})
-            for bound in t.bounds:
-                subject = ((t.symbol.name, size),)
-                self.state.obligations.append(Obligation(bound.substitute(instance.dims), Context(), reason, subject=subject))
-            t = self.state.prune(instantiate_type(self.state, t.body, instance))
-        return t
+def _name_conditions(inf: Inference, pattern: T.Pattern, value: T.Expr) -> None:
+    """Keep what the conditions among a value's parts say, by the names that they get."""
+    match pattern, value:
+        case T.PatternName(symbol=symbol), _:
+            said = says(value, False, inf.named), says(value, True, inf.named)
+            if any(s.facts or not s.exact for s in said):
+                inf.named[symbol] = said
+        case T.PatternTuple(items=parts), T.Tuple(items=items):
+            for part, item in zip(parts, items, strict=False):
+                _name_conditions(inf, part, item)
 
-    def _header(self, scope: Scope, d: S.Fun, sig: S.Sig | None) -> _Header:
-        """Introduce the variables that a function's annotations and its `sig` mention."""
-        header = _Header()
-        explicit: list[Symbol] = []
-        groups = [p for p in d.params if isinstance(p, S.DimParams)]
-        if groups and not isinstance(d.params[0], S.DimParams):
-            label = Label(groups[0].span, "after another parameter")
-            self.report(Diagnostic("AX0212", "dimension parameters stand before the others", (label,)))
-        if len(groups) > 1:
-            label = Label(groups[1].span, "a second group")
-            self.report(Diagnostic("AX0212", "dimension parameters stand in one group: `{a, b}`", (label,)))
-        written: S.Type | None = sig.type if sig is not None else None
-        names = [n for g in groups for n in g.names]
-        while isinstance(written, S.TypeDimFun):
-            if not groups:
-                names += written.names
-            written = written.result
-        for name in names:
-            if any(s.name == name.text for s in explicit):
-                label = Label(name.span, "here again")
-                self.report(Diagnostic("AX0217", f"the dimension parameter `{name.text}` is given twice", (label,)))
-                continue
-            explicit.append(self.bind_dimension(scope, name.text, name.span, rigid=True))
-        mentions = Mentions()
-        for p in d.params:
-            mentions.pattern(p)
-        if d.result is not None:
-            mentions.type(d.result)
-        if written is not None:
-            mentions.type(written)
-        mentions.expr(d.body)
-        self.introduce(scope, mentions, rigid=True)
-        header.explicit = tuple(explicit)
-        if written is not None:
-            header.declared = self.type(scope, written)
-        header.facts = self.facts(scope, (*d.where, *(sig.where if sig is not None else ())))
-        return header
 
-    def _note_sig(self, sig: S.Sig | None, params: tuple[S.Pattern, ...]) -> None:
-        """Where the `sig` writes the type of each parameter."""
-        written = sig.type if sig is not None else None
-        while isinstance(written, S.TypeDimFun):
-            written = written.result
-        for param in params:
-            if isinstance(written, S.TypeFun):
-                self.signed[param.span] = written.param.span
-                written = written.result
-        if sig is not None:
-            self.annotations.append(sig.span)
+def _opened_parts(inf: Inference, env: Env, value: T.Expr) -> T.Expr:
+    """A tuple with sizes that only the data decide opened where it is bound, and not again at each use of a part."""
+    t = inf.state.prune(value.type)
+    if not isinstance(t, TupleType) or not any(isinstance(inf.state.prune(i), Exists) for i in t.items) or env.repeated:
+        return value
+    whole = fresh("whole")
+    parts: list[T.Expr] = []
+    for n, item in enumerate(t.items, 1):
+        name = T.Variable(whole, None, type=t, span=value.span)
+        parts.append(open_size(inf, env, T.Project(name, n, type=item, span=value.span)))
+    items = T.Tuple(tuple(parts), type=TupleType(tuple(p.type for p in parts)), span=value.span)
+    pattern = T.PatternName(whole, type=t, span=value.span)
+    return T.Let((T.Val(pattern, value),), items, type=items.type, span=value.span)
 
-    def _parameter_types(
-        self, declared: Type | None, params: tuple[S.Pattern, ...], d: S.Fun, sig: S.Sig | None
-    ) -> tuple[list[Type], Type | None]:
-        types: list[Type] = []
-        rest = declared
-        for param in params:
-            if rest is None or isinstance(rest, Poison):
-                types.append(self.state.type_var())
-                continue
-            rest = self.state.prune(rest)
-            if not isinstance(rest, Function):
-                assert sig is not None
-                labels = (Label(param.span, "one parameter more than its `sig` has"), Label(sig.name.span, "the `sig`"))
-                self.report(Diagnostic("AX0218", f"`{d.name.text}` has more parameters than its `sig`", labels))
-                types.append(POISON)
-                rest = POISON
-                continue
-            types.append(rest.param)
-            rest = rest.result
-        return types, rest
 
-    def builtin_scheme(self, name: str) -> Scheme:
-        """The scheme of a function of the language, from its signature in the table."""
-        from axon.base.source import SourceFile
-        from axon.grammar.parse import parse_type
-        from axon.types import builtins
-
-        if name not in self._builtins:
-            written, problems = parse_type(SourceFile(f"<{name}>", builtins.FUNCTIONS[name]))
-            assert written is not None, problems
-            scope = Scope()
+def _conform_parts(inf: Inference, scope: Scope, sigs: dict[str, S.Sig], pattern: T.Pattern) -> None:
+    """Names that a pattern for a tuple or record binds have the types of their `sig`s."""
+    match pattern:
+        case T.PatternName(symbol=symbol, type=t, span=span) if symbol.name in sigs:
+            sig = sigs[symbol.name]
             mentions = Mentions()
-            mentions.type(written)
-            self.state.level += 1
-            self.introduce(scope, mentions, rigid=False)
-            t = self.type(scope, written)
-            self.state.level -= 1
-            self._builtins[name] = self._quantify(t, (), ())
-        return self._builtins[name]
+            mentions.type(sig.type)
+            introduce(inf, scope, mentions, rigid=False)
+            reason = Reason(span, "this must have the type of its `sig`")
+            unify(inf, t, _packed(inf.state, to_type(inf, scope, sig.type), reason), reason)
+        case T.PatternTuple(items=items):
+            for item in items:
+                _conform_parts(inf, scope, sigs, item)
+        case T.PatternRecord(fields=fields):
+            for _, item in fields:
+                _conform_parts(inf, scope, sigs, item)
+
+
+def _is_i32(state: State, t: Type) -> bool:
+    t = state.prune(t)
+    return isinstance(t, Tensor) and not t.shape and state.element(t.element) is Element.I32
+
+
+# ── fun ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _fun(inf: Inference, env: Env, d: S.Fun, sig: S.Sig | None) -> T.Fun:
+    mark = enter(inf)
+    inf.defining.append(d.name.text)
+    inf.heading.append(d)
+    scope = env.scope.child()
+    header = _header(inf, scope, d, sig)
+    params = tuple(p for p in d.params if not isinstance(p, S.DimParams))
+    types, result = _parameter_types(inf, header.declared, params, d, sig)
+    _note_sig(inf, sig, params)
+    seen: dict[str, Span] = {}
+    patterns = tuple(bind_pattern(inf, scope, p, t, seen) for p, t in zip(params, types, strict=True))
+    if d.result is not None:
+        declared = to_type(inf, scope, d.result)
+        if result is None:
+            result = declared
+        else:
+            unify(inf, declared, result, Reason(d.result.span, "the result type and the `sig` agree"))
+    inner = Env(scope, env.context, env.repeated)
+    body = infer(inf, inner, d.body, result)
+    if result is not None:
+        written = d.result.span if d.result is not None else sig.type.span if sig is not None else d.body.span
+        sides = (Side(d.body.span, "the body has {}"), Side(written, "the declared result has {}"))
+        reason = Reason(d.body.span, "the body must have the declared type", sides)
+        unify(inf, body.type, _packed(inf.state, result, reason), reason)
+    t = function(tuple(types), result if result is not None else body.type)
+    if size(inf.state, t) > _MAX_TYPE:
+        if not any(isinstance(part, Poison) for part in subtypes(inf.state, t)):
+            wrong(inf, TooLarge(d.name.span))
+        t = POISON
+    scheme, ok = generalize(inf, mark, t, header.explicit, header.facts, d.name.span, d, True, patterns, body)
+    inf.defining.pop()
+    inf.heading.pop()
+    if ok and sig is None and inf.state.level == 0 and inf.explains:
+        for found in known_by_product(inf.state, scheme, params):
+            wrong(inf, found)
+    symbol = fresh(d.name.text)
+    entity: Entity = ValueName(symbol, scheme, d.name.span) if ok else BrokenName()
+    env.scope.values[d.name.text] = entity
+    inf.inner.append((d.name.text, d.name.span, scheme.type))
+    inf.parameters[symbol] = patterns
+    return T.Fun(symbol, patterns, body, scheme)
+
+
+def _packed(state: State, t: Type, reason: Reason) -> Type:
+    """What a body must have to be of a declared type: for `?k <= n. t`, a t of some size that is at most n."""
+    t = state.prune(t)
+    while isinstance(t, Exists):
+        size = state.dim("")
+        instance = T.Instance({}, {}, {}, {t.symbol: size})
+        for bound in t.bounds:
+            subject = ((t.symbol.name, size),)
+            state.obligations.append(Obligation(bound.substitute(instance.dims), Context(), reason, subject=subject))
+        t = state.prune(instantiate_type(state, t.body, instance))
+    return t
+
+
+def _header(inf: Inference, scope: Scope, d: S.Fun, sig: S.Sig | None) -> _Header:
+    """Introduce the variables that a function's annotations and its `sig` mention."""
+    header = _Header()
+    explicit: list[Symbol] = []
+    groups = [p for p in d.params if isinstance(p, S.DimParams)]
+    if groups and not isinstance(d.params[0], S.DimParams):
+        label = Label(groups[0].span, "after another parameter")
+        report(inf, Diagnostic("AX0212", "dimension parameters stand before the others", (label,)))
+    if len(groups) > 1:
+        label = Label(groups[1].span, "a second group")
+        report(inf, Diagnostic("AX0212", "dimension parameters stand in one group: `{a, b}`", (label,)))
+    written: S.Type | None = sig.type if sig is not None else None
+    names = [n for g in groups for n in g.names]
+    while isinstance(written, S.TypeDimFun):
+        if not groups:
+            names += written.names
+        written = written.result
+    for name in names:
+        if any(s.name == name.text for s in explicit):
+            label = Label(name.span, "here again")
+            report(inf, Diagnostic("AX0217", f"the dimension parameter `{name.text}` is given twice", (label,)))
+            continue
+        explicit.append(bind_dimension(inf, scope, name.text, name.span, rigid=True))
+    mentions = Mentions()
+    for p in d.params:
+        mentions.pattern(p)
+    if d.result is not None:
+        mentions.type(d.result)
+    if written is not None:
+        mentions.type(written)
+    mentions.expr(d.body)
+    introduce(inf, scope, mentions, rigid=True)
+    header.explicit = tuple(explicit)
+    if written is not None:
+        header.declared = to_type(inf, scope, written)
+    header.facts = to_facts(inf, scope, (*d.where, *(sig.where if sig is not None else ())))
+    return header
+
+
+def _note_sig(inf: Inference, sig: S.Sig | None, params: tuple[S.Pattern, ...]) -> None:
+    """Where the `sig` writes the type of each parameter."""
+    written = sig.type if sig is not None else None
+    while isinstance(written, S.TypeDimFun):
+        written = written.result
+    for param in params:
+        if isinstance(written, S.TypeFun):
+            inf.signed[param.span] = written.param.span
+            written = written.result
+    if sig is not None:
+        inf.annotations.append(sig.span)
+
+
+def _parameter_types(
+    inf: Inference, declared: Type | None, params: tuple[S.Pattern, ...], d: S.Fun, sig: S.Sig | None
+) -> tuple[list[Type], Type | None]:
+    types: list[Type] = []
+    rest = declared
+    for param in params:
+        if rest is None or isinstance(rest, Poison):
+            types.append(inf.state.type_var())
+            continue
+        rest = inf.state.prune(rest)
+        if not isinstance(rest, Function):
+            assert sig is not None
+            labels = (Label(param.span, "one parameter more than its `sig` has"), Label(sig.name.span, "the `sig`"))
+            report(inf, Diagnostic("AX0218", f"`{d.name.text}` has more parameters than its `sig`", labels))
+            types.append(POISON)
+            rest = POISON
+            continue
+        types.append(rest.param)
+        rest = rest.result
+    return types, rest
 
 
 def _bound_names(pattern: S.Pattern) -> list[str]:
@@ -449,17 +403,3 @@ def _single(pattern: S.Pattern) -> S.PatternName | None:
     while isinstance(pattern, S.PatternTyped):
         pattern = pattern.pattern
     return pattern if isinstance(pattern, S.PatternName) else None
-
-
-def _adds_fact(d: S.Fun) -> Callable[[str], Edit]:
-    """The edit that adds a fact to a function's `where`."""
-
-    def edit(fact: str) -> Edit:
-        source = d.span.file
-        if d.where:
-            return Edit(Span(source, d.where[-1].span.end, d.where[-1].span.end), f", {fact}")
-        after = d.result.span.end if d.result is not None else d.params[-1].span.end if d.params else d.name.span.end
-        at = source.text.index("=", after)
-        return Edit(Span(source, at, at), f"where {fact} ")
-
-    return edit

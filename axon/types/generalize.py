@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
-from functools import partial
 
-from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.explain import errors
-from axon.explain.places import Binding
+from axon.grammar import syntax as S
 from axon.shapes.constraint import Problem, Reason
 from axon.shapes.contracts.contract import Contract, ContractFact, ParameterShape, not_implied
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.relation import Relation
 from axon.shapes.solving.named import never_equal
 from axon.shapes.solving.settle import Outcome, settle, simpler
-from axon.suggest.inside import flattened_later, parameter_edit, parts_bounded
-from axon.suggest.sizes import Explanations
 from axon.types import typed as T
+from axon.types.inference import Body, Inference, report, too_complex, wrong
 from axon.types.literals import of_outer, of_scheme
-from axon.types.show import Namer, dimension_names, show_type, symbols_of
+from axon.types.show import Namer, dimension_names, symbols_of
+from axon.types.solve import settle_types
+from axon.types.trouble import ManySplits, Unanchored, Undetermined, UndeterminedSplit, Unsettled
 from axon.types.type import (
     POISON,
     ElementVar,
@@ -40,6 +38,7 @@ from axon.types.type import (
     TypeVar,
 )
 from axon.types.undetermined import of_tensors, read
+from axon.types.unify import State, subtypes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,501 +64,448 @@ class _Mark:
     divided: int
 
 
-class Generalization(Explanations):
-    """The part of inference that ends a declaration."""
+# ── generalization ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def __init__(self) -> None:
-        super().__init__()
 
-    # ── generalization ─────────────────────────────────────────────────────────────────────────────────────────────────
+def enter(inf: Inference) -> _Mark:
+    s = inf.state
+    s.level += 1
+    return _Mark(
+        len(inf.diagnostics), len(inf.deferred), len(s.equals), len(s.stretches), len(s.ranges), len(s.uses),
+        len(s.obligations), len(s.nonempty), len(s.flexible_dims), len(inf.literals), len(s.flexible_elements),
+        inf.consequences, len(inf.closures), inf.opened, len(inf.introduced), len(inf.wanted),
+        len(inf.divided),
+    )  # fmt: skip
 
-    def _enter(self) -> _Mark:
-        s = self.state
-        s.level += 1
-        return _Mark(
-            len(self.diagnostics), len(self.deferred), len(s.equals), len(s.stretches), len(s.ranges), len(s.uses),
-            len(s.obligations), len(s.nonempty), len(s.flexible_dims), len(self.literals), len(s.flexible_elements),
-            self.consequences, len(self.closures), self.opened, len(self.introduced), len(self.wanted),
-            len(self.divided),
-        )  # fmt: skip
 
-    def _generalize(
-        self, mark: _Mark, t: Type, explicit: tuple[Symbol, ...], facts: list[tuple[Relation, Span]], span: Span,
-        where: Callable[[str], Edit] | None, keep_functions: bool, params: tuple[T.Pattern, ...], body: T.Expr,
-    ) -> tuple[Scheme, bool]:  # fmt: skip
-        """Settle what a declaration collected and quantify over what is its own; says whether it is free of errors."""
-        level = self.state.level
-        try:
-            return self._quantified(mark, t, explicit, facts, span, where, keep_functions, params, body)
-        except DimensionTooLarge:
-            self._drop(mark)
-            del self.literals[mark.literals :]
-            self.state.level, self.state.overflowed = level - 1, True
-            self.too_complex(span)
-            return Scheme(POISON), False
+def generalize(
+    inf: Inference, mark: _Mark, t: Type, explicit: tuple[Symbol, ...], facts: list[tuple[Relation, Span]], span: Span,
+    heading: S.Fun | None, keep_functions: bool, params: tuple[T.Pattern, ...], body: T.Expr,
+) -> tuple[Scheme, bool]:  # fmt: skip
+    """Settle what a declaration collected and quantify over what is its own; says whether it is free of errors."""
+    level = inf.state.level
+    try:
+        return _quantified(inf, mark, t, explicit, facts, span, heading, keep_functions, params, body)
+    except DimensionTooLarge:
+        _drop(inf.state, mark)
+        del inf.literals[mark.literals :]
+        inf.state.level, inf.state.overflowed = level - 1, True
+        too_complex(inf, span)
+        return Scheme(POISON), False
 
-    def _quantified(
-        self, mark: _Mark, t: Type, explicit: tuple[Symbol, ...], facts: list[tuple[Relation, Span]], span: Span,
-        where: Callable[[str], Edit] | None, keep_functions: bool, params: tuple[T.Pattern, ...], body: T.Expr,
-    ) -> tuple[Scheme, bool]:  # fmt: skip
-        state = self.state
-        self.settle_types(mark.deferred)
-        if state.level == 1:
-            self.ended.clear()
-            self.private.clear()
-            open_: set[Symbol] = set()
-            for left, right, reason in state.row_equations:
-                rows = {i.symbol for i in (*state.shape(left), *state.shape(right)) if isinstance(i, Row)}
-                if open_.isdisjoint(rows):  # else it is the same question
-                    self.report(errors.splits(state, left, right, reason))
-                open_ |= rows
-            state.row_equations.clear()
-        self._default_elements(mark, t, keep_functions)
-        broken = self.consequences > mark.consequences or self._failed(mark)
-        outcome, problem = self._settle_sizes(mark, t if keep_functions else None, facts, body.span)
-        if not broken:
-            known = (*(r for r, _ in problem.assumed), *(r for r, _ in outcome.contract))
-            self._judge_coercions(Relation(problem.resolve(r.left), r.op, problem.resolve(r.right)) for r in known)
-        if state.level == 1:  # until then a declaration around may say more of their sizes
-            self.coercions.clear()
-            self.named.clear()
-        if outcome.troubles and not broken:  # sizes that follow from wrong types say nothing new
-            if self.explains:
-                self._explain(outcome, problem, where, t, self.trail(params, (body,)))
-            else:
-                self.report(Diagnostic("AX0301", "sizes do not fit", (Label(body.span),)))
-        state.level -= 1
-        ok = not broken and not self._failed(mark)
-        if ok:
-            ok = self._kept_inside(mark, t, span)
-        introduced = self.introduced[mark.introduced :]
-        del self.closures[mark.closures :], self.introduced[mark.introduced :]
-        if state.level == 0 and not ok:
-            self.wanted.clear()
-        kept = tuple(SchemeFact(r, _why(reason), reason.span) for r, reason in outcome.contract)
-        scheme = self._quantify(t, explicit, kept if ok else ())
-        waiting = self.literals[mark.literals :]
-        divided = {e.symbol for e in map(state.element, self.divided[mark.divided :]) if isinstance(e, ElementVar)}
-        divides = frozenset(s for s, _ in scheme.elements if s in divided)
-        if state.level == 0:
-            self.divided.clear()
-        scheme = replace(scheme, literals=of_scheme(waiting, scheme.elements), divides=divides)
-        self.literals[mark.literals :] = of_outer(waiting, scheme.elements) if state.level > 0 else ()
-        contract = self._contract(scheme)
-        if ok:
-            ok = self._determined(scheme, contract, span, params, body) and self._anchored(scheme, introduced, body, span)
-            ok = ok and (state.level > 0 or self._split(scheme, params, span))
-        if ok:
-            scheme, ok = self._given_values(scheme, problem, outcome, mark, body)
-        if ok:
-            found = tuple(SchemeFact(r, f"`{symbol.name}` is found by division: {{}}", None) for symbol, r in contract.needs())
-            say = not_implied([fact.relation for fact in scheme.facts], [fact.relation for fact in found])
-            scheme = replace(scheme, facts=(*(fact for fact in scheme.facts if fact.relation in say), *found))
-        if scheme.facts:
-            scheme = replace(scheme, names=dimension_names(state, scheme))
-        if ok and (params or explicit):
-            scheme = replace(scheme, inside=self._inside(t, outcome.equals, problem.flexible, params, body))
-        if ok and (params or explicit) and state.level == 0:
-            name = self.defining[-1] if self.defining else ""
-            result = partial(self._result, params, body, name, explicit)
-            scheme = replace(scheme, unreached=partial(self._unreached, params, body, name), result=result)
-        return replace(scheme, opens=keep_functions and self.opened > mark.opened), ok
 
-    def _kept_inside(self, mark: _Mark, t: Type, span: Span) -> bool:
-        """See that no size that one call of a function decides is part of the function's type, nor of a parameter's."""
-        leaves = [place for f, own, place in self.closures[mark.closures :] if set(own) & self._free(f)]
-        while isinstance(t := self.state.prune(t), Function):
-            if {s for s in self._free(t.param) if s in self.state.data_sizes and self.state.levels[s] > self.state.level}:
-                leaves.append(span)
-            t = t.result
-        for place in leaves[:1]:
-            label = Label(place, "a function's type cannot mention it: each call gives another size")
-            self.report(Diagnostic("AX0307", "a size that only the data decide leaves the function that opens it", (label,)))
-        return not leaves
+def _quantified(
+    inf: Inference, mark: _Mark, t: Type, explicit: tuple[Symbol, ...], facts: list[tuple[Relation, Span]], span: Span,
+    heading: S.Fun | None, keep_functions: bool, params: tuple[T.Pattern, ...], body: T.Expr,
+) -> tuple[Scheme, bool]:  # fmt: skip
+    state = inf.state
+    settle_types(inf, mark.deferred)
+    if state.level == 1:
+        inf.ended.clear()
+        inf.private.clear()
+        open_: set[Symbol] = set()
+        for left, right, reason in state.row_equations:
+            rows = {i.symbol for i in (*state.shape(left), *state.shape(right)) if isinstance(i, Row)}
+            if open_.isdisjoint(rows):  # else it is the same question
+                wrong(inf, ManySplits(left, right, reason))
+            open_ |= rows
+        state.row_equations.clear()
+    _default_elements(inf, mark, t, keep_functions)
+    broken = inf.consequences > mark.consequences or _failed(inf, mark)
+    outcome, problem = _settle_sizes(inf, mark, t if keep_functions else None, facts, body.span)
+    if not broken:
+        known = (*(r for r, _ in problem.assumed), *(r for r, _ in outcome.contract))
+        _judge_coercions(inf, (Relation(problem.resolve(r.left), r.op, problem.resolve(r.right)) for r in known))
+    if state.level == 1:  # until then a declaration around may say more of their sizes
+        inf.coercions.clear()
+        inf.named.clear()
+    if outcome.troubles and not broken:  # sizes that follow from wrong types say nothing new
+        wrong(inf, Unsettled(outcome, problem, heading, t, params, body))
+    state.level -= 1
+    ok = not broken and not _failed(inf, mark)
+    if ok:
+        ok = _kept_inside(inf, mark, t, span)
+    introduced = inf.introduced[mark.introduced :]
+    del inf.closures[mark.closures :], inf.introduced[mark.introduced :]
+    if state.level == 0 and not ok:
+        inf.wanted.clear()
+    kept = tuple(SchemeFact(r, _why(reason), reason.span) for r, reason in outcome.contract)
+    scheme = quantify(inf.state, t, explicit, kept if ok else ())
+    waiting = inf.literals[mark.literals :]
+    divided = {e.symbol for e in map(state.element, inf.divided[mark.divided :]) if isinstance(e, ElementVar)}
+    divides = frozenset(s for s, _ in scheme.elements if s in divided)
+    if state.level == 0:
+        inf.divided.clear()
+    scheme = replace(scheme, literals=of_scheme(waiting, scheme.elements), divides=divides)
+    inf.literals[mark.literals :] = of_outer(waiting, scheme.elements) if state.level > 0 else ()
+    contract = _contract(inf.state, scheme)
+    if ok:
+        ok = _determined(inf, scheme, contract, span, params, body) and _anchored(inf, scheme, introduced, body, span)
+        ok = ok and (state.level > 0 or _split(inf, scheme, params, span))
+    if ok:
+        scheme, ok = _given_values(inf, scheme, problem, outcome, mark, body)
+    if ok:
+        found = tuple(SchemeFact(r, f"`{symbol.name}` is found by division: {{}}", None) for symbol, r in contract.needs())
+        say = not_implied([fact.relation for fact in scheme.facts], [fact.relation for fact in found])
+        scheme = replace(scheme, facts=(*(fact for fact in scheme.facts if fact.relation in say), *found))
+    if scheme.facts:
+        scheme = replace(scheme, names=dimension_names(state, scheme))
+    if ok and (params or explicit):
+        name = inf.defining[-1] if inf.defining else ""
+        kept_body = Body(inf, name, state.level == 0, t, explicit, params, body, outcome.equals, problem.flexible)
+        scheme = replace(scheme, body=kept_body)
+    return replace(scheme, opens=keep_functions and inf.opened > mark.opened), ok
 
-    def _free(self, t: Type) -> set[Symbol]:
-        return set(self.state.parts(t, set())) - self._bound(t)
 
-    def _failed(self, mark: _Mark) -> bool:
-        return any(d.severity == "error" for d in self.diagnostics[mark.errors :])
+def _kept_inside(inf: Inference, mark: _Mark, t: Type, span: Span) -> bool:
+    """See that no size that one call of a function decides is part of the function's type, nor of a parameter's."""
+    leaves = [place for f, own, place in inf.closures[mark.closures :] if set(own) & _free(inf.state, f)]
+    while isinstance(t := inf.state.prune(t), Function):
+        if {s for s in _free(inf.state, t.param) if s in inf.state.data_sizes and inf.state.levels[s] > inf.state.level}:
+            leaves.append(span)
+        t = t.result
+    for place in leaves[:1]:
+        label = Label(place, "a function's type cannot mention it: each call gives another size")
+        report(inf, Diagnostic("AX0307", "a size that only the data decide leaves the function that opens it", (label,)))
+    return not leaves
 
-    def _judge_coercions(self, stated: Iterable[Relation]) -> None:
-        """A coercion between sizes that are equal for no sizes, or only for some that are 0, is an error here, not at run time."""
-        known = tuple(stated)
-        for coercion in tuple(self.coercions):
-            value, t, span = coercion
-            have, want = self.state.zonk(value), self.state.zonk(t)
-            if not isinstance(have, Tensor) or not isinstance(want, Tensor):
-                continue
-            for n, (a, b) in enumerate(zip(have.shape, want.shape, strict=False), 1):
-                why = never_equal(a, b, known) if isinstance(a, Dim) and isinstance(b, Dim) else None
-                if why is not None:
-                    namer = Namer(self.state)
-                    shown, other = (d.render(namer.dim) for d in (a, b))  # type: ignore[union-attr]
-                    words = f"can never be {other}" if why == "never" else f"is {other} only if some size is 0"
-                    label = Label(span, f"dimension {n} is {shown}, and {words}")
-                    self.report(Diagnostic("AX0305", "this coercion cannot succeed", (label,)))
-                    self.coercions.remove(coercion)
-                    break
 
-    def _default_elements(self, mark: _Mark, t: Type, keep: bool) -> None:
-        """Element types that no parameter mentions get their defaults: f32 for floats, i32 for other numbers."""
-        state = self.state
-        of_params: set[Symbol] = set()
-        rest = state.prune(t)
-        while keep and isinstance(rest, Function):
-            of_params |= set(state.parts(rest.param, set()))
-            rest = state.prune(rest.result)
-        for symbol in state.flexible_elements[mark.elements :]:
-            known = symbol in state.elements or symbol in state.rigid or symbol in state.generic
-            if known or symbol in of_params or state.levels[symbol] < state.level:
-                continue
-            allowed = state.allowed[symbol]
-            state.elements[symbol] = Element.I32 if Element.I32 in allowed else min(allowed, key=_PREFERENCE.index)
-        self._judge_literals(mark)
-        if state.level == 1:
-            state.flexible_elements.clear()
+def _free(state: State, t: Type) -> set[Symbol]:
+    return set(state.parts(t, set())) - _bound(state, t)
 
-    def _judge_literals(self, mark: _Mark) -> None:
-        """Literals whose types are known now must fit; the others wait for the declaration around, or for uses of this one."""
-        found = [replace(literal, element=self.state.element(literal.element)) for literal in self.literals[mark.literals :]]
-        self.literals[mark.literals :] = [literal for literal in found if not isinstance(literal.element, Element)]
-        uses: set[Span] = set()  # one mistake gives one error
-        for literal in found:
-            element, use = literal.element, literal.use
-            if isinstance(element, Element) and not element.holds(literal.value) and use not in uses:
-                self.report(literal.refused(element))
-                uses |= {use} if use is not None else set()
 
-    def _settle_sizes(
-        self, mark: _Mark, t: Type | None, facts: list[tuple[Relation, Span]], span: Span
-    ) -> tuple[Outcome, Problem]:  # fmt: skip
-        s = self.state
-        level = s.level
-        flexible = tuple(f for f in s.flexible_dims if f not in s.dims and s.levels[f] >= level)
-        flexible = tuple(sorted(flexible, key=lambda f: f not in s.named_dims))
-        outer = frozenset(f for f in s.flexible_dims if f not in s.dims and s.levels[f] < level) if level > 1 else frozenset()
-        if level > 1:
-            outer |= frozenset(r for r in s.rigid if s.levels.get(r, 0) < level)
-        owed = [o for element, o in s.nonempty[mark.nonempty :] if not self._is_float(element)]
-        assumed = [(r, Reason(span, "stated here")) for r, span in facts]
-        nowhere = Reason(self._somewhere(facts), "")
-        assumed += [(b, nowhere) for bounds in s.data_sizes.values() for b in bounds]
-        problem = Problem(
-            tuple(s.equals[mark.equals :]), tuple(s.stretches[mark.stretches :]), tuple(s.ranges[mark.ranges :]),
-            tuple(s.uses[mark.uses :]), (*s.obligations[mark.obligations :], *owed), tuple(assumed), flexible, outer,
-            frozenset(s.data_sizes), s.dimension, self._own_sizes(t), frozenset(s.loose_dims).intersection(flexible),
-            frozenset(s.quotient_dims).intersection(flexible),
-            *(self._in_calls(t, span) if level == 1 else ((), ())), self.explains,
-        )  # fmt: skip
-        outcome = settle(problem)
-        self._drop(mark)
-        s.dims.update(outcome.solved)
-        for own in self.opened_names:
-            size = s.dimension(Dim.of(own)).symbol
-            if size in s.data_sizes:
-                s.called.setdefault(size, own.name)
-        s.equals.extend(outcome.floating)
-        s.obligations.extend(outcome.owed)
-        if level == 1:
-            s.flexible_dims.clear()
-            self.opened_names.clear()
-        return outcome, problem
+def _failed(inf: Inference, mark: _Mark) -> bool:
+    return any(d.severity == "error" for d in inf.diagnostics[mark.errors :])
 
-    def _drop(self, mark: _Mark) -> None:
-        """Forget the constraints of a declaration."""
-        s = self.state
-        del s.equals[mark.equals :], s.stretches[mark.stretches :], s.ranges[mark.ranges :], s.uses[mark.uses :]
-        del s.obligations[mark.obligations :], s.nonempty[mark.nonempty :]
 
-    def _own_sizes(self, t: Type | None) -> frozenset[Symbol]:
-        """The sizes that parameters of a function have by themselves, of which its signature speaks where it can."""
-        found: set[Symbol] = set()
-        while t is not None and isinstance(t := self.state.prune(t), Function):
-            tensors = (part for part in self._walk(t.param) if isinstance(part, Tensor))
-            items = (item for tensor in tensors for item in self.state.shape(tensor.shape))
-            found.update(item.symbol for item in items if isinstance(item, Dim) and item.symbol is not None)
-            t = t.result
-        return frozenset(found)
-
-    def _in_calls(self, t: Type | None, span: Span) -> tuple[tuple[Dim, ...], tuple[tuple[Dim, Span], ...]]:
-        """The sizes of a function's parameters and those of its result, which its body makes, as far as arithmetic makes them."""
-        passed: list[Dim] = []
-        while t is not None and isinstance(t := self.state.prune(t), Function):
-            passed += self._sizes(t.param)
-            t = t.result
-        return tuple(passed), tuple((size, span) for size in (self._sizes(t) if t is not None else ()))
-
-    def _sizes(self, t: Type) -> list[Dim]:
-        tensors = (part for part in self._walk(t) if isinstance(part, Tensor))
-        return list(dict.fromkeys(i for tensor in tensors for i in self.state.shape(tensor.shape) if isinstance(i, Dim)))
-
-    def _is_float(self, element: Element | ElementVar) -> bool:
-        return all(e.is_float for e in self.state.allowed_of(element))
-
-    def _somewhere(self, facts: list[tuple[Relation, Span]]) -> Span:
-        from axon.base.source import SourceFile
-
-        return facts[0][1] if facts else SourceFile("", "").span()
-
-    def _quantify(self, t: Type, explicit: tuple[Symbol, ...], facts: tuple[SchemeFact, ...]) -> Scheme:
-        state = self.state
-        t = self._simpler(self._close(state.zonk(t)), tuple(f.relation for f in facts))
-        types: dict[Symbol, None] = {}
-        elements: dict[Symbol, frozenset[Element]] = {}
-        rows: dict[Symbol, None] = {}
-        dims: dict[Symbol, None] = {}
-        mine = [s for s in state.parts(t, set()) if state.levels.get(s, 0) > state.level]
-        mine += [s for f in facts for s in f.relation.variables if state.levels.get(s, 0) > state.level]
-        mine.sort(key=lambda s: s.id)  # sets of symbols have no order of their own that is the same in every process
-        rowset, type_vars = self._rows(t), self._type_vars(t)
-        bound = self._bound(t)
-        for symbol in mine:
-            if symbol in explicit or symbol in bound:
-                continue
-            if symbol in state.allowed:
-                elements[symbol] = state.allowed[symbol]
-            elif symbol in rowset:
-                rows[symbol] = None
-            elif symbol in type_vars:
-                types[symbol] = None
-            elif symbol not in state.data_sizes:
-                dims[symbol] = None
-        state.generic.update(types, elements, rows, dims, explicit)
-        factors, quotients = self._factors(t, frozenset(explicit))
-        loose = frozenset(dims) & (state.loose_dims | factors) - self._own_sizes(t)
-        return Scheme(
-            t, tuple(types), tuple(elements.items()), tuple(rows), tuple(dims), explicit, facts,
-            loose=loose, quotients=quotients.intersection(dims),
-        )  # fmt: skip
-
-    def _factors(self, t: Type, explicit: frozenset[Symbol]) -> tuple[frozenset[Symbol], frozenset[Symbol]]:
-        """The sizes that products in the type's sizes have as factors, and those of them that stand beside an explicit one."""
-        tensors = (part for part in self._walk(t) if isinstance(part, Tensor))
-        sizes = (item for tensor in tensors for item in self.state.shape(tensor.shape) if isinstance(item, Dim))
-        products = [frozenset(a for a in m if isinstance(a, Symbol)) for size in sizes for m in size.mapping if len(m) > 1]
-        beside = (product for product in products if product & explicit)
-        return frozenset[Symbol]().union(*products), frozenset[Symbol]().union(*beside)
-
-    def _simpler(self, t: Type, facts: tuple[Relation, ...]) -> Type:
-        """The type with its results' sizes as short as the facts allow; those of parameters stay as they are written."""
-        if isinstance(t, Function):
-            return Function(t.param, self._simpler(t.result, facts))
-        if isinstance(t, Tensor):
-            shape = tuple(simpler(i, facts) if isinstance(i, Dim) else i for i in self.state.shape(t.shape))
-            return Tensor(t.element, shape)
-        if isinstance(t, TupleType):
-            return TupleType(tuple(self._simpler(i, facts) for i in t.items))
-        if isinstance(t, RecordType):
-            return t.map(lambda part: self._simpler(part, facts))
-        return t
-
-    def _close(self, t: Type) -> Type:
-        """Put sizes that only the data decide, which a result mentions, under `?k`."""
-        if isinstance(t, Function):
-            return Function(t.param, self._close(t.result))
-        state = self.state
-        free = [s for s in symbols_of(state, t) if s in state.data_sizes and state.levels.get(s, 0) > state.level]
-        for symbol in sorted(free, key=lambda s: s.id, reverse=True):  # a bound mentions what was opened before
-            if symbol not in self._bound(t):
-                t = Exists(symbol, self._bounds(symbol, free), t)
-        return t
-
-    def _bounds(self, symbol: Symbol, shown: list[Symbol]) -> tuple[Relation, ...]:
-        """`k <= …` in sizes that can be named outside: one of the data's that the type does not show gives way to its own bound."""
-        sizes = self.state.data_sizes
-        limit = self.state.dimension(sizes[symbol][0].right) if sizes[symbol] else None
-        while limit is not None and (hidden := min(limit.variables.intersection(sizes).difference(shown), key=_age, default=None)):
-            split = limit.linear_in(hidden)
-            grows = split is not None and split[0].constant is not None and split[0].constant > 0
-            limit = self.state.dimension(limit.substitute({hidden: sizes[hidden][0].right})) if grows and sizes[hidden] else None
-        return () if limit is None else (Relation(Dim.of(symbol), "<=", limit),)
-
-    def _walk(self, t: Type) -> list[Type]:
-        found: list[Type] = []
-        seen: set[Type] = set()
-        stack = [t]
-        while stack:
-            t = self.state.prune(stack.pop())
-            if t in seen:
-                continue
-            seen.add(t)
-            found.append(t)
-            match t:
-                case Function(param, result):
-                    stack += (param, result)
-                case TupleType(items):
-                    stack += items
-                case RecordType(fields):
-                    stack += [f for _, f in fields]
-                case Exists(_, _, body):
-                    stack.append(body)
-        return found
-
-    def _rows(self, t: Type) -> set[Symbol]:
-        tensors = (x for x in self._walk(t) if isinstance(x, Tensor))
-        return {i.symbol for x in tensors for i in self.state.shape(x.shape) if isinstance(i, Row)}
-
-    def _type_vars(self, t: Type) -> set[Symbol]:
-        return {x.symbol for x in self._walk(t) if isinstance(x, TypeVar)}
-
-    def _bound(self, t: Type) -> set[Symbol]:
-        return {x.symbol for x in self._walk(t) if isinstance(x, Exists)}
-
-    def _contract(self, scheme: Scheme) -> Contract:
-        """What the arguments say of the sizes: those of the declaration around are given."""
-        shapes: list[ParameterShape] = []
-        t: Type = scheme.type
-        while isinstance(t, Function):
-            tensors = (part for part in self._walk(t.param) if isinstance(part, Tensor))
-            shapes += [ParameterShape("", tuple(i for i in self.state.shape(x.shape) if isinstance(i, Dim))) for x in tensors]
-            t = self.state.prune(t.result)
-        mentioned = (s for d in shapes for i in d.dims for s in sorted(i.variables, key=_age))
-        outer = [s for s in mentioned if self.state.levels.get(s, 0) <= self.state.level]
-        given = tuple(dict.fromkeys((*scheme.explicit, *outer)))
-        return Contract(given, tuple(shapes), tuple(ContractFact(f.relation, f.why) for f in scheme.facts))
-
-    def _determined(self, scheme: Scheme, contract: Contract, span: Span, params: tuple[T.Pattern, ...], body: T.Expr) -> bool:
-        """See that every size of a signature can be found from the arguments."""
-        free: set[Symbol] = set()
-        t: Type = scheme.type
-        while isinstance(t, Function):
-            free.update(*(symbols_of(self.state, part) for part in self._walk(t.param) if isinstance(part, Function)))
-            t = self.state.prune(t.result)
-        known = contract.determined() | free | self._bound(scheme.type)
-        missing = [s for s in scheme.dims if s not in known]
-        if not missing:
-            return True
-        namer = Namer(self.state)
-        shown = show_type(namer, scheme.type)
-        trail = self.trail(params, (body,))
-        open_ = self._running_so_far(set(missing), span)
-        labels = (Label(span, "a call could not tell"), *self._untold(set(missing), open_, span, namer))
-        used = {s for part in self._walk(scheme.type) for s in symbols_of(self.state, part)}
-        idle = [s.name for s in scheme.explicit if s not in used]
-        parts = (
-            *parts_bounded(span, idle, trail),
-            *flattened_later(span, idle or [s.name for s in scheme.explicit], trail),
-            *self._in_halves(set(missing), span),
-        )
-        called = list(dict.fromkeys(s.name or namer.dim(s) for s in missing))  # two indices `c` are two sizes of one name
-        found = _not_found(called, labels, f"the inferred type is {shown}", span)
-        helps = [*parts, *found.suggestions]
-        if any(trail.in_product(symbol) for symbol, _ in open_):
-            text = "the indices of a flattening take no bound: build the tensor with a bound for each part, and flatten that"
-            helps.append(Suggestion(text))
-        elif open_:
-            letter = next((c for c in _LETTERS if c not in called), _LETTERS[0])
-            text = f"`{open_[-1][0].name} < {letter}` with `{span.text} {{{letter}}}`"
-            helps.append(Suggestion(f"bound an index of each split by a dimension parameter, which calls give: {text}"))
-        self.report(replace(found, suggestions=tuple(helps)))
-        return False
-
-    def _in_halves(self, missing: set[Symbol], function: Span) -> Iterator[Suggestion]:
-        """`n - n / 2` for `(n + 1) / 2`, which is the same: with n / 2 beside it, it tells n."""
-        for dim, place in self.origins:
-            for v in self.state.dimension(dim).variables & missing if place.file is function.file else ():
-                if self.state.dimension(dim) == (Dim.of(v) + 1) // 2:
-                    name = re.search(r"[A-Za-z_]\w*", place.text)
-                    text = f"{name[0]} - {name[0]} / 2" if name is not None else ""
-                    yield Suggestion(
-                        f"write `{place.text}` as `{text}`: with the other sizes, that tells `{v.name}`", (Edit(place, text),)
-                    )
-
-    def _running_so_far(self, sizes: set[Symbol], function: Span) -> list[tuple[Symbol, Binding]]:
-        """The indices of a function, without a bound, that run as far as one of some sizes."""
-        here = ((s, b) for s, b in self.binders.items() if b.span.file is function.file and b.span.start > function.start)
-        return [(s, b) for s, b in here if not b.range.stated and self.state.dimension(b.range.extent).symbol in sizes]
-
-    def _untold(self, missing: set[Symbol], open_: list[tuple[Symbol, Binding]], function: Span, namer: Namer) -> Iterator[Label]:
-        """Where sizes that no argument tells are written, and the indices that run so far, with other names that the type has."""
-        for symbol, binding in open_[:_MAX_UNTOLD]:
-            shown = self.state.dimension(binding.range.extent).render(namer.dim)
-            other = f": {shown} in the inferred type" if shown != symbol.name else ""
-            yield Label(binding.span, f"nothing says how far `{symbol.name}` runs{other}")
-        for dim, place in self.origins:
-            size = self.state.dimension(dim)
-            if size.symbol is None and size.variables & missing and place.file is function.file and place.start > function.start:
-                names = " and ".join(f"`{s.name}`" for s in sorted(size.variables & missing, key=lambda s: s.id))
-                yield Label(place, f"an argument of this size does not tell {names}")
-                return
-
-    def _split(self, scheme: Scheme, params: tuple[T.Pattern, ...], span: Span) -> bool:
-        """See that arguments tell how many dimensions each shape variable stands for."""
-        known: set[Symbol] = set()
-        shapes: list[tuple[Shape, int]] = []
-        t: Type = scheme.type
-        n = 0
-        while isinstance(t, Function):
-            for part in self._walk(t.param):
-                if isinstance(part, Function):
-                    known |= self._rows(part)
-                elif isinstance(part, Tensor):
-                    shapes.append((self.state.shape(part.shape), n))
-            t, n = self.state.prune(t.result), n + 1
-        while True:
-            open_ = [(shape, n, {i.symbol for i in shape if isinstance(i, Row)} - known) for shape, n in shapes]
-            told = [rows for _, _, rows in open_ if len(rows) == 1]
-            if not told:
+def _judge_coercions(inf: Inference, stated: Iterable[Relation]) -> None:
+    """A coercion between sizes that are equal for no sizes, or only for some that are 0, is an error here, not at run time."""
+    known = tuple(stated)
+    for coercion in tuple(inf.coercions):
+        value, t, span = coercion
+        have, want = inf.state.zonk(value), inf.state.zonk(t)
+        if not isinstance(have, Tensor) or not isinstance(want, Tensor):
+            continue
+        for n, (a, b) in enumerate(zip(have.shape, want.shape, strict=False), 1):
+            why = never_equal(a, b, known) if isinstance(a, Dim) and isinstance(b, Dim) else None
+            if why is not None:
+                namer = Namer(inf.state)
+                shown, other = (d.render(namer.dim) for d in (a, b))  # type: ignore[union-attr]
+                words = f"can never be {other}" if why == "never" else f"is {other} only if some size is 0"
+                label = Label(span, f"dimension {n} is {shown}, and {words}")
+                report(inf, Diagnostic("AX0305", "this coercion cannot succeed", (label,)))
+                inf.coercions.remove(coercion)
                 break
-            known.update(*told)
-        for shape, n, rows in open_:
-            if rows:
-                place = params[n].span if n < len(params) else span
-                self.report(errors.undetermined_split(self.state, shape, rows, place))
-                return False
+
+
+def _default_elements(inf: Inference, mark: _Mark, t: Type, keep: bool) -> None:
+    """Element types that no parameter mentions get their defaults: f32 for floats, i32 for other numbers."""
+    state = inf.state
+    of_params: set[Symbol] = set()
+    rest = state.prune(t)
+    while keep and isinstance(rest, Function):
+        of_params |= set(state.parts(rest.param, set()))
+        rest = state.prune(rest.result)
+    for symbol in state.flexible_elements[mark.elements :]:
+        known = symbol in state.elements or symbol in state.rigid or symbol in state.generic
+        if known or symbol in of_params or state.levels[symbol] < state.level:
+            continue
+        allowed = state.allowed[symbol]
+        state.elements[symbol] = Element.I32 if Element.I32 in allowed else min(allowed, key=_PREFERENCE.index)
+    _judge_literals(inf, mark)
+    if state.level == 1:
+        state.flexible_elements.clear()
+
+
+def _judge_literals(inf: Inference, mark: _Mark) -> None:
+    """Literals whose types are known now must fit; the others wait for the declaration around, or for uses of this one."""
+    found = [replace(literal, element=inf.state.element(literal.element)) for literal in inf.literals[mark.literals :]]
+    inf.literals[mark.literals :] = [literal for literal in found if not isinstance(literal.element, Element)]
+    uses: set[Span] = set()  # one mistake gives one error
+    for literal in found:
+        element, use = literal.element, literal.use
+        if isinstance(element, Element) and not element.holds(literal.value) and use not in uses:
+            report(inf, literal.refused(element))
+            uses |= {use} if use is not None else set()
+
+
+def _settle_sizes(
+    inf: Inference, mark: _Mark, t: Type | None, facts: list[tuple[Relation, Span]], span: Span
+) -> tuple[Outcome, Problem]:  # fmt: skip
+    s = inf.state
+    level = s.level
+    flexible = tuple(f for f in s.flexible_dims if f not in s.dims and s.levels[f] >= level)
+    flexible = tuple(sorted(flexible, key=lambda f: f not in s.named_dims))
+    outer = frozenset(f for f in s.flexible_dims if f not in s.dims and s.levels[f] < level) if level > 1 else frozenset()
+    if level > 1:
+        outer |= frozenset(r for r in s.rigid if s.levels.get(r, 0) < level)
+    owed = [o for element, o in s.nonempty[mark.nonempty :] if not _is_float(inf.state, element)]
+    assumed = [(r, Reason(span, "stated here")) for r, span in facts]
+    nowhere = Reason(_somewhere(facts), "")
+    assumed += [(b, nowhere) for bounds in s.data_sizes.values() for b in bounds]
+    problem = Problem(
+        tuple(s.equals[mark.equals :]), tuple(s.stretches[mark.stretches :]), tuple(s.ranges[mark.ranges :]),
+        tuple(s.uses[mark.uses :]), (*s.obligations[mark.obligations :], *owed), tuple(assumed), flexible, outer,
+        frozenset(s.data_sizes), s.dimension, _own_sizes(inf.state, t), frozenset(s.loose_dims).intersection(flexible),
+        frozenset(s.quotient_dims).intersection(flexible),
+        *(_in_calls(inf.state, t, span) if level == 1 else ((), ())), inf.explains,
+    )  # fmt: skip
+    outcome = settle(problem)
+    _drop(inf.state, mark)
+    s.dims.update(outcome.solved)
+    for own in inf.opened_names:
+        size = s.dimension(Dim.of(own)).symbol
+        if size in s.data_sizes:
+            s.called.setdefault(size, own.name)
+    s.equals.extend(outcome.floating)
+    s.obligations.extend(outcome.owed)
+    if level == 1:
+        s.flexible_dims.clear()
+        inf.opened_names.clear()
+    return outcome, problem
+
+
+def _drop(state: State, mark: _Mark) -> None:
+    """Forget the constraints of a declaration."""
+    s = state
+    del s.equals[mark.equals :], s.stretches[mark.stretches :], s.ranges[mark.ranges :], s.uses[mark.uses :]
+    del s.obligations[mark.obligations :], s.nonempty[mark.nonempty :]
+
+
+def _own_sizes(state: State, t: Type | None) -> frozenset[Symbol]:
+    """The sizes that parameters of a function have by themselves, of which its signature speaks where it can."""
+    found: set[Symbol] = set()
+    while t is not None and isinstance(t := state.prune(t), Function):
+        tensors = (part for part in subtypes(state, t.param) if isinstance(part, Tensor))
+        items = (item for tensor in tensors for item in state.shape(tensor.shape))
+        found.update(item.symbol for item in items if isinstance(item, Dim) and item.symbol is not None)
+        t = t.result
+    return frozenset(found)
+
+
+def _in_calls(state: State, t: Type | None, span: Span) -> tuple[tuple[Dim, ...], tuple[tuple[Dim, Span], ...]]:
+    """The sizes of a function's parameters and those of its result, which its body makes, as far as arithmetic makes them."""
+    passed: list[Dim] = []
+    while t is not None and isinstance(t := state.prune(t), Function):
+        passed += _sizes(state, t.param)
+        t = t.result
+    return tuple(passed), tuple((size, span) for size in (_sizes(state, t) if t is not None else ()))
+
+
+def _sizes(state: State, t: Type) -> list[Dim]:
+    tensors = (part for part in subtypes(state, t) if isinstance(part, Tensor))
+    return list(dict.fromkeys(i for tensor in tensors for i in state.shape(tensor.shape) if isinstance(i, Dim)))
+
+
+def _is_float(state: State, element: Element | ElementVar) -> bool:
+    return all(e.is_float for e in state.allowed_of(element))
+
+
+def _somewhere(facts: list[tuple[Relation, Span]]) -> Span:
+    from axon.base.source import SourceFile
+
+    return facts[0][1] if facts else SourceFile("", "").span()
+
+
+def quantify(state: State, t: Type, explicit: tuple[Symbol, ...], facts: tuple[SchemeFact, ...]) -> Scheme:
+    t = _simpler(state, _close(state, state.zonk(t)), tuple(f.relation for f in facts))
+    types: dict[Symbol, None] = {}
+    elements: dict[Symbol, frozenset[Element]] = {}
+    rows: dict[Symbol, None] = {}
+    dims: dict[Symbol, None] = {}
+    mine = [s for s in state.parts(t, set()) if state.levels.get(s, 0) > state.level]
+    mine += [s for f in facts for s in f.relation.variables if state.levels.get(s, 0) > state.level]
+    mine.sort(key=lambda s: s.id)  # sets of symbols have no order of their own that is the same in every process
+    rowset, type_vars = _rows(state, t), _type_vars(state, t)
+    bound = _bound(state, t)
+    for symbol in mine:
+        if symbol in explicit or symbol in bound:
+            continue
+        if symbol in state.allowed:
+            elements[symbol] = state.allowed[symbol]
+        elif symbol in rowset:
+            rows[symbol] = None
+        elif symbol in type_vars:
+            types[symbol] = None
+        elif symbol not in state.data_sizes:
+            dims[symbol] = None
+    state.generic.update(types, elements, rows, dims, explicit)
+    factors, quotients = _factors(state, t, frozenset(explicit))
+    loose = frozenset(dims) & (state.loose_dims | factors) - _own_sizes(state, t)
+    return Scheme(
+        t, tuple(types), tuple(elements.items()), tuple(rows), tuple(dims), explicit, facts,
+        loose=loose, quotients=quotients.intersection(dims),
+    )  # fmt: skip
+
+
+def _factors(state: State, t: Type, explicit: frozenset[Symbol]) -> tuple[frozenset[Symbol], frozenset[Symbol]]:
+    """The sizes that products in the type's sizes have as factors, and those of them that stand beside an explicit one."""
+    tensors = (part for part in subtypes(state, t) if isinstance(part, Tensor))
+    sizes = (item for tensor in tensors for item in state.shape(tensor.shape) if isinstance(item, Dim))
+    products = [frozenset(a for a in m if isinstance(a, Symbol)) for size in sizes for m in size.mapping if len(m) > 1]
+    beside = (product for product in products if product & explicit)
+    return frozenset[Symbol]().union(*products), frozenset[Symbol]().union(*beside)
+
+
+def _simpler(state: State, t: Type, facts: tuple[Relation, ...]) -> Type:
+    """The type with its results' sizes as short as the facts allow; those of parameters stay as they are written."""
+    if isinstance(t, Function):
+        return Function(t.param, _simpler(state, t.result, facts))
+    if isinstance(t, Tensor):
+        shape = tuple(simpler(i, facts) if isinstance(i, Dim) else i for i in state.shape(t.shape))
+        return Tensor(t.element, shape)
+    if isinstance(t, TupleType):
+        return TupleType(tuple(_simpler(state, i, facts) for i in t.items))
+    if isinstance(t, RecordType):
+        return t.map(lambda part: _simpler(state, part, facts))
+    return t
+
+
+def _close(state: State, t: Type) -> Type:
+    """Put sizes that only the data decide, which a result mentions, under `?k`."""
+    if isinstance(t, Function):
+        return Function(t.param, _close(state, t.result))
+    free = [s for s in symbols_of(state, t) if s in state.data_sizes and state.levels.get(s, 0) > state.level]
+    for symbol in sorted(free, key=lambda s: s.id, reverse=True):  # a bound mentions what was opened before
+        if symbol not in _bound(state, t):
+            t = Exists(symbol, _bounds(state, symbol, free), t)
+    return t
+
+
+def _bounds(state: State, symbol: Symbol, shown: list[Symbol]) -> tuple[Relation, ...]:
+    """`k <= …` in sizes that can be named outside: one of the data's that the type does not show gives way to its own bound."""
+    sizes = state.data_sizes
+    limit = state.dimension(sizes[symbol][0].right) if sizes[symbol] else None
+    while limit is not None and (hidden := min(limit.variables.intersection(sizes).difference(shown), key=_age, default=None)):
+        split = limit.linear_in(hidden)
+        grows = split is not None and split[0].constant is not None and split[0].constant > 0
+        limit = state.dimension(limit.substitute({hidden: sizes[hidden][0].right})) if grows and sizes[hidden] else None
+    return () if limit is None else (Relation(Dim.of(symbol), "<=", limit),)
+
+
+def _rows(state: State, t: Type) -> set[Symbol]:
+    tensors = (x for x in subtypes(state, t) if isinstance(x, Tensor))
+    return {i.symbol for x in tensors for i in state.shape(x.shape) if isinstance(i, Row)}
+
+
+def _type_vars(state: State, t: Type) -> set[Symbol]:
+    return {x.symbol for x in subtypes(state, t) if isinstance(x, TypeVar)}
+
+
+def _bound(state: State, t: Type) -> set[Symbol]:
+    return {x.symbol for x in subtypes(state, t) if isinstance(x, Exists)}
+
+
+def _contract(state: State, scheme: Scheme) -> Contract:
+    """What the arguments say of the sizes: those of the declaration around are given."""
+    shapes: list[ParameterShape] = []
+    t: Type = scheme.type
+    while isinstance(t, Function):
+        tensors = (part for part in subtypes(state, t.param) if isinstance(part, Tensor))
+        shapes += [ParameterShape("", tuple(i for i in state.shape(x.shape) if isinstance(i, Dim))) for x in tensors]
+        t = state.prune(t.result)
+    mentioned = (s for d in shapes for i in d.dims for s in sorted(i.variables, key=_age))
+    outer = [s for s in mentioned if state.levels.get(s, 0) <= state.level]
+    given = tuple(dict.fromkeys((*scheme.explicit, *outer)))
+    return Contract(given, tuple(shapes), tuple(ContractFact(f.relation, f.why) for f in scheme.facts))
+
+
+def _determined(
+    inf: Inference, scheme: Scheme, contract: Contract, span: Span, params: tuple[T.Pattern, ...], body: T.Expr
+) -> bool:
+    """See that every size of a signature can be found from the arguments."""
+    free: set[Symbol] = set()
+    t: Type = scheme.type
+    while isinstance(t, Function):
+        free.update(*(symbols_of(inf.state, part) for part in subtypes(inf.state, t.param) if isinstance(part, Function)))
+        t = inf.state.prune(t.result)
+    known = contract.determined() | free | _bound(inf.state, scheme.type)
+    missing = [s for s in scheme.dims if s not in known]
+    if not missing:
         return True
+    wrong(inf, Undetermined(tuple(missing), scheme, span, params, body))
+    return False
 
-    def _anchored(self, scheme: Scheme, introduced: list[tuple[Symbol, Span]], body: T.Expr, span: Span) -> bool:
-        """See that the body reads no size that annotations name and the signature lacks: `m` of an alias that drops it."""
-        known = {*scheme.dims, *scheme.explicit, *self._bound(scheme.type)}
-        loose = {s: place for s, place in introduced if s not in known and self.state.levels[s] > self.state.level}
-        if not loose:
-            return True
-        read: set[Symbol] = set()
-        for part in _as_read(body):
-            read |= self.state.dimension(part).variables if isinstance(part, Dim) else set(self.state.parts(part, set()))
-        missing = [s for s in loose if s in read]
-        if missing:
-            label = Label(loose[missing[0]], "nothing that is passed has this size")
-            shown = show_type(Namer(self.state), scheme.type)
-            self.report(_not_found([s.name for s in missing], (label,), f"the inferred type is {shown}", span))
-        return not missing
 
-    def _given_values(self, scheme: Scheme, problem: Problem, outcome: Outcome, mark: _Mark, body: T.Expr) -> tuple[Scheme, bool]:
-        """See that whatever size the body reads has a value: by what is passed, or, of a function that is passed, at each use."""
-        state = self.state
-        passed = set(scheme.dims)
-        t: Type = scheme.type
-        while isinstance(t, Function):
-            passed -= of_tensors(state, t.param)
-            t = state.prune(t.result)
-        open_ = set(problem.flexible) - outcome.solved.keys() - state.generic if state.level == 0 else set[Symbol]()
-        for e in outcome.equals if open_ else ():  # left alone, since its condition never holds
-            left, right = state.dimension(e.left), state.dimension(e.right)
-            open_ -= (left - right).variables
-        if not passed and not open_:
-            self._forget(mark)
-            return scheme, True
-        found: dict[Symbol, tuple[Label, str]] = {}
-        for dim, at, name, size in self.wanted[mark.wanted :]:
-            for s in sorted(state.dimension(dim).variables, key=lambda s: s.id):
-                found.setdefault(s, (Label(at, f"`{name}` uses its `{size}`: nothing that is passed here has that size"), size))
-        for s, at in read(state, body).items():
-            found.setdefault(s, (Label(at, f"uses `{s.name}`"), s.name))
-        self._forget(mark)
-        for s, (label, name) in found.items():
-            if s in open_:
-                named = (at for dim, at in self.origins if state.dimension(dim).symbol == s and at != label.span)
-                places = (Label(at, "named here") for at in named)
-                self.report(Diagnostic("AX0306", f"nothing determines the size `{name}`", (label, *places)[:2], (), (_SAY_SIZE,)))
-                return scheme, False
-        return replace(scheme, read=frozenset(found.keys() & passed)), True
+def _split(inf: Inference, scheme: Scheme, params: tuple[T.Pattern, ...], span: Span) -> bool:
+    """See that arguments tell how many dimensions each shape variable stands for."""
+    known: set[Symbol] = set()
+    shapes: list[tuple[Shape, int]] = []
+    t: Type = scheme.type
+    n = 0
+    while isinstance(t, Function):
+        for part in subtypes(inf.state, t.param):
+            if isinstance(part, Function):
+                known |= _rows(inf.state, part)
+            elif isinstance(part, Tensor):
+                shapes.append((inf.state.shape(part.shape), n))
+        t, n = inf.state.prune(t.result), n + 1
+    while True:
+        open_ = [(shape, n, {i.symbol for i in shape if isinstance(i, Row)} - known) for shape, n in shapes]
+        told = [rows for _, _, rows in open_ if len(rows) == 1]
+        if not told:
+            break
+        known.update(*told)
+    for shape, n, rows in open_:
+        if rows:
+            place = params[n].span if n < len(params) else span
+            wrong(inf, UndeterminedSplit(shape, frozenset(rows), place))
+            return False
+    return True
 
-    def _forget(self, mark: _Mark) -> None:
-        """What is wanted is the business of the declaration around, too, as long as there is one."""
-        if self.state.level == 0:
-            del self.wanted[mark.wanted :]
+
+def _anchored(inf: Inference, scheme: Scheme, introduced: list[tuple[Symbol, Span]], body: T.Expr, span: Span) -> bool:
+    """See that the body reads no size that annotations name and the signature lacks: `m` of an alias that drops it."""
+    known = {*scheme.dims, *scheme.explicit, *_bound(inf.state, scheme.type)}
+    loose = {s: place for s, place in introduced if s not in known and inf.state.levels[s] > inf.state.level}
+    if not loose:
+        return True
+    read: set[Symbol] = set()
+    for part in _as_read(body):
+        read |= inf.state.dimension(part).variables if isinstance(part, Dim) else set(inf.state.parts(part, set()))
+    missing = [s for s in loose if s in read]
+    if missing:
+        wrong(inf, Unanchored(tuple(missing), scheme, loose[missing[0]], span))
+    return not missing
+
+
+def _given_values(
+    inf: Inference, scheme: Scheme, problem: Problem, outcome: Outcome, mark: _Mark, body: T.Expr
+) -> tuple[Scheme, bool]:
+    """See that whatever size the body reads has a value: by what is passed, or, of a function that is passed, at each use."""
+    state = inf.state
+    passed = set(scheme.dims)
+    t: Type = scheme.type
+    while isinstance(t, Function):
+        passed -= of_tensors(state, t.param)
+        t = state.prune(t.result)
+    open_ = set(problem.flexible) - outcome.solved.keys() - state.generic if state.level == 0 else set[Symbol]()
+    for e in outcome.equals if open_ else ():  # left alone, since its condition never holds
+        left, right = state.dimension(e.left), state.dimension(e.right)
+        open_ -= (left - right).variables
+    if not passed and not open_:
+        _forget(inf, mark)
+        return scheme, True
+    found: dict[Symbol, tuple[Label, str]] = {}
+    for dim, at, name, size in inf.wanted[mark.wanted :]:
+        for s in sorted(state.dimension(dim).variables, key=lambda s: s.id):
+            found.setdefault(s, (Label(at, f"`{name}` uses its `{size}`: nothing that is passed here has that size"), size))
+    for s, at in read(state, body).items():
+        found.setdefault(s, (Label(at, f"uses `{s.name}`"), s.name))
+    _forget(inf, mark)
+    for s, (label, name) in found.items():
+        if s in open_:
+            named = (at for dim, at in inf.origins if state.dimension(dim).symbol == s and at != label.span)
+            places = (Label(at, "named here") for at in named)
+            report(inf, Diagnostic("AX0306", f"nothing determines the size `{name}`", (label, *places)[:2], (), (_SAY_SIZE,)))
+            return scheme, False
+    return replace(scheme, read=frozenset(found.keys() & passed)), True
+
+
+def _forget(inf: Inference, mark: _Mark) -> None:
+    """What is wanted is the business of the declaration around, too, as long as there is one."""
+    if inf.state.level == 0:
+        del inf.wanted[mark.wanted :]
 
 
 def _as_read(root: object) -> Iterator[Dim | Type]:
@@ -579,21 +525,6 @@ def _as_read(root: object) -> Iterator[Dim | Type]:
                 yield t
             case _:
                 pass
-
-
-def _not_found(names: list[str], labels: tuple[Label, ...], note: str, function: Span) -> Diagnostic:
-    """AX0306: sizes of a function that its arguments do not tell."""
-    listed = ", ".join(f"`{n}`" for n in names)
-    message = f"the size{'s' * (len(names) > 1)} {listed} cannot be found from the arguments"
-    return Diagnostic("AX0306", message, labels, (note,), tuple(_as_parameters(names, function)))
-
-
-def _as_parameters(names: list[str], function: Span) -> Iterable[Suggestion]:
-    """Dimension parameters for sizes that no argument tells: one of them, else all."""
-    for chosen in dict.fromkeys([*((n,) for n in names), tuple(names)]):
-        listed = ", ".join(chosen)
-        text = f"make {'it a dimension parameter' if len(chosen) == 1 else 'them parameters'}: `{{{listed}}}`"
-        yield Suggestion(text, (parameter_edit(function, listed),))
 
 
 def _why(reason: Reason) -> str:

@@ -6,18 +6,19 @@ is a small graph but a huge tree), so nothing here compares or hashes whole type
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from axon.base.diagnostics import Suggestion
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.grammar import syntax as S
-from axon.shapes.constraint import Callee
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
+
+if TYPE_CHECKING:
+    from axon.types.inference import Body
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,36 +136,6 @@ class SchemeLiteral:
     span: Span = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Unreached:
-    """A branch that is never taken since its condition holds wherever an index runs, and the bound with which it would be."""
-
-    condition: Span
-    why: str
-    bound: Suggestion
-
-
-@dataclass(frozen=True, slots=True)
-class Inner:
-    """What makes a dimension of a function's result, in its body or in that of a function which it calls.
-
-    `kind` is that of `types.origin`; `moved`: it is not the same dimension of what the function is given; `changes` of the body may
-    make another one of it. `parameter`: it is the function's dimension parameter at this position.
-    """
-
-    span: Span
-    kind: str
-    why: str
-    moved: bool
-    parameter: int | None
-    changes: Callable[[], tuple[Suggestion, ...]]
-
-
-# A parameter's dimension, as the body sees it: parameter, dimension and rank at a call.
-InsideOf: TypeAlias = "Callable[[str, Sequence[tuple[int, int, int]]], Callee | None]"
-ResultOf: TypeAlias = "Callable[[int, int, tuple[int | str, ...]], Inner | None]"  # dimension, rank, way to the part of a result
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Scheme:
     """∀ variables. facts ⇒ type. `explicit` dimensions are given by position at the call."""
@@ -178,9 +149,7 @@ class Scheme:
     facts: tuple[SchemeFact, ...] = ()
     literals: tuple[SchemeLiteral, ...] = ()
     opens: bool = False  # a function whose calls open a size that only the data decide: none stands under a comprehension
-    inside: InsideOf | None = None
-    result: ResultOf | None = None
-    unreached: Callable[[], tuple[Unreached, ...]] | None = None  # in the body, and in those of what it calls
+    body: Body | None = None  # of a function without errors, for who follows a size into it
     names: Mapping[Symbol, str] = field(default_factory=dict)  # what its signature calls its dimensions, where it has facts
     loose: frozenset[Symbol] = frozenset()  # of dims: those that no parameter has as a size, such as how far an index runs
     read: frozenset[Symbol] = frozenset()  # of dims: those whose values the body reads, while no tensor that is passed has them

@@ -6,8 +6,8 @@ integers are symbolic sizes. Types still mention the checker's variables; `unify
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 from typing import TypeAlias
 
 from axon.base.names import Symbol
@@ -283,3 +283,34 @@ class Fun:
 
 
 Decl: TypeAlias = "Val | Fun"
+
+
+# ── what stands in an expression ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def indices_used(e: Expr) -> set[Symbol]:
+    """The indices that stand alone in an access somewhere inside an expression."""
+    values = (v for node in nodes(e) if isinstance(node, At) for v in node.values)
+    return {v.dim.symbol for v in values if isinstance(v, Dimension) and v.dim.symbol is not None}
+
+
+def variables(e: Expr) -> Iterator[Variable]:
+    return (node for node in nodes(e) if isinstance(node, Variable))
+
+
+def nodes(e: Expr) -> Iterator[object]:
+    """An expression and all that stands in it."""
+    stack: list[object] = [e]
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, tuple):
+            stack += node
+        elif isinstance(node, Node | Val | Fun | At | Slice):
+            stack += [getattr(node, f.name) for f in fields(node) if f.name in CHILDREN]
+
+
+CHILDREN = {
+    "function", "arguments", "operand", "left", "right", "items", "fields", "record", "value", "base", "subscripts", "values",
+    "default", "decls", "body", "condition", "then", "otherwise", "monoid", "where", "states", "trip",
+}  # fmt: skip

@@ -6,15 +6,17 @@ nothing. What stands in a `fn` reads no size that a tensor among its parameters 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.shapes.dimension import Dim
+from axon.grammar import syntax as S
+from axon.shapes.dimension import Dim, Quotient
 from axon.types import typed as T
-from axon.types.nodes import CHILDREN
-from axon.types.type import RecordType, Tensor, TupleType, Type
+from axon.types.trouble import KnownByProduct
+from axon.types.type import Function, RecordType, Scheme, Tensor, TupleType, Type
+from axon.types.typed import CHILDREN
 from axon.types.unify import State
 
 
@@ -71,3 +73,42 @@ def of_tensors(state: State, t: Type) -> frozenset[Symbol]:
             case _:
                 pass
     return frozenset(found)
+
+
+def known_by_product(state: State, scheme: Scheme, params: Sequence[S.Pattern]) -> Iterator[KnownByProduct]:
+    """Of every parameter without an annotation: the dimensions of which the function's type knows the product alone.
+
+    `flat[n, (i, j, k)]` of a `flat` that is made of x[n, i, j, k] asks of x only that its last three dimensions have so many
+    elements together as the other sizes say: whoever passes them in another order is not told.
+    """
+    t: Type = scheme.type
+    for param in params:
+        if not isinstance(t, Function):
+            return
+        given = state.prune(t.param)
+        shape = state.shape(given.shape) if isinstance(param, S.PatternName) and isinstance(given, Tensor) else ()
+        for n, item in enumerate(shape):
+            found = _product(item) if isinstance(item, Dim) else None
+            factors, divisor = found or ((), frozenset[Symbol]())
+            own = [i for i, other in enumerate(shape) if isinstance(other, Dim) and other.symbol in divisor]
+            if found is not None and len(own) == len(divisor) and isinstance(param, S.PatternName) and isinstance(given, Tensor):
+                yield KnownByProduct(scheme, param, given, tuple(sorted([*own, n])), factors)
+        t = state.prune(t.result)
+
+
+def _product(size: Dim) -> tuple[tuple[Symbol, ...], frozenset[Symbol]] | None:
+    """Of a * b / (i * j), what is multiplied and what divides it."""
+    atom = next((a for a in size.atoms), None) if len(size.mapping) == 1 else None
+    if not isinstance(atom, Quotient) or size != Dim({(atom,): 1}):
+        return None
+    factors, divisor = _factors(atom.dividend), _factors(atom.divisor)
+    return (factors, frozenset(divisor)) if factors is not None and divisor is not None and len(factors) > 1 else None
+
+
+def _factors(dim: Dim) -> tuple[Symbol, ...] | None:
+    """Those of a product of sizes, the oldest first."""
+    if len(dim.mapping) != 1:
+        return None
+    ((factors, coefficient),) = dim.mapping.items()
+    symbols = tuple(f for f in factors if isinstance(f, Symbol))
+    return symbols if coefficient == 1 and len(symbols) == len(factors) else None

@@ -423,3 +423,26 @@ def size(state: State, t: Type, seen: dict[Type, int] | None = None) -> int:
             total += size(state, child, seen)
         seen[t] = total
     return seen[t]
+
+
+def subtypes(state: State, t: Type) -> list[Type]:
+    """The parts of a type, itself among them, each once."""
+    found: list[Type] = []
+    seen: set[Type] = set()
+    stack = [t]
+    while stack:
+        t = state.prune(stack.pop())
+        if t in seen:
+            continue
+        seen.add(t)
+        found.append(t)
+        match t:
+            case Function(param, result):
+                stack += (param, result)
+            case TupleType(items):
+                stack += items
+            case RecordType(fields):
+                stack += [f for _, f in fields]
+            case Exists(_, _, body):
+                stack.append(body)
+    return found

@@ -22,7 +22,7 @@ from axon.base.errors import AxonError
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.base.source import SourceFile, Span
-from axon.checker.check import CheckedModule, Session, alias_names, binds
+from axon.checker.check import CheckedModule, Session, alias_names, binds, words
 from axon.checker.unchanged import closed
 from axon.grammar import syntax as S
 from axon.suggest.headless import blamed, without_doubts
@@ -30,8 +30,9 @@ from axon.suggest.tried import TRIED
 from axon.tools.editor.chunks import Chunk, Pieces, reading, succeed
 from axon.types import builtins
 from axon.types import typed as T
-from axon.types.declare import Declarations
-from axon.types.elaborator import Env
+from axon.types.declare import declarations
+from axon.types.generate import inference
+from axon.types.inference import Env
 from axon.types.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName, once_per_name
 from axon.types.show import distinct
 from axon.types.type import Scheme, Type
@@ -201,14 +202,14 @@ class Analysis:
         return self.apart.checked
 
     def _check_apart(self, decl: S.Decl, source: SourceFile) -> Checked | None:
-        checker = Declarations()
-        checker._builtins = self.builtins
+        checker = inference(words)
+        checker.builtin_schemes = self.builtins
         scope = self.scope.child()
         names = {name for name, _ in binds(decl)}
         sigs = tuple(s for found in self.of_chunk.values() for c in found for s in c.sigs if s.name.text in names)
         try:
             with self.guard("checking"):
-                typed = checker.declarations(Env(scope), [*sigs, decl], top=True)
+                typed = declarations(checker, Env(scope), [*sigs, decl], top=True)
         except AxonError:
             return None
         entities = {n: closed(scope.values.get(n), checker.state) for n in names}
@@ -365,7 +366,7 @@ class _Run:
         self.session = session
         self.scope = analysis.scope
         self.former = analysis.before
-        self.sink = Declarations()  # takes what is said of the module as a whole
+        self.sink = inference(words)  # takes what is said of the module as a whole
         self.versions: dict[str, str] = {}
         self.aliases: dict[str, str] = {}
         self.sigs: dict[str, list[_Item]] = {}
@@ -411,7 +412,7 @@ class _Run:
                     self._import(decl)
                 elif self.session.is_new(self.sink, decl, defined):
                     items.setdefault(chunk, []).append(_Item(chunk, decl, True))
-        unheard = Declarations()
+        unheard = inference(words)
         for chunk in self.a.chunks:
             for decl in _former_decls(chunk):
                 if isinstance(decl, S.Import):
@@ -471,8 +472,8 @@ class _Run:
     def _check(self, item: _Item, sigs: list[S.Decl], key: Key) -> Checked:
         self.a.checks += 1
         decl, names = item.decl, item.names
-        checker = Declarations()
-        checker._builtins = self.a.builtins
+        checker = inference(words)
+        checker.builtin_schemes = self.a.builtins
         checker.importable = lambda name: isinstance(self.session.loader.find(name), SourceFile)
         checker.library = self.session.library
         checker.later = dict(self.later)
@@ -481,7 +482,7 @@ class _Run:
         typed: tuple[T.Decl, ...] = ()
         try:
             with self.session.guard("checking"):
-                typed = checker.declarations(Env(self.scope), [*sigs, decl], top=True)
+                typed = declarations(checker, Env(self.scope), [*sigs, decl], top=True)
         except AxonError as error:
             where = binds(decl)[0][1] if names else decl.span
             checker.diagnostics += [d if d.labels else replace(d, labels=(Label(where),)) for d in error.diagnostics]

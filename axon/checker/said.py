@@ -1,0 +1,95 @@
+"""What is said of what inference finds wrong: the one place where its troubles become diagnostics, with the changes to try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import assert_never
+
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
+from axon.explain import errors
+from axon.explain.products import known_by_product
+from axon.explain.unknown import unknown_value
+from axon.suggest.meant import as_parameter, indexed_too, likely, of_integers, part_chosen
+from axon.suggest.sizes import unsettled
+from axon.suggest.undetermined import unanchored, undetermined
+from axon.types import trouble as X
+from axon.types.inference import Inference
+
+
+def said(by: Inference, trouble: X.Trouble) -> Iterable[Diagnostic]:
+    """The diagnostics of a trouble, in terms of what is known of its types now."""
+    match trouble:
+        case X.Unsettled() if by.explains:
+            return unsettled(by, trouble)
+        case X.Unsettled(body=body):  # who counts errors asks no more
+            return (Diagnostic("AX0301", "sizes do not fit", (Label(body.span),)),)
+        case _:
+            return (_of_types(by, trouble),)
+
+
+def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
+    state = by.state
+    match trouble:
+        case X.Mismatched(mismatch, left, right, reason, meant):
+            found = errors.mismatch(state, mismatch, left, right, reason)
+            return _first(likely(meant, state) if meant is not None else (), found)
+        case X.NotBool(t, span, where, choice):
+            found = errors.condition(state, t, span, where)
+            helps = tuple(likely(choice, state)) if choice is not None else ()
+            return replace(found, suggestions=helps or found.suggestions)
+        case X.NotAFunction(t, span, argument, given):
+            return errors.not_a_function(state, t, span, argument, given)
+        case X.NoField(record, name, span):
+            return errors.no_field(state, record, name, span)
+        case X.NoPosition(value, position, span):
+            return errors.no_position(state, value, position, span)
+        case X.UnknownRecord(member, span):
+            return errors.unknown_record(f"`.{member}`", span)
+        case X.StoredFunction(what, span):
+            return errors.stored_function(what, span)
+        case X.StatesLacking(loop, given):
+            return errors.states_lacking(loop, given)
+        case X.TooLarge(span):
+            return errors.too_large(span)
+        case X.UnknownValue(name, span, scope, library):
+            return unknown_value(name, span, scope, list(library))
+        case X.DimsMissing(name, explicit, span):
+            return errors.dims_missing(name, explicit, span)
+        case X.DimsWrong(name, explicit, given, span):
+            return errors.dims_wrong(name, explicit, given, span)
+        case X.NotADimension(what, span, value=value):
+            return errors.not_a_dimension(what, span, as_parameter(trouble), value)
+        case X.CannotIndex(t, span):
+            return errors.cannot_index(state, t, span)
+        case X.PartByIndex(access, items, base):
+            return _first(part_chosen(state, base), errors.part_by_index(state, access, items))
+        case X.TwoRests(access_span, places):
+            return errors.rests(access_span, list(places))
+        case X.BadSubscript(t, span):
+            return _first(of_integers(trouble), errors.bad_subscript(state, t, span))
+        case X.SubscriptCount(access, name, shape, count):
+            return _first(indexed_too(trouble), errors.subscript_count(state, shape, count, access.span, name))
+        case X.MatmulRank(shape, side, other, spans):
+            return errors.matmul_rank(state, shape, spans[side == "right"], side, other, spans)
+        case X.BatchOfOneSide(batch, span, spans):
+            return errors.batch_of_one_side(state, batch, span, spans)
+        case X.ManySplits(left_shape, right_shape, reason):
+            return errors.splits(state, left_shape, right_shape, reason)
+        case X.UndeterminedSplit(shape, rows, place):
+            return errors.undetermined_split(state, shape, set(rows), place)
+        case X.Undetermined():
+            return undetermined(by, trouble)
+        case X.Unanchored():
+            return unanchored(state, trouble)
+        case X.KnownByProduct():
+            return known_by_product(state, trouble)
+        case X.Unsettled():
+            raise AssertionError(trouble)
+        case _:
+            assert_never(trouble)
+
+
+def _first(changes: Iterable[Suggestion], found: Diagnostic) -> Diagnostic:
+    """What is said, with the changes that are likelier than its own before those."""
+    return replace(found, suggestions=(*changes, *found.suggestions))

@@ -1,0 +1,303 @@
+"""What every part of inference shares: its state, what it says is wrong, unification that reports, and the uses of schemes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TypeAlias
+
+from axon.base.diagnostics import Diagnostic
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.base.source import Span
+from axon.grammar import syntax as S
+from axon.shapes.algebra.divisibility import is_divisibility
+from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Range, Reason, Side
+from axon.shapes.dimension import MAX_DEGREE, MAX_TERMS, Dim, DimensionTooLarge, atom_key
+from axon.shapes.relation import Relation
+from axon.types import typed as T
+from axon.types.blank import Blank
+from axon.types.constraint import Deferred
+from axon.types.literals import Literal, of_use
+from axon.types.resolve import OF_NAMES, Alias, Module, Scope, with_use
+from axon.types.symbolic import Says
+from axon.types.trouble import Meant, Mismatched, Trouble
+from axon.types.type import POISON, ElementType, Poison, Scheme, SchemeFact, Tensor, Type
+from axon.types.typed import Instance
+from axon.types.unify import Mismatch, State
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """An index: its range, and the text that binds it, with its bound."""
+
+    range: Range
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Body:
+    """What a scheme keeps of its function, for who follows a size into it when something is wrong (`axon.suggest.bodies`)."""
+
+    by: Inference  # which inferred it
+    name: str  # "" of one within a declaration
+    outermost: bool  # no declaration stands around it
+    type: Type
+    explicit: tuple[Symbol, ...]
+    params: tuple[T.Pattern, ...]
+    expr: T.Expr
+    equals: tuple[Equal, ...]
+    flexible: tuple[Symbol, ...]
+    made: dict[tuple[int, int, tuple[int | str, ...]], object] = field(default_factory=dict)  # what has been found of its result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Env:
+    """Where an expression stands: the names in scope, and what is known about sizes there."""
+
+    scope: Scope
+    context: Context = NOWHERE
+    repeated: bool = False  # under a comprehension, reduction or loop, where no existential can be opened
+
+    def within(self, scope: Scope) -> Env:
+        return replace(self, scope=scope)
+
+    def guarded(self, by: Says) -> Env:
+        """Under a condition that says this."""
+        c = self.context
+        return replace(self, context=Context(c.indices, c.guards + by.facts, c.conditions + 1, c.doubtful or not by.exact))
+
+    def indexed(self, indices: tuple[tuple[Symbol, Dim], ...], scope: Scope) -> Env:
+        c = self.context
+        return Env(scope, replace(c, indices=c.indices + indices), True)
+
+
+Words: TypeAlias = "Callable[[Inference, Trouble], Iterable[Diagnostic]]"  # what is said of a trouble, when it is found
+
+Expression: TypeAlias = "Callable[[Inference, Env, S.Expr, Type | None], T.Expr]"
+_MAX_COMPARED = 100  # earlier diagnostics that one is compared with
+
+
+@dataclass(slots=True, eq=False)
+class Inference:
+    """What is known while one module is inferred. The functions of this folder read and extend it; none of it is shared."""
+
+    words: Words
+    expression: Expression  # the whole of `infer`, which its parts call for what they consist of
+    state: State = field(default_factory=State)
+    deferred: list[Deferred] = field(default_factory=list)
+    guards: dict[Deferred, Context] = field(default_factory=dict)  # where those are needed, if not everywhere
+    opened: int = 0  # sizes that only the data decide, named so far
+    literals: list[Literal] = field(default_factory=list)  # whose types must hold their values
+    coercions: list[tuple[Type, Type, Span]] = field(default_factory=list)
+    divided: list[ElementType] = field(default_factory=list)  # of what `/` divides
+    wanted: list[tuple[Dim, Span, str, str]] = field(default_factory=list)  # by uses: a size, where, of which function, its name
+    closures: list[tuple[Type, tuple[Symbol, ...], Span]] = field(default_factory=list)  # `fn`s, and the sizes that one call names
+    named: dict[Symbol, tuple[Says, Says]] = field(default_factory=dict)  # what conditions with a name say
+
+    # what has been said
+    explains: bool = True  # or says only that something is wrong with the sizes of a declaration, not why
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    unknown: set[str] = field(default_factory=set)  # in this declaration, of names that nothing introduces, and of type variables
+    consequences: int = 0  # uses of broken declarations, which were reported where they stand
+    circular: list[S.TypeDecl] = field(default_factory=list)  # types that contain themselves, each reported once
+
+    # what stands around, and elsewhere
+    defining: list[str] = field(default_factory=list)  # the declarations around
+    heading: list[S.Fun] = field(default_factory=list)  # the functions among them
+    later: dict[str, Span] = field(default_factory=dict)  # what the rest of the file defines
+    importable: Callable[[S.Name], bool] = lambda name: False  # whether there is a module of a name
+    library: Callable[[str, Span], list[str]] = lambda name, at: []  # modules of the standard library with a value
+    used: dict[Symbol, Body] = field(default_factory=dict)  # the functions that are used, as in their schemes
+    modules: dict[str, Module] = field(default_factory=dict)  # of which members are used, by the names that they have here
+    parameters: dict[Symbol, tuple[T.Pattern, ...]] = field(default_factory=dict)  # of the functions declared so far
+    builtin_schemes: dict[str, Scheme] = field(default_factory=dict)  # of those of the language that have been used
+    binders: dict[Symbol, Binding] = field(default_factory=dict)  # every index of this declaration
+    ended: dict[str, Span] = field(default_factory=dict)  # indices of this declaration, most of them out of scope
+    private: dict[str, tuple[str, Span]] = field(default_factory=dict)  # sizes that annotations of local functions alone name
+    inner: list[tuple[str, Span, Type]] = field(default_factory=list)  # what the names inside declarations turned out to be
+
+    # annotations
+    origins: list[tuple[Dim, Span]] = field(default_factory=list)  # where they mention sizes
+    expanded_origins: list[tuple[Dim, Span, Span, tuple[str, ...]]] = field(default_factory=list)  # … by types they name, in fields
+    annotations: list[Span] = field(default_factory=list)
+    signed: dict[Span, Span] = field(default_factory=dict)  # where a `sig` writes the type of a parameter, by its pattern
+    written_fields: dict[Span, None] = field(default_factory=dict)  # `w : f32[d, k]` in types
+    blanks: dict[Span, list[Blank]] = field(default_factory=dict)  # written sizes that are left open, and what stands for each
+    opened_names: list[Symbol] = field(default_factory=list)  # what they call sizes that are to be found
+    introduced: list[tuple[Symbol, Span]] = field(default_factory=list)  # the rigid sizes of the declarations being checked
+    expanded: dict[Alias, Type] = field(default_factory=dict)  # aliases that have no parameters
+    expansions: int = 0  # of aliases, so far
+    existentials: int = 0  # of those met, so far
+    malformed: int = 0  # dimensions met so far that are none
+    within_alias: Span | None = None  # the outermost alias that is being expanded, where an annotation mentions it …
+    field_path: tuple[str, ...] = ()  # … and the field in it
+
+
+def infer(inf: Inference, env: Env, expr: S.Expr, expected: Type | None = None) -> T.Expr:
+    """The typed form of an expression. `expected` is a declared type, which can decide ranges; it is not enforced here."""
+    return inf.expression(inf, env, expr, expected)
+
+
+def wrong(inf: Inference, trouble: Trouble) -> None:
+    """Say what is wrong."""
+    for diagnostic in inf.words(inf, trouble):
+        report(inf, diagnostic)
+
+
+def report(inf: Inference, diagnostic: Diagnostic) -> None:
+    """Say that something is wrong, once, as of an alias used twice; that nothing introduces a name once in a declaration."""
+    if diagnostic.code in OF_NAMES:
+        if diagnostic.message in inf.unknown:
+            inf.consequences += 1
+            inf.diagnostics[:] = [with_use(d, diagnostic) if d.message == diagnostic.message else d for d in inf.diagnostics]
+            return
+        inf.unknown.add(diagnostic.message)
+    if diagnostic.code == "AX0211":  # a type variable that is wrongly general is so once in a declaration
+        if diagnostic.message in inf.unknown:
+            inf.consequences += 1
+            return
+        inf.unknown.add(diagnostic.message)
+    if diagnostic in inf.diagnostics[-_MAX_COMPARED:]:
+        inf.consequences += 1
+        return
+    inf.diagnostics.append(diagnostic)
+
+
+def unify(
+    inf: Inference, left: Type, right: Type, reason: Reason, written: Mapping[Symbol, Dim] = MappingProxyType({}),
+    meant: Meant | None = None, quiet: bool = False,
+) -> bool:  # fmt: skip
+    """Make `left`, which stands in the source, what is needed; reports (unless `quiet`) and answers False if that cannot be.
+
+    `written`: what a message shows in the place of sizes that are left open.
+    """
+    try:
+        inf.state.unify(left, right, reason)
+    except Mismatch as m:
+        inf.state.dims.update(written)
+        if not quiet:
+            wrong(inf, Mismatched(m, left, right, reason, meant))
+        return False
+    return True
+
+
+def narrow(inf: Inference, t: Type, allowed: frozenset[Element], reason: Reason) -> bool:
+    """Restrict the element type of a tensor."""
+    t = inf.state.prune(t)
+    if not isinstance(t, Tensor):
+        return isinstance(t, Poison)
+    try:
+        inf.state.narrow(t.element, allowed)
+    except Mismatch as m:
+        wrong(inf, Mismatched(m, t, t, reason))
+        return False
+    return True
+
+
+def equate(state: State, left: Dim, right: Dim, reason: Reason) -> None:
+    if left != right:
+        state.equals.append(Equal(left, right, reason))
+
+
+@contextmanager
+def only_where(inf: Inference, context: Context) -> Iterator[None]:
+    """What is found equal inside, or put off, is needed only there."""
+    if not context.guards:
+        yield
+        return
+    state = inf.state
+    equals, stretches, waiting = len(state.equals), len(state.stretches), set(inf.deferred)
+    yield
+    state.equals[equals:] = [replace(e, context=context) if e.context is NOWHERE else e for e in state.equals[equals:]]
+    state.stretches[stretches:] = [replace(s, context=context) if s.context is NOWHERE else s for s in state.stretches[stretches:]]
+    for constraint in inf.deferred:
+        if constraint not in waiting:
+            inf.guards.setdefault(constraint, context)
+
+
+def oblige(state: State, relation: Relation, context: Context, reason: Reason, sized: bool = False) -> None:
+    if relation.trivial is not True:
+        state.obligations.append(Obligation(relation, context, reason, sized=sized))
+
+
+def as_tensor(
+    inf: Inference, t: Type, span: Span, text: str = "a tensor is needed here", meant: Meant | None = None
+) -> Tensor | None:
+    """The type as a tensor's, made one if nothing is known of it; None (after a report, or of poison) if it is another."""
+    t = inf.state.prune(t)
+    if isinstance(t, Tensor):
+        return t
+    if isinstance(t, Poison):
+        return None
+    new = inf.state.tensor()
+    return new if unify(inf, t, new, Reason(span, text), meant=meant) else None
+
+
+def instantiate(inf: Inference, scheme: Scheme, span: Span, name: str, context: Context, given: tuple[Dim, ...] = ()) -> Instance:
+    """Fresh variables for a scheme's; its facts become obligations of this use."""
+    state = inf.state
+    instance = Instance(
+        {s: state.type_var(s.name) for s in scheme.types},
+        {s: state.element_var(allowed, s.name) for s, allowed in scheme.elements},
+        {s: (state.row(s.name),) for s in scheme.rows},
+        {s: state.dim(s.name, loose=s in scheme.loose) for s in scheme.dims} | dict(zip(scheme.explicit, given, strict=False)),
+    )
+    state.quotient_dims.update(found for s in scheme.quotients if (found := instance.dims[s].symbol) is not None)
+    inf.divided += [instance.elements[s] for s in sorted(scheme.divides, key=lambda s: s.id)]
+    inf.wanted += [(instance.dims[s], span, name, s.name) for s in sorted(scheme.read, key=lambda s: s.id)]
+    inf.literals += of_use(scheme, instance.elements, span)
+    for fact in (*scheme.facts, *_divisors(scheme.facts)):
+        _require(inf, fact, instance, span, name, context, lambda s: scheme.names.get(s, s.name))
+    return instance
+
+
+def _require(
+    inf: Inference, fact: SchemeFact, instance: Instance, span: Span, name: str, context: Context, called: Callable[[Symbol], str]
+) -> None:
+    try:
+        relation = fact.relation.substitute(instance.dims)
+    except DimensionTooLarge:
+        too_complex(inf, span)
+        return
+    mentioned = sorted(fact.relation.variables, key=lambda s: (instance.dims.get(s, Dim.of(s)).constant is None, s.id))
+    subject = tuple((called(s), instance.dims[s]) for s in mentioned if s in instance.dims)
+    asked = (fact.relation, tuple(s for s in mentioned if s in instance.dims))
+    needs = f"`{name}` needs {fact.relation.render(called)}"
+    at = fact.span
+    same = at is not None and at.file.path == span.file.path  # by name: in an editor, a declaration is a file of its own
+    source = (Side(at, fact.why.partition(":")[0]),) if at is not None and same else ()
+    obligation = Obligation(relation, context, Reason(span, needs, source), subject=subject, asked=asked)
+    if relation.op == "=" and relation.variables and not is_divisibility(relation):
+        sides = tuple(Side(span, f"its {side} is {{}}") for side in (fact.relation.left, fact.relation.right))
+        if relation.left != relation.right:
+            inf.state.equals.append(Equal(relation.left, relation.right, Reason(span, needs, sides), asked=obligation))
+    elif relation.trivial is not True:
+        inf.state.obligations.append(obligation)
+
+
+def too_complex(inf: Inference, span: Span) -> None:
+    from axon.base.diagnostics import Label
+
+    message = "the sizes in this expression are too complicated"
+    note = f"a size may have at most {MAX_TERMS} terms and {MAX_DEGREE} factors"
+    report(inf, Diagnostic("AX0309", message, (Label(span, "grows beyond what can be reasoned about"),), (note,)))
+
+
+def broken(span: Span) -> T.Expr:
+    return T.Literal(0, type=POISON, span=span)
+
+
+def _divisors(facts: Sequence[SchemeFact]) -> list[SchemeFact]:
+    """What facts say by dividing: a divisor is at least 1, also where no division is left for the sizes of a use: n % n = 0."""
+    found: dict[Relation, SchemeFact] = {}
+    for fact in facts:
+        for side in (fact.relation.left, fact.relation.right):
+            for quotient in sorted(side.quotients, key=atom_key):
+                if quotient.divisor.constant is None:
+                    least = Relation(quotient.divisor, ">=", Dim.of(1))
+                    found.setdefault(least, replace(fact, relation=least, why="a divisor: {}"))
+    stated = {fact.relation for fact in facts}
+    return [fact for least, fact in found.items() if least not in stated]

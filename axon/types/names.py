@@ -1,0 +1,249 @@
+"""Names as expressions: values, functions with their dimension arguments, members of modules, functions of the language; and the
+sizes that only the data decide, which a use opens."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
+from axon.base.element import FLOAT, NUM, Element
+from axon.base.names import Symbol, fresh
+from axon.base.source import Span
+from axon.grammar import syntax as S
+from axon.shapes.constraint import Reason
+from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.shapes.relation import Relation
+from axon.types import builtins
+from axon.types import typed as T
+from axon.types.annotate import Mentions, introduce, to_dim, to_type
+from axon.types.generalize import quantify
+from axon.types.inference import Env, Inference, broken, infer, instantiate, oblige, report, too_complex, wrong
+from axon.types.resolve import (
+    BrokenName,
+    BuiltinName,
+    Entity,
+    Module,
+    ModuleName,
+    Scope,
+    ValueName,
+    missing_import,
+    unknown,
+    unknown_member,
+)
+from axon.types.scheme import instantiate_type
+from axon.types.trouble import DimsMissing, DimsWrong, UnknownValue
+from axon.types.type import Exists, Poison, Scheme, Tensor, Type, function, scalar
+from axon.types.unify import State
+
+
+def infer_variable(inf: Inference, env: Env, e: S.Var, dims: tuple[S.Dim, ...] | None = None, span: Span | None = None) -> T.Expr:
+    entity = env.scope.value(e.name)
+    if entity is None:
+        if env.scope.run(e.name) is not None:
+            note = f"`..{e.name}` is a run of indices; it stands in accesses alone"
+            report(inf, unknown("value", e.name, e.span, env.scope.names(), note=note))
+        elif (known := _unknown_value(inf, env, e)) is not None:
+            report(inf, known)
+        else:
+            wrong(inf, UnknownValue(e.name, e.span, env.scope, tuple(inf.library(e.name, e.span))))
+        return broken(e.span)
+    return _infer_entity(inf, env, entity, e.name, e.span, dims, span or e.span)
+
+
+def _unknown_value(inf: Inference, env: Env, e: S.Var) -> Diagnostic | None:
+    """Why a name is not known: it is defined further down, it is a module, or it is misspelt."""
+    label = Label(e.span, "not defined here")
+    if e.name in inf.defining:
+        note = "there is no recursion: a program is a finite graph"
+        help_ = Suggestion("to repeat something, write `loop (state = start) for _ < steps => …`")
+        return Diagnostic(
+            "AX0401", f"`{e.name}` cannot use itself", (Label(e.span, "inside its own definition"),), (note,), (help_,)
+        )
+    if e.name in inf.later:
+        where = Label(inf.later[e.name], "defined here, below")
+        help_ = Suggestion("move its declaration above this one")
+        return Diagnostic("AX0401", f"`{e.name}` is used before it is defined", (label, where), (), (help_,))
+    if e.span.file.text.startswith(".", e.span.end) and inf.importable(S.Name(e.name, e.span)):
+        return missing_import(e.name, e.span)
+    if e.name in inf.ended:
+        where = Label(inf.ended[e.name], "an index of this comprehension alone")
+        return Diagnostic("AX0401", f"the index `{e.name}` has ended here", (label, where))
+    if e.name in inf.private:
+        owner, span = inf.private[e.name]
+        where = Label(span, f"a size of `{owner}` alone: each use of it has another")
+        help_ = Suggestion(f"write the size of what `{owner}` is applied to")
+        return Diagnostic("AX0401", f"`{e.name}` belongs to `{owner}`", (label, where), (), (help_,))
+    return None
+
+
+def _infer_entity(
+    inf: Inference, env: Env, entity: Entity, name: str, at: Span, dims: tuple[S.Dim, ...] | None, span: Span
+) -> T.Expr:
+    match entity:
+        case BrokenName():
+            inf.consequences += 1
+            return broken(span)
+        case ModuleName():
+            report(
+                inf,
+                Diagnostic(
+                    "AX0406",
+                    f"`{name}` is a module, not a value",
+                    (Label(at, "used as a value"),),
+                    suggestions=(Suggestion(f"name something in it: `{name}.…`"),),
+                ),
+            )
+            return broken(span)
+        case BuiltinName(builtin):
+            if dims is not None:
+                wrong(inf, DimsWrong(name, (), len(dims), span))
+            return _builtin(inf, env, builtin, span)
+        case ValueName(literal=int() as literal) if dims is None:
+            return infer(inf, env, S.Int(literal, span=span))
+        case ValueName(symbol, scheme, _, dim):
+            if dim is not None and dims is None:
+                return T.Dimension(dim, type=scheme.type, span=span)
+            explicit = tuple(s.name for s in scheme.explicit)
+            if dims is None and explicit:
+                wrong(inf, DimsMissing(name, explicit, span))
+                return broken(span)
+            if dims is not None and len(dims) != len(explicit):
+                wrong(inf, DimsWrong(name, explicit, len(dims), span))
+                return broken(span)
+            if scheme.body is not None:
+                inf.used[symbol] = scheme.body
+            if not scheme.quantified:
+                inf.consequences += isinstance(inf.state.prune(scheme.type), Poison)
+                return open_size(inf, env, T.Variable(symbol, None, type=scheme.type, span=span))
+            if scheme.opens and env.repeated:
+                existential_under_for(inf, span)
+                return broken(span)
+            inf.opened += scheme.opens
+            given = tuple(_given_dim(inf, env, d) for d in dims or ())
+            for parameter, size, d in zip(explicit, given, dims or (), strict=True):
+                text = f"the dimension parameter `{parameter}` cannot be negative: {{}}"
+                oblige(inf.state, Relation(size, ">=", Dim.of(0)), env.context, Reason(d.span, text))
+            instance = instantiate(inf, scheme, span, name, env.context, given)
+            try:
+                t = instantiate_type(inf.state, scheme.type, instance)
+            except DimensionTooLarge:
+                too_complex(inf, span)
+                return broken(span)
+            return T.Variable(symbol, instance, type=t, span=span)
+        case _:
+            assert_never(entity)
+
+
+def _given_dim(inf: Inference, env: Env, d: S.Dim) -> Dim:
+    dim = to_dim(inf, env.scope, d)
+    indices = {s for s, _ in env.context.indices}
+    if dim.variables & indices:
+        name = min(dim.variables & indices, key=lambda s: s.id).name
+        label = Label(d.span, f"this differs from one `{name}` to the next")
+        report(inf, Diagnostic("AX0308", f"a dimension cannot depend on the index `{name}`", (label,)))
+        return inf.state.dim("")
+    return dim
+
+
+def _builtin(inf: Inference, env: Env, name: str, span: Span) -> T.Expr:
+    if name in builtins.CONSTANTS:
+        value = builtins.CONSTANTS[name]
+        t = scalar(Element.BOOL) if isinstance(value, bool) else scalar(inf.state.element_var(FLOAT))
+        return T.Literal(value, type=t, span=span)
+    if name in builtins.UNARY or name in builtins.BINARY:
+        allowed = builtins.UNARY.get(name) or builtins.BINARY[name]
+        t = inf.state.tensor(allowed)
+        count = 1 if name in builtins.UNARY else 2
+        return T.Builtin(name, type=function((t,) * count, t), span=span)
+    scheme = builtin_scheme(inf, name)
+    instance = instantiate(inf, scheme, span, name, env.context)
+    return T.Builtin(name, type=instantiate_type(inf.state, scheme.type, instance), span=span)
+
+
+def infer_operator(inf: Inference, op: str, span: Span) -> T.Expr:
+    if op == "@":
+        element = inf.state.element_var(NUM)
+        row, i, k, j = inf.state.row(), inf.state.dim("i"), inf.state.dim("k"), inf.state.dim("j")
+        left, right, out = (Tensor(element, (row, a, b)) for a, b in ((i, k), (k, j), (i, j)))
+        return T.Builtin("matmul", type=function((left, right), out), span=span)
+    name, allowed, gives_bool = builtins.OPERATORS[op]
+    t = inf.state.tensor(allowed)
+    if name == "div":
+        inf.divided.append(t.element)
+    result = Tensor(Element.BOOL, t.shape) if gives_bool else t
+    return T.Builtin(name, type=function((t, t), result), span=span)
+
+
+def infer_member(inf: Inference, env: Env, module: Module, name: S.Name, dims: tuple[S.Dim, ...] | None, span: Span) -> T.Expr:
+    entity = module.values.get(name.text)
+    if entity is None:
+        report(inf, unknown_member(module, name))
+        return broken(span)
+    inf.modules.setdefault(span.text.partition(".")[0].strip(), module)
+    return _infer_entity(inf, env, entity, f"{module.name}.{name.text}", name.span, dims, span)
+
+
+def builtin_scheme(inf: Inference, name: str) -> Scheme:
+    """The scheme of a function of the language, from its signature in the table."""
+    from axon.base.source import SourceFile
+    from axon.grammar.parse import parse_type
+    from axon.types import builtins
+
+    if name not in inf.builtin_schemes:
+        written, problems = parse_type(SourceFile(f"<{name}>", builtins.FUNCTIONS[name]))
+        assert written is not None, problems
+        scope = Scope()
+        mentions = Mentions()
+        mentions.type(written)
+        inf.state.level += 1
+        introduce(inf, scope, mentions, rigid=False)
+        t = to_type(inf, scope, written)
+        inf.state.level -= 1
+        inf.builtin_schemes[name] = quantify(inf.state, t, (), ())
+    return inf.builtin_schemes[name]
+
+
+# ── sizes that only the data decide ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def existential_under_for(inf: Inference, span: Span) -> None:
+    report(
+        inf,
+        Diagnostic(
+            "AX0307",
+            "a size that only the data decide cannot be opened inside a comprehension or loop",
+            (Label(span, "each index would give another size"),),
+            suggestions=(Suggestion("bind it with `val` outside, or keep all elements and mark those that count"),),
+        ),
+    )
+
+
+def open_size(inf: Inference, env: Env, e: T.Expr) -> T.Expr:
+    """Name the size of a value whose size only the data decide."""
+    t = inf.state.prune(e.type)
+    if not isinstance(t, Exists):
+        return e
+    if env.repeated:
+        existential_under_for(inf, e.span)
+        return broken(e.span)
+    inf.opened += 1
+    symbol = _data_size(inf.state, t)
+    instance = T.Instance({}, {}, {}, {t.symbol: Dim.of(symbol)})
+    opened: T.Expr = T.Open(e, symbol, t.symbol, type=instantiate_type(inf.state, t.body, instance), span=e.span)
+    return open_size(inf, env, opened)
+
+
+def packed(state: State, t: Type, sizes: tuple[Symbol, ...]) -> Type:
+    """The type with those of the sizes that it mentions under `?k`: each call of a function decides them anew."""
+    mentioned = set(state.parts(t, set()))
+    for symbol in reversed([s for s in sizes if s in mentioned]):
+        t = Exists(symbol, state.data_sizes[symbol], t)
+    return t
+
+
+def _data_size(state: State, t: Exists) -> Symbol:
+    symbol = fresh(state.called.get(t.symbol, t.symbol.name))
+    state.levels[symbol] = state.level
+    image = {t.symbol: Dim.of(symbol)}
+    state.data_sizes[symbol] = tuple(b.substitute(image) for b in t.bounds)
+    return symbol

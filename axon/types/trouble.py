@@ -1,0 +1,324 @@
+"""What inference finds wrong, as data: `axon.explain` words it, `axon.suggest` proposes changes.
+
+Each is worded as soon as it is found: what is known of its types then is what the user is told, and not what follows from it later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from axon.base.names import Symbol
+from axon.base.source import Span
+from axon.grammar import syntax as S
+from axon.shapes.constraint import Context, Problem, Reason
+from axon.shapes.solving.settle import Outcome
+from axon.types import typed as T
+from axon.types.resolve import Entity, Scope
+from axon.types.type import Scheme, Shape, Tensor, Type
+from axon.types.unify import Mismatch
+
+# ── what may have been meant ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An expression stands where a tensor is needed, beside an operator or as the argument of a pointwise function."""
+
+    expr: T.Expr
+    operator: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """The two sides of an operator."""
+
+    left: T.Expr
+    right: T.Expr
+    operator: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """The argument at a position of those of a call. `patterns` are the function's parameters, where they are known."""
+
+    function: T.Expr
+    arguments: tuple[T.Expr, ...]
+    at: int
+    param: Type
+    name: str
+    patterns: tuple[T.Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An `if`, and the indices around it."""
+
+    span: Span
+    condition: T.Expr
+    then: T.Expr
+    otherwise: T.Expr
+    indices: tuple[str, ...]
+
+
+Meant: TypeAlias = "Operand | Operands | Argument | Choice"
+
+# ── types ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatched:
+    """Two types that cannot be one: `left` is what stands in the source, `right` what is needed there."""
+
+    mismatch: Mismatch
+    left: Type
+    right: Type
+    reason: Reason
+    meant: Meant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotBool:
+    """What stands for a condition. `where` says for which; `choice`: of an `if`."""
+
+    type: Type
+    span: Span
+    where: str
+    choice: Choice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotAFunction:
+    """What is applied to an argument, after so many that it takes."""
+
+    type: Type
+    span: Span
+    argument: Span
+    given: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoField:
+    record: Type
+    name: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class NoPosition:
+    value: Type
+    position: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownRecord:
+    """A field or a part is taken of something of which nothing is known."""
+
+    member: str | int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFunction:
+    """A function where data are needed: `what` would hold it."""
+
+    what: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class StatesLacking:
+    """A step of a loop gives another number of values than there are states."""
+
+    loop: S.Loop
+    given: int
+
+
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """A type of too many parts."""
+
+    span: Span
+
+
+# ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownValue:
+    """A name that nothing in scope introduces; `library` are the modules of the standard library that declare it."""
+
+    name: str
+    span: Span
+    scope: Scope
+    library: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DimsMissing:
+    """A function without the dimension arguments that it takes."""
+
+    name: str
+    explicit: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class DimsWrong:
+    """A function with another number of dimension arguments than it takes."""
+
+    name: str
+    explicit: tuple[str, ...]
+    given: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class NotADimension:
+    """A name or an expression, which may have a value, where a size is needed; `heading` is the function around."""
+
+    what: str
+    span: Span
+    entity: Entity | None = None
+    heading: S.Fun | None = None
+    value: T.Expr | None = None
+
+
+# ── accesses and products ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class CannotIndex:
+    type: Type
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class PartByIndex:
+    """A tuple indexed by a position; `base` is what it is, which may itself be such a part."""
+
+    access: S.Access
+    items: tuple[Type, ...]
+    base: T.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class TwoRests:
+    """`..` at several places of an access."""
+
+    access: Span
+    places: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BadSubscript:
+    """An index that is no integer; `entity` is what it names, or what the base of the access names that it is."""
+
+    type: Type
+    span: Span
+    entity: Entity | None
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptCount:
+    """An access with fewer or more subscripts than its base has dimensions."""
+
+    access: S.Access
+    name: str
+    shape: Shape
+    count: int
+    context: Context
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulRank:
+    """A side of `@` that is no matrix: "left" or "right", and the shape of the other."""
+
+    shape: Shape
+    side: str
+    other: Shape
+    spans: tuple[Span, Span]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOfOneSide:
+    """A matrix times a batch of matrices."""
+
+    batch: Shape
+    span: Span
+    spans: tuple[Span, Span]
+
+
+# ── shapes and sizes ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class ManySplits:
+    """Two shapes that can be one in more than one way."""
+
+    left: Shape
+    right: Shape
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class KnownByProduct:
+    """A parameter of a function without errors, some dimensions of which are known by their product alone, which is that of the
+    factors: only a warning."""
+
+    scheme: Scheme
+    param: S.PatternName
+    tensor: Tensor
+    axes: tuple[int, ...]
+    factors: tuple[Symbol, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UndeterminedSplit:
+    """A parameter whose shape variables can stand for more than one number of dimensions each."""
+
+    shape: Shape
+    rows: frozenset[Symbol]
+    place: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """What stage two finds wrong with the sizes of a declaration; `heading` is where it could state a fact."""
+
+    outcome: Outcome
+    problem: Problem
+    heading: S.Fun | None
+    type: Type
+    params: tuple[T.Pattern, ...]
+    body: T.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Undetermined:
+    """Sizes of a function that its arguments do not tell."""
+
+    missing: tuple[Symbol, ...]
+    scheme: Scheme
+    span: Span
+    params: tuple[T.Pattern, ...]
+    body: T.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Unanchored:
+    """Sizes that annotations name and the body reads, but that nothing which is passed has; where the first is named."""
+
+    missing: tuple[Symbol, ...]
+    scheme: Scheme
+    place: Span
+    span: Span
+
+
+Trouble: TypeAlias = (
+    "Mismatched | NotBool | NotAFunction | NoField | NoPosition | UnknownRecord | StoredFunction | StatesLacking | TooLarge"
+    " | UnknownValue | DimsMissing | DimsWrong | NotADimension"
+    " | CannotIndex | PartByIndex | TwoRests | BadSubscript | SubscriptCount | MatmulRank | BatchOfOneSide"
+    " | ManySplits | UndeterminedSplit | Unsettled | Undetermined | Unanchored | KnownByProduct"
+)
