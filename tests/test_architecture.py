@@ -97,7 +97,7 @@ ONLY = {
 
 # Text is never evaluated, except kernels and the guards of contracts, which Axon has written and which hold nothing of a user's.
 FORBIDDEN = {"eval", "exec", "sympify", "parse_expr", "lambdify", "compile"}
-EMITTED = {"axon.backend.gpu.build.cubin", "axon.backend.cpu.build", "axon.shapes.contracts.guard"}
+EMITTED = {"axon.backend.gpu.build.link", "axon.backend.cpu.build", "axon.shapes.contracts.guard"}
 
 
 def name_of(file: Path) -> str:

@@ -17,11 +17,11 @@ import pytest
 import axon.backend.gpu.runtime.steps  # every pass
 from axon import compiler
 from axon.backend.cpu import build as cpu_build
-from axon.backend.cpu.run import deaths
 from axon.backend.gpu.roles import lower as lower_roles
 from axon.backend.gpu.roles.ir import Put, RoleFor
 from axon.backend.gpu.tile.contraction import Contraction
 from axon.backend.gpu.tile.ir import For, Load
+from axon.backend.plan.deaths import deaths
 from axon.base.element import Element
 from axon.base.errors import AxonError
 from axon.base.passes import PASSES, FormInvalid
