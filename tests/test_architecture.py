@@ -73,8 +73,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.tools.lsp": {"", "base", "compiler", "tools.editor"},
     "axon.tools.prompt": {"", "base", "grammar", "types", "checker", "core", "interpret", "host", "compiler"}
     | {"tools.commands", "tools.editor"},
-    "axon.tools.view": {"base", "shapes", "core", "core.passes", "lower", "host", "compiler", "tools.editor", "backend.plan"}
-    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "build", "report")},
+    "axon.tools.view": {"base", "shapes", "core", "core.passes", "lower", "host", "compiler", "tools.editor"}
+    | {"backend.plan", "backend.cpu", *(f"backend.gpu.{folder}" for folder in ("layout", "tile", "build", "runtime", "report"))},
 }
 MOST_FILES = 25  # of a folder, besides what says what it is
 MOST_MODULES = 8  # directly in `axon`

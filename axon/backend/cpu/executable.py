@@ -7,21 +7,17 @@ from threading import Lock
 
 from axon.backend.cpu import build, loops, nests, scatters
 from axon.backend.cpu.function import Function, TensorParameter
+from axon.backend.cpu.plan import planned
 from axon.backend.cpu.products import is_window
-from axon.backend.cpu.totals import split_totals
 from axon.backend.plan.deaths import deaths
-from axon.backend.plan.fuse import Policy, fuse
-from axon.backend.plan.ir import Contraction, Kernels, Nest, Plan, Repeat, as_program, operations, values_in
+from axon.backend.plan.ir import Contraction, Kernels, Nest, Repeat, as_program, operations, values_in
 from axon.backend.plan.lanes import strides
 from axon.base.element import Element
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.core.ir import Program, Value
-from axon.core.passes.hoist import HOST
-from axon.core.passes.tables import values_of, without_tables
+from axon.core.passes.tables import values_of
 from axon.core.printer import print_op
-
-POLICY = Policy(epilogues=False, hoist=HOST)
 
 
 @dataclass(slots=True)
@@ -37,9 +33,8 @@ class CpuExecutable:
     """A program's plan with its functions; each is compiled when it is first launched. Several threads may share it."""
 
     def __init__(self, program: Program) -> None:
-        planned, tables = without_tables(program)
+        self.plan, tables = planned(program)
         self.tables = values_of(tables)
-        self.plan: Plan = split_totals(fuse(planned, POLICY))
         self.program = program
         self.values = values_in(self.plan)
         self.lock = Lock()
