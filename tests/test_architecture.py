@@ -18,8 +18,11 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 MAY_IMPORT: dict[str, set[str]] = {
     "axon": {"base", "checker", "host", "tools"},
     # what every phase of the pipeline is, and who puts them together
-    "axon.compiler": {"base", "grammar", "checker", "lower", "core", "core.passes", "interpret"}
+    "axon.compiler": {"base", "grammar", "checker", "lower", "core", "core.passes", "interpret", "pipeline"}
     | {"backend.cpu", "backend.gpu.tile", "backend.gpu.runtime", "backend.gpu.report"},
+    # the list of passes by target
+    "axon.pipeline": {"base", "core", "core.passes", "backend.cpu", "backend.kernel", "backend.plan"}
+    | {f"backend.gpu.{folder}" for folder in ("tile", "roles", "proof", "runtime")},
     "axon.base": set(),
     "axon.grammar": {"base"},
     # sizes: data, then proofs, then stage two of inference, then what a call is asked
@@ -44,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.backend.cpu": {"base", "shapes", "core", "core.passes", "interpret", "backend", "backend.plan", "backend.kernel"},
     "axon.backend.gpu": set(),
     "axon.backend.gpu.layout": {"base", "shapes", "core"},
-    "axon.backend.gpu.tile": {"base", "shapes", "core", "core.passes", "backend.plan", "backend.kernel", "backend.gpu.layout"},
+    "axon.backend.gpu.tile": {"base", "shapes", "core", "backend.plan", "backend.kernel", "backend.gpu.layout"},
     "axon.backend.gpu.roles": {"base", "shapes", "core", "backend.kernel", "backend.gpu.layout", "backend.gpu.tile"},
     "axon.backend.gpu.proof": {"base", "shapes", "core", "interpret", "backend.gpu.tile", "backend.gpu.roles"},
     "axon.backend.gpu.emit": {"base", "shapes", "core", "backend.kernel", "backend.gpu.tile", "backend.gpu.roles"},

@@ -331,7 +331,10 @@ def test_tables_are_inputs(page: Page, name: str, target: str) -> None:
 
 def test_kernels_of_the_cpu_are_those_that_run(page: Page) -> None:
     """A sum of everything is made in blocks; what is the same in every step of a loop, before it."""
-    program = "fun f (x : f32[n, n]) = sum i j => x[i, j]\nfun g (w : f32[n]) = loop (s = for i < n => 0.0) for t < 9 => s + exp w\n"
+    program = """\
+fun f (x : f32[n, n]) = sum i j => x[i, j]
+fun g (w : f32[n]) = loop (s = for i < n => 0.0) for t < 9 => s + exp w
+"""
     for name in ("f", "g"):
         text = page(program, name, "--target", "cpu")
         plan = compiler.emit(compiler.lower(compiler.check_text(program), name, None), "plan", None).partition("on a GPU")[0]

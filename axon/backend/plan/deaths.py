@@ -8,7 +8,7 @@ from axon.base.names import Symbol
 from axon.base.passes import verified
 
 
-@verified("deaths", verify_deaths)
+@verified("deaths", verify_deaths, takes="plan", gives="lifetimes")
 def deaths(kernels: Kernels) -> tuple[frozenset[Symbol], ...]:
     """For each kernel of a block, what of the block nobody reads after it."""
     last: dict[Symbol, int] = {}
