@@ -105,7 +105,7 @@ def _lowering() -> Pass[[CheckedModule, str, tuple[ArgumentType, ...] | None], c
     from axon.core.verify import verify
     from axon.lower import lower as phase
 
-    return verified("lower", lambda made, *_: verify(made))(phase)
+    return verified("lower", lambda made, *_: verify(made), takes="typed")(phase)
 
 
 def host(program: core.Program) -> Host:
@@ -231,6 +231,14 @@ def emit(program: core.Program, stage: str, sizes: Mapping[Symbol, int] | None, 
         if stage not in HOST_STAGES:
             return phase(program, stage, sizes, schedule)
         return "\n".join([cpu.show(program, stage), *(_parts(program, operations=True) if stage == "plan" else ())])
+
+
+def passes(program: core.Program | None) -> str:
+    """The passes of every target in order, and what verifies each; of a program, also how much each makes of it."""
+    with _phase("listing passes"):
+        from axon.pipeline import listed, listed_for
+
+        return listed() if program is None else listed_for(program)
 
 
 def explain(

@@ -148,7 +148,7 @@ def build(job: tuple[Shape, Mapping | None]) -> str | None:
     executable = Executable(core, mapping=mapping, exact=True)
     tensors = {v.symbol: contiguous(1 << 20, tuple(d.evaluate(sizes) for d in v.shape), v.element) for v in executable.values}
     try:
-        executable.plan(0, tensors, sizes)
+        executable.plans(tensors, sizes)
     except (BuildError, AxonError) as error:
         return f"{shape}, {mapping}: {str(error).splitlines()[0]}"
     return None
@@ -222,7 +222,7 @@ class Bench:
                 sys.exit(f"{shape}, {mapping}: wrong by {error:.1e}")
         if bool(torch.isnan(self.outputs[-1]).any()):
             sys.exit(f"{shape}, {mapping}: left something out")
-        return graph, str(executable.plan(0, tensors[0], sizes).mapping)
+        return graph, str(executable.plans(tensors[0], sizes)[0].mapping)
 
     def cudnn(self) -> Any:
         from torch.nn.attention import SDPBackend, sdpa_kernel

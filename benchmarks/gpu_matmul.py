@@ -124,7 +124,7 @@ def build(job: tuple[Shape, Mapping | None]) -> str | None:
             tensor = type(tensor)(tensor.pointer, extents, (row, 1), value.element)
         tensors[value.symbol] = tensor
     try:
-        executable.plan(0, tensors, sizes)
+        executable.plans(tensors, sizes)
     except BuildError as error:
         return f"{shape}, {mapping}: {str(error).splitlines()[0]}"
     return None
@@ -200,7 +200,7 @@ class Bench:
         error = ((self.outputs[-1].float() - reference).norm() / reference.norm()).item()
         if not error < 4e-3:
             sys.exit(f"{self.shape}: wrong by {error:.1e}")
-        return graph, str(executable.plan(0, tensors[0], sizes).mapping)
+        return graph, str(executable.plans(tensors[0], sizes)[0].mapping)
 
     def race(self, *graphs: Any) -> Race:
         return race(*graphs, launches=self.launches)

@@ -19,8 +19,11 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 MAY_IMPORT: dict[str, set[str]] = {
     "axon": {"base", "checker", "host", "tools"},
     # what every phase of the pipeline is, and who puts them together
-    "axon.compiler": {"base", "grammar", "checker", "lower", "core", "core.passes", "interpret"}
+    "axon.compiler": {"base", "grammar", "checker", "lower", "core", "core.passes", "interpret", "pipeline"}
     | {"backend.cpu", "backend.gpu.tile", "backend.gpu.runtime", "backend.gpu.report"},
+    # the list of passes by target
+    "axon.pipeline": {"base", "core", "core.passes", "backend.cpu", "backend.kernel", "backend.plan"}
+    | {f"backend.gpu.{folder}" for folder in ("tile", "roles", "proof", "runtime")},
     "axon.base": set(),
     "axon.grammar": {"base"},
     # sizes: data, then proofs, then stage two of inference, then what a call is asked
@@ -45,7 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.backend.cpu": {"base", "shapes", "core", "core.passes", "interpret", "backend", "backend.plan", "backend.kernel"},
     "axon.backend.gpu": set(),
     "axon.backend.gpu.layout": {"base", "shapes", "core"},
-    "axon.backend.gpu.tile": {"base", "shapes", "core", "core.passes", "backend.plan", "backend.kernel", "backend.gpu.layout"},
+    "axon.backend.gpu.tile": {"base", "shapes", "core", "backend.plan", "backend.kernel", "backend.gpu.layout"},
     "axon.backend.gpu.roles": {"base", "shapes", "core", "backend.kernel", "backend.gpu.layout", "backend.gpu.tile"},
     "axon.backend.gpu.proof": {"base", "shapes", "core", "interpret", "backend.gpu.tile", "backend.gpu.roles"},
     "axon.backend.gpu.emit": {"base", "shapes", "core", "backend.kernel", "backend.gpu.tile", "backend.gpu.roles"},
@@ -74,8 +77,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.tools.lsp": {"", "base", "compiler", "tools.editor"},
     "axon.tools.prompt": {"", "base", "grammar", "types", "checker", "core", "interpret", "host", "compiler"}
     | {"tools.commands", "tools.editor"},
-    "axon.tools.view": {"base", "shapes", "core", "core.passes", "lower", "host", "compiler", "tools.editor", "backend.plan"}
-    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "build", "report")},
+    "axon.tools.view": {"base", "shapes", "core", "core.passes", "lower", "host", "compiler", "tools.editor"}
+    | {"backend.plan", "backend.cpu", *(f"backend.gpu.{folder}" for folder in ("layout", "tile", "build", "runtime", "report"))},
 }
 FACES = ("axon", "axon.compiler", "axon.host", "axon.tools")  # which share the pipeline, and one another
 MOST_FILES = 25  # of a folder, besides what says what it is
@@ -99,7 +102,7 @@ ONLY = {
 
 # Text is never evaluated, except kernels and the guards of contracts, which Axon has written and which hold nothing of a user's.
 FORBIDDEN = {"eval", "exec", "sympify", "parse_expr", "lambdify", "compile"}
-EMITTED = {"axon.backend.gpu.build.cubin", "axon.backend.cpu.build", "axon.shapes.contracts.guard"}
+EMITTED = {"axon.backend.gpu.build.link", "axon.backend.cpu.build", "axon.shapes.contracts.guard"}
 
 
 def name_of(file: Path) -> str:

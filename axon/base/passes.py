@@ -2,13 +2,14 @@
 
 A form that breaks a rule of its own is a defect of the pass that made it, and would become wrong numbers somewhere behind it. So a
 pass is a function together with the verifier of its form: who calls the one has called the other. `PASSES` are those that the
-modules read so far define; docs/architecture.md has the whole table.
+modules read so far define; `axon.pipeline` lists which run for which target, and in what order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -49,16 +50,19 @@ def verifying(name: str) -> Iterator[None]:
 
 
 class Pass(Generic[P, R]):
-    """A pass by the name that an error gives it. `verify` takes what `run` made, and then what `run` took."""
+    """A pass by the name that an error gives it, between two forms. `verify` takes what `run` made, and then what `run` took."""
 
-    def __init__(self, name: str, run: Callable[P, R], verify: Callable[..., None]) -> None:
-        self.name, self.run, self.verify = name, run, verify
+    def __init__(self, name: str, run: Callable[P, R], verify: Callable[..., None], takes: str, gives: str) -> None:
+        self.name, self.run, self.verify, self.takes, self.gives = name, run, verify, takes, gives
         update_wrapper(self, run)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         made = self.run(*args, **kwargs)
         with verifying(self.name):
             self.verify(made, *args, **kwargs)
+        watcher = _watcher.get()
+        if watcher is not None:
+            watcher.append((self.name, made))
         return made
 
     def __repr__(self) -> str:
@@ -68,11 +72,27 @@ class Pass(Generic[P, R]):
 PASSES: dict[str, Pass[Any, Any]] = {}
 
 
-def verified(name: str, verify: Callable[..., None]) -> Callable[[Callable[P, R]], Pass[P, R]]:
+def verified(
+    name: str, verify: Callable[..., None], takes: str = "core", gives: str = "core"
+) -> Callable[[Callable[P, R]], Pass[P, R]]:
     """Makes a function a pass of that name."""
 
     def made(run: Callable[P, R]) -> Pass[P, R]:
-        PASSES[name] = found = Pass(name, run, verify)
+        PASSES[name] = found = Pass(name, run, verify, takes, gives)
         return found
 
     return made
+
+
+_watcher: ContextVar[list[tuple[str, Any]] | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watched() -> Iterator[list[tuple[str, Any]]]:
+    """The passes that run meanwhile, each with what it made, in the order in which they end."""
+    seen: list[tuple[str, Any]] = []
+    token = _watcher.set(seen)
+    try:
+        yield seen
+    finally:
+        _watcher.reset(token)

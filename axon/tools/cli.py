@@ -153,7 +153,12 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _emit(arguments: argparse.Namespace) -> int:
+    if arguments.stages:
+        print(_passes(arguments), end="")
+        return 0
     require_stage(arguments.stage)
+    if arguments.path is None:
+        arguments.refuse("the following arguments are required: PATH[:NAME]")
     path, name = _split(arguments.path)
     if arguments.stage == "ast":
         source = FileLoader().read(path)
@@ -174,6 +179,17 @@ def _emit(arguments: argparse.Namespace) -> int:
     if text:
         print(text)
     return 0
+
+
+def _passes(arguments: argparse.Namespace) -> str:
+    """The passes that run for each target; with a path, what each makes of a function."""
+    if arguments.path is None:
+        return compiler.passes(None)
+    from axon.host.call import Session
+
+    path, name = _split(arguments.path)
+    session = Session(_checked(path))
+    return listing.passes_of(session, the_function(session, path, name), arguments.arguments)
 
 
 def _fmt(arguments: argparse.Namespace) -> int:
@@ -373,8 +389,11 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--out", metavar="FILE", help="save the result: .npy, or .npz for several arrays")
 
     emit = add("emit", _emit, "print what a phase of the compiler makes")
-    emit.add_argument("path", metavar="PATH[:NAME]")
-    emit.add_argument("--stage", metavar="STAGE", required=True, help=", ".join(STAGES))
+    emit.add_argument("path", metavar="PATH[:NAME]", nargs="?")
+    emit.set_defaults(refuse=emit.error)
+    which = emit.add_mutually_exclusive_group(required=True)
+    which.add_argument("--stage", metavar="STAGE", help=", ".join(STAGES))
+    which.add_argument("--stages", action="store_true", help="the passes that lead from one to the next, for every target")
     add_call(emit)
 
     fmt = add("fmt", _fmt, "lay programs out in the standard way, in place")

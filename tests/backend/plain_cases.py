@@ -15,6 +15,7 @@ from axon.backend.gpu.layout.memory import Tensor, contiguous
 from axon.backend.gpu.runtime import plain_variants as variants
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.prepare import is_empty
+from axon.backend.gpu.runtime.ways import Way
 from axon.backend.gpu.simt.access import held_in_registers, lies_flat, uniform, width_of
 from axon.backend.gpu.simt.halves import halves
 from axon.backend.gpu.simt.mapping import (
@@ -53,7 +54,7 @@ Layout = Callable[[int, int], tuple[tuple[int, int], int]]
 
 def plain(program: Program) -> Executable:
     """The program's kernels, none of them for the tensor cores."""
-    return Executable(program, plain=frozenset(out.symbol for op in program.block.ops for out in op.outs))
+    return Executable(program, way=Way(plain=frozenset(out.symbol for op in program.block.ops for out in op.outs)))
 
 
 # ── all ways to spread a kernel ─────────────────────────────────────────────────────────────────────────────────────────
@@ -61,14 +62,14 @@ def plain(program: Program) -> Executable:
 
 def legal(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> list[Mapping]:
     """Every mapping of a kernel that is right at these sizes, chosen or not; the one that is chosen comes first."""
-    ready = variants.prepare(nest, made.known, tensors, sizes)
+    ready = variants.prepare(nest, made.planned.known, tensors, sizes)
     found = [ready.wanted, ready.general(), plainest(nest)]
-    by_lanes = width_of(nest, made.known, tensors, sizes, True)
+    by_lanes = width_of(nest, made.planned.known, tensors, sizes, True)
     if nest.rows:
         same = frozenset(uniform(nest, by_lanes.vector, sizes)) if by_lanes.vector > 1 else frozenset()
         wide = Mapping("lanes", by_lanes.vector, by_lanes.beside, uniform=same)
         found += [wide, replace(wide, uniform=frozenset()), Mapping("lanes")]
-        through = across(nest, made.known, tensors, sizes)
+        through = across(nest, made.planned.known, tensors, sizes)
         if through is not None:
             tiles = replace(wide, by="tiles", across=through)
             found += [tiles, replace(tiles, across=replace(through, vector=1)), Mapping("tiles", across=through)]
@@ -81,7 +82,7 @@ def legal(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> list[
                 found += [replace(wide, flat=True), replace(wide, flat=True, turns=2)]
             cut = halves(nest)
             if cut is not None:
-                halved = in_halves(cut, made.known, tensors, sizes)
+                halved = in_halves(cut, made.planned.known, tensors, sizes)
                 found += [halved, replace(halved, uniform=frozenset()), Mapping("lanes", halved=True), replace(halved, turns=2)]
         if nest_sweeps(nest) and shareable(nest):
             found += [replace(wide, team=8), replace(wide, team=32), Mapping("lanes", team=4)]
@@ -94,7 +95,7 @@ def legal(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> list[
 
 
 def _by_rows(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> Iterator[Mapping]:
-    wide = width_of(nest, made.known, tensors, sizes, False)
+    wide = width_of(nest, made.planned.known, tensors, sizes, False)
     teams: tuple[tuple[By, int, tuple[int, ...]], ...] = (("warp", WARP, (1, 4, WARP)), ("block", MOST, (WARP, 2 * WARP)))
     held = held_in_registers(nest)
     for by, most, choices in teams[1:] if uneven(nest) else teams:
@@ -112,7 +113,7 @@ def _by_rows(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> It
                     yield Mapping(by, vector, beside, chunks, team=team)
                     if team * chunks * vector == longest(nest, sizes):
                         yield Mapping(by, vector, beside, chunks, whole=True, team=team)
-    cut = pieces(nest, made.known, tensors, sizes, wide) if held else None
+    cut = pieces(nest, made.planned.known, tensors, sizes, wide) if held else None
     if cut is not None:
         vectors = -(-widest(nest, sizes) // wide.vector)
         for blocks in CLUSTERS:
@@ -126,7 +127,7 @@ def _by_rows(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> It
                     if chunks < 8:
                         held = replace(smaller, reads=frozenset())
                         found = [smaller, held] if blocks > 1 else [smaller]
-                        kept = keeping(nest, made.known, tensors, wide, smaller, chunks * team)
+                        kept = keeping(nest, made.planned.known, tensors, wide, smaller, chunks * team)
                         if kept is not None:
                             yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=kept)
                             found.append(kept)
@@ -195,8 +196,8 @@ def admitted(given: Case) -> bool:
 
 def form(given: Case, nest: Nest, mapping: Mapping) -> tuple[Emitted, Grid]:
     """A kernel and its launch; one that takes rows in turn with so few blocks that it has several rows."""
-    ready = variants.prepare(nest, given.made.known, given.tensors, given.sizes)
-    source = variants.forms(ready, variants.Variant(mapping, ""), given.made.known).source
+    ready = variants.prepare(nest, given.made.planned.known, given.tensors, given.sizes)
+    source = variants.forms(ready, variants.Variant(mapping, ""), given.made.planned.known).source
     launched = grid(mapping, nest, given.sizes)
     if mapping.persistent:
         launched = replace(launched, blocks=min(launched.blocks, 2 * mapping.pieces.blocks))

@@ -9,8 +9,8 @@ from axon import compiler
 from axon.backend.gpu.build import cubin as build
 from axon.backend.gpu.emit.kernel import Emitted
 from axon.backend.gpu.layout.target import HOPPER
-from axon.backend.gpu.report.show import executables, sizes_of
-from axon.backend.gpu.tile.schedule_file import NOTHING
+from axon.backend.gpu.report.show import sizes_of
+from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.kernel.places import placed
 from axon.base.source import SourceFile
 
@@ -26,8 +26,8 @@ CASES = [  # what a kernel computes, and where that begins
 
 def kernels(text: str) -> list[Emitted]:
     program = compiler.lower(axon.compile(text)._session.checked, "f", None)
-    made = executables(program, sizes_of(program, None), NOTHING)
-    return [plan.stages.source for executable, sizes in made for plan in executable.built({}, sizes)[1].values()]
+    made = Stepped(program).foreseen(sizes_of(program, None))
+    return [plan.stages.source for _, executable, sizes in made for plan in executable.built({}, sizes)[1].values()]
 
 
 @pytest.mark.parametrize(("text", "places"), CASES)

@@ -18,9 +18,9 @@ from axon.backend.gpu.build.pipeline import stages, traits
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.proof.simulate import simulate
-from axon.backend.gpu.report.show import executables
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.prepare import prepare
+from axon.backend.gpu.runtime.ways import Planned, plan
 from axon.backend.gpu.tile.schedule import ranked
 from axon.backend.plan.ir import Nest
 from axon.core.ir import Block
@@ -46,12 +46,16 @@ MODULE = axon.compile(SOURCE)
 def made(name: str, **sizes: int) -> tuple[Executable, dict[Any, int]]:
     program = compiler.lower(compiler.check_text(SOURCE), name, None)
     named = {s: sizes[s.name] for v in program.inputs for d in v.shape for s in d.variables}
-    ((executable, own),) = executables(program, named, axon.backend.gpu.tile.schedule_file.NOTHING)
-    return executable, own
+    return Executable(program), named
 
 
-def families(executable: Executable) -> list[str]:
-    return ["plain" if isinstance(kernel, Nest) else "tensor cores" for kernel in executable.kernels]
+def served(name: str, **sizes: int) -> tuple[Planned, dict[Any, int]]:
+    executable, own = made(name, **sizes)
+    return executable.serving({}, own).planned, own
+
+
+def families(planned: Planned) -> list[str]:
+    return ["plain" if isinstance(kernel, Nest) else "tensor cores" for kernel in planned.kernels]
 
 
 @pytest.mark.parametrize(
@@ -92,35 +96,34 @@ def test_what_is_computed(name: str, shapes: list[tuple[int, ...]]) -> None:
     ],
 )
 def test_which_are_copied(name: str, sizes: dict[str, int], wanted: list[str]) -> None:
-    executable, own = made(name, **sizes)
-    assert families(executable) == wanted
-    copies = [kernel.stored[0] for kernel in executable.kernels if isinstance(kernel, Nest)]
+    planned, own = served(name, **sizes)
+    assert families(planned) == wanted
+    copies = [kernel.stored[0] for kernel in planned.kernels if isinstance(kernel, Nest)]
     if "tensor cores" in wanted:
-        assert all(executable.lying(own)[copy].copyable is None for copy in copies)
+        assert all(planned.lying(own)[copy].copyable is None for copy in copies)
 
 
-def test_a_copy_is_the_same_for_every_executable() -> None:
+def test_a_copy_is_the_same_in_every_plan() -> None:
     """So that what knows its place for one can use it for another."""
-    executable, _ = made("product", m=512, k=511, n=509)
-    again = Executable(executable.program, copied=executable.copied)
-    assert again.aligned == executable.aligned
+    planned, _ = served("product", m=512, k=511, n=509)
+    assert plan(planned.program, planned.way).aligned == planned.aligned
 
 
 def test_what_no_copy_helps_is_plain() -> None:
     """Bulk copies read at most five dimensions, also of a copy."""
-    executable, _ = made("batched", m=64, k=63, n=64)
-    assert families(executable) == ["plain"]
+    planned, _ = served("batched", m=64, k=63, n=64)
+    assert families(planned) == ["plain"]
 
 
 def test_arguments_that_lie_anyhow() -> None:
     executable, own = made("product", m=512, k=512, n=512)
-    tensors = executable.lying(own)
+    tensors = executable.planned.lying(own)
     a, _ = (v.symbol for v in executable.program.inputs)
     for strides in ((1, 512), (512, 2), (513, 1), (0, 1)):
         lying = {**tensors, a: replace(tensors[a], strides=strides)}
-        served = executable.serving(lying, own)
+        planned = executable.serving(lying, own).planned
         # Rows and columns may be exchanged, anything else is copied.
-        assert families(served) == (["tensor cores"] if strides == (1, 512) else ["plain", "tensor cores"])
+        assert families(planned) == (["tensor cores"] if strides == (1, 512) else ["plain", "tensor cores"])
 
 
 SMALL = list(product((1, 2, 8, 16), repeat=4))  # h, m, k, n
@@ -146,18 +149,18 @@ def lying_as(shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(prod(shape[other] for other in order[order.index(d) + 1 :]) for d in range(len(shape)))
 
 
-def run(executable: Executable, own: dict[Any, int], arrays: dict[Any, Any], lying: dict[Any, Tensor]) -> dict[Any, Any]:
+def run(planned: Planned, own: dict[Any, int], arrays: dict[Any, Any], lying: dict[Any, Tensor]) -> dict[Any, Any]:
     """The kernels one after the other on arrays that lie like these: barrier programs, and what is plain by the interpreter."""
-    lying = executable.lying(own) | lying
+    lying = planned.lying(own) | lying
     held = dict(arrays)
-    for kernel in executable.kernels:
+    for kernel in planned.kernels:
         if isinstance(kernel, Nest):
             interpret(Block(kernel.steps, ()), own, held)
             continue
         held |= {r.value.symbol: np.zeros(lying[r.value.symbol].shape, r.value.element.dtype) for r in kernel.results}
         ready = prepare(kernel, lying, own)
         mapping = ranked(ready.problem, traits(ready.kernel), HOPPER)[0]
-        simulate(stages(ready.kernel, mapping, HOPPER, executable.values, ready.granted).barriers, held, own, seed=0)
+        simulate(stages(ready.kernel, mapping, HOPPER, planned.values, ready.granted).barriers, held, own, seed=0)
     return held
 
 
@@ -170,12 +173,12 @@ def test_batches_that_lie_in_any_order(left: tuple[int, ...], right: tuple[int, 
     shapes = {a.symbol: (8, 64, 72), b.symbol: (8, 72, 80)}
     orders = {a.symbol: left, b.symbol: right}
     lying = {s: Tensor(256, shapes[s], lying_as(shapes[s], orders[s]), a.element) for s in shapes}
-    served = executable.serving(lying, own)
-    assert families(served) == ["plain"] * sum(order[-1] == 0 for order in orders.values()) + ["tensor cores"]
+    planned = executable.serving(lying, own).planned
+    assert families(planned) == ["plain"] * sum(order[-1] == 0 for order in orders.values()) + ["tensor cores"]
     if left != right:  # a few of them
         return
     rng = np.random.default_rng(0)
     arrays = {s: rng.standard_normal(shape).astype(ml_dtypes.bfloat16) for s, shape in shapes.items()}
     want = arrays[a.symbol].astype(np.float32) @ arrays[b.symbol].astype(np.float32)
-    got = run(served, own, arrays, lying)[executable.program.block.results[0]]
+    got = run(planned, own, arrays, lying)[executable.program.block.results[0]]
     np.testing.assert_allclose(got.astype(np.float32), want, rtol=2e-2, atol=0.2)

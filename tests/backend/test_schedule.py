@@ -99,7 +99,7 @@ def test_sizes_for_which_a_cluster_is_too_large_still_have_a_mapping() -> None:
 def test_a_stream_that_does_not_hold_the_sizes_is_refused() -> None:
     (fixed,) = schedule("[attention]\ncolumns = 64")["attention"].of(1)
     with pytest.raises(axon.AxonError, match="one tile of a stream must hold all 128 columns"):
-        fixed.ranked(Problem(4096, 128, 128, 16, 4096), STREAM, HOPPER, None)
+        fixed.ranked(Problem(4096, 128, 128, 16, 4096), STREAM, HOPPER)
 
 
 def test_what_does_not_fit_the_registers_is_blamed_on_the_values() -> None:

@@ -130,10 +130,10 @@ def test_operands_that_copies_cannot_read_are_refused() -> None:
     odd = {a.symbol: contiguous(0, (64, 68), Element.BF16), b.symbol: contiguous(0, (64, 68), Element.BF16)}
     odd[case.result.symbol] = contiguous(0, (64, 64), Element.BF16)
     with pytest.raises(Unsupported, match="dimension 0 steps by 136 bytes"):
-        executable.plan(0, odd, sizes)
+        executable.plans(odd, sizes)
     odd[a.symbol] = odd[b.symbol] = Tensor(2, (64, 68), (72, 1), Element.BF16)
     with pytest.raises(Unsupported, match="address is not a multiple"):
-        executable.plan(0, odd, sizes)
+        executable.plans(odd, sizes)
 
 
 @pytest.mark.parametrize("in_flight", [2, 3])

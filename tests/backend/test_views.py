@@ -187,6 +187,6 @@ def test_a_stream_too_wide_for_a_tile_is_two_products() -> None:
     assert families(FEED_FORWARD, "f") == [Stream]
     sizes = program.contract.bind((), [(512, 1024), (1024, 2048), (2048, 1024)])
     served = Executable(program).serving({}, sizes)
-    assert [type(kernel) for kernel in served.kernels] == [Contraction, Contraction]
-    assert not any(isinstance(kernel, Nest) for kernel in served.kernels)
+    assert [type(kernel) for kernel in served.planned.kernels] == [Contraction, Contraction]
+    assert not any(isinstance(kernel, Nest) for kernel in served.planned.kernels)
     same(axon.compile(FEED_FORWARD).f, random(40, 264), random(264, 48, scale=0.1), random(48, 264, scale=0.1))

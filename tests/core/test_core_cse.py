@@ -9,7 +9,7 @@ import pytest
 
 from axon import compiler
 from axon.base.element import Element
-from axon.core.ir import Program
+from axon.core.ir import Loop, Program
 from axon.core.passes.cse import deduplicated
 from axon.core.verify import verify
 from axon.interpret import run
@@ -37,3 +37,28 @@ def test_programs(text: str, before: int, after: int) -> None:
         assert np.array_equal(got, want)
     again: Any = deduplicated(merged)
     assert again.block == merged.block
+
+
+LOOPS = [  # with the operations of the loop's body before and after
+    ("fun f (x : f32[n, n]) = loop (s = x) for t < 3 => for i j => (s @ x)[i, j] + (s @ x)[j, i]", 4, 3),
+    ("fun f (x : f32[n, n]) = let val y = x @ x in loop (s = y) for t < 3 => for i j => s[i, j] + (x @ x)[j, i] end", 3, 2),
+    ("fun f (x : f32[n, n]) = let val y = x @ x in (y, loop (s = x) for t < 3 => x @ x) end", 2, 1),  # a state is its own
+    ("fun f (x : f32[n, n]) = let val y = x @ x val z = x @ x in loop (s = y) for t < 3 => s @ z end", 2, 2),
+]
+
+
+@pytest.mark.parametrize(("text", "before", "after"), LOOPS)
+def test_loops(text: str, before: int, after: int) -> None:
+    program: Program = compiler.lower(compiler.check_text(text), "f", (TensorType(Element.F32, 2),))
+    merged = deduplicated(program)
+    verify(merged)
+    assert (inside(program), inside(merged)) == (before, after)
+    x = np.random.default_rng(0).standard_normal((5, 5)).astype(np.float32)
+    for got, want in zip(run(merged, [x], []), run(program, [x], []), strict=True):
+        assert np.array_equal(got, want)
+    assert inside(deduplicated(merged)) == after
+
+
+def inside(program: Program) -> int:
+    (loop,) = (op for op in program.block.ops if isinstance(op, Loop))
+    return len(loop.body.ops)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import axon
-from axon.backend.cpu.executable import Executable
+from axon.backend.cpu.executable import CpuExecutable
 from axon.backend.plan.ir import print_plan
 from axon.backend.plan.verify import verify_plan
 
@@ -46,7 +46,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_programs_with_tables(name):
-    verify_plan(Executable(program(M, name, *CASES[name])).plan)
+    verify_plan(CpuExecutable(program(M, name, *CASES[name])).plan)
     mine, exact = (M[name](*CASES[name], target=target) for target in ("cpu", "interpret"))
     for got, want in zip(*(x if isinstance(x, tuple) else (x,) for x in (mine, exact)), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5)
@@ -55,7 +55,7 @@ def test_programs_with_tables(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_a_table(name):
-    executable = Executable(program(M, name, *CASES[name]))
+    executable = CpuExecutable(program(M, name, *CASES[name]))
     assert bool(executable.tables) == (name not in ("mixed", "formula"))
     choices = print_plan(executable.plan).count("if ")
     assert choices == 0 or name == "mixed"
@@ -71,7 +71,7 @@ def test_a_result_is_the_callers_own():
 def test_the_code_is_as_long_for_a_table_of_any_length():
     def length(count):
         m = axon.compile(f"val t = {literal(NUMBERS[:count])}\nfun f (i : i32[n]) = for j => t[i[j]]")
-        executable = Executable(program(m, "f", np.zeros(1, np.int32)))
+        executable = CpuExecutable(program(m, "f", np.zeros(1, np.int32)))
         (kernel,) = executable.plan.body.kernels
         return len(executable.function(kernel).function.text)
 

@@ -5,7 +5,7 @@ import pytest
 
 import axon
 from axon.backend.cpu import threads
-from axon.backend.cpu.executable import POLICY
+from axon.backend.cpu.plan import POLICY
 from axon.backend.cpu.totals import BLOCKS, split_totals
 from axon.backend.plan.fuse import fuse
 from axon.backend.plan.ir import Nest

@@ -134,10 +134,9 @@ HISTORIES = [past for count in range(len(BEFORE) + 1) for past in permutations(B
 @pytest.mark.parametrize("name", ["product", "rows", "total", "pointwise"] if SOAK else ["product", "total"])
 def test_every_history_gives_the_same_texts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """After other functions, of which none, one, or several were compiled in this process and session."""
-    from axon.backend.gpu.runtime import algorithms, steps
-    from axon.backend.gpu.runtime import executable as runtime
+    from axon.backend.gpu.runtime import algorithms, building, steps
 
-    for module in (runtime, algorithms, steps):
+    for module in (building, algorithms, steps):
         monkeypatch.setattr(module, "build_all", module.build_all)  # put back what `without_compiler` changes
     texts.without_compiler()
     chance, found = random.Random(0), []

@@ -36,10 +36,9 @@ def disturb(seed: int) -> list[bytearray]:
 def without_compiler() -> None:
     """GPU kernels are not built, but all that is made of them before."""
     from axon.backend.cache import Kernel
-    from axon.backend.gpu.runtime import algorithms, steps
-    from axon.backend.gpu.runtime import executable as runtime
+    from axon.backend.gpu.runtime import algorithms, building, steps
 
-    for module in (runtime, algorithms, steps):
+    for module in (building, algorithms, steps):
         module.build_all = lambda wanted, _: [Kernel(forms.source.text.encode(), "kernel", 32, 0) for forms in wanted]
 
 

@@ -68,7 +68,16 @@ def test_warnings_do_not_fail(axon_cli: Cli, here: Path) -> None:
     assert ran.status == 0
 
 
-WRONG_USAGE = [[], ["frobnicate"], ["check"], ["run"], ["check", "--format", "xml", "a.axon"], ["emit", "a"]]
+WRONG_USAGE = [
+    [],
+    ["frobnicate"],
+    ["check"],
+    ["run"],
+    ["check", "--format", "xml", "a.axon"],
+    ["emit", "a"],
+    ["emit", "--stage", "core"],
+    ["emit", "a", "--stage", "core", "--stages"],
+]
 
 
 @pytest.mark.parametrize("arguments", WRONG_USAGE)
@@ -110,6 +119,20 @@ def test_emit(axon_cli: Cli, here: Path, snapshot: SnapshotAssertion) -> None:
     assert "f64[" in with_arguments.out
     assert "one role" in axon_cli("emit", "good.axon:dot", "--stage", "tile").out
     assert "AX0602" in axon_cli("emit", "good.axon:dot", "--stage", "machine").out
+
+
+def test_passes(axon_cli: Cli, here: Path) -> None:
+    """Which run for which target, what verifies them, and what they make of a function."""
+    (here / "good.axon").write_text("fun f (x : f32[n, n]) = (sum i j => (x @ x)[i, j]) + sum i => (x @ x)[i, i]\n")
+    general = axon_cli("emit", "--stages").out
+    assert [line for line in general.splitlines() if line.endswith(":")] == ["interpret:", "cpu:", "cuda:"]
+    assert "6. fuse          core → plan       backend.plan.verify.verify_fused\n" in general
+    of_f = axon_cli("emit", "--stages", "good.axon:f").out
+    assert len(of_f.splitlines()) == len(general.splitlines())
+    assert "core.verify.verify_rewritten          4 operations" in of_f
+    with_arguments = axon_cli("emit", "--stages", "good.axon", "x=randn(f32[2, 2])")
+    assert with_arguments.status == 0
+    assert with_arguments.out == of_f
 
 
 # ── run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────

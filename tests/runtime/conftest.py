@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from axon.backend import libraries, needs
-from axon.backend.gpu.runtime import arrays, failures, stepped_call, steps
+from axon.backend.gpu.runtime import arrays, building, failures, stepped_call, steps
 from axon.backend.gpu.runtime import executable as runtime
+from axon.backend.gpu.runtime.binding import Binder
 from axon.base.element import Element
 from tests.runtime.fake import Builds, DeviceArray, FakeDriver, FakeLibrary, aligned, recorded
 
@@ -30,7 +31,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     monkeypatch.setattr(failures, "_free", [])  # its memory goes with it
     monkeypatch.setattr(arrays, "gpu", lambda device=0, target=None: None)
     monkeypatch.setattr(needs, "gpu", lambda device=0, target=None: None)
-    monkeypatch.setattr(runtime.Executable, "_launch", recorded(made, runtime.Executable._launch))
+    monkeypatch.setattr(Binder, "launch", recorded(made, Binder.launch))
     return made
 
 
@@ -38,7 +39,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
 def builds(monkeypatch: pytest.MonkeyPatch) -> Builds:
     """Kernels without a compiler."""
     made = Builds()
-    monkeypatch.setattr(runtime, "build_all", made)
+    monkeypatch.setattr(building, "build_all", made)
     monkeypatch.setattr(steps, "build_all", made)
     return made
 

@@ -20,8 +20,9 @@ from axon.backend.gpu.emit.kernel import ExtentParameter, MapParameter, PointerP
 from axon.backend.gpu.layout.memory import Tensor, contiguous
 from axon.backend.gpu.layout.views import with_views
 from axon.backend.gpu.proof.simulate import simulate
-from axon.backend.gpu.runtime import algorithms, arrays, failures, stepped_call, steps
+from axon.backend.gpu.runtime import algorithms, arrays, building, failures, stepped_call, steps
 from axon.backend.gpu.runtime import executable as runtime
+from axon.backend.gpu.runtime.binding import Binder
 from axon.backend.gpu.simt.mapping import Grid
 from axon.backend.gpu.tile.families import views_of
 from axon.backend.plan.ir import Nest
@@ -92,8 +93,8 @@ def emulated(monkeypatch: pytest.MonkeyPatch, seed: int = 0) -> EmulatedDriver:
         monkeypatch.setattr(module, "driver", lambda: made)
     for module in (arrays, needs):
         monkeypatch.setattr(module, "gpu", lambda device=0, target=None: None)
-    for module in (runtime, algorithms, steps):
+    for module in (building, algorithms, steps):
         monkeypatch.setattr(module, "build_all", built)
     monkeypatch.setattr(failures, "_free", [])
-    monkeypatch.setattr(runtime.Executable, "_launch", recorded(made, runtime.Executable._launch))
+    monkeypatch.setattr(Binder, "launch", recorded(made, Binder.launch))
     return made

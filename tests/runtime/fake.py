@@ -16,8 +16,9 @@ import numpy as np
 from axon.backend.cache import Kernel
 from axon.backend.gpu.emit.kernel import MapParameter, PointerParameter, SizeParameter, StrideParameter
 from axon.backend.gpu.proof.simulate import simulate
+from axon.backend.gpu.runtime.binding import Binder
+from axon.backend.gpu.runtime.building import Ready
 from axon.backend.gpu.runtime.driver import DeviceError, LaunchConfig, NodeParameters, OutOfDeviceMemory
-from axon.backend.gpu.runtime.executable import Executable, Plan
 from axon.backend.libraries import Memory
 from axon.base.element import Element, of_dtype
 from axon.core.ir import Block
@@ -28,7 +29,7 @@ class FakeDriver:
     """What `axon.backend.gpu.runtime.driver.Driver` has."""
 
     def __init__(self) -> None:
-        self.plans: dict[int, tuple[Plan, dict[Any, Any], dict[Any, int]]] = {}  # by function: what was bound
+        self.plans: dict[int, tuple[Ready, dict[Any, Any], dict[Any, int]]] = {}  # by function: what was bound
         self.launched: list[tuple[int, int]] = []  # function, stream
         self.replayed: list[int] = []  # streams
         self.pointed = 0  # nodes that were given arguments again
@@ -215,9 +216,9 @@ def view(pointer: int, shape: Any, strides: Any, element: Element) -> Any:
 
 
 def recorded(fake: FakeDriver, original: Callable[..., Any]) -> Callable[..., Any]:
-    """`Executable._launch`, noting which plan a function is of. Each binding is a function of its own."""
+    """`Binder.launch`, noting which kernel a function is of. Each binding is a function of its own."""
 
-    def launch(self: Executable, cuda: Any, device: int, plan: Plan, tensors: Any, sizes: Any, places: Any) -> Any:
+    def launch(self: Binder, cuda: Any, device: int, plan: Ready, tensors: Any, sizes: Any, places: Any) -> Any:
         from dataclasses import replace
 
         made = original(self, cuda, device, plan, tensors, sizes, places)

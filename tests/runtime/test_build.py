@@ -284,15 +284,14 @@ def test_a_script_without_a_guard_can_build(tmp_path: Path) -> None:
 
 FOREVER = """
 import os, time
-from axon.backend import cache; from axon.backend.gpu.build import cubin as build, worker
-from axon.backend.gpu.build.worker import main
+from axon.backend.gpu.build import worker
 
 def link(*_):
     os.write(2, b"compiling\\n")  # in one piece: several do so at once
     time.sleep(600)
 
-build.link = build.assembly = link
-main()
+worker.link = worker.assembly = link
+worker.main()
 """
 WAITS = """
 import sys

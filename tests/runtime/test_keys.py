@@ -14,6 +14,7 @@ from axon import compiler
 from axon.backend import libraries
 from axon.backend.cache import Kernel
 from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.runtime.binding import Binder
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.libraries import Jax
 from axon.base.element import Element
@@ -38,8 +39,8 @@ def test_a_kernel_is_loaded_for_the_shared_memory_that_it_is_launched_with(
     monkeypatch.setattr(fake, "load", load)
     kernel = Kernel(b"code", "kernel", 32, 0)
     wanted = [(1_000, 1), (200_000, 1), (1_000, 16), (1_000, 1)]
-    program = executable("fun f (x : f32[n]) = for i => x[i] + 1.0")
-    functions = [program._load(fake, 0, kernel, *taken) for taken in wanted]  # type: ignore[arg-type]
+    binder = Binder()
+    functions = [binder.load(fake, 0, kernel, *taken) for taken in wanted]  # type: ignore[arg-type]
     assert asked == wanted[:3]
     assert functions == [1, 2, 3, 1]
 

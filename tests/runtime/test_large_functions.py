@@ -62,6 +62,6 @@ def test_what_a_call_keeps_in_memory_is_no_spill(term: str, count: int, element:
     """The mapping that suits the sizes is taken, not the one that may spill."""
     text = " + ".join(term.format(n) for n in range(1, count + 1))
     made, sizes = executable(f"fun f (x : {element}[n]) = for i => {text}")
-    (plan,) = made.plans(made.lying(sizes), sizes).values()
+    (plan,) = made.plans(made.planned.lying(sizes), sizes).values()
     assert plan.mapping != plainest(plan.kernel)
     assert plan.built.spilled == 0

@@ -183,7 +183,7 @@ def test_what_was_built_before_the_first_call_is_listed(builds: Builds) -> None:
     (n,) = (d.symbol for d in program.inputs[0].shape)
     stepped.build({n: 64})
     (made,) = stepped.made()
-    assert made.executable is stepped.executables[stepped.parts.body.parts[0].body.parts[0]]
+    assert made.builder is stepped.executables[stepped.parts.body.parts[0].body.parts[0]].first
     assert len(builds.made) > 1  # those of the sort have no variants
 
 
@@ -314,11 +314,11 @@ def test_a_kernel_of_which_no_mapping_fits_is_made_by_others(
     builds.refuse = lambda stages: stages.barriers is not None and refused in stages.source.text
     served, plans = program.built({}, bound)
     assert [type(plan.kernel).__name__ for plan in plans.values()] == families
-    assert any("registers" in reason.worded({}) for k in served.kernels if isinstance(k, Nest) for reason in k.reasons)
+    assert any("registers" in reason.worded({}) for k in served.planned.kernels if isinstance(k, Nest) for reason in k.reasons)
     assert program.serving({}, bound) is served  # nothing is tried again
     chance = np.random.default_rng(0)
     arrays = {v.symbol: chance.standard_normal((64,) * len(v.shape)).astype(v.element.dtype) / 8 for v in program.program.inputs}
-    got = run(served, bound, arrays, {})[program.program.block.results[0]].astype(np.float32)
+    got = run(served.planned, bound, arrays, {})[program.program.block.results[0]].astype(np.float32)
     want = axon.compile(text).f(*arrays.values(), target="interpret").astype(np.float32)
     np.testing.assert_allclose(got, want, atol=2e-2 * np.abs(want).max())
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from axon import compiler
 from axon.tools.cli import main
 from axon.tools.view.draw import WRAP, _formula
 
@@ -183,7 +184,7 @@ fun block (p : { w : f32[d, 4 * d], v : f32[4 * d, d] }) (x : f32[..b, n, d]) = 
 
 def test_fields_are_called_as_in_the_source(page: Page) -> None:
     text = page(FIELDS, "block")
-    assert ">p.w</text>" in text
+    assert ">p.w : f32[" in text, "on the card of the record"
     assert "x[i, k] * p.w[k, j]" in text
     assert "p_w" not in text
 
@@ -278,7 +279,7 @@ fun model (p : { first : layer[d], second : layer[d] }) x = x |> layer p.first |
 
 
 def test_weights_stand_together(page: Page) -> None:
-    """Tensors of one record that the same kernels read are one card, which names them."""
+    """Tensors of one record are one card, which names them."""
     text = page(LAYERS, "model", "--target", "cpu")
     titles = re.findall(r'<g class="card input".*?<text class="title"[^>]*>([^<]+)<', text)
     assert set(titles) <= {"x", "p.first", "p.second", "p"}
@@ -310,6 +311,35 @@ fun f (x : bf16[n, n]) (w : bf16[n, n]) (ids : f32[n]) =
     assert f"<h3>{inside} · contraction</h3>" in text
     assert "sort" in text
     assert "compress" in text
+
+
+TABLE = f"""\
+val t = [|{", ".join(f"{n}.5" for n in range(40))}|]
+fun f (x : f32[n]) = sum i => exp x[i] * t[i % 40]
+fun g (x : f32[n]) = {{ first = for i => x[i] * t[i % 40], second = sum i => x[i] }}
+"""
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+@pytest.mark.parametrize("name", ["f", "g"])
+def test_tables_are_inputs(page: Page, name: str, target: str) -> None:
+    text = page(TABLE, name, "--target", target)
+    titles = re.findall(r'<g class="card input".*?<text class="title"[^>]*>([^<]+)<', text)
+    assert len(titles) == 2, "the table, and x"
+    assert "x" in titles
+
+
+def test_kernels_of_the_cpu_are_those_that_run(page: Page) -> None:
+    """A sum of everything is made in blocks; what is the same in every step of a loop, before it."""
+    program = """\
+fun f (x : f32[n, n]) = sum i j => x[i, j]
+fun g (w : f32[n]) = loop (s = for i < n => 0.0) for t < 9 => s + exp w
+"""
+    for name in ("f", "g"):
+        text = page(program, name, "--target", "cpu")
+        plan = compiler.emit(compiler.lower(compiler.check_text(program), name, None), "plan", None).partition("on a GPU")[0]
+        for kernel in re.findall(r"^ *((?:\d+\.)+) (\w+)", plan, re.MULTILINE):
+            assert re.search(rf">{kernel[0].rstrip('.')} · {kernel[1]}", text), (kernel, plan)
 
 
 def test_loops_are_groups(page: Page) -> None:

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from axon.backend.cpu import build, loops, nests, scatters
 from axon.backend.cpu.function import Function, TensorParameter
+from axon.backend.cpu.plan import planned
 from axon.backend.cpu.products import is_window
-from axon.backend.cpu.totals import split_totals
-from axon.backend.plan.fuse import Policy, fuse
-from axon.backend.plan.ir import Contraction, Kernels, Nest, Plan, Repeat, as_program, operations, values_in
+from axon.backend.plan.deaths import deaths
+from axon.backend.plan.ir import Contraction, Kernels, Nest, Repeat, as_program, operations, values_in
 from axon.backend.plan.lanes import strides
 from axon.base.element import Element
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.core.ir import Program, Value
-from axon.core.passes.hoist import HOST
-from axon.core.passes.tables import values_of, without_tables
+from axon.core.passes.tables import values_of
 from axon.core.printer import print_op
-
-if TYPE_CHECKING:
-    from axon.backend.cpu.run import Run
-
-Array = Any
-POLICY = Policy(epilogues=False, hoist=HOST)
 
 
 @dataclass(slots=True)
@@ -40,13 +29,12 @@ class Compiled:
     native: build.Native | None = None
 
 
-class Executable:
-    """A program's plan with its functions; compiled when first launched. Safe to call from several threads."""
+class CpuExecutable:
+    """A program's plan with its functions; each is compiled when it is first launched. Several threads may share it."""
 
     def __init__(self, program: Program) -> None:
-        planned, tables = without_tables(program)
+        self.plan, tables = planned(program)
         self.tables = values_of(tables)
-        self.plan: Plan = split_totals(fuse(planned, POLICY))
         self.program = program
         self.values = values_in(self.plan)
         self.lock = Lock()
@@ -56,49 +44,10 @@ class Executable:
         self.results = frozenset(self.plan.body.results)
         self.loops: IdentityMap[Repeat, NativeLoop | str] = IdentityMap()  # a text says why a loop has no function
 
-    def __call__(self, inputs: Sequence[Array], explicit: Sequence[int] = ()) -> list[Array]:
-        """The flat results for flat inputs, as fresh arrays. Raises what `interpret.run` raises."""
-        program = self.program
-        if len(inputs) != len(program.inputs):
-            raise TypeError(f"{program.name} takes {len(program.inputs)} tensors, not {len(inputs)}")
-        for value, array in zip(program.inputs, inputs, strict=True):
-            if array.dtype != value.element.dtype:
-                raise TypeError(f"{value.symbol.name} of {program.name} holds {value.element.value}, not {array.dtype}")
-        dims = program.contract.bind(explicit, [array.shape for array in inputs])
-        from axon.backend.cpu.run import Run, Stopped
-
-        run = Run(self, dims, {**self.tables, **dict(zip((v.symbol for v in program.inputs), inputs, strict=True))})
-        try:
-            memory = run.kernels(self.plan.body)
-            fresh = self._fresh(run, inputs)
-            run.arena.give_back(memory)
-            return fresh
-        except (Stopped, ZeroDivisionError):
-            return self._interpreted(inputs, explicit)
-
-    def _fresh(self, run: Run, inputs: Sequence[Array]) -> list[Array]:
-        """The results as contiguous arrays of their own."""
-        fresh: list[Array] = []
-        for symbol in self.plan.body.results:
-            result = run.tensors[symbol]
-            shared = any(result is other for other in fresh) or any(np.may_share_memory(result, array) for array in inputs)
-            owned = symbol in run.owned and result.flags.c_contiguous
-            fresh.append(result if owned and not shared else np.array(result, order="C"))
-        return fresh
-
-    def _interpreted(self, inputs: Sequence[Array], explicit: Sequence[int]) -> list[Array]:
-        """What the interpreter raises for a program that must stop."""
-        from axon.interpret import run
-
-        run(self.program, inputs, explicit)
-        raise AssertionError("a kernel stopped the program, and the interpreter did not")
-
     def deaths(self, kernels: Kernels) -> tuple[frozenset[Symbol], ...]:
         """For each kernel of a block, what nobody reads after it."""
         found = self._deaths.get(kernels)
         if found is None:
-            from axon.backend.cpu.run import deaths
-
             found = self._deaths[kernels] = deaths(kernels)
         return found
 

@@ -34,20 +34,21 @@ class Host:
         """The flat results for flat inputs, as fresh arrays. Raises what `interpret.run` raises."""
         if not compiled and (work := self._work(inputs, explicit)) <= TINY:
             from axon.backend.cpu.blas import one_thread
-            from axon.interpret import run
+            from axon.interpret import run as interpret
 
             self._count(work)
             with one_thread():
-                return run(self.program, inputs, explicit)
-        results: list[Any] = self.executable()(inputs, explicit)
-        return results
+                return interpret(self.program, inputs, explicit)
+        from axon.backend.cpu.run import run
+
+        return run(self.executable(), inputs, explicit)
 
     def executable(self) -> Any:
         with self._lock:
             if self._executable is None:
-                from axon.backend.cpu.executable import Executable
+                from axon.backend.cpu.executable import CpuExecutable
 
-                self._executable = Executable(self.program)
+                self._executable = CpuExecutable(self.program)
             return self._executable
 
     def _work(self, inputs: Sequence[Any], explicit: Sequence[int]) -> float:

@@ -13,6 +13,7 @@ Note [Memory]
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from threading import local
 from typing import Any, assert_never
 
@@ -20,16 +21,15 @@ import numpy as np
 
 from axon.backend.cpu import build, threads
 from axon.backend.cpu.arena import Arena
-from axon.backend.cpu.executable import Compiled, Executable, NativeLoop
+from axon.backend.cpu.executable import Compiled, CpuExecutable, NativeLoop
 from axon.backend.cpu.function import BufferParameter, LanesParameter, SizeParameter, TensorParameter
 from axon.backend.cpu.loops import AGAIN
 from axon.backend.cpu.products import contract
-from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, reads_of, writes_of
-from axon.backend.plan.verify import verify_deaths
+from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, writes_of
 from axon.base.names import Symbol
-from axon.base.passes import verified
 from axon.core.ir import Check, Compress, Index, Loop, Read, Sort, Value
 from axon.interpret.box import allocate
+from axon.interpret.program import run as interpret
 from axon.shapes.dimension import Dim
 
 Array = Any
@@ -57,13 +57,44 @@ _scratch = _Scratch()
 _EMPTY = ctypes.create_string_buffer(64)  # what pointers of empty tensors point to
 
 
+def run(executable: CpuExecutable, inputs: Sequence[Array], explicit: Sequence[int] = ()) -> list[Array]:
+    """The flat results for flat inputs, as fresh arrays. Raises what the interpreter raises."""
+    program = executable.program
+    if len(inputs) != len(program.inputs):
+        raise TypeError(f"{program.name} takes {len(program.inputs)} tensors, not {len(inputs)}")
+    for value, array in zip(program.inputs, inputs, strict=True):
+        if array.dtype != value.element.dtype:
+            raise TypeError(f"{value.symbol.name} of {program.name} holds {value.element.value}, not {array.dtype}")
+    dims = program.contract.bind(explicit, [array.shape for array in inputs])
+    given = dict(zip((v.symbol for v in program.inputs), inputs, strict=True))
+    call = Run(executable, dims, {**executable.tables, **given})
+    try:
+        memory = call.kernels(executable.plan.body)
+    except (Stopped, ZeroDivisionError):
+        interpret(program, inputs, explicit)  # raises it in words
+        raise AssertionError("a kernel stopped the program, and the interpreter did not") from None
+    fresh = call.fresh(inputs)
+    call.arena.give_back(memory)
+    return fresh
+
+
 class Run:
     """The dimensions and tensors known so far. `owned` are results whose memory is not the arena's."""
 
-    def __init__(self, executable: Executable, dims: dict[Symbol, int], tensors: dict[Symbol, Array]) -> None:
+    def __init__(self, executable: CpuExecutable, dims: dict[Symbol, int], tensors: dict[Symbol, Array]) -> None:
         self.executable, self.dims, self.tensors = executable, dims, tensors
         self.arena = Arena()
         self.owned: set[Symbol] = set()
+
+    def fresh(self, inputs: Sequence[Array]) -> list[Array]:
+        """The results as contiguous arrays of their own."""
+        fresh: list[Array] = []
+        for symbol in self.executable.plan.body.results:
+            result = self.tensors[symbol]
+            shared = any(result is other for other in fresh) or any(np.may_share_memory(result, array) for array in inputs)
+            owned = symbol in self.owned and result.flags.c_contiguous
+            fresh.append(result if owned and not shared else np.array(result, order="C"))
+        return fresh
 
     def kernels(self, kernels: Kernels) -> list[Array]:
         """Run a block; the memory of what it gives, which the caller gives back. See Note [Memory]."""
@@ -254,17 +285,3 @@ class Run:
             return self.size(op.trip.dim)
         assert isinstance(op.trip, Read)
         return int(self.tensors[op.trip.tensor])
-
-
-@verified("deaths", verify_deaths)
-def deaths(kernels: Kernels) -> tuple[frozenset[Symbol], ...]:
-    """For each kernel of a block, what of the block nobody reads after it."""
-    last: dict[Symbol, int] = {}
-    for position, kernel in enumerate(kernels.kernels):
-        last.update((symbol, position) for symbol in writes_of(kernel))
-        last.update((symbol, position) for symbol in reads_of(kernel) if symbol in last)
-    dying: list[set[Symbol]] = [set() for _ in kernels.kernels]
-    for symbol, position in last.items():
-        if symbol not in kernels.results:
-            dying[position].add(symbol)
-    return tuple(map(frozenset, dying))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from axon.backend.cpu.executable import Executable
+from axon.backend.cpu.executable import CpuExecutable
 from axon.backend.cpu.products import is_window
 from axon.backend.cpu.run import SMALL_STEP
 from axon.backend.plan.ir import Contraction, Kernel, Nest, Repeat, Whole, kernels_in, print_plan
@@ -15,7 +15,7 @@ STAGES = ("plan", "cpu")
 
 def show(program: Program, stage: str) -> str:
     """One of `STAGES`."""
-    executable = Executable(program)
+    executable = CpuExecutable(program)
     if stage == "plan":
         return print_plan(executable.plan, lambda kernel: _decision(executable, kernel))
     texts = []
@@ -35,7 +35,7 @@ def show(program: Program, stage: str) -> str:
     return "\n\n".join(texts)
 
 
-def _decision(executable: Executable, kernel: Kernel) -> str:
+def _decision(executable: CpuExecutable, kernel: Kernel) -> str:
     """What computes a kernel."""
     match kernel:
         case Nest():

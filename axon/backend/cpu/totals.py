@@ -23,7 +23,7 @@ from axon.shapes.dimension import Dim
 BLOCKS = 64
 
 
-@verified("split_totals", verify_replanned)
+@verified("split_totals", verify_replanned, takes="plan", gives="plan")
 def split_totals(plan: Plan) -> Plan:
     """A plan whose reductions of everything are made in blocks; those of loops stay, since steps are often small."""
     kernels: list[Kernel] = []

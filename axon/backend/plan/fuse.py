@@ -76,7 +76,7 @@ class Policy:
     hoist: Worth | None = None
 
 
-@verified("fuse", verify_fused)
+@verified("fuse", verify_fused, gives="plan")
 def fuse(program: Program, policy: Policy | None = None) -> Plan:
     """The kernels of a program, in order."""
     policy = policy or Policy()

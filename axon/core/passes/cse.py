@@ -1,18 +1,21 @@
 """Common subexpressions: operations that compute the same are computed once.
 
 Two operations are the same if they are equal after their axes, and the operations they read, are called the same. What fails at run
-time keeps its place: only pure `Compute` operations are merged, into the earlier of the two.
+time keeps its place: only pure `Compute` operations are merged, into the earlier of the two, which may stand around the loop of the
+later one. It is the first pass of every target: nothing behind it looks for equal operations again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
-from axon.core.ir import Block, Compute, Op, Program, Read, Scalar
+from axon.core.ir import Block, Compute, Loop, Op, Program, Read, Scalar
+from axon.core.passes.dissolve import with_tensors
 from axon.core.verify import verify_rewritten
-from axon.core.walk import children, rename, rewrite
+from axon.core.walk import children, rename
 from axon.shapes.dimension import Dim
 
 _CANONICAL = [fresh("axis") for _ in range(32)]
@@ -20,56 +23,45 @@ _CANONICAL = [fresh("axis") for _ in range(32)]
 
 @verified("core_cse", verify_rewritten)
 def deduplicated(program: Program) -> Program:
-    """The program without operations of its outermost block that another one has computed before. Its results keep their symbols:
-    two that are computed alike stay two, since results never share memory."""
+    """The program without operations that another one has computed before. Its results keep their symbols: two that are computed
+    alike stay two, since results never share memory."""
+    return replace(program, block=_block(program.block, {}))
+
+
+def _block(block: Block, around: Mapping[object, Compute]) -> Block:
+    """`around` are the operations before the block, by what is equal for those that compute the same."""
     same: dict[Symbol, Symbol] = {}
-    seen: dict[object, Compute] = {}
+    seen = dict(around)
     final: dict[Symbol, Symbol] = {}  # what is computed first takes the symbol of the result that is computed like it
-    results = set(program.block.results)
+    results = set(block.results)
     ops: list[Op] = []
-    for op in program.block.ops:
-        if isinstance(op, Compute):
-            op = _over(op, same)
-            key = _key(op)
-            first = seen.setdefault(key, op) if key is not None else op
-            mine = {out.symbol for out in op.outs} & results
-            if first is op or (mine and any(out.symbol in results or out.symbol in final for out in first.outs)):
-                ops.append(op)
-                continue
-            pairs = [(out.symbol, other.symbol) for out, other in zip(op.outs, first.outs, strict=True)]
-            same |= dict(pairs)
-            final |= {other: out for out, other in pairs if out in results}
-        elif same:
-            return program  # what stands in loops would have to be renamed too
-        else:
+    for op in block.ops:
+        op = with_tensors(op, same)
+        if isinstance(op, Loop):
+            op = replace(op, body=_block(op.body, seen))
+        if not isinstance(op, Compute):
             ops.append(op)
+            continue
+        key = _key(op)
+        first = seen.setdefault(key, op) if key is not None else op
+        mine = {out.symbol for out in op.outs} & results
+        taken = key in around or any(out.symbol in results or out.symbol in final for out in first.outs)
+        if first is op or (mine and taken):
+            ops.append(op)
+            continue
+        pairs = [(out.symbol, other.symbol) for out, other in zip(op.outs, first.outs, strict=True)]
+        same |= dict(pairs)
+        final |= {other: out for out, other in pairs if out in results}
     if final:
-        ops = [_over(op, final) if isinstance(op, Compute) else op for op in ops]
-    return replace(program, block=Block(tuple(ops), program.block.results))
+        ops = [_called(with_tensors(op, final), final) for op in ops]
+    return Block(tuple(ops), block.results)
 
 
-def _over(op: Compute, names: dict[Symbol, Symbol]) -> Compute:
-    """An operation over tensors of other names."""
-    if not names:
+def _called(op: Op, names: Mapping[Symbol, Symbol]) -> Op:
+    """An operation whose results have other names."""
+    if not isinstance(op, Compute):
         return op
-    outs = tuple(replace(out, symbol=names.get(out.symbol, out.symbol)) for out in op.outs)
-    reduction = op.reduction
-    if reduction is not None:
-        where, asked = (None if s is None else _reading(s, names) for s in (reduction.where, reduction.asked))
-        units = tuple(_reading(s, names) for s in reduction.monoid.units)
-        reduction = replace(reduction, where=where, asked=asked, monoid=replace(reduction.monoid, units=units))
-    return replace(op, outs=outs, reduction=reduction, body=tuple(_reading(s, names) for s in op.body))
-
-
-def _reading(scalar: Scalar, names: dict[Symbol, Symbol]) -> Scalar:
-    def visit(node: Scalar) -> Scalar | None:
-        if isinstance(node, Read) and node.tensor in names:
-            inner = tuple(s if isinstance(s, Dim) else _reading(s, names) for s in node.subscripts)
-            padding = None if node.padding is None else _reading(node.padding, names)
-            return replace(node, tensor=names[node.tensor], subscripts=inner, padding=padding)
-        return None
-
-    return rewrite(scalar, visit)
+    return replace(op, outs=tuple(replace(out, symbol=names.get(out.symbol, out.symbol)) for out in op.outs))
 
 
 def _key(op: Compute) -> object | None:

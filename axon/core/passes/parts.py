@@ -55,6 +55,7 @@ from axon.core.ir import (
     Value,
     element_of,
 )
+from axon.core.passes.cse import deduplicated
 from axon.core.passes.dissolve import copied, with_tensors
 from axon.core.passes.hoist import DEVICE, hoist
 from axon.core.passes.tables import without_tables
@@ -131,11 +132,11 @@ class Parts:
         return replace(self.rest, block=replace(self.rest.block, ops=ops))
 
 
-@verified("parts", lambda made, given: verify_parts(made))
+@verified("parts", lambda made, given: verify_parts(made), gives="parts")
 def parts(program: Program) -> Parts:
     """The parts of a program, in order."""
     facts = program.contract.facts
-    rest, tables = without_tables(hoist(program, DEVICE), results_apart=True)
+    rest, tables = without_tables(hoist(deduplicated(program), DEVICE), results_apart=True)
     values = {value.symbol: value for value in rest.inputs}
     return Parts(program, _block(rest.block, _Around(rest, values, facts)), rest, tables)
 

@@ -87,17 +87,26 @@ def _types(checked: CheckedModule, only: str | None, place: Callable[[Span], Spa
             yield f"  {there.file.position(there.start)[0]}: {name} : {text}"
 
 
+def passes_of(session: Session, callee: Callee, arguments: Sequence[str]) -> str:
+    """The passes of every target, and what each makes of a function, for the arguments given, else for general ones."""
+    return compiler.passes(_lowered(session, callee, arguments))
+
+
 def stage_of(session: Session, callee: Callee, stage: str, arguments: Sequence[str]) -> str:
     """A stage from `core` on, for the arguments given, else for general ones (of kernels, at typical sizes)."""
     if stage != "core":
         schedule = None if stage in compiler.HOST_STAGES else session.schedule(callee)
         return of_kernels(session, callee, arguments, lambda program, sizes: compiler.emit(program, stage, sizes, schedule))
     from axon.core.printer import print_program
+
+    return print_program(_lowered(session, callee, arguments)).rstrip()
+
+
+def _lowered(session: Session, callee: Callee, arguments: Sequence[str]) -> core.Program:
     from axon.host.arguments import parse_arguments
 
     given = parse_arguments(list(arguments), seed=None)
-    lowered = session.program(callee, (), given) if given else compiler.lower(session.checked, callee.name, None)
-    return print_program(lowered).rstrip()
+    return session.program(callee, (), given) if given else compiler.lower(session.checked, callee.name, None)
 
 
 def of_kernels(

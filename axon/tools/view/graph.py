@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import count, takewhile
+from itertools import count
 from typing import assert_never
 
+from axon.backend.cpu.plan import planned
 from axon.backend.gpu.build.pipeline import tensors
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.report.timeline import serving
+from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.gpu.tile import families
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.plan import ir as plan
-from axon.backend.plan.fuse import fuse
 from axon.base.element import Element
+from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.core import cost
@@ -81,7 +82,7 @@ def graph(program: Program, target: str | None, sizes: Mapping[Symbol, int], sch
         except Unsupported:
             if target == "cuda":
                 raise
-    return _gathered(_of_plan(fuse(program)))
+    return _gathered(_of_plan(planned(program)[0]))
 
 
 def as_written(program: Program) -> Program:
@@ -193,17 +194,16 @@ def _family(kernel: plan.Nest | plan.Contraction | plan.Whole) -> str:
 
 def _of_gpu(program: Program, sizes: Mapping[Symbol, int], schedule: Schedule) -> Graph:
     """As the GPU runs it: see `parts`."""
-    split = parts.parts(program)
-    served = iter(serving(program, sizes, schedule))
-    whole = split.straight
-    body = split.body if whole is None else parts.Body((*split.checks, parts.Straight(whole)), whole.block.results)
+    stepped = Stepped(program, schedule=schedule)
+    split = stepped.parts
+    served = IdentityMap((part, executable.serving({}, own)) for part, executable, own in stepped.foreseen(sizes))
 
     def steps(body: parts.Body) -> Iterator[_Step]:
         for part in body.parts:
             match part:
                 case parts.Straight():
-                    inner, _, executable = next(served)
-                    yield from [_kernel(inner, kernel) for kernel in executable.kernels]
+                    here = served[part].planned
+                    yield from [_kernel(here.program, kernel) for kernel in here.kernels]
                 case parts.Repeat(op=op, body=repeated):
                     yield _loop(op, tuple(steps(repeated)), repeated.results, ())
                 case Sort() | Compress() | Check():
@@ -213,7 +213,7 @@ def _of_gpu(program: Program, sizes: Mapping[Symbol, int], schedule: Schedule) -
                 case _:
                     assert_never(part)
 
-    return _drawn(program, "a Hopper GPU", tuple(steps(body)), body.results)
+    return _drawn(split.rest, "a Hopper GPU", tuple(steps(split.body)), split.body.results)
 
 
 def _kernel(program: Program, kernel: families.Kernel) -> _Step:
@@ -301,36 +301,23 @@ def _values(program: Program) -> Iterator[Value]:
 
 
 def _gathered(graph: Graph) -> Graph:
-    """With one card for all tensors of a record or tuple that the same kernels read: a layer of a model has dozens."""
+    """With one card for all tensors of a record or tuple: a layer of a model has dozens."""
     paths = dict(_paths(graph.program))
-    within = {card.key: item.key for item in graph.items for card in _cards(item)}
-    readers: dict[str, set[str]] = {}
-    for a, b, _ in graph.edges:
-        readers.setdefault(a, set()).add(within[b])
     groups: dict[object, list[Card]] = {}
     for item in graph.items:
         if isinstance(item, Card) and item.kind == "input":
-            parameter = paths[item.made[0].symbol][0]
-            groups.setdefault((parameter, frozenset(readers.get(item.key, ()))), []).append(item)
+            path = paths.get(item.made[0].symbol, ())  # a table is of no parameter
+            groups.setdefault(tuple(path[:-1]) or item.key, []).append(item)
     cards: dict[str, Card] = {}  # what stands for an input
     for found in groups.values():
         if len(found) > 1:
-            steps = zip(*(paths[card.made[0].symbol] for card in found), strict=False)
-            title = ".".join(same[0] for same in takewhile(lambda names: len(set(names)) == 1, steps))
+            title = ".".join(paths[found[0].made[0].symbol][:-1])
             made = tuple(value for card in found for value in card.made)
             one = Card(found[0].key, "input", title, "", made, labels=tuple(card.title for card in found))
             cards |= dict.fromkeys((card.key for card in found), one)
     items = tuple(dict.fromkeys(cards.get(item.key, item) if isinstance(item, Card) else item for item in graph.items))
     edges = tuple((cards[a].key if a in cards else a, b, value) for a, b, value in graph.edges)
     return replace(graph, items=items, edges=edges)
-
-
-def _cards(item: Card | Kernel) -> Iterator[Card]:
-    if isinstance(item, Card):
-        yield item
-    else:
-        for inner in item.items:
-            yield from _cards(inner)
 
 
 def _paths(program: Program) -> Iterator[tuple[Symbol, list[str]]]:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import builtins
 import hashlib
-import inspect
 import keyword
-import linecache
 import os
 import re
 import time
@@ -20,10 +18,11 @@ from dataclasses import dataclass
 from functools import cache as once
 from pathlib import Path
 from threading import Lock
-from typing import IO, Any
+from typing import IO
 
 from axon.backend import cache
 from axon.backend.cache import Kernel, Refused
+from axon.backend.gpu.build.link import assembly, link
 from axon.backend.gpu.build.pipeline import Forms
 from axon.backend.gpu.build.progress import bar
 from axon.backend.gpu.build.worker import Worker, answering, crew
@@ -37,7 +36,7 @@ from axon.base.diagnostics import Diagnostic
 from axon.base.errors import AxonError
 from axon.base.passes import verifying
 
-__all__ = ["BuildError", "Kernel", "RegistersExhausted", "build", "build_all", "compile_source", "function", "link", "ptx"]
+__all__ = ["BuildError", "Kernel", "RegistersExhausted", "build", "build_all", "compile_source", "ptx"]
 
 
 # What libdevice's sin and cos of f32 keep in local memory where the argument is large: seven words of its product with 2/π. All
@@ -267,18 +266,6 @@ def _kinds(source: Emitted) -> tuple[str, ...]:
     return tuple(type(p).__name__ for p in source.parameters)
 
 
-def link(text: str, kinds: Sequence[str], bounds: tuple[int, int], target: Target) -> tuple[bytes, str]:
-    """The cubin of a kernel's source whose parameters are of these kinds, and the linker's log."""
-    from cuda.core import Linker, LinkerOptions, ObjectCode
-
-    code = bytes(_library(text, kinds, bounds, target, lto=True).get_ltoir(cc=target.compute_capability))
-    # Without the linker's own cache: what it finds there comes without the log that `_checked` reads.
-    options = LinkerOptions(arch=target.name, link_time_optimization=True, ptxas_options=["-v"], no_cache=True)
-    linker = Linker(ObjectCode.from_ltoir(code), options=options)
-    cubin = bytes(linker.link("cubin").code)
-    return cubin, f"{linker.get_info_log()}\n{linker.get_error_log()}"
-
-
 def _scratch(source: Emitted) -> int:
     """The bytes of local memory that library functions of a kernel may have."""
     if _WITH_CALLS.search(source.text):
@@ -305,15 +292,6 @@ def _checked(cubin: bytes, log: str, spills: bool = False, scratch: int = 0) -> 
     return Kernel(cubin, entry[1], int(registers[1]), spilled)
 
 
-def function(text: str) -> Any:
-    """The Python function of a kernel's source, whose lines tracebacks and debuggers can show."""
-    name = f"<axon kernel {hashlib.sha256(text.encode()).hexdigest()[:12]}>"
-    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    space: dict[str, Any] = {"__name__": "axon.backend.emitted"}
-    exec(compile(text, name, "exec"), space)
-    return space["kernel"]
-
-
 def ptx(emitted: Emitted, target: Target) -> str:
     """A kernel's PTX, to be read: libNVVM's text for the same module whose LTO-IR becomes the machine code. Parameters have the
     names that they have in the source. Made by a worker, which Ctrl-C ends."""
@@ -331,60 +309,6 @@ def ptx(emitted: Emitted, target: Target) -> str:
                 break
         with _ALONE:
             return assembly(emitted.text, _kinds(emitted), emitted.bounds, target)[0].decode()
-
-
-def assembly(text: str, kinds: Sequence[str], bounds: tuple[int, int], target: Target) -> tuple[bytes, str]:
-    """What `ptx` gives, in this process, and an empty log."""
-    library = _library(text, kinds, bounds, target, lto=False)
-    made = str(library.get_asm_str(cc=target.compute_capability)).replace(library._entry_name, "kernel")
-    names = inspect.signature(function(text)).parameters
-    for number, name in reversed(list(enumerate(names))):
-        made = made.replace(f"kernel_param_{number}", name)
-    return f"{made}\n".encode(), ""
-
-
-def _library(text: str, parameters: Sequence[str], bounds: tuple[int, int], target: Target, *, lto: bool) -> Any:
-    """A kernel's source as numba-cuda's code library, its module ready for libNVVM."""
-    # numba-cuda's public `compile` cannot pass a struct by value. TMA descriptors must be: so the kernel's own module is edited,
-    # its pointers to descriptors made `byval`, before it goes to libNVVM.
-    from llvmlite import ir
-    from numba.cuda import cgutils, compiler, types
-
-    from axon.backend.gpu.intrinsics import ptx_calls
-    from axon.backend.gpu.intrinsics.ptx import tensor_map
-
-    wide = ("PointerParameter", "StrideParameter", "ExtentParameter", "StatusParameter")
-    kinds = {"SizeParameter": types.int32, **dict.fromkeys(wide, types.int64)}
-    signature = tuple(tensor_map if kind == "MapParameter" else kinds[kind] for kind in parameters)
-    library, _ = compiler._compile_pyfunc_with_fixup(
-        function(text),
-        signature,
-        device=False,
-        abi="numba",
-        cc=target.compute_capability,
-        lto=lto,
-        launch_bounds=bounds,
-        opt=True,
-    )
-    kernel = library.get_function(library._entry_name)
-    module, i32 = kernel.module, ir.IntType(32)
-    ptx_calls.settle(module)
-    maps = [ir.Constant(i32, n + 1) for n, kind in enumerate(parameters) if kind == "MapParameter"]
-    if maps:
-        annotations = cgutils.get_or_insert_named_metadata(module, "nvvm.annotations")
-        word = ir.MetaDataString(module, "grid_constant")
-        annotations.add(module.add_metadata((kernel, word, module.add_metadata(maps))))
-    library._llvm_strs = None
-    library._llvm_strs = [_by_value(lines, library._entry_name) for lines in library.llvm_strs]
-    return library
-
-
-def _by_value(text: str, entry: str) -> str:
-    lines = text.splitlines()
-    for number, line in enumerate(lines):
-        if line.startswith("define") and entry in line:
-            lines[number] = line.replace("[16 x i64]* ", "[16 x i64]* byval align 64 ")
-    return "\n".join(lines)
 
 
 def _key(emitted: Emitted, target: Target, spills: bool = False) -> str:
@@ -435,7 +359,8 @@ _BACKEND = Path(__file__).parents[2]
 @once
 def _intrinsics() -> str:
     written = (_BACKEND / "gpu" / "intrinsics").glob("*.py")
-    files = [*sorted(written), _BACKEND / "kernel" / "llvm.py", Path(__file__)]  # read, not imported: that takes numba
+    own = Path(__file__), Path(__file__).with_name("link.py")
+    files = [*sorted(written), _BACKEND / "kernel" / "llvm.py", *own]  # read, not imported: that takes numba
     return "\0".join(file.read_text(encoding="utf-8") for file in files)
 
 

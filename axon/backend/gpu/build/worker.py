@@ -20,6 +20,8 @@ from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from axon.backend.gpu.build.link import assembly, link
+from axon.backend.gpu.layout.target import HOPPER
 from axon.base.interrupt import without_interruptions
 
 IDLE = 60.0  # seconds after which a worker that nobody asks for anything ends
@@ -132,9 +134,6 @@ def main() -> None:
     os.dup2(2, 1)
     requests: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_read, args=(requests,), daemon=True, name="axon-requests").start()
-    from axon.backend.gpu.build.cubin import assembly, link
-    from axon.backend.gpu.layout.target import HOPPER
-
     while True:
         try:
             job = json.loads(requests.get(timeout=IDLE))

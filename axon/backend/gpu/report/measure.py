@@ -23,6 +23,7 @@ from axon.backend.gpu.runtime.driver import Driver, driver
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.launches import Launches
 from axon.backend.gpu.runtime.plain_variants import used_by
+from axon.backend.gpu.runtime.ways import Planned
 from axon.backend.gpu.tile.schedule_file import NOTHING, pinned
 from axon.backend.plan.ir import Nest
 from axon.base.names import Symbol
@@ -36,7 +37,7 @@ BLOCK = (1 << 20) - 3  # random elements, repeated over a tensor
 
 
 def times(
-    executable: Executable,
+    planned: Planned,
     number: int,
     mappings: Sequence[Any],
     seconds: Sequence[float],
@@ -49,9 +50,9 @@ def times(
     """  # fmt: skip
     cuda = driver()
     context = cuda.context(device)
-    kernel, values = executable.kernels[number], executable.values
-    lying = executable.lying(sizes)
-    used = used_by(kernel, executable.known) if isinstance(kernel, Nest) else tensors_of(kernel, values)
+    kernel, values = planned.kernels[number], planned.values
+    lying = planned.lying(sizes)
+    used = used_by(kernel, planned.known) if isinstance(kernel, Nest) else tensors_of(kernel, values)
     amount = {v.symbol: lying[v.symbol].bytes for v in used}
     sets = max(1, min(MOST_SETS, -(-4 * HOPPER.l2 // max(1, sum(amount.values())))))
     with _allocated(cuda, [amount[v.symbol] for _ in range(sets) for v in used]) as pointers, _stream(cuda) as stream:
@@ -68,11 +69,9 @@ def times(
             for mapping, about in zip(mappings, seconds, strict=True):
                 out[mapping] = None
                 schedule = NOTHING if isinstance(kernel, Nest) else pinned(mapping, number)
-                own_way = Executable(
-                    executable.program, schedule=schedule, plain=executable.plain, apart=executable.apart, copied=executable.copied
-                )
+                pinned_so = Executable(planned.program, schedule=schedule, way=planned.way)
                 try:
-                    bound = own_way.bind(rotated[0], sizes, device)
+                    bound = pinned_so.bind(rotated[0], sizes, device)
                 except RegistersExhausted:
                     continue
                 launches = Launches(cuda, (bound.kernels[number],), len(bound.given) + 3, context)

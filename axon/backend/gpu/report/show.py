@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
-from itertools import islice
 from math import inf, prod
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,11 @@ from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.roles import ir as roles
 from axon.backend.gpu.roles import render as render_barriers
 from axon.backend.gpu.runtime.algorithms import Algorithms
-from axon.backend.gpu.runtime.device_tables import DeviceTables
-from axon.backend.gpu.runtime.executable import Executable, Plan
-from axon.backend.gpu.runtime.foreseen import of_extents, typical, values_between
+from axon.backend.gpu.runtime.building import Builder, Ready
+from axon.backend.gpu.runtime.foreseen import of_extents
 from axon.backend.gpu.runtime.plain_variants import used_by
 from axon.backend.gpu.runtime.prepare import problem_of
+from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile.families import Kernel, Tiled, views_of
 from axon.backend.gpu.tile.schedule import Mapping, Problem, predict, ranked
@@ -38,7 +37,7 @@ from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.core.cost import flops, other_operations
 from axon.core.ir import Axis, Compress, Program, Sort, Value
-from axon.core.passes.parts import Parts, Straight, everything, parts
+from axon.core.passes.parts import everything, parts
 from axon.core.printer import names_in
 
 STAGES = ("tile", "roles", "barriers", "kernel", "ptx", "sass")
@@ -58,11 +57,14 @@ def show(program: Program, stage: str, sizes: MappingOf[Symbol, int] | None = No
 
     Raises `Unsupported` where nothing runs, and `Missing` without the tools that build a kernel, or for `sass` without `nvdisasm`.
     """
-    served = executables(program, sizes_of(program, sizes), schedule or NOTHING)
-    found = [_stage(plan, stage, executable.target) for executable, own in served for plan in executable.built({}, own)[1].values()]
+    stepped = Stepped(program, schedule=schedule or NOTHING)
+    parted = [(executable, own) for _, executable, own in stepped.foreseen(sizes_of(program, sizes))]
+    found = [
+        _stage(ready, stage, executable.target) for executable, own in parted for ready in executable.built({}, own)[1].values()
+    ]
     found += [_plain_stage(kernel, stage, HOPPER) for kernel in _own_kernels(program)]
     if not found:
-        for kernel in (kernel for executable, _ in served for kernel in executable.kernels):
+        for kernel in (kernel for executable, _ in parted for kernel in executable.kernels):
             raise Unsupported("its result has no elements, so nothing runs", _span(kernel))
         raise Unsupported("it has no kernels of its own: what it gives is made by the host, or is an argument")
     return "\n".join(found)
@@ -100,23 +102,6 @@ def _plain_stage(kernel: Plain, stage: str, target: Target) -> str:
             return f"{head.partition('# ')[2]}: one role, no barriers\n"
 
 
-def executables(program: Program, sizes: MappingOf[Symbol, int], schedule: Schedule) -> list[tuple[Executable, dict[Symbol, int]]]:
-    """What runs a program's straight parts, and the sizes of each: of those that data or loops decide, what `typical` says."""
-    found = parts(program)
-    whole, tables = found.straight, DeviceTables(found.tables)
-    inside = [(part.program, own) for part, own in _straights(found, sizes)]
-    made = [Executable(whole or inner, schedule=schedule if whole else NOTHING, tables=tables) for inner, _ in inside]
-    if whole is None:
-        fixed = iter(schedule.of(sum(len(executable.kernels) for executable in made)))
-        for executable in made:
-            executable.fixed = tuple(islice(fixed, len(executable.kernels)))
-    return [(executable.serving({}, own), own) for executable, (_, own) in zip(made, inside, strict=True)]
-
-
-def _straights(split: Parts, sizes: MappingOf[Symbol, int]) -> Iterator[tuple[Straight, dict[Symbol, int]]]:
-    return ((p, own) for p, own in typical(split.body, dict(sizes), values_between(split)) if isinstance(p, Straight))
-
-
 def sizes_of(program: Program, sizes: MappingOf[Symbol, int] | None) -> dict[Symbol, int]:
     """A value for every dimension: the one given, or a typical one."""
     shaped = (s for v in program.inputs for d in v.shape for s in sorted(d.variables, key=lambda symbol: symbol.id))
@@ -124,7 +109,7 @@ def sizes_of(program: Program, sizes: MappingOf[Symbol, int] | None) -> dict[Sym
     return {s: (sizes or {}).get(s, TYPICAL) for s in variables}
 
 
-def _stage(plan: Plan, stage: str, target: Target) -> str:
+def _stage(plan: Ready, stage: str, target: Target) -> str:
     forms = plan.stages
     match stage:
         case "tile" | "roles" | "barriers" if isinstance(plan.kernel, Nest):
@@ -169,28 +154,30 @@ def explain(
     """
     if measure:
         gpu()
+    stepped = Stepped(program, schedule=schedule or NOTHING)
+    tables = frozenset(stepped.tables.values)
     found = [
-        (executable, number, made.get(number), own)
-        for served, own in executables(program, sizes_of(program, sizes), schedule or NOTHING)
-        for executable, made in [served.built({}, own)]
-        for number in range(len(executable.kernels))
+        (builder, number, made.get(number), own)
+        for _, executable, own in stepped.foreseen(sizes_of(program, sizes))
+        for builder, made in [executable.built({}, own)]
+        for number in range(len(builder.planned.kernels))
     ]
     names = names_in(program)
-    lines = _assumed(program, sizes or {}, names)
-    for count, (executable, number, plan, own) in enumerate(found, 1):
+    lines = _assumed(stepped, sizes or {}, names)
+    for count, (builder, number, plan, own) in enumerate(found, 1):
         if len(found) > 1:
             lines.append(f"kernel {count}")
         if plan is None:
-            lines.append(f"{_nothing(executable.kernels[number], own, names)}: no elements, so nothing is launched")
+            lines.append(f"{_nothing(builder.planned.kernels[number], own, names)}: no elements, so nothing is launched")
             continue
         work = _nest_work if isinstance(plan.kernel, Nest) else _tiled_work
-        told = work(executable, number, plan, own, names)
+        told = work(builder, number, plan, own, names, tables)
         times: MappingOf[Any, float | None] = {}
         if measure:
             from axon.backend.gpu.report.measure import times as measured
 
             tried = told.candidates[: 1 + MEASURED]
-            times = measured(executable, number, [c for c, _ in tried], [seconds for _, seconds in tried], own)
+            times = measured(builder.planned, number, [c for c, _ in tried], [seconds for _, seconds in tried], own)
         lines += told.lines
         for candidate, seconds in told.candidates:
             mark = "chosen" if candidate == plan.mapping else ""
@@ -215,45 +202,45 @@ class _Told:
 
 
 def _tiled_work(
-    executable: Executable, number: int, plan: Plan, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, str]
+    builder: Builder, number: int, plan: Ready, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, str], tables: Set[Symbol]
 ) -> _Told:
     problem = problem_of(plan.kernel, sizes)
     amount = _flops(plan.kernel, problem)
-    moved = sum(size_in_bytes(value).evaluate(sizes) for value in tensors(plan.kernel, executable.values))
-    lines = [f"{_work(plan.kernel, problem, names)}: {_flop(amount)}, moves {moved:,} bytes", _resources(plan, executable.target)]
-    read = {view.source for view in views_of(plan.kernel)} | {v.symbol for v in tensors(plan.kernel, executable.values)}
-    lines += _tables(executable, [v for v in executable.values if v.symbol in read], names)
-    if executable.fixed[number].values:
-        lines.append(f"  {executable.fixed[number]}")
-    candidates = [plan.mapping, *_alternatives(plan, problem, executable.target)]
-    return _Told(lines, [(c, predict(c, problem, executable.target)) for c in candidates], amount, FLOPS)
+    moved = sum(size_in_bytes(value).evaluate(sizes) for value in tensors(plan.kernel, builder.planned.values))
+    lines = [f"{_work(plan.kernel, problem, names)}: {_flop(amount)}, moves {moved:,} bytes", _resources(plan, builder.target)]
+    read = {view.source for view in views_of(plan.kernel)} | {v.symbol for v in tensors(plan.kernel, builder.planned.values)}
+    lines += _tables(tables, [v for v in builder.planned.values if v.symbol in read], names)
+    if builder.fixed[number].values:
+        lines.append(f"  {builder.fixed[number]}")
+    candidates = [plan.mapping, *_alternatives(plan, problem, builder.target)]
+    return _Told(lines, [(c, predict(c, problem, builder.target)) for c in candidates], amount, FLOPS)
 
 
 def _nest_work(
-    executable: Executable, number: int, plan: Plan, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, str]
+    builder: Builder, number: int, plan: Ready, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, str], tables: Set[Symbol]
 ) -> _Told:
     """A plain kernel: what it is over, why it is one, and the time by a roofline: of the bytes that it must move, or of its
     arithmetic, if that takes longer."""
     nest = plan.kernel
-    moved = bytes_moved(nest, executable.known).evaluate(sizes)
+    moved = bytes_moved(nest, builder.planned.known).evaluate(sizes)
     amount, others = (sum(count(step).evaluate(sizes) for step in nest.steps) for count in (flops, other_operations))
     steps = f"{len(nest.steps)} operations" if len(nest.steps) > 1 else "1 operation"
     lines = [f"{_over(nest, sizes, names)}: {steps}, {_flop(amount)}, moves {moved:,} bytes"]
     lines += [f"  {reason.worded(names)}" for reason in nest.reasons]
-    lines += _tables(executable, used_by(nest, executable.known), names)
+    lines += _tables(tables, used_by(nest, builder.planned.known), names)
     memory, arithmetic = moved / MEMORY_RATE, amount / FLOP_RATE + others / OTHER_RATE
     rate = (moved, BANDWIDTH) if memory >= arithmetic or not amount else (amount, FLOPS)
-    told = [*lines, _resources(plan, executable.target)]
+    told = [*lines, _resources(plan, builder.target)]
     return _Told(told, [(plan.mapping, LAUNCH + max(memory, arithmetic))], *rate)
 
 
-def _tables(executable: Executable, used: Iterable[Value], names: MappingOf[Symbol, str]) -> list[str]:
+def _tables(tables: Set[Symbol], used: Iterable[Value], names: MappingOf[Symbol, str]) -> list[str]:
     """What is said of the tables that a kernel reads."""
-    found = {v.symbol: prod(d.evaluate({}) for d in v.shape) for v in used if v.symbol in executable.tables.values}
+    found = {v.symbol: prod(d.evaluate({}) for d in v.shape) for v in used if v.symbol in tables}
     return [f"  {names.get(s, s.name)} is a table of {count:,} elements, put on the GPU once" for s, count in found.items()]
 
 
-def _alternatives(plan: Plan, problem: Problem, target: Target) -> list[Mapping]:
+def _alternatives(plan: Ready, problem: Problem, target: Target) -> list[Mapping]:
     """The best other mappings, whatever a schedule says."""
     order = ranked(problem, traits(plan.kernel), target)
     return [m for m in order[: ALTERNATIVES + 1] if m != plan.mapping][:ALTERNATIVES]
@@ -286,14 +273,13 @@ def _axes(axes: Sequence[Axis], names: MappingOf[Symbol, str]) -> list[str]:
     return out
 
 
-def _assumed(program: Program, given: MappingOf[Symbol, int], names: MappingOf[Symbol, str]) -> list[str]:
+def _assumed(stepped: Stepped, given: MappingOf[Symbol, int], names: MappingOf[Symbol, str]) -> list[str]:
     """One line about the sizes that kernels are explained for, and nobody gave."""
-    split = parts(program)
-    known = sizes_of(program, given)
+    known = sizes_of(stepped.program, given)
     everywhere: dict[Symbol, int] = {}
-    for part, own in _straights(split, known):
+    for part, _, own in stepped.foreseen(known):
         everywhere |= {s: size for s, size in own.items() if s in known or s in of_extents(part.program)}
-    of_data = {part.size for part in everything(split.body) if isinstance(part, Compress)}
+    of_data = {part.size for part in everything(stepped.parts.body) if isinstance(part, Compress)}
 
     def said(symbols: Iterable[Symbol]) -> str:
         return ", ".join(f"{names.get(s, s.name)} = {everywhere[s]}" for s in symbols)
@@ -328,7 +314,7 @@ def _work(kernel: Tiled, problem: Problem, names: MappingOf[Symbol, str]) -> str
     return f"{family} over ({', '.join(_axes(axes, names))}) = {' × '.join(map(str, extents))}{outer}"
 
 
-def _resources(plan: Plan, target: Target) -> str:
+def _resources(plan: Ready, target: Target) -> str:
     source = plan.stages.source
     at_once = target.occupancy(plan.threads, plan.built.registers, source.shared)
     share = at_once * plan.threads / target.threads_per_multiprocessor

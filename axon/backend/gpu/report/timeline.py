@@ -8,11 +8,11 @@ not how long a kernel takes: `explain` predicts that, with what this leaves out 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from random import Random
-from typing import Any, assert_never
+from typing import Any
 
 import numpy as np
 
@@ -22,8 +22,9 @@ from axon.backend.gpu.proof.simulate import _Agent, _Cluster
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram
 from axon.backend.gpu.roles.flow import Instruction
-from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.prepare import blocks, is_empty, prepare
+from axon.backend.gpu.runtime.steps import Stepped
+from axon.backend.gpu.runtime.ways import Planned
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.families import Tiled
 from axon.backend.gpu.tile.ir import Store
@@ -33,9 +34,7 @@ from axon.backend.plan.ir import Nest
 from axon.base.element import Element
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
-from axon.core.ir import Check, Compress, Program, Sort, Value
-from axon.core.passes.parts import Body, Repeat, Straight, parts
-from axon.core.walk import outs_of
+from axon.core.ir import Program
 
 # Of one multiprocessor of an H200, as `schedule` has them for a step, without what surrounds it.
 RATE = 7.9e12  # floating-point operations per second of its matrix units
@@ -88,60 +87,25 @@ def timelines(
 
     Raises `Unsupported` for what has no kernel.
     """
-    found = serving(program, sizes, schedule, target)
-    fixed = iter(schedule.of(sum(len(executable.kernels) for _, _, executable in found)))
     out: list[Timeline] = []
     number = 0
-    for _, here, executable in found:
-        for kernel, mine in zip(executable.kernels, fixed, strict=False):
+    for _, executable, own in Stepped(program, target, schedule=schedule).foreseen(sizes):
+        builder = executable.serving({}, own)
+        for kernel, fixed in zip(builder.planned.kernels, builder.fixed, strict=True):
             if isinstance(kernel, Nest):
                 continue
             number += 1
-            if not is_empty(kernel, here):
-                out.append(_timeline(number, kernel, executable, here, seconds, mine, target))
+            if not is_empty(kernel, own):
+                out.append(_timeline(number, kernel, builder.planned, own, seconds, fixed, target))
     return tuple(out)
 
 
-def serving(
-    program: Program, sizes: Mapping[Symbol, int], schedule: Schedule = NOTHING, target: Target = HOPPER
-) -> list[tuple[Program, dict[Symbol, int], Executable]]:
-    """The straight parts of a program, in order, with all sizes and what serves there. Raises `Unsupported`."""
-    split = parts(program)
-    whole = split.straight
-    body = split.body if whole is None else Body((Straight(whole),), whole.block.results)
-    known = {value.symbol: value for value in split.rest.inputs}
-    given = NOTHING if whole is None else schedule
-    return [
-        (inner, here, Executable(inner, target, schedule=given).serving({}, here))
-        for inner, here in _straights(body, dict(sizes), known)
-    ]
-
-
-def _straights(body: Body, sizes: dict[Symbol, int], known: dict[Symbol, Value]) -> Iterator[tuple[Program, dict[Symbol, int]]]:
-    """The straight parts, with all sizes: of a loop its first step, of what data decide the most there can be."""
-    for part in body.parts:
-        match part:
-            case Straight(program=program):
-                yield program, dict(sizes)
-                known.update((value.symbol, value) for value in part.results)
-            case Repeat(op=op, body=inside):
-                known.update((state.symbol, state) for state in op.states)
-                yield from _straights(inside, {**sizes, op.counter: 0}, known)
-                known.update((value.symbol, value) for value in op.outs)
-            case Sort() | Compress() | Check():
-                if isinstance(part, Compress):
-                    sizes[part.size] = known[part.mask].shape[0].evaluate(sizes)
-                known.update((value.symbol, value) for value in outs_of(part))
-            case _:
-                assert_never(part)
-
-
 def _timeline(
-    number: int, kernel: Tiled, executable: Executable, sizes: Mapping[Symbol, int], seconds: float, fixed: Fixed, target: Target
+    number: int, kernel: Tiled, planned: Planned, sizes: Mapping[Symbol, int], seconds: float, fixed: Fixed, target: Target
 ) -> Timeline:
-    values, lying = executable.values, executable.lying(sizes)
+    values, lying = planned.values, planned.lying(sizes)
     ready = prepare(kernel, lying, sizes)
-    mapping = fixed.ranked(ready.problem, traits(ready.kernel), target, kernel.span)[0]
+    mapping = fixed.ranked(ready.problem, traits(ready.kernel), target)[0]
     made = stages(ready.kernel, mapping, target, values, ready.granted).barriers
     held = {v.symbol: _stand_in(v.element, lying[v.symbol].shape) for v in values}
     clusters = max(1, blocks(mapping, ready.problem, target) // mapping.cluster)

@@ -139,7 +139,7 @@ class RoleProgram:
     consumer: tuple[RoleStatement, ...]
 
 
-@verified("roles", lambda made, *_: verify(made))
+@verified("roles", lambda made, *_: verify(made), takes="tiles", gives="roles")
 def roles(program: TileProgram, mapping: Mapping) -> RoleProgram:
     """Split a tile program by role. A statement that no store depends on belongs to none, and is dropped."""
     return _Split(program, mapping).run()

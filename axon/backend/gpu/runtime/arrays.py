@@ -26,8 +26,9 @@ import numpy as np
 from axon.backend import libraries
 from axon.backend.gpu.layout.memory import contiguous
 from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.backend.gpu.runtime.binding import Bound
 from axon.backend.gpu.runtime.driver import OutOfDeviceMemory, driver
-from axon.backend.gpu.runtime.executable import Bound, Executable
+from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.given import (  # fmt: skip
     ALIGNMENT,
     Given,

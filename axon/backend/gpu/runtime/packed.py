@@ -1,4 +1,4 @@
-"""Factors that bulk copies cannot read as they lie: a plain kernel copies them first, in rows at multiples of 16 bytes, each along
+"""Operands that bulk copies cannot read as they lie: a plain kernel copies them first, in rows at multiples of 16 bytes, each along
 an axis that tiles are cut along.
 
 That moves a factor twice more, which is little beside a product that uses each of its elements `LEAST` times or more.
@@ -11,8 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from axon.backend.gpu.layout.memory import Tensor
-from axon.backend.gpu.layout.views import with_views
-from axon.backend.gpu.runtime.prepare import problem_of, tiled_axes, unreadable
+from axon.backend.gpu.runtime.prepare import problem_of, tiled_axes, unreadable, with_views_of
 from axon.backend.gpu.tile.epilogue import Operand
 from axon.backend.gpu.tile.families import Kernel, Tiled, copy, with_operands
 from axon.backend.plan.ir import Nest, Reason
@@ -20,36 +19,34 @@ from axon.base.names import Symbol, fresh
 from axon.core.ir import Value
 
 LEAST = 64  # rows, and columns or keys: below, plain kernels compute the product
-Factor = tuple[Symbol, int]  # the first result of a kernel, and which of its operands
+Packing = tuple[Symbol, int]  # of what: the first result of a kernel, and which of its operands
 Copies = dict[tuple[Symbol, tuple[int, ...]], Value]  # of a tensor or a view, with its dimensions in some order
 
 
-def wanted(kernel: Tiled, tensors: Mapping[Symbol, Tensor], sizes: Mapping[Symbol, int]) -> frozenset[Factor]:
-    """The factors to copy for a kernel; none if it can read all, or if it is not worth it.
-
-    Raises `Unsupported` for a view that cannot be made.
-    """
+def packings(kernel: Tiled, tensors: Mapping[Symbol, Tensor], sizes: Mapping[Symbol, int]) -> frozenset[Packing]:
+    """The operands to copy for a kernel; none if it can read all, if it is not worth it, or if a view cannot be made."""
     problem = problem_of(kernel, sizes)
     if min(problem.rows, problem.keys or problem.columns) < LEAST or problem.depth < 1:
         return frozenset()
-    found = unreadable(kernel, with_views(kernel.views, tensors, sizes))
+    seen = with_views_of(kernel, tensors, sizes)
+    found = frozenset[int]() if isinstance(seen, str) else unreadable(kernel, seen)
     return frozenset((kernel.results[0].value.symbol, number) for number in found)
 
 
-def with_copies(kernels: Iterable[Kernel], factors: Set[Factor]) -> tuple[tuple[Kernel, ...], frozenset[Symbol]]:
-    """The kernels with copies of these factors in front, and the copies, whose rows are to be laid out at multiples of 16 bytes."""
+def with_copies(kernels: Iterable[Kernel], packed: Set[Packing]) -> tuple[tuple[Kernel, ...], frozenset[Symbol]]:
+    """The kernels with copies of these operands in front; and the copies, whose rows are to lie at multiples of 16 bytes."""
     copies: Copies = {}
-    return tuple(_copied(kernels, factors, copies)), frozenset(value.symbol for value in copies.values())
+    return tuple(_copied(kernels, packed, copies)), frozenset(value.symbol for value in copies.values())
 
 
-def _copied(kernels: Iterable[Kernel], factors: Set[Factor], copies: Copies) -> Iterator[Kernel]:
+def _copied(kernels: Iterable[Kernel], packed: Set[Packing], copies: Copies) -> Iterator[Kernel]:
     for kernel in kernels:
         if isinstance(kernel, Nest):
             yield kernel
             continue
         operands = list(kernel.operands)
         for number, operand in enumerate(operands):
-            if (kernel.results[0].value.symbol, number) not in factors:
+            if (kernel.results[0].value.symbol, number) not in packed:
                 continue
             value, order = operand.value, _order(operand, tiled_axes(kernel))
             if (value.symbol, order) not in copies:

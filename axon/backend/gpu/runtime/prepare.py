@@ -35,26 +35,46 @@ class Prepared:
 
 
 def prepare(kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Prepared:
-    """A kernel for these tensors. Raises `Unsupported` for operands that bulk copies cannot read, and for a sum over nothing."""
-    tensors = with_views(views_of(kernel), tensors, sizes)
+    """A kernel for these tensors. Raises `Unsupported` where `fit` gives a reason."""
+    ready = fit(kernel, tensors, sizes)
+    if isinstance(ready, str):
+        raise Unsupported(ready, kernel.span)
+    return ready
+
+
+def fit(kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Prepared | str:
+    """A kernel for these tensors; or why there is none: operands that bulk copies cannot read, a sum over nothing."""
+    seen = with_views_of(kernel, tensors, sizes)
+    if isinstance(seen, str):
+        return seen
     lying = []
     for operand in kernel.operands:
-        found = as_it_lies(kernel, operand, tensors[operand.value.symbol])
+        found = as_it_lies(kernel, operand, seen[operand.value.symbol])
         if isinstance(found, str):
             source = next((v.source for v in kernel.views if v.value == operand.value), None)
             name = f"`{operand.value.symbol.name}`" if source is None else f"what is read of `{source.name}`"
-            raise Unsupported(f"{name} cannot be read by bulk copies: {found}", kernel.span)
+            return f"{name} cannot be read by bulk copies: {found}"
         lying.append(found)
     kernel = with_operands(kernel, lying)
     problem = problem_of(kernel, sizes)
     if problem.depth < 1 or (isinstance(kernel, Stream) and problem.keys < 1):
-        raise Unsupported("a sum over nothing", kernel.span)
+        return "a sum over nothing"
     stored = {r.place.symbol: r.axes for r in kernel.results}
-    boxed = frozenset(s for s in stored if tensors[s].storable)
+    boxed = frozenset(s for s in stored if seen[s].storable)
     last = kernel.columns.symbol
-    dense = frozenset(s for s, axes in stored.items() if axes[-1] == last and tensors[s].strides[-1] == 1)
-    paired = frozenset(symbol for symbol, tensor in tensors.items() if tensor.paired)
+    dense = frozenset(s for s, axes in stored.items() if axes[-1] == last and seen[s].strides[-1] == 1)
+    paired = frozenset(symbol for symbol, tensor in seen.items() if tensor.paired)
     return Prepared(kernel, problem, Granted(boxed, dense, paired))
+
+
+def with_views_of(
+    kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
+) -> MappingOf[Symbol, Tensor] | str:
+    """The tensors and a kernel's views of them; or why one of these cannot be made."""
+    try:
+        return with_views(views_of(kernel), tensors, sizes)
+    except Unsupported as refused:
+        return refused.reason
 
 
 def unreadable(kernel: Tiled, tensors: MappingOf[Symbol, Tensor]) -> frozenset[int]:

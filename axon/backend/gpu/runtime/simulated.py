@@ -6,7 +6,7 @@ does between kernels has none either: these the interpreter does, operation by o
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, assert_never
@@ -14,20 +14,17 @@ from typing import Any, assert_never
 import numpy as np
 
 from axon.backend.gpu.build.pipeline import stages, traits
-from axon.backend.gpu.layout.memory import Tensor, aligned, contiguous
+from axon.backend.gpu.layout.memory import contiguous
 from axon.backend.gpu.layout.target import HOPPER, Target
-from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.proof.findings import Violation
 from axon.backend.gpu.proof.simulate import SimulationError, simulate
 from axon.backend.gpu.proof.verify import verify
-from axon.backend.gpu.runtime.packed import Factor, wanted, with_copies
-from axon.backend.gpu.runtime.prepare import is_empty, prepare
+from axon.backend.gpu.runtime.prepare import Prepared, is_empty, prepare
+from axon.backend.gpu.runtime.ways import NO_MAPPING, Planned, following, plan
 from axon.backend.gpu.tile.epilogue import views_of
-from axon.backend.gpu.tile.families import Kernel, kernels, results_of
 from axon.backend.gpu.tile.schedule import Mapping
 from axon.backend.gpu.tile.schedule_file import FREE, NOTHING, Fixed, Schedule
-from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
@@ -58,9 +55,9 @@ def run(
     split = parts(program)
     body = split.body
     held |= values_of(split.tables)
-    made = IdentityMap((part.program, kernels(part.program)) for part in straights(body))
-    fixed = iter(schedule.of(sum(map(len, made.values()))))
-    own = IdentityMap((straight, tuple(islice(fixed, len(found)))) for straight, found in made.items())
+    made = [plan(part.program) for part in straights(body)]
+    fixed = iter(schedule.of(sum(len(planned.kernels) for planned in made)))
+    own = IdentityMap((planned.program, (planned, tuple(islice(fixed, len(planned.kernels))))) for planned in made)
     _Run(sizes, held, seed, mapping, own, target).body(body)
     given = {v.symbol for v in program.inputs}
     return fresh([(held[symbol], symbol in given) for symbol in program.block.results])
@@ -74,7 +71,7 @@ class _Run:
     held: dict[Symbol, Any]
     seed: int
     mapping: Mapping | None
-    fixed: IdentityMap[Program, tuple[Fixed, ...]]  # of each straight program, for its kernels
+    planned: IdentityMap[Program, tuple[Planned, tuple[Fixed, ...]]]  # straight programs as they are, and what is fixed
     target: Target
 
     def body(self, body: Body) -> list[Any]:
@@ -109,34 +106,12 @@ class _Run:
         with np.errstate(all="ignore"):
             interpret(Block(ops, ()), self.sizes, self.held)
 
-    def straight(
-        self,
-        program: Program,
-        plain: Set[Symbol] = frozenset(),
-        apart: Set[Symbol] = frozenset(),
-        copied: frozenset[Factor] = frozenset(),
-    ) -> None:
-        """A program of kernels; those that make `plain` tensors are plain, those that make tensors in `apart` no streams, and
-        factors are `copied` first."""
-        todo, copies = with_copies(kernels(program, plain, apart), copied)
-        fixed = self.fixed[program] if not (plain or apart or copied) else (FREE,) * len(todo)
-        values = (*program.inputs, *(value for kernel in todo for value in results_of(kernel)))
-        shapes = {v.symbol: tuple(size_of(d, self.sizes, None) for d in v.shape) for v in values}
-        # What a GPU refuses is refused here too, for tensors that lie as its allocator would put them.
-        lays = ((v, aligned if v.symbol in copies else contiguous) for v in values)
-        lying = {v.symbol: lay(0, shapes[v.symbol], v.element) for v, lay in lays}
-        free = [kernel for kernel, own in zip(todo, fixed, strict=True) if not own.values and self.mapping is None]
-        more = frozenset(factor for kernel in free for factor in self.unread(kernel, lying)) - copied
-        if more:
-            self.straight(program, plain, apart, copied | more)
-            return
-        unfit = [kernel for kernel in free if self.unfit(kernel, lying)]
-        if unfit:
-            streams = {v.symbol for kernel in unfit if isinstance(kernel, Stream) for v in results_of(kernel)}
-            others = {v.symbol for kernel in unfit if not isinstance(kernel, Stream) for v in results_of(kernel)}
-            self.straight(program, plain | others, apart | streams, copied)
-            return
-        for kernel, own in zip(todo, fixed, strict=True):
+    def straight(self, program: Program) -> None:
+        """A program of kernels."""
+        planned, fixed = self.decided(program)
+        shapes = {v.symbol: tuple(size_of(d, self.sizes, None) for d in v.shape) for v in planned.values}
+        lying = planned.lying(self.sizes)
+        for kernel, own in zip(planned.kernels, fixed, strict=True):
             if isinstance(kernel, Nest):
                 self.interpreted(*kernel.steps)
                 continue
@@ -145,8 +120,8 @@ class _Run:
             if is_empty(kernel, self.sizes):
                 continue
             ready = prepare(kernel, lying, self.sizes)
-            picked = self.mapping or own.ranked(ready.problem, traits(ready.kernel), self.target, kernel.span)[0]
-            made = stages(ready.kernel, picked, self.target, values, ready.granted).barriers
+            picked = self.mapping or own.ranked(ready.problem, traits(ready.kernel), self.target)[0]
+            made = stages(ready.kernel, picked, self.target, planned.values, ready.granted).barriers
             answer = verify(made)
             if isinstance(answer, Violation):
                 raise SimulationError(f"after `lower_roles`: {answer}")
@@ -161,25 +136,18 @@ class _Run:
         from_there = source.reshape(-1)[lying.pointer // max(1, view.value.element.bits // 8) :]
         return np.lib.stride_tricks.as_strided(from_there, lying.shape, [s * bytes_ for s in lying.strides])
 
-    def unread(self, kernel: Kernel, lying: dict[Symbol, Tensor]) -> frozenset[Factor]:
-        """The factors of a kernel that are to be copied."""
-        if isinstance(kernel, Nest) or is_empty(kernel, self.sizes):
-            return frozenset()
-        try:
-            return wanted(kernel, lying, self.sizes)
-        except Unsupported:
-            return frozenset()
+    def decided(self, program: Program) -> tuple[Planned, tuple[Fixed, ...]]:
+        """A program in the way in which a GPU runs it, for tensors that lie as its allocator would put them, and what is fixed."""
+        planned, fixed = self.planned[program]
+        given = frozenset(n for n, own in enumerate(fixed) if own.values or self.mapping is not None)
+        while (way := following(planned, {}, self.sizes, self.obstacle, given)) != planned.way:
+            planned, given = plan(program, way), frozenset()
+            fixed = (FREE,) * len(planned.kernels)
+        return planned, fixed
 
-    def unfit(self, kernel: Kernel, lying: dict[Symbol, Tensor]) -> bool:
-        """Whether a kernel has no mapping at these sizes, so that others make what it makes."""
-        if isinstance(kernel, Nest) or is_empty(kernel, self.sizes):
-            return False
-        try:
-            ready = prepare(kernel, lying, self.sizes)
-            FREE.ranked(ready.problem, traits(ready.kernel), self.target, kernel.span)
-        except Unsupported:
-            return True
-        return False
+    def obstacle(self, number: int, ready: Prepared) -> str | None:
+        """Nothing is compiled here: every legal mapping fits."""
+        return None if FREE.ranked(ready.problem, traits(ready.kernel), self.target) else NO_MAPPING
 
 
 def fresh(results: Sequence[tuple[Any, bool]]) -> list[Any]:

@@ -15,9 +15,11 @@ from axon.backend.gpu.build.pipeline import Plain
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.runtime.algorithms import Algorithms
+from axon.backend.gpu.runtime.binding import Bound
+from axon.backend.gpu.runtime.building import Built, Wanted
 from axon.backend.gpu.runtime.device_tables import DeviceTables
 from axon.backend.gpu.runtime.driver import Driver
-from axon.backend.gpu.runtime.executable import Bound, Built, Executable, Wanted
+from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.failures import Watch
 from axon.backend.gpu.runtime.foreseen import made, of_extents, typical, values_between
 from axon.backend.gpu.tile.schedule import Mapping as KernelMapping
@@ -128,6 +130,12 @@ class Stepped:
             if isinstance(part, Straight):
                 self.executables[part].warm(own, exact=exact)
 
+    def foreseen(self, sizes: Mapping[Symbol, int]) -> Iterator[tuple[Straight, Executable, dict[Symbol, int]]]:
+        """The straight parts with what runs them and all sizes: of those that data or loops decide, what `typical` says."""
+        for part, own in typical(self.parts.body, dict(sizes), self.values):
+            if isinstance(part, Straight):
+                yield part, self.executables[part], own
+
     def build(self, sizes: Mapping[Symbol, int]) -> None:
         """Before the first call: build the kernels of all parts side by side, as far as they can be foreseen."""
         with self._lock:
@@ -151,7 +159,7 @@ class Stepped:
                     pass
         kernels = build_all([*(one.forms for one in wanted), *apart], self.target)
         for one, kernel in zip(wanted, kernels, strict=False):
-            one.executable.keep(one, kernel)
+            one.builder.keep(one, kernel)
         self.algorithms.foreseen.update(kernel.source.text for kernel in apart)
 
     def _typical(self, sizes: Mapping[Symbol, int]) -> Iterator[tuple[Part, dict[Symbol, int]]]:

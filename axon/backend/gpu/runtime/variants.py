@@ -29,6 +29,7 @@ from axon.backend.gpu.layout.assumptions import Granted
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.prepare import Prepared, is_empty, problem_of
+from axon.backend.gpu.runtime.ways import NO_MAPPING, REFUSED, Planned
 from axon.backend.gpu.tile.schedule import Mapping, holds, predict
 from axon.backend.gpu.tile.schedule_file import FREE, Fixed
 from axon.backend.plan.ir import Nest, reads_of
@@ -71,16 +72,20 @@ class Choices:
         self.variants: list[Variant] = []
         self.refused: set[tuple[Mapping, Granted]] = set()
 
-    def pick(self, ready: Prepared, sizes: MappingOf[Symbol, int], *, exact: bool = False) -> Variant:
+    def pick(self, ready: Prepared, sizes: MappingOf[Symbol, int], *, exact: bool = False) -> Variant | None:
         """The variant for a kernel at these sizes; added, if it is new. With `exact`, the best that there is.
 
-        Raises `Unsupported` where no mapping is left.
+        None where the compiler has refused every mapping; AX0605 where the user says something of the mapping.
         """
         order = self._ranked(ready)
         if len(self.refused) >= TRIES and self.fixed.values:
             raise self.fixed.unfit()  # to compile all that a schedule leaves open takes minutes
         if not order:
-            raise self.fixed.unfit() if self.fixed.values else Unsupported("no mapping fits this kernel", ready.kernel.span)
+            if self.fixed.values:
+                raise self.fixed.unfit()
+            if self.only is not None:
+                raise Unsupported(NO_MAPPING, ready.kernel.span)
+            return None
         best = predict(order[0], ready.problem, self.target)
         usable = [v for v in self.variants if v.serves(ready) and holds(v.mapping, ready.problem)]
         found = min(usable, key=lambda v: self._time(v, ready), default=None)
@@ -95,9 +100,11 @@ class Choices:
             return self._add(Variant(order[0], ready.granted, why, worded(sizes)))
         return self._add(Variant(self._covering(ready, sizes, order), _NOTHING, "any size"))
 
-    def fits(self, ready: Prepared) -> bool:
-        """Whether any mapping is left for a kernel at these sizes."""
-        return bool(self._ranked(ready))
+    def obstacle(self, ready: Prepared) -> str | None:
+        """Why no mapping is left for a kernel at these sizes, if none is."""
+        if self._ranked(ready):
+            return None
+        return REFUSED if self._legal(ready) else NO_MAPPING
 
     def refuse(self, variant: Variant) -> None:
         """Its code does not fit the registers: it is not a choice after all."""
@@ -109,11 +116,15 @@ class Choices:
         return variant
 
     def _ranked(self, ready: Prepared) -> list[Mapping]:
-        if self.only and not holds(self.only, ready.problem):
-            raise Unsupported(f"the mapping's tile does not hold these sizes: {self.only}", ready.kernel.span)
-        fits = self.fixed.ranked
-        order = (self.only,) if self.only else fits(ready.problem, traits(ready.kernel), self.target, ready.kernel.span)
-        return [m for m in order if self.refused.isdisjoint({(m, ready.granted), (m, _NOTHING)})]
+        """The mappings that are left, the best first."""
+        return [m for m in self._legal(ready) if self.refused.isdisjoint({(m, ready.granted), (m, _NOTHING)})]
+
+    def _legal(self, ready: Prepared) -> tuple[Mapping, ...]:
+        if self.only is not None:
+            if not holds(self.only, ready.problem):
+                raise Unsupported(f"the mapping's tile does not hold these sizes: {self.only}", ready.kernel.span)
+            return (self.only,)
+        return self.fixed.ranked(ready.problem, traits(ready.kernel), self.target)
 
     def _time(self, variant: Variant, ready: Prepared) -> float:
         """Predicted, a little more for code that takes less for granted than it could."""
@@ -186,8 +197,8 @@ class Variants(tuple[Made, ...]):
             for one in built:
                 variant = one.variant
                 lies = _lying(one.key, variant, program)
-                instead = _instead(one.executable, program)
-                fixed = FREE if instead else executable.fixed[one.number]  # nothing serves instead of what a schedule fixes
+                instead = _instead(one.builder.planned, program)
+                fixed = one.builder.fixed[one.number]
                 why = f"{variant.why}, with {fixed}" if fixed.values else variant.why
                 asked = variant.why == ASKED
                 rows.append(Made(text, one.number, variant.mapping, why, one.registers, asked, variant.at, lies, instead))
@@ -215,13 +226,14 @@ class Variants(tuple[Made, ...]):
     __repr__ = __str__
 
 
-def _instead(executable: Any, program: Program) -> str:
-    """In words, how an executable differs from that of the program where everything fits."""
-    copies = (k for k in executable.kernels if isinstance(k, Nest) and not executable.aligned.isdisjoint(k.stored))
+def _instead(planned: Planned, program: Program) -> str:
+    """In words, how a program's kernels differ from those where everything fits."""
+    way = planned.way
+    copies = (k for k in planned.kernels if isinstance(k, Nest) and not planned.aligned.isdisjoint(k.stored))
     copied = (symbol for kernel in copies for symbol in sorted(reads_of(kernel), key=lambda s: s.id))
     said = [f"{_named(s, program)} is copied first" for s in dict.fromkeys(copied)]
-    ways = ((executable.apart, "is no stream"), (executable.bare - executable.plain, "is made apart from its product"))
-    for symbols, words in (*ways, (executable.plain, "is plain")):
+    ways = ((way.apart, "is no stream"), (way.bare - way.plain, "is made apart from its product"), (way.plain, "is plain"))
+    for symbols, words in ways:
         said += [f"{_named(s, program)} {words}" for s in sorted(symbols, key=lambda s: s.id)]
     return f"where {' and '.join(said)}" if said else ""
 

@@ -26,7 +26,6 @@ from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
 from axon.base.source import Span
 from axon.core.ir import Axis, Block, Compute, Local, Op, Program, Read, Scalar, Scan, Value
-from axon.core.passes.cse import deduplicated
 from axon.core.scalar_facts import mapped
 from axon.core.walk import nodes, outs_of, rewrite, tensors_of
 from axon.shapes.dimension import Dim
@@ -40,7 +39,7 @@ POLICY = Policy(epilogues=False, share=False)  # a row that is held in registers
 NO_REASONS: Mapping[Symbol, str] = {}
 
 
-@verified("kernels", verify_kernels)
+@verified("kernels", verify_kernels, gives="kernels")
 def kernels(
     program: Program,
     plain: Set[Symbol] = frozenset(),
@@ -54,7 +53,6 @@ def kernels(
 
     Raises `Unsupported` for an operation that is no part of a straight program (see `parts`).
     """
-    program = deduplicated(program)
     for op in program.block.ops:
         if not isinstance(op, Compute | Scan):
             raise Unsupported(f"`{type(op).__name__.lower()}` has no kernel family", getattr(op, "span", None))

@@ -175,7 +175,7 @@ class TileProgram:
         return (*self.outer, self.rows, self.columns)
 
 
-@verified("tile", lambda made, *_: verify(made))
+@verified("tile", lambda made, *_: verify(made), takes="kernels", gives="tiles")
 def tile(kernel: Contraction | Stream, mapping: Mapping, tensors: tuple[Value, ...]) -> TileProgram:
     """Cut a kernel into tiles as the mapping says. `tensors` are all that the kernel reads or stores."""
     rows = TileAxis(kernel.rows.symbol, kernel.rows.extent, mapping.rows)

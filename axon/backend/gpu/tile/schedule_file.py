@@ -23,7 +23,6 @@ from itertools import product
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from axon.backend.gpu.layout.target import HOPPER, Target
-from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.tile.schedule import Given, Mapping, Problem, Traits, attempts, candidates, check, holds, ranked
 from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.element import Element
@@ -47,16 +46,14 @@ class Fixed:
         said = ", ".join(f"{name} = {_toml(value)}" for name, value in self.values)
         return f"{said} from {self.places[0].file.path}" if self.places else said
 
-    def ranked(self, problem: Problem, traits: Traits, target: Target, span: Span | None) -> tuple[Mapping, ...]:
-        """The legal mappings with these values by predicted time, the best first; never none.
+    def ranked(self, problem: Problem, traits: Traits, target: Target) -> tuple[Mapping, ...]:
+        """The legal mappings with these values by predicted time, the best first; none only if nothing is fixed.
 
-        Raises AX0605 for values that no legal mapping has or that cannot serve these sizes, `Unsupported` if nothing is fixed.
+        Raises AX0605 for values that no legal mapping has or that cannot serve these sizes.
         """
         found = ranked(problem, traits, target, self.values)
-        if found:
+        if found or not self.values:
             return found
-        if not self.values:
-            raise Unsupported("no mapping fits this kernel", span)
         guilty = self._fewest(lambda given: any(holds(m, problem) for m in candidates(target, traits, given)))
         # Of the mappings that were tried, the one against which there is least to say.
         tried = attempts(target, traits, guilty)

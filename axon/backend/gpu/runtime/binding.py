@@ -1,0 +1,166 @@
+"""Built kernels bound to tensors as they lie: machine code loaded on a device, and launches that lack nothing but addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from axon.backend.gpu.build.cubin import Kernel
+from axon.backend.gpu.build.pipeline import tensors as tensors_of
+from axon.backend.gpu.emit.kernel import (
+    ExtentParameter,
+    MapParameter,
+    PointerParameter,
+    SizeParameter,
+    StatusParameter,
+    StrideParameter,
+)
+from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.views import with_views
+from axon.backend.gpu.runtime.building import Ready
+from axon.backend.gpu.runtime.driver import Driver
+from axon.backend.gpu.runtime.launches import Launch, Launches, Slot
+from axon.backend.gpu.runtime.plain_variants import used_by
+from axon.backend.gpu.runtime.ways import Planned
+from axon.backend.gpu.tile.families import Kernel as KernelOf
+from axon.backend.gpu.tile.families import views_of
+from axon.backend.plan import scratch
+from axon.backend.plan.ir import Nest
+from axon.base.names import Symbol, fresh
+from axon.core.ir import Value
+from axon.shapes.dimension import Dim
+
+STATUS = fresh("status")  # stands for the word in which a kernel notes that the program must stop
+SCALAR_BYTES = 16  # of memory for a scalar that is given by value
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A program's launches for tensors of some shapes and strides on one device. Addresses are given to `launches`, in this order:
+    those of `given`, of `room` bytes between the kernels, of the word for failures, the stream. `fails`: one may write there."""
+
+    given: tuple[Symbol, ...]
+    kernels: tuple[Launch, ...]
+    launches: Launches
+    room: int
+    scalars: dict[Symbol, int]  # where in the room a scalar stands that is given by value
+    fails: bool = False
+
+
+class Binder:
+    """Machine codes on devices, and what is launched of them. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._loaded: dict[tuple[int, Kernel, int, int], tuple[int, Any]] = {}
+
+    def bind(
+        self,
+        cuda: Driver,
+        device: int,
+        planned: Planned,
+        kernels: Sequence[Ready],
+        given: Iterable[Symbol],
+        tables: MappingOf[Symbol, Tensor],
+        lying: MappingOf[Symbol, Tensor],
+        sizes: MappingOf[Symbol, int],
+        scalars: Sequence[Symbol] = (),
+    ) -> Bound:
+        """The launches for tensors that lie like these. What is neither `given` nor a table lies between kernels; `scalars` are
+        inputs of rank 0 that are given by value."""
+        given = tuple(given)
+        taken = [p for ready in kernels for p in ready.stages.source.parameters]
+        used = {p.tensor for p in taken if isinstance(p, PointerParameter)}
+        used |= {p.descriptor.tensor for p in taken if isinstance(p, MapParameter)}
+        used |= {view.source for ready in kernels for view in views_of(ready.kernel)}
+        between = [v for v in planned.values if v.symbol not in given and v.symbol not in tables and v.symbol in used]
+        offsets, room = scratch.plan([_life(planned, v, sizes, v.symbol in scalars) for v in between])
+        inside = {v.symbol: at for v, at in zip(between, offsets, strict=True)}
+        places = {symbol: (number, 0) for number, symbol in enumerate(given)}
+        places |= {symbol: (len(given), at) for symbol, at in inside.items()}
+        places[STATUS] = len(given) + 1, 0
+        made = tuple(self.launch(cuda, device, ready, lying, sizes, places) for ready in kernels)
+        launches = Launches(cuda, made, len(given) + 3, cuda.context(device))
+        fails = any(isinstance(p, StatusParameter) for p in taken)
+        return Bound(given, made, launches, room, {s: inside[s] for s in scalars if s in inside}, fails)
+
+    def launch(
+        self,
+        cuda: Driver,
+        device: int,
+        ready: Ready,
+        tensors: MappingOf[Symbol, Tensor],
+        sizes: MappingOf[Symbol, int],
+        places: MappingOf[Symbol, tuple[int, int]],
+    ) -> Launch:
+        """One kernel; `places` says which address each tensor has, and what is added to it."""
+        source = ready.stages.source
+        views = views_of(ready.kernel)
+        tensors = with_views(views, tensors, sizes)
+        places = dict(places)
+        for view in views:
+            if view.source not in places:  # a table
+                continue
+            number, offset = places[view.source]
+            offset += tensors[view.value.symbol].pointer - tensors[view.source].pointer
+            places[view.value.symbol] = number, offset
+        function = self.load(cuda, device, ready.built, source.shared, source.cluster)
+        values: list[bytes] = []
+        slots: list[Slot] = []
+        sized: list[tuple[int, Dim]] = []
+        for number, parameter in enumerate(source.parameters):
+            match parameter:
+                case MapParameter(descriptor=descriptor):
+                    tensor = tensors[descriptor.tensor].arranged(descriptor.order)
+                    size = tensor.element.bits // 8
+                    strides = [s * size for s in tensor.strides[:-1]]
+                    values.append(cuda.tensor_map(tensor.pointer, tensor.shape, strides, tensor.element, descriptor.box))
+                    if descriptor.tensor in places:
+                        slots.append(Slot(number, True, *places[descriptor.tensor]))
+                case PointerParameter(tensor=symbol) if symbol in places:
+                    values.append(bytes(8))
+                    slots.append(Slot(number, False, *places[symbol]))
+                case PointerParameter(tensor=symbol):  # a table's address is the same in all calls
+                    values.append(tensors[symbol].pointer.to_bytes(8, "little"))
+                case StrideParameter(tensor=symbol, dimension=dimension):
+                    values.append(tensors[symbol].strides[dimension].to_bytes(8, "little", signed=True))
+                case SizeParameter(size=size_):
+                    values.append(size_.evaluate(sizes).to_bytes(4, "little", signed=True))
+                    sized.append((number, size_))
+                case ExtentParameter(size=size_):
+                    values.append(size_.evaluate(sizes).to_bytes(8, "little", signed=True))
+                    sized.append((number, size_))
+                case StatusParameter():
+                    values.append(bytes(8))
+                    slots.append(Slot(number, False, *places[STATUS]))
+        count = ready.blocks
+        if source.cluster > 1 and ready.mapping.persistent:
+            # A cluster that had to wait for another would start its tiles late.
+            count = min(count, cuda.clusters(function, count, ready.threads, source.shared, source.cluster) * source.cluster)
+        return Launch(function, count, ready.threads, source.shared, tuple(values), tuple(slots), tuple(sized))
+
+    def load(self, cuda: Driver, device: int, kernel: Kernel, shared: int, cluster: int) -> int:
+        key = device, kernel, shared, cluster  # kernels that differ in what they may take can share a machine code
+        with self._lock:
+            if key not in self._loaded:
+                self._loaded[key] = cuda.load(kernel.cubin, kernel.entry, shared, cluster, device)
+            return self._loaded[key][0]
+
+
+def _life(planned: Planned, value: Value, sizes: MappingOf[Symbol, int], by_value: bool) -> tuple[int, int, int]:
+    """Bytes, and the first and the last kernel that needs a value. A scalar is there before all of them."""
+    if by_value:
+        return SCALAR_BYTES, 0, len(planned.kernels)
+    users = [n for n, kernel in enumerate(planned.kernels) if value.symbol in _touched(planned, kernel)]
+    return planned.lies(value, sizes).bytes, min(users, default=0), max(users, default=0)
+
+
+def _touched(planned: Planned, kernel: KernelOf) -> set[Symbol]:
+    """The tensors that a kernel may read or write in memory."""
+    if isinstance(kernel, Nest):
+        return {value.symbol for value in used_by(kernel, planned.known)}
+    sources = {view.value.symbol: view.source for view in views_of(kernel)}
+    return {sources.get(value.symbol, value.symbol) for value in tensors_of(kernel, planned.values)}

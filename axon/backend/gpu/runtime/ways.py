@@ -1,0 +1,133 @@
+"""In which way a program's operations become kernels, decided by sizes and how tensors lie, before anything is built.
+
+Note [Ways]
+    Where every kernel fits, a program runs as it is. Of one that does not fit, the operations are made in another way:
+
+      packed   an operand that bulk copies cannot read as it lies is copied first, in rows that they can read (see `packed`)
+      apart    a stream's operations run one by one
+      bare     with the operations on its product no mapping of a contraction fits the registers: they run after it
+      plain    a product that is left runs without the tensor cores
+
+    All kernels of one way are looked at, then those of the way that follows, until each fits. Whether a mapping fits its registers
+    only the compiler knows; what it has refused is part of what is decided by, so it is never tried twice.
+
+    A kernel whose mapping the user gives is not looked at: what is wrong with that is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+
+from axon.backend.gpu.layout.memory import Tensor, aligned, contiguous
+from axon.backend.gpu.runtime.packed import Packing, packings, with_copies
+from axon.backend.gpu.runtime.prepare import Prepared, fit, is_empty
+from axon.backend.gpu.tile.families import Kernel, Tiled, kernels, results_of
+from axon.backend.gpu.tile.stream import Stream
+from axon.backend.plan.ir import Nest
+from axon.backend.plan.scratch import ALIGNMENT
+from axon.base.names import Symbol
+from axon.core.ir import Program, Value
+
+NO_MAPPING = "no mapping fits this kernel"
+REFUSED = "no mapping fits its sizes and the registers"  # which the compiler has said
+Symbols = frozenset[Symbol]
+NONE: Symbols = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a program's operations become kernels, by what these store. See Note [Ways]. `why` words the reasons for some."""
+
+    plain: Symbols = NONE
+    apart: Symbols = NONE
+    bare: Symbols = NONE
+    packed: frozenset[Packing] = frozenset()
+    why: tuple[tuple[Symbol, str], ...] = field(default=(), compare=False)
+
+    def __or__(self, other: Way) -> Way:
+        both = self.plain | other.plain, self.apart | other.apart, self.bare | other.bare, self.packed | other.packed
+        return Way(*both, (*self.why, *other.why))
+
+
+AS_IT_IS = Way()
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A program's kernels in one way; nothing of it is built. `aligned` are copies, whose rows bulk copies can read."""
+
+    program: Program
+    way: Way
+    kernels: tuple[Kernel, ...]
+    aligned: Symbols
+
+    @cached_property
+    def values(self) -> tuple[Value, ...]:
+        """Every tensor that the kernels read, store, or keep between their steps."""
+        stored = (value for kernel in self.kernels for value in results_of(kernel))
+        inside = (out for kernel in self.kernels if isinstance(kernel, Nest) for step in kernel.steps for out in step.outs)
+        return tuple(dict.fromkeys([*self.program.inputs, *stored, *inside]))
+
+    @cached_property
+    def known(self) -> dict[Symbol, Value]:
+        return {value.symbol: value for value in self.values}
+
+    def lying(self, sizes: Mapping[Symbol, int]) -> dict[Symbol, Tensor]:
+        """All values one by one, copies in rows that bulk copies can read."""
+        return {value.symbol: self.lies(value, sizes) for value in self.values}
+
+    def lies(self, value: Value, sizes: Mapping[Symbol, int]) -> Tensor:
+        lay = aligned if value.symbol in self.aligned else contiguous
+        return lay(ALIGNMENT, tuple(max(0, d.evaluate(sizes)) for d in value.shape), value.element)
+
+
+def plan(program: Program, way: Way = AS_IT_IS) -> Planned:
+    """The kernels of a program in a way. Raises `Unsupported` for one that is not straight (see `parts`)."""
+    made = kernels(program, way.plain, way.apart, dict(way.why), way.bare)
+    return Planned(program, way, *with_copies(made, way.packed))
+
+
+Obstacle = Callable[[int, Prepared], str | None]  # why no mapping is left for a kernel: NO_MAPPING, REFUSED
+
+
+def following(
+    planned: Planned,
+    tensors: Mapping[Symbol, Tensor],
+    sizes: Mapping[Symbol, int],
+    obstacle: Obstacle,
+    given: Set[int] = frozenset(),
+) -> Way:
+    """The way after this one, for tensors that lie like these: this one, if every kernel fits. The user gives the mappings of the
+    kernels with the numbers `given`."""
+    lying = planned.lying(sizes) | dict(tensors)
+    way = planned.way
+    for number, kernel in enumerate(planned.kernels):
+        if not isinstance(kernel, Nest) and not is_empty(kernel, sizes) and number not in given:
+            way |= _needed(planned.way, kernel, lying, sizes, partial(obstacle, number))
+    return way
+
+
+def _needed(
+    way: Way,
+    kernel: Tiled,
+    tensors: Mapping[Symbol, Tensor],
+    sizes: Mapping[Symbol, int],
+    obstacle: Callable[[Prepared], str | None],
+) -> Way:
+    """What one kernel asks for; nothing, if it fits."""
+    packed = packings(kernel, tensors, sizes) - way.packed
+    if packed:
+        return Way(packed=packed)
+    ready = fit(kernel, tensors, sizes)
+    reason = ready if isinstance(ready, str) else obstacle(ready)
+    if reason is None:
+        return AS_IT_IS
+    unfit = frozenset(result.value.symbol for result in kernel.results)
+    why = tuple((result.value.symbol, reason) for result in kernel.results)
+    if isinstance(kernel, Stream):
+        return Way(apart=unfit, why=why)
+    if reason == REFUSED and unfit.isdisjoint(way.bare):
+        return Way(bare=unfit, why=why)
+    return Way(plain=unfit, why=why)

@@ -1,0 +1,153 @@
+"""The passes of every target, in the order in which they run: what each takes and gives, what verifies it, why it stands there.
+
+What a pass makes is verified where it is made, in every run (see `base.passes`). The table is what `axon emit --stages` prints, and
+a test holds it against the passes that run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from axon.backend.cpu.plan import planned
+from axon.backend.gpu.proof.verify import verify as prove
+from axon.backend.gpu.roles import ir as roles
+from axon.backend.gpu.runtime.ways import plan
+from axon.backend.gpu.tile import ir as tile
+from axon.backend.gpu.tile.verify import verify_kernels
+from axon.backend.kernel.verify_text import verify_text
+from axon.backend.plan.ir import Plan, kernels_in
+from axon.backend.plan.verify import verify_deaths, verify_fused, verify_replanned
+from axon.base.passes import watched
+from axon.core.ir import Block, Loop, Program
+from axon.core.passes.parts import Parts, everything, parts, straights, verify_parts
+from axon.core.verify import verify, verify_rewritten
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A pass in its place. `each` says of what it runs for each, if not once for a program."""
+
+    name: str
+    takes: str
+    gives: str
+    verifier: Callable[..., Any]
+    why: str
+    each: str = ""
+
+    @property
+    def held(self) -> str:
+        """Where its verifier stands."""
+        return f"{self.verifier.__module__.removeprefix('axon.')}.{self.verifier.__name__}"
+
+
+def _core(name: str, why: str, each: str = "") -> Stage:
+    return Stage(name, "core", "core", verify_rewritten, why, each)
+
+
+LOWER = Stage("lower", "typed", "core", verify, "first order, for these element types and ranks, sizes symbolic")
+CSE = _core("core_cse", "what is computed twice is computed once; before anything is copied into its readers")
+DISSOLVE = "pointwise operations go where they are read; before grouping, which sees fewer operations then"
+HOIST = "what is the same along an axis or in every step is computed before"
+TABLES = "literal tables become inputs, made once"
+FUSE = "operations over common rows become one kernel"
+CUT = "kernel for the tensor cores, and mapping"
+
+PIPELINES: dict[str, tuple[Stage, ...]] = {
+    "interpret": (LOWER,),
+    "cpu": (
+        LOWER,
+        CSE,
+        _core("tables", f"{TABLES}; before they would be copied into their readers"),
+        _core("dissolve", DISSOLVE),
+        _core("hoist", f"{HOIST}; after dissolving, which moves expressions inwards"),
+        Stage("fuse", "core", "plan", verify_fused, FUSE),
+        Stage("split_totals", "plan", "plan", verify_replanned, "sums of everything get rows, which threads share"),
+        Stage("deaths", "plan", "lifetimes", verify_deaths, "after which kernel memory is free", "block, when it first runs"),
+    ),
+    "cuda": (
+        LOWER,
+        CSE,
+        _core("hoist", f"{HOIST}; before splitting, so that it may become a part of its own"),
+        _core("tables", f"{TABLES}; after hoisting, which may make some"),
+        Stage("parts", "core", "parts", verify_parts, "what kernels do, and what the host does between them: loops, sorts, sizes"),
+        _core("dissolve", f"{DISSOLVE}; of what is not on the tensor cores", "part and way"),
+        Stage("fuse", "core", "plan", verify_fused, f"{FUSE}; of what is not on the tensor cores", "part and way"),
+        Stage("kernels", "core", "kernels", verify_kernels, "streams first, then products, then plain kernels", "part and way"),
+        Stage("tile", "kernels", "tiles", tile.verify, "cut as the mapping says", CUT),
+        Stage("roles", "tiles", "roles", roles.verify, "who copies and who computes", CUT),
+        Stage("lower_roles", "roles", "barriers", prove, "proved while it is compiled, or before it is simulated", CUT),
+        Stage("emit", "barriers", "Python", verify_text, "plain kernels are emitted from their nests", "kernel and mapping"),
+    ),
+}
+
+
+def listed() -> str:
+    """The table as text."""
+    return "\n".join(_table(target, stages, {}) for target, stages in PIPELINES.items())
+
+
+def listed_for(program: Program) -> str:
+    """The same for one program, with what each pass makes of it, as far as that depends on no sizes."""
+    return "\n".join(_table(target, stages, made(program, target)) for target, stages in PIPELINES.items())
+
+
+def made(program: Program, target: str) -> dict[str, list[Any]]:
+    """What passes make of a program, by their names, in the order in which they end."""
+    with watched() as seen:
+        if target == "cpu":
+            planned(program)
+        elif target == "cuda":
+            for part in straights(parts(program).body):
+                plan(part.program)
+    found: dict[str, list[Any]] = {"lower": [program]}
+    for name, form in seen:
+        found.setdefault(name, []).append(form)
+    return found
+
+
+def _table(target: str, stages: Sequence[Stage], made: dict[str, list[Any]]) -> str:
+    rows = [
+        (f"  {number}. {stage.name}", f"{stage.takes} → {stage.gives}", stage.held, _amount(made.get(stage.name, ())), stage)
+        for number, stage in enumerate(stages, 1)
+    ]
+    widths = [max(len(str(row[column])) for row in rows) for column in range(4)]
+    lines = [f"{target}:"]
+    for *cells, stage in rows:
+        lines.append("  ".join(str(cell).ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())
+        each = f" (for each {stage.each})" if stage.each else ""
+        lines.append(f"       {stage.why}{each}")
+    return "\n".join(lines) + "\n"
+
+
+def _amount(forms: Sequence[Any]) -> str:
+    """How much there is of what a pass made: `9 operations`, `3 kernels`."""
+    counts = [found for found in map(_count, forms) if found is not None]
+    if not counts:
+        return ""
+    total, noun = sum(n for n, _ in counts), counts[0][1]
+    return f"{total} {noun}{'' if total == 1 else 's'}"
+
+
+def _count(form: Any) -> tuple[int, str] | None:
+    match form:
+        case Program(block=block):
+            return sum(1 for _ in _operations(block)), "operation"
+        case (Program(), tuple(tables)):
+            return len(tables), "table"
+        case Plan(body=body):
+            return sum(1 for _ in kernels_in(body)), "kernel"
+        case Parts(body=body):
+            return sum(1 for _ in everything(body)), "part"
+        case tuple():
+            return len(form), "kernel"
+        case _:
+            return None
+
+
+def _operations(block: Block) -> Iterator[object]:
+    for op in block.ops:
+        yield op
+        if isinstance(op, Loop):
+            yield from _operations(op.body)
