@@ -42,6 +42,7 @@ _BINDS = {
     for level, ops in enumerate(("or", "and", "not", "< <= > >= == !=", "|", "^", "&", "<< >>", "+ -", "* // %"))
     for op in ops.split()
 }
+_BITS = frozenset(("|", "^", "&", "<<", ">>"))
 _COMPARES, _SIGNED, _TIGHT = _BINDS["<"], 10, 11
 _LONGEST = 24  # characters of a readable name
 
@@ -110,7 +111,11 @@ def _statement(statement: Statement, names: Mapping[Name, str]) -> Iterator[str]
         case If(condition=condition, then=then, otherwise=otherwise):
             yield _noted(f"if {text(condition)}:", statement.note)
             yield from _body(then, names, "    ")
-            if otherwise:
+            if len(otherwise) == 1 and isinstance(otherwise[0], If):
+                first, *rest = _statement(otherwise[0], names)
+                yield f"el{first}"
+                yield from rest
+            elif otherwise:
                 yield "else:"
                 yield from _body(otherwise, names, "    ")
         case For(name=name, bounds=bounds, body=body):
@@ -137,9 +142,9 @@ def _text(expression: Expression, names: Mapping[Name, str]) -> tuple[str, int]:
     def plain(inner: Expression) -> str:
         return _text(inner, names)[0]
 
-    def tight(inner: Expression, least: int) -> str:
+    def tight(inner: Expression, least: int, op: str = "") -> str:
         text, binds = _text(inner, names)
-        return text if binds >= least else f"({text})"
+        return f"({text})" if binds < least or _is_unclear(op, inner) else text
 
     match expression:
         case Name():
@@ -154,7 +159,7 @@ def _text(expression: Expression, names: Mapping[Name, str]) -> tuple[str, int]:
         case Operator(op=op, left=left, right=right):
             binds = _BINDS[op]
             # Python reads `a < b < c` as two comparisons of one b.
-            return f"{tight(left, binds + (binds == _COMPARES))} {op} {tight(right, binds + 1)}", binds
+            return f"{tight(left, binds + (binds == _COMPARES), op)} {op} {tight(right, binds + 1, op)}", binds
         case Prefix(op="not", operand=operand):
             return f"not {tight(operand, _BINDS['not'])}", _BINDS["not"]
         case Prefix(op=op, operand=operand):
@@ -169,6 +174,13 @@ def _text(expression: Expression, names: Mapping[Name, str]) -> tuple[str, int]:
             return f"{low} <= {tight(value, _COMPARES + 1)} <= {high}", _COMPARES
         case _:
             assert_never(expression)
+
+
+def _is_unclear(op: str, inner: Expression) -> bool:
+    """Whether an operand is better written in parentheses, though it needs none: few know how tightly operators of bits bind."""
+    if not isinstance(inner, Operator) or inner.op == op:
+        return False
+    return op in _BITS or (_BINDS.get(op) == _COMPARES and inner.op in _BITS) or (op, inner.op) == ("or", "and")
 
 
 def _constant(value: float) -> tuple[str, int]:
