@@ -65,6 +65,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "interpret",
         "backend",
         "backend.plan",
+        "backend.kernel",
     }
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "proof", "emit", "simt", "build")},
     "axon.backend.gpu.report": {"base", "core", "core.passes", "backend", "backend.plan"}

@@ -143,8 +143,8 @@ _MEMORY = SimpleNamespace(
 
 def emulate(text: str, blocks: int, threads: int, arguments: list[int]) -> None:
     """Run a kernel's source; a barrier is where each thread of a block waits for the others."""
-    body = text[text.index("def kernel") :].replace("cuda.syncthreads()", "yield").replace("cuda.syncthreads_count", "yield ")
-    body = re.sub(r"\+= yield (\(.*\))", r"+= (yield \1)", body)
+    body = text[text.index("def kernel") :].replace("cuda.syncthreads()", "yield")
+    body = re.sub(r"cuda\.syncthreads_count(\(.*?\))", r"(yield \1)", body)
     space: dict[str, Any] = {}
     exec(body, space)
     code = space["kernel"].__code__

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from axon.backend.kernel.code import Code
+from axon.backend.kernel.ir import Constant, Expression, Name
+from axon.backend.kernel.ir import Function as KernelFunction
+from axon.backend.kernel.printer import written
+from axon.backend.kernel.verify import verify
 from axon.base.element import Element
 from axon.base.names import Symbol
+from axon.base.passes import verifying
 from axon.shapes.dimension import Dim
 
 FEW = 64  # lanes, the least that are worth a thread
@@ -19,15 +25,14 @@ COMPUTES = 8  # additions for each point, from which computing and not memory de
 class TensorParameter:
     """A pointer to the first element of a contiguous tensor."""
 
-    name: str
     tensor: Symbol
 
 
 @dataclass(frozen=True, slots=True)
 class BufferParameter:
-    """A pointer to memory of the calling thread alone, for so many elements."""
+    """A pointer to memory of the calling thread alone, for so many elements; `like` says what for."""
 
-    name: str
+    like: str
     element: Element
     size: Dim
 
@@ -36,15 +41,12 @@ class BufferParameter:
 class SizeParameter:
     """The value of a dimension, as i64."""
 
-    name: str
     size: Dim
 
 
 @dataclass(frozen=True, slots=True)
 class LanesParameter:
     """How many lanes a block has, as i64; the host chooses."""
-
-    name: str
 
 
 Parameter: TypeAlias = "TensorParameter | BufferParameter | SizeParameter | LanesParameter"
@@ -81,59 +83,59 @@ class Function:
 
 
 class Parameters:
-    """What a function takes, gathered while it is written, under readable names that nothing else in it has.
-
-    Variables that `Code` makes end in a digit, and so do most intrinsics; names made here never do, and the rest is RESERVED.
-    """
+    """What a function takes, gathered while it is written, under readable names."""
 
     def __init__(self) -> None:
-        self.parameters: dict[str, Parameter] = {}
-        self.taken: set[str] = set()
-        self.sizes: dict[Dim, str] = {}
-        self.pointers: dict[Symbol, str] = {}
+        self.code = Code()
+        self.parameters: dict[Name, Parameter] = {}
+        self.sizes: dict[Dim, Name] = {}
+        self.pointers: dict[Symbol, Name] = {}
 
-    def unique(self, name: str) -> str:
-        stem = "".join(c if c.isalnum() and c.isascii() else "_" for c in name) or "_"
-        stem = f"_{stem}" if stem[0].isdigit() else stem
-        stem = f"{stem}_" if stem in RESERVED or stem[-1].isdigit() else stem
-        found, number = stem, 1
-        while found in self.taken:
-            number += 1
-            found = f"{stem}{number}_"
-        self.taken.add(found)
-        return found
+    def parameter(self, like: str, parameter: Parameter) -> Name:
+        name = self.code.named(like)
+        self.parameters[name] = parameter
+        return name
 
-    def pointer(self, symbol: Symbol) -> str:
+    def pointer(self, symbol: Symbol) -> Name:
         if symbol not in self.pointers:
-            name = self.unique(symbol.name)
-            self.pointers[symbol] = name
-            self.parameters[name] = TensorParameter(name, symbol)
+            self.pointers[symbol] = self.parameter(symbol.name, TensorParameter(symbol))
         return self.pointers[symbol]
 
-    def size(self, dim: Dim) -> str:
+    def size(self, dim: Dim) -> Expression:
         if dim.constant is not None:
-            return str(dim.constant)
+            return Constant(dim.constant)
         if dim not in self.sizes:
-            name = self.unique(dim.symbol.name if dim.symbol else "size")
-            self.sizes[dim] = name
-            self.parameters[name] = SizeParameter(name, dim)
+            self.sizes[dim] = self.parameter(dim.symbol.name if dim.symbol else "size", SizeParameter(dim))
         return self.sizes[dim]
 
-    def buffer(self, stem: str, element: Element, size: Dim) -> str:
-        name = self.unique(stem)
-        self.parameters[name] = BufferParameter(name, element, size)
-        return name
+    def buffer(self, stem: str, element: Element, size: Dim) -> Name:
+        return self.parameter(stem, BufferParameter(stem, element, size))
 
-    def lanes_parameter(self) -> str:
-        name = self.unique("lanes")
-        self.parameters[name] = LanesParameter(name)
-        return name
+    def lanes_parameter(self) -> Name:
+        return self.parameter("lanes", LanesParameter())
 
-    def head(self, name: str) -> tuple[tuple[Parameter, ...], str]:
-        """The parameters in their order, and the function's first line: `first` and `last` are its range of work items."""
+    def written(self, name: str, comments: Sequence[str]) -> tuple[tuple[Parameter, ...], str]:
+        """The parameters in their order, and the function's text: the last two, `first` and `last`, are its range of work items."""
         order = (TensorParameter, BufferParameter, SizeParameter, LanesParameter)
-        given = tuple(sorted(self.parameters.values(), key=lambda p: order.index(type(p))))
-        return given, f"def {name}({', '.join([*(p.name for p in given), 'first', 'last'])}):"
+        given = sorted(self.parameters.items(), key=lambda pair: order.index(type(pair[1])))
+        code = self.code
+        ends = code.local("first"), code.local("last")
+        function = KernelFunction(name, (*(own for own, _ in given), *ends), code.body, tuple(code.names))
+        with verifying("emit"):
+            verify(function)
+        made = written(function, RESERVED, _spelled)
+        return tuple(parameter for _, parameter in given), "\n".join([*(f"# {line}" for line in comments), *made.lines, ""])
+
+
+def _spelled(name: str, taken: set[str]) -> str:
+    stem = "".join(c if c.isalnum() and c.isascii() else "_" for c in name) or "_"
+    stem = f"_{stem}" if stem[0].isdigit() else stem
+    stem = f"{stem}_" if stem in RESERVED or stem[-1].isdigit() else stem
+    found, number = stem, 1
+    while found in taken:
+        number += 1
+        found = f"{stem}{number}_"
+    return found
 
 
 # What the text of a function names besides: of intrinsics those that do not end in a digit.

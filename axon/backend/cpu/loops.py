@@ -27,7 +27,8 @@ from typing import assert_never
 
 from axon.backend.cpu import nests, scatters
 from axon.backend.cpu.function import BufferParameter, Function, LanesParameter, Parameters, SizeParameter, TensorParameter
-from axon.backend.kernel.writer import Code, Held, Writer
+from axon.backend.kernel.ir import FALSE, Between, Expression, Like, Name, Operator, call, same
+from axon.backend.kernel.writer import Held, Writer
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, values_of
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
@@ -98,25 +99,24 @@ class _Writer(Parameters):
     def __init__(self, values: dict[Symbol, Value], name: str) -> None:
         super().__init__()
         self.values, self.name = values, name
-        self.code = Code()
         self.functions: list[Function] = []
         self.made: dict[Symbol, Value] = {}
-        self.counters: dict[Symbol, str] = {}
+        self.counters: dict[Symbol, Name] = {}
         self.loops = 0
         self.progress = fresh("progress")
-        self.spent, self.place, self.enough = (self.unique(name) for name in ("spent", "place", "enough"))
+        self.spent, self.place, self.enough = (self.code.named(name) for name in ("spent", "place", "enough"))
 
     def write(self, kernel: Repeat, comments: Sequence[str]) -> Loop:
         size = 2 + _loops(kernel)
         progress = self.made[self.progress] = Value(self.progress, Element.I64, (Dim.of(size),))
-        self.code.line(f"{self.spent} = 0")
-        self.code.line(f"{self.enough} = {self.load(0)}")
-        self.code.line(f"{self.place} = {self.load(1)}")
+        self.code.assign(self.code.bad, FALSE)
+        self.code.assign(self.spent, 0)
+        self.code.assign(self.enough, self.load(0))
+        self.code.assign(self.place, self.load(1))
         cost = self.loop(kernel)
-        self.code.line("return 0")
-        parameters, head = self.head(self.name)
-        own = [*(f"# {line}" for line in comments), head, "    bad = False", *self.code.lines, ""]
-        text = "\n\n".join([*(f.text for f in self.functions), "\n".join(own)])
+        self.code.give(0)
+        parameters, own = self.written(self.name, comments)
+        text = "\n\n".join([*(f.text for f in self.functions), own])
         one = Dim.of(1)
         function = Function(self.name, text, parameters, one, None, 0, cost, one, "one native function")
         helpers = tuple((f.name, self.types(f)) for f in self.functions)
@@ -136,37 +136,37 @@ class _Writer(Parameters):
                     assert_never(parameter)
         return (*found, None, None)
 
-    def expression(self, dim: Dim) -> str:
+    def expression(self, dim: Dim) -> Expression:
         """The value of a Dim, which may mention counters."""
         scope = {counter: Dim.of(0) for counter in self.counters}
         writer = Writer(self.code, scope, self.variable, self.size, lambda symbol: _never(symbol))
-        text = writer.dim(dim)
+        found = writer.dim(dim)
         if writer.fails:
-            with self.code.block("if bad:"):
-                self.code.line("return 1")
-        return text
+            with self.code.when(self.code.bad):
+                self.code.give(1)
+        return found
 
-    def variable(self, symbol: Symbol) -> str:
+    def variable(self, symbol: Symbol) -> Expression:
         return self.counters[symbol] if symbol in self.counters else self.size(Dim.of(symbol))
 
     # ── progress ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def load(self, at: int) -> str:
-        return f"load_i64({self.pointer(self.progress)}, {at})"
+    def load(self, at: int) -> Expression:
+        return call("load_i64", self.pointer(self.progress), at)
 
-    def store(self, at: int, value: str) -> None:
-        self.code.line(f"store_i64({self.pointer(self.progress)}, {at}, {value})")
+    def store(self, at: int, value: Like) -> None:
+        self.code.call("store_i64", self.pointer(self.progress), at, value)
 
-    def added(self, cost: Dim) -> str:
+    def added(self, cost: Dim) -> Like:
         """What a step adds to `spent`."""
-        return str(cost.constant) if cost.constant is not None else self.code.let(f"max_int({self.expression(cost)}, 1)", "cost_")
+        return cost.constant if cost.constant is not None else self.code.let(call("max_int", self.expression(cost), 1), "cost_")
 
-    def come_back(self, number: int, step: str, when: str) -> None:
+    def come_back(self, number: int, step: Expression, when: Expression) -> None:
         """Come back to the host; the loop goes on at `step`. See Note [Coming back]."""
-        with self.code.block(f"if {when}:"):
-            self.store(1, str(number))
+        with self.code.when(when):
+            self.store(1, number)
             self.store(1 + number, step)
-            self.code.line(f"return {AGAIN}")
+            self.code.give(AGAIN)
 
     @contextmanager
     def taken_up(self, inside: bool) -> Iterator[None]:
@@ -174,7 +174,7 @@ class _Writer(Parameters):
         if not inside:
             yield
             return
-        with self.code.block(f"if {self.place} == 0:"):
+        with self.code.when(same(self.place, 0)):
             yield
 
     # ── kernels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -192,7 +192,8 @@ class _Writer(Parameters):
                 case Repeat():
                     trip = kernel.op.trip.dim if isinstance(kernel.op.trip, Index) else Dim.of(1)
                     number = self.loops + 1
-                    with self.code.block(f"if {self.place} == 0 or {number} <= {self.place} <= {number + _loops(kernel) - 1}:"):
+                    here = Between(number, self.place, number + _loops(kernel) - 1)
+                    with self.code.when(Operator("or", same(self.place, 0), here)):
                         total = total + self.loop(kernel) * trip
                 case Whole():
                     raise AssertionError(kernel)
@@ -206,24 +207,24 @@ class _Writer(Parameters):
         self.functions.append(function)
         for step in nest.steps:
             self.made.update((out.symbol, out) for out in step.outs if out.symbol in nest.stored)
-        arguments = []
+        arguments: list[Like] = []
         for parameter in function.parameters:
             match parameter:
                 case TensorParameter(tensor=tensor):
                     arguments.append(self.pointer(tensor))
-                case BufferParameter(name=name, element=element, size=size):
-                    arguments.append(self.buffer(name, element, size))
+                case BufferParameter(like=like, element=element, size=size):
+                    arguments.append(self.buffer(like, element, size))
                 case SizeParameter(size=size):
                     arguments.append(self.expression(size))
                 case LanesParameter():
-                    arguments.append(str(function.most))
+                    arguments.append(function.most)
                 case _:
                     assert_never(parameter)
         items = function.rows
         if function.lane is not None:
             items = items * at_least_0((function.lane + (function.most - 1)) // function.most)
-        with self.code.block(f"if {function.name}({', '.join([*arguments, '0', self.expression(items)])}):"):
-            self.code.line("return 1")
+        with self.code.when(call(function.name, *arguments, 0, self.expression(items))):
+            self.code.give(1)
         return function.cost
 
     def loop(self, kernel: Repeat) -> Dim:
@@ -231,43 +232,40 @@ class _Writer(Parameters):
         op, code = kernel.op, self.code
         self.loops += 1
         number = self.loops
-        counter = self.unique(op.counter.name)
+        counter = code.named(op.counter.name)
         for value in (*op.states, *op.outs, Value(op.counter, Element.I32, ())):
             self.made[value.symbol] = value
-        start = code.let("0", "start_")
-        with code.block(f"if {self.place} == 0:"):
+        start = code.let(0, "start_")
+        with code.when(same(self.place, 0)):
             self.begin(op)
-        with code.block("else:"):
-            code.line(f"{start} = {self.load(1 + number)}")
-        with code.block(f"if {self.place} == {number}:"):
-            code.line(f"{self.place} = 0")
-        steps = self.trip(op) if self.counters else "last"
+        with code.otherwise():
+            code.assign(start, self.load(1 + number))
+        with code.when(same(self.place, number)):
+            code.assign(self.place, 0)
+        steps = self.trip(op) if self.counters else code.local("last")
         stop = code.name("stop_")
-        before = len(code.lines)
-        with code.block(f"for {counter} in range({start}, {stop}):"):
+        with code.aside() as written, code.loop(counter, start, stop):
             self.counters[op.counter] = counter
-            code.line(f"store_i32({self.pointer(op.counter)}, 0, as_i32({counter}))")
+            code.call("store_i32", self.pointer(op.counter), 0, call("as_i32", counter))
             if _loops(kernel) > 1:
                 self.store(1 + number, counter)
             cost, own = self.body(kernel.body)
             self.results(kernel, counter)
             alike = _loops(kernel) == 1 and op.counter not in own.variables
             if not alike:
-                code.line(f"{self.spent} = {self.spent} + {self.added(own)}")
-                self.come_back(number, f"{counter} + 1", f"{self.spent} >= {self.enough}")
+                code.assign(self.spent, self.spent + self.added(own))
+                self.come_back(number, counter + 1, self.spent >= self.enough)
             del self.counters[op.counter]
-        written = code.lines[before:]
-        del code.lines[before:]
         if alike:  # then how many steps may be made is known before, and nothing is counted between them
             added = self.added(own)
-            possible = f"unsigned_divide(max_int({self.enough} - {self.spent}, 0), {added}) + 1"
-            code.line(f"{stop} = min_int({steps}, {start} + {possible})")
-            code.lines.extend(written)
-            code.line(f"{self.spent} = {self.spent} + max_int({stop} - {start}, 0) * {added}")
-            self.come_back(number, stop, f"{stop} < {steps}")
+            possible = call("unsigned_divide", call("max_int", self.enough - self.spent, 0), added) + 1
+            code.assign(stop, call("min_int", steps, start + possible))
+            code.extend(written)
+            code.assign(self.spent, self.spent + call("max_int", stop - start, 0) * added)
+            self.come_back(number, stop, stop < steps)
         else:
-            code.line(f"{stop} = {steps}")
-            code.lines.extend(written)
+            code.assign(stop, steps)
+            code.extend(written)
         if not op.stacked:
             for out, state in zip(op.outs, op.states, strict=True):
                 self.copy(out, self.pointer(out.symbol), self.pointer(state.symbol))
@@ -277,14 +275,15 @@ class _Writer(Parameters):
         for state, initial in zip(op.states, op.initial, strict=True):
             self.copy(state, self.pointer(state.symbol), self.pointer(initial))
 
-    def trip(self, op: LoopOp) -> str:
+    def trip(self, op: LoopOp) -> Expression:
         """How many steps a loop inside has."""
         if isinstance(op.trip, Index):
             return self.expression(op.trip.dim)
         assert isinstance(op.trip, Read)
-        return self.code.let(f"as_i64(load_{op.trip.element.value}({self.pointer(op.trip.tensor)}, 0))", "trip_")
+        count = call(f"load_{op.trip.element.value}", self.pointer(op.trip.tensor), 0)
+        return self.code.let(call("as_i64", count), "trip_")
 
-    def results(self, kernel: Repeat, counter: str) -> None:
+    def results(self, kernel: Repeat, counter: Name) -> None:
         """What a step gives, into the states and the stacks. A result that is a state is set aside first."""
         op = kernel.op
         states = {state.symbol for state in op.states}
@@ -302,10 +301,10 @@ class _Writer(Parameters):
             if op.stacked:
                 length = self.size(_elements(state))
                 stack = self.pointer(op.outs[position].symbol)
-                self.code.line(f"copy({stack}, {counter} * {length}, {source}, 0, {length})")
+                self.code.call("copy", stack, counter * length, source, 0, length)
 
-    def copy(self, value: Value, target: str, source: str) -> None:
-        self.code.line(f"copy({target}, 0, {source}, 0, {self.size(_elements(value))})")
+    def copy(self, value: Value, target: Name, source: Name) -> None:
+        self.code.call("copy", target, 0, source, 0, self.size(_elements(value)))
 
 
 def _elements(value: Value) -> Dim:

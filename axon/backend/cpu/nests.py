@@ -14,15 +14,16 @@ ranges of their own. It returns 0, or 1 where the program must stop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
 from axon.backend.cpu.best import split_best
 from axon.backend.cpu.collapse import collapsed
 from axon.backend.cpu.function import Function, Parameters
+from axon.backend.kernel.ir import FALSE, Constant, Expression, Group, Name, call
 from axon.backend.kernel.reducers import Reducer, Slots, reducer
-from axon.backend.kernel.writer import Code, Held, Writer
+from axon.backend.kernel.writer import Held, Writer
 from axon.backend.plan import lanes
 from axon.backend.plan.ir import Nest
 from axon.base.names import Symbol
@@ -46,13 +47,12 @@ def write(nest: Nest, values: dict[Symbol, Value], name: str, comments: Sequence
 
 @dataclass(frozen=True, slots=True)
 class _Vector:
-    """The axis along which accumulators lie: its variable runs from `start` to `stop`, `place` is its place in buffers."""
+    """The axis along which accumulators lie: its variable runs from `start` to `stop`, `lanes` at once."""
 
     axis: Axis
-    start: str
-    stop: str
-    place: str
-    lanes: str
+    start: Expression
+    stop: Expression
+    lanes: Expression
 
 
 class NestWriter(Parameters):
@@ -62,13 +62,11 @@ class NestWriter(Parameters):
         super().__init__()
         self.nest, self.name = nest, name
         self.values = values | {out.symbol: out for step in nest.steps for out in step.outs}
-        self.code = Code()
-        self.names: dict[Symbol, str] = {}
+        self.names: dict[Symbol, Name] = {}
         self.held: dict[Symbol, Held] = {}
         self.choose(lanes.by_lanes(nest))
         self.lane: _Vector | None = None
         self.lane_count = 0
-        self.step = ""
         self.kept: dict[Symbol, Held | None] = {}  # variables of the loop over lanes, and where they are after it; None: in memory
 
     def choose(self, lanes: bool) -> None:
@@ -78,7 +76,7 @@ class NestWriter(Parameters):
 
     # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def variable(self, symbol: Symbol) -> str:
+    def variable(self, symbol: Symbol) -> Expression:
         """Of an axis in scope, or of a dimension."""
         return self.names[symbol] if symbol in self.names else self.size(Dim.of(symbol))
 
@@ -87,7 +85,7 @@ class NestWriter(Parameters):
         found = self.held.get(symbol)
         return found or Held(self.values[symbol], self.pointer(symbol))
 
-    def writer(self, axes: Sequence[Axis], locals: dict[Symbol, str] | None = None) -> Writer:
+    def writer(self, axes: Sequence[Axis], locals: dict[Symbol, Expression] | None = None) -> Writer:
         extents = {axis.symbol: axis.extent for axis in axes}
         return Writer(self.code, extents, self.variable, self.size, self.place, locals)
 
@@ -95,8 +93,8 @@ class NestWriter(Parameters):
 
     def write(self, comments: Sequence[str]) -> Function:
         code = self.code
-        code.line("bad = False")
-        blocks = ""
+        code.assign(code.bad, FALSE)
+        blocks: Expression | None = None
         rows = Dim.of(1)
         for axis in self.rows:
             rows = rows * at_least_0(axis.extent)
@@ -105,46 +103,41 @@ class NestWriter(Parameters):
             self.step = self.lanes_parameter()
             extent = self.size(self.nest.rows[-1].extent)
             if self.rows:
-                blocks = self.unique("blocks")
-                code.line(f"{blocks} = unsigned_divide({extent} + {self.step} - 1, {self.step})")
-        with code.block("for item in range(first, last):"):
+                blocks = code.named("blocks")
+                code.assign(blocks, call("unsigned_divide", extent + self.step - 1, self.step))
+        with code.loop(code.local("item"), code.local("first"), code.local("last")):
             self._rows(blocks)
             self.steps()
-        code.line("return 0")
-        parameters, head = self.head(self.name)
-        text = "\n".join([*(f"# {line}" for line in comments), head, *code.lines, ""])
+        code.give(0)
+        parameters, text = self.written(self.name, comments)
         how = f"by lanes of {self.nest.rows[-1].symbol.name}" if self.lanes else "by rows"
         lane = self.nest.rows[-1].extent if self.lanes else None
         cost, points = self._cost()
         return Function(self.name, text, parameters, rows, lane, self.lane_count, cost, points, how)
 
-    def _rows(self, blocks: str) -> None:
+    def _rows(self, blocks: Expression | None) -> None:
         """The row's indices from the item's number."""
         code = self.code
-        rest = "item"
+        rest = item = code.local("item")
         if self.lanes:
             axis = self.nest.rows[-1]
             extent = self.size(axis.extent)
-            if self.rows:
-                outer = code.let(f"unsigned_divide(item, {blocks})", "r")
-                block = code.let(f"item - {outer} * {blocks}", "r")
-                rest = outer
-            else:
-                block = "item"
-            start = code.let(f"{block} * {self.step}", "start_")
-            stop = code.let(f"min_int({start} + {self.step}, {extent})", "stop_")
-            name = self.unique(axis.symbol.name)
-            self.names[axis.symbol] = name
-            self.lane = _Vector(axis, start, stop, f"{name} - {start}", self.step)
+            block = item
+            if blocks is not None:
+                rest = code.let(call("unsigned_divide", item, blocks), "r")
+                block = code.let(item - rest * blocks, "r")
+            start = code.let(block * self.step, "start_")
+            stop = code.let(call("min_int", start + self.step, extent), "stop_")
+            self.names[axis.symbol] = code.named(axis.symbol.name)
+            self.lane = _Vector(axis, start, stop, self.step)
         for position, axis in reversed(list(enumerate(self.rows))):
-            name = self.unique(axis.symbol.name)
-            self.names[axis.symbol] = name
+            name = self.names[axis.symbol] = code.named(axis.symbol.name)
             if position == 0:
-                code.line(f"{name} = {rest}")
+                code.assign(name, rest)
             else:
                 extent = self.size(axis.extent)
-                above = code.let(f"unsigned_divide({rest}, {extent})", "r")
-                code.line(f"{name} = {rest} - {above} * {extent}")
+                above = code.let(call("unsigned_divide", rest, extent), "r")
+                code.assign(name, rest - above * extent)
                 rest = above
 
     def _groups(self) -> list[list[Compute | Scan]]:
@@ -179,8 +172,13 @@ class NestWriter(Parameters):
             for step in self.nest.steps:
                 self._group([step], frozenset(out.symbol for out in step.outs))
 
+    def stop(self) -> None:
+        """End where something failed."""
+        with self.code.when(self.code.bad):
+            self.code.give(1)
+
     def comment(self, step: Compute | Scan) -> None:
-        self.code.line(f"# {', '.join(out.symbol.name for out in step.outs)}")
+        self.code.comment(", ".join(out.symbol.name for out in step.outs))
 
     def _group(self, group: list[Compute | Scan], later: frozenset[Symbol]) -> None:
         step = group[0]
@@ -200,37 +198,31 @@ class NestWriter(Parameters):
                 self.held[symbol] = held
         self.kept.clear()
         if failed:
-            with self.code.block("if bad:"):
-                self.code.line("return 1")
+            self.stop()
 
     @contextmanager
     def loops(self, axes: Sequence[Axis], scope: Sequence[Axis]) -> Iterator[bool]:
         """Loops over axes, whose extents may mention those around them. What they evaluate may fail: `fails` of the last writer."""
-        blocks = []
         failed = False
         around = list(scope)
-        for axis in axes:
-            writer = self.writer(around)
-            extent = writer.dim(axis.extent)
-            failed |= writer.fails
-            name = self.unique(axis.symbol.name)
-            self.names[axis.symbol] = name
-            block = self.code.block(f"for {name} in range({extent}):")
-            block.__enter__()
-            blocks.append(block)
-            around.append(axis)
-        yield failed
-        for block in reversed(blocks):
-            block.__exit__(None, None, None)
+        with ExitStack() as stack:
+            for axis in axes:
+                writer = self.writer(around)
+                extent = writer.dim(axis.extent)
+                failed |= writer.fails
+                name = self.names[axis.symbol] = self.code.named(axis.symbol.name)
+                stack.enter_context(self.code.loop(name, extent))
+                around.append(axis)
+            yield failed
 
     @contextmanager
     def lane_loop(self, vector: _Vector | None) -> Iterator[None]:
         if vector is None:
             yield
             return
-        name = self.names.get(vector.axis.symbol) or self.unique(vector.axis.symbol.name)
+        name = self.names.get(vector.axis.symbol) or self.code.named(vector.axis.symbol.name)
         self.names[vector.axis.symbol] = name
-        with self.code.block(f"for {name} in range({vector.start}, {vector.stop}):"):
+        with self.code.loop(name, vector.start, vector.stop):
             yield
 
     # ── pointwise ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -252,10 +244,10 @@ class NestWriter(Parameters):
             failed |= writer.fails
         return failed
 
-    def define(self, writer: Writer, out: Value, value: str, axes: tuple[Axis, ...], keep: bool) -> None:
+    def define(self, writer: Writer, out: Value, value: Expression, axes: tuple[Axis, ...], keep: bool) -> None:
         """Put one element of a step's value where it belongs, and remember where later steps find it."""
         rows = len(self.nest.rows)
-        subscripts = [self.names[axis.symbol] for axis in axes]
+        subscripts: list[Expression] = [self.names[axis.symbol] for axis in axes]
         stored = out.symbol in self.nest.stored
         if stored:
             writer.store(Held(out, self.pointer(out.symbol)), subscripts, value)
@@ -291,9 +283,9 @@ class NestWriter(Parameters):
         name = self.buffer(f"{out.symbol.name}_lanes", out.element, Dim.of(self.lane_count))
         return Held(out, name, skip=len(out.shape), lane=self._lane_place(), lanes=self.lane.lanes)
 
-    def _lane_place(self) -> str:
+    def _lane_place(self) -> Expression:
         assert self.lane is not None
-        return f"({self.names[self.lane.axis.symbol]} - {self.lane.start})"
+        return Group(self.names[self.lane.axis.symbol] - self.lane.start)
 
     # ── reductions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -311,15 +303,16 @@ class NestWriter(Parameters):
         alone = all(inner[-1].symbol not in axis.extent.variables for axis in lanes.reduced(step))
         if not alone or lanes.strides(step, inner[-1], made) >= lanes.strides(step, deep, made):
             return None, inner
-        return _Vector(inner[-1], "0", self.size(inner[-1].extent), "", ""), inner[:-1]
+        extent = self.size(inner[-1].extent)
+        return _Vector(inner[-1], Constant(0), extent, extent), inner[:-1]
 
     def _slots(self, reduce: Reducer, vector: _Vector | None, stem: str) -> Slots:
         """Where a step's accumulators are: variables, or buffers with a place for every lane."""
         if vector is None:
-            return Slots(tuple(self.code.name("a") for _ in reduce.elements), (), "")
+            return Slots(tuple(self.code.name("a") for _ in reduce.elements))
         size = Dim.of(self.lane_count) if vector is self.lane else vector.axis.extent
         names = tuple(self.buffer(f"{stem}_acc", element, size) for element in reduce.elements)
-        return Slots(names, reduce.elements, vector.start)
+        return Slots(names, reduce.elements)
 
     def _reduction(self, step: Compute, after: Sequence[Compute | Scan], later: frozenset[Symbol]) -> bool:
         reduction = step.reduction
@@ -375,10 +368,10 @@ class NestWriter(Parameters):
             writer = self.writer(inside)
             parts = [self._slots(reduce, None, "") for _ in slots]
             for part in parts:
-                part.set(writer, "", reduce.nothing(writer))
+                part.set(writer, None, reduce.nothing(writer))
             failed |= self._runs(axes[1:], reduce, parts, inside, body)
             for mine, part in zip(slots, parts, strict=True):
-                mine.set(writer, "", reduce.merge(writer, mine.names, part.names))
+                mine.set(writer, None, reduce.merge(writer, mine.names, part.names))
         return failed | writer.fails
 
     def _jams(self, reduction: Reduction, last: Axis) -> bool:
@@ -391,16 +384,16 @@ class NestWriter(Parameters):
         failed = False
         with self.loops(inner[:-1], rows) as fails:
             failed |= fails
-            extent = code.let(f"max_int({self.size(last.extent)}, 0)", "extent_")
-            whole = code.let(f"{extent} - unsigned_remainder({extent}, {JAM})", "whole_")
-            for count, span in ((JAM, f"0, {whole}, {JAM}"), (1, f"{whole}, {extent}")):
-                name = self.unique(last.symbol.name)
-                with code.block(f"for {name} in range({span}):"):
-                    places = [name, *(code.let(f"{name} + {i}") for i in range(1, count))]
+            extent = code.let(call("max_int", self.size(last.extent), 0), "extent_")
+            whole = code.let(extent - call("unsigned_remainder", extent, JAM), "whole_")
+            for count, bounds in ((JAM, (0, whole, JAM)), (1, (whole, extent))):
+                name = code.named(last.symbol.name)
+                with code.loop(name, *bounds):
+                    places = [name, *(code.let(name + i) for i in range(1, count))]
                     failed |= self._together(step, reduce, last, places, scope)
         return failed
 
-    def _together(self, step: Compute, reduce: Reducer, last: Axis, places: list[str], scope: list[Axis]) -> bool:
+    def _together(self, step: Compute, reduce: Reducer, last: Axis, places: list[Name], scope: list[Axis]) -> bool:
         """The reductions for these indices of an axis, in one loop over what is reduced."""
         assert step.reduction is not None
         failed = False
@@ -408,14 +401,14 @@ class NestWriter(Parameters):
         writer = self.writer(scope)
         for place, mine in zip(places, slots, strict=True):
             self.names[last.symbol] = place
-            mine.set(writer, "", reduce.nothing(writer))
+            mine.set(writer, None, reduce.nothing(writer))
         axes = step.reduction.axes
 
         def combine(own: Sequence[Slots]) -> bool:
             inside = self.writer([*scope, *axes])
             for place, mine in zip(places, own, strict=True):
                 self.names[last.symbol] = place
-                self._combine(inside, reduce, mine, None, "")
+                self._combine(inside, reduce, mine, None, None)
             return inside.fails
 
         failed |= self._runs(axes, reduce, slots, scope, combine)
@@ -427,28 +420,28 @@ class NestWriter(Parameters):
             failed |= after.fails
         return failed | writer.fails
 
-    def _place_of(self, vector: _Vector | None) -> str:
+    def _place_of(self, vector: _Vector | None) -> Expression | None:
         if vector is None:
-            return ""
+            return None
         name = self.names[vector.axis.symbol]
-        return name if vector.start == "0" else f"{name} - {vector.start}"
+        return name if vector.start == Constant(0) else name - vector.start
 
     def _accumulate(self, step: Compute, reduce: Reducer, slots: Slots, vector: _Vector | None, scope: list[Axis]) -> bool:
         reduction = step.reduction
         assert reduction is not None
         writer = self.writer([*scope, *reduction.axes])
         if reduction.where is None:
-            self._combine(writer, reduce, slots, vector, "")
+            self._combine(writer, reduce, slots, vector, None)
             return writer.fails
         where = writer.value(reduction.where)
         if all(writer.speculable(body) for body in step.body) and reduce.speculable(writer):
             self._combine(writer, reduce, slots, vector, where)
         else:
-            with writer.branch(f"if {where}:"):
-                self._combine(writer, reduce, slots, vector, "")
+            with writer.branch(self.code.when(where)):
+                self._combine(writer, reduce, slots, vector, None)
         return writer.fails
 
-    def _combine(self, writer: Writer, reduce: Reducer, slots: Slots, vector: _Vector | None, where: str) -> None:
+    def _combine(self, writer: Writer, reduce: Reducer, slots: Slots, vector: _Vector | None, where: Expression | None) -> None:
         place = self._place_of(vector)
         values = reduce.values(writer)
         state = slots.get(writer, place)
@@ -476,7 +469,7 @@ class NestWriter(Parameters):
             with self.loops((running,), scope) as fails, self.lane_loop(vector):
                 failed |= fails
                 writer = self.writer([*scope, running])
-                self._combine(writer, reduce, slots, vector, "")
+                self._combine(writer, reduce, slots, vector, None)
                 state = slots.get(self.writer(scope), self._place_of(vector))
                 for out, value in zip(step.outs, reduce.finish(writer, state, None), strict=True):
                     self.define(writer, out, value, step.axes, True)

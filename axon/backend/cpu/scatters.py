@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from axon.backend.cpu.function import Function
 from axon.backend.cpu.nests import NestWriter
+from axon.backend.kernel.ir import TRUE, Constant, Expression, call
 from axon.backend.kernel.reducers import Slots, reducer
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import side_by_side
@@ -39,7 +40,7 @@ class _Scatter(NestWriter):
         super().__init__(nest, values, name)
         self.found = found
         self.step_op = nest.steps[0]
-        self.width = ""  # how many lanes an accumulator has
+        self.width: Expression = Constant(0)  # how many lanes an accumulator has
         self.choose(bool(nest.rows) and self._fits(nest.rows[-1]))
 
     def _fits(self, lane: Axis) -> bool:
@@ -65,41 +66,42 @@ class _Scatter(NestWriter):
         lanes = minimum(self.lane.axis.extent, self.lane_count) if self.lane is not None else Dim.of(1)
         self.width = self.size(lanes)
         names = tuple(self.buffer(f"{step.outs[0].symbol.name}_acc", e, found.axis.extent * lanes) for e in reduce.elements)
-        slots = Slots(names, reduce.elements, "")
-        rows, place = self.nest.rows, self.unique(found.axis.symbol.name)
+        slots = Slots(names, reduce.elements)
+        rows, place = self.nest.rows, code.named(found.axis.symbol.name)
         self.names[found.axis.symbol] = place
         scope = [*rows, found.axis]
         extent = self.size(found.axis.extent)
         self.comment(step)
-        with code.block(f"for {place} in range({extent}):"), self.lane_loop(self.lane):
+        with code.loop(place, extent), self.lane_loop(self.lane):
             writer = self.writer(scope)
             slots.set(writer, self._slot(place), reduce.nothing(writer))
         with self.loops(step.reduction.axes, rows):
             writer = self.writer([*rows, *step.reduction.axes])
             index = writer.convert(writer.value(found.index), found.element, Element.I64)
-            code.line(f"{place} = {index}")
-            inside = writer.let(f"both(ge_int({place}, 0), lt_int({place}, {extent}))")
+            code.assign(place, index)
+            inside = writer.call("both", call("ge_int", place, 0), call("lt_int", place, extent))
             failed = writer.fails
-            with code.block(f"if {inside}:"):
+            with code.when(inside):
                 writer = self.writer([*scope, *step.reduction.axes])
+                also: Expression = TRUE
                 if found.also is not None:
-                    code.line(f"also = {writer.value(found.also)}")
+                    also = code.local("also")
+                    code.assign(also, writer.value(found.also))
                 with self.lane_loop(self.lane):
                     inner = self.writer([*scope, *step.reduction.axes])
-                    with inner.branch("if also:" if found.also is not None else "if True:"):
+                    with inner.branch(code.when(also)):
                         state, values = slots.get(inner, self._slot(place)), reduce.values(inner)
-                        slots.set(inner, self._slot(place), reduce.combine(inner, state, values, ""))
+                        slots.set(inner, self._slot(place), reduce.combine(inner, state, values, None))
                 failed = failed or writer.fails or inner.fails
-        with code.block(f"for {place} in range({extent}):"), self.lane_loop(self.lane):
+        with code.loop(place, extent), self.lane_loop(self.lane):
             writer = self.writer(scope)
             state = slots.get(writer, self._slot(place))
             for out, value in zip(step.outs, reduce.finish(writer, state, step.reduction.asked), strict=True):
                 self.define(writer, out, value, step.axes, False)
         if failed or writer.fails:
-            with code.block("if bad:"):
-                code.line("return 1")
+            self.stop()
 
-    def _slot(self, place: str) -> str:
+    def _slot(self, place: Expression) -> Expression:
         if self.lane is None:
             return place
-        return f"{place} * {self.width} + {self.names[self.lane.axis.symbol]} - {self.lane.start}"
+        return place * self.width + self.names[self.lane.axis.symbol] - self.lane.start

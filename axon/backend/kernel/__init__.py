@@ -1,1 +1,10 @@
-"""What all writers of kernels share: scalar expressions as text, reductions, checks of what was written."""
+"""Kernels as data, and what all that writes them shares.
+
+ir          statements and expressions; names that are objects
+code        a kernel being written
+printer     a kernel as the Python that numba compiles
+verify      each name is assigned before it is read
+writer      scalar expressions of core, for plain kernels and processors; `reducers` for what is reduced
+scalars     the same as text, for the epilogues and streams of tensor-core kernels; `render` and `verify_text` go with it
+llvm        operations as LLVM's IR, which the intrinsics of both targets share
+"""

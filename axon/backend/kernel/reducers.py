@@ -1,4 +1,4 @@
-"""How a reduction or a scan accumulates: its state as elements, where they are, and one step of it as lines."""
+"""How a reduction or a scan accumulates: its state as elements, where they are, and one step of it as statements."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from axon.backend.kernel.ir import FALSE, TRUE, Call, Expression, Name, call
 from axon.backend.kernel.writer import Writer, is_narrow, literal
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Binary, Bind, Convert, Index, Local, Monoid, Scalar, Unary, element_of, identity
 
-State = tuple[str, ...]
+State = tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Accumulators as variables, or, with `elements`, as buffers that have a place for every lane from `start` on."""
+    """Accumulators as variables, or, with `elements`, as buffers that have a place for every lane."""
 
-    names: tuple[str, ...]
-    elements: tuple[Element, ...]
-    start: str
+    names: tuple[Name, ...]
+    elements: tuple[Element, ...] = ()
 
-    def get(self, writer: Writer, place: str) -> State:
-        if not self.elements:
+    def get(self, writer: Writer, place: Expression | None) -> State:
+        if place is None:
             return self.names
         at = writer.let(place)
         return tuple(
-            writer.code.let(f"load_{element.value}({name}, {at})", "a")
+            writer.code.let(call(f"load_{element.value}", name, at), "a")
             for name, element in zip(self.names, self.elements, strict=True)
         )
 
-    def set(self, writer: Writer, place: str, state: State) -> None:
-        if not self.elements:
+    def set(self, writer: Writer, place: Expression | None, state: State) -> None:
+        if place is None:
             for name, value in zip(self.names, state, strict=True):
-                writer.code.line(f"{name} = {value}")
+                writer.code.assign(name, value)
             return
         at = writer.let(place)
         for name, element, value in zip(self.names, self.elements, state, strict=True):
-            writer.code.line(f"store_{element.value}({name}, {at}, {value})")
+            writer.code.call(f"store_{element.value}", name, at, value)
 
 
 class Combiner(Protocol):
@@ -49,8 +49,8 @@ class Combiner(Protocol):
     def nothing(self, writer: Writer) -> State:
         """The state before anything is reduced."""
 
-    def combine(self, writer: Writer, state: State, values: State, where: str) -> State:
-        """The state with values taken in; where a condition is named, only if it holds."""
+    def combine(self, writer: Writer, state: State, values: State, where: Expression | None) -> State:
+        """The state with values taken in; where there is a condition, only if it holds."""
 
 
 class Reducer(Combiner, Protocol):
@@ -69,7 +69,7 @@ class Reducer(Combiner, Protocol):
     def merge(self, writer: Writer, state: State, part: State) -> State:
         """The state with that of a part taken in."""
 
-    def alone(self, writer: Writer, values: State, where: str) -> State:
+    def alone(self, writer: Writer, values: State, where: Expression | None) -> State:
         """The state with these values only, to be merged with others; as if `combine` took them into nothing."""
 
     def finish(self, writer: Writer, state: State, asked: Scalar | None, *, stored: bool = False) -> State:
@@ -87,8 +87,8 @@ def reducer(monoid: Monoid, bodies: tuple[Scalar, ...], *, running: bool = False
             return _Named(kind, bodies[0], running)
 
 
-def _choose(writer: Writer, where: str, new: State, old: State) -> State:
-    return tuple(writer.let(f"select({where}, {x}, {y})") for x, y in zip(new, old, strict=True)) if where else new
+def _choose(writer: Writer, where: Expression | None, new: State, old: State) -> State:
+    return tuple(writer.call("select", where, x, y) for x, y in zip(new, old, strict=True)) if where is not None else new
 
 
 class _Named:
@@ -106,11 +106,11 @@ class _Named:
         return self.kind == "sum" and self.element.is_float
 
     def merge(self, writer: Writer, state: State, part: State) -> State:
-        return (writer.code.let(f"sum_float({state[0]}, {part[0]})", "a"),)
+        return (writer.code.let(call("sum_float", state[0], part[0]), "a"),)
 
     def nothing(self, writer: Writer) -> State:
         unit = literal(identity(self.kind, self.element), self.element.accumulator)
-        return (unit, "False") if self.partly else (unit,)
+        return (unit, FALSE) if self.partly else (unit,)
 
     def speculable(self, writer: Writer) -> bool:
         return True
@@ -137,46 +137,51 @@ class _Named:
             )
         return self._factor(writer, left), self._factor(writer, right)
 
-    def _factor(self, writer: Writer, scalar: Scalar) -> str:
+    def _factor(self, writer: Writer, scalar: Scalar) -> Expression:
         """A factor of a sum's product, itself multiplied without rounding."""
         if is_narrow(self.element) and isinstance(scalar, Binary) and scalar.op == "mul":
             return writer.let(writer.arithmetic("mul", self._factor(writer, scalar.left), self._factor(writer, scalar.right)))
         return writer.value(scalar)
 
-    def combine(self, writer: Writer, state: State, values: State, where: str) -> State:
-        held = self.element.accumulator
-        if len(values) == 2:
-            text = f"sum_product({state[0]}, {values[0]}, {values[1]})"
-        elif self.kind in ("any", "all"):
-            text = f"{'either' if self.kind == 'any' else 'both'}({state[0]}, {values[0]})"
-        elif held.is_float:
-            text = f"{self.kind}_float({state[0]}, {values[0]})"
-        elif self.kind in ("max", "min"):
-            text = f"{self.kind}_{'unsigned' if held is Element.U8 else 'int'}({state[0]}, {values[0]})"
-        else:
-            text = f"{'add' if self.kind == 'sum' else 'mul'}({state[0]}, {values[0]})"
-        if where and len(values) == 1:  # a neutral value rather than a choice of sums: what loops over sums vectorize
-            text = text.replace(f", {values[0]})", f", {self._guarded(writer, values[0], where)})")
-            combined: State = (writer.code.let(text, "a"),)
-        else:
-            combined = _choose(writer, where, (writer.code.let(text, "a"),), state[:1])
+    def combine(self, writer: Writer, state: State, values: State, where: Expression | None) -> State:
+        # A neutral value rather than a choice of sums: what loops over sums vectorize.
+        guarded = where is not None and len(values) == 1
+        taken = self._guarded(writer, values, where) if guarded else values
+        combined: State = (writer.code.let(self._combined(state, taken), "a"),)
+        if not guarded:
+            combined = _choose(writer, where, combined, state[:1])
         if not self.partly:
             return combined
-        return (*combined, writer.code.let(f"either({state[1]}, {where})", "a") if where else "True")
+        return (*combined, writer.code.let(call("either", state[1], where), "a") if where is not None else TRUE)
 
-    def _guarded(self, writer: Writer, value: str, where: str) -> str:
-        return writer.where(where, value, literal(identity(self.kind, self.element), self.element.accumulator))
+    def _combined(self, state: State, values: State) -> Call:
+        held = self.element.accumulator
+        if len(values) == 2:
+            name = "sum_product"
+        elif self.kind in ("any", "all"):
+            name = "either" if self.kind == "any" else "both"
+        elif held.is_float:
+            name = f"{self.kind}_float"
+        elif self.kind in ("max", "min"):
+            name = f"{self.kind}_{'unsigned' if held is Element.U8 else 'int'}"
+        else:
+            name = "add" if self.kind == "sum" else "mul"
+        return call(name, state[0], *values)
 
-    def alone(self, writer: Writer, values: State, where: str) -> State:
+    def _guarded(self, writer: Writer, values: State, where: Expression | None) -> State:
+        (value,) = values
+        return (writer.where(where, value, literal(identity(self.kind, self.element), self.element.accumulator)),)
+
+    def alone(self, writer: Writer, values: State, where: Expression | None) -> State:
         if len(values) == 1 and self.kind == "sum" and self.element.is_float:  # 0 + x, but for the sign of a 0, which others hide
-            return (self._guarded(writer, values[0], where),)
+            return self._guarded(writer, values, where)
         return self.combine(writer, self.nothing(writer), values, where)
 
     def finish(self, writer: Writer, state: State, asked: Scalar | None, *, stored: bool = False) -> State:
         if self.partly:
             _require(writer, state[1], asked)
         held = state[0]
-        return (writer.let(f"round_{self.element.value}({held})") if is_narrow(self.element) and not stored else held,)
+        return (writer.call(f"round_{self.element.value}", held) if is_narrow(self.element) and not stored else held,)
 
 
 def _inverse_root(scalar: Scalar, known: Mapping[Symbol, Scalar]) -> bool:
@@ -206,7 +211,7 @@ class _Best:
         raise AssertionError(self)
 
     def nothing(self, writer: Writer) -> State:
-        return (*(literal(0, element) for element in self.elements[:-1]), "False")
+        return (*(literal(0, element) for element in self.elements[:-1]), FALSE)
 
     def speculable(self, writer: Writer) -> bool:
         return True
@@ -214,20 +219,20 @@ class _Best:
     def values(self, writer: Writer) -> State:
         return tuple(map(writer.value, self.bodies))
 
-    def combine(self, writer: Writer, state: State, values: State, where: str) -> State:
+    def combine(self, writer: Writer, state: State, values: State, where: Expression | None) -> State:
         held = self.elements[0]
         op = "gt" if self.kind == "argmax" else "lt"
         wins = writer.binary(op, values[0], state[0], held)
         if held.is_float:  # the first NaN is best of all
             new, old = (writer.binary(op, x, x, held) for op, x in (("ne", values[0]), ("eq", state[0])))
-            wins = writer.let(f"either({wins}, {writer.let(f'both({new}, {old})')})")
-        wins = writer.let(f"either({wins}, {writer.let(f'negation({state[-1]})')})")
-        if where:
-            wins = writer.let(f"both({wins}, {where})")
+            wins = writer.call("either", wins, writer.call("both", new, old))
+        wins = writer.call("either", wins, writer.call("negation", state[-1]))
+        if where is not None:
+            wins = writer.call("both", wins, where)
         chosen = _choose(writer, wins, values, state[:-1])
-        return (*chosen, writer.let(f"either({state[-1]}, {where or 'True'})"))
+        return (*chosen, writer.call("either", state[-1], TRUE if where is None else where))
 
-    def alone(self, writer: Writer, values: State, where: str) -> State:
+    def alone(self, writer: Writer, values: State, where: Expression | None) -> State:
         return self.combine(writer, self.nothing(writer), values, where)
 
     def finish(self, writer: Writer, state: State, asked: Scalar | None, *, stored: bool = False) -> State:
@@ -256,21 +261,21 @@ class _Custom:
     def values(self, writer: Writer) -> State:
         return tuple(map(writer.value, self.bodies))
 
-    def combine(self, writer: Writer, state: State, values: State, where: str) -> State:
+    def combine(self, writer: Writer, state: State, values: State, where: Expression | None) -> State:
         writer.locals.update(zip(self.monoid.left, state, strict=True))
         writer.locals.update(zip(self.monoid.right, values, strict=True))
         return _choose(writer, where, tuple(map(writer.value, self.monoid.combine)), state)
 
-    def alone(self, writer: Writer, values: State, where: str) -> State:
+    def alone(self, writer: Writer, values: State, where: Expression | None) -> State:
         return self.combine(writer, self.nothing(writer), values, where)
 
     def finish(self, writer: Writer, state: State, asked: Scalar | None, *, stored: bool = False) -> State:
         return state
 
 
-def _require(writer: Writer, some: str, asked: Scalar | None) -> None:
+def _require(writer: Writer, some: Expression, asked: Scalar | None) -> None:
     """That there was something, wherever the result is asked for."""
-    nothing = writer.let(f"negation({some})")
+    nothing = writer.call("negation", some)
     if asked is not None:
-        nothing = writer.let(f"both({nothing}, {writer.value(asked)})")
+        nothing = writer.call("both", nothing, writer.value(asked))
     writer.fail_if(nothing)

@@ -1,4 +1,4 @@
-"""Scalar expressions of core as lines of Python that numba compiles: one line for each operation, common ones once.
+"""Scalar expressions of core as statements of a kernel: one for each operation, common ones once.
 
 Processors and plain GPU kernels share it: `simt.writer` writes the same for threads that hold several neighbours.
 
@@ -15,52 +15,18 @@ Note [Failures]
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import assert_never
 
+from axon.backend.kernel.code import Code
+from axon.backend.kernel.ir import Constant, Expression, Like, Name, Operator, Prefix, call, is_atom, product
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, Value, element_of
 from axon.core.scalar_facts import divides, few_factors, is_inside, may_fail
 from axon.core.walk import nodes
 from axon.shapes.dimension import Atom, Dim, Quotient
-
-
-class Code:
-    """Lines of Python being written. `used` are the names that are taken; those that are made up come to it."""
-
-    def __init__(self, used: set[str] | None = None) -> None:
-        self.lines: list[str] = []
-        self.depth = 1
-        self._count = 0
-        self._used = set() if used is None else used
-
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self.depth + text)
-
-    def name(self, stem: str = "v") -> str:
-        self._count += 1
-        while (name := f"{stem}{self._count}") in self._used:
-            self._count += 1
-        self._used.add(name)
-        return name
-
-    def let(self, text: str, stem: str = "v") -> str:
-        """A new variable with this value."""
-        name = self.name(stem)
-        self.line(f"{name} = {text}")
-        return name
-
-    @contextmanager
-    def block(self, head: str) -> Iterator[None]:
-        self.line(head)
-        self.depth += 1
-        at = len(self.lines)
-        yield
-        if len(self.lines) == at:
-            self.line("pass")
-        self.depth -= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +38,11 @@ class Held:
     """
 
     value: Value
-    pointer: str = ""
-    variable: str = ""
+    pointer: Like = 0
+    variable: Expression | None = None
     skip: int = 0
-    lane: str = ""  # the lane's place, of a buffer with a place for every lane
-    lanes: str = ""
+    lane: Expression | None = None  # the lane's place, of a buffer with a place for every lane
+    lanes: Like = 1
 
 
 _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
@@ -98,83 +64,79 @@ class Writer:
         self,
         code: Code,
         extents: Mapping[Symbol, Dim],
-        variable: Callable[[Symbol], str],
-        size: Callable[[Dim], str],
+        variable: Callable[[Symbol], Expression],
+        size: Callable[[Dim], Expression],
         held: Callable[[Symbol], Held],
-        locals: Mapping[Symbol, str] | None = None,
+        locals: Mapping[Symbol, Expression] | None = None,
     ) -> None:
         self.code, self.extents = code, extents
         self.variable, self.size, self.held = variable, size, held
         self.locals = dict(locals or {})
         self.fails = False
-        self._known: list[dict[str, str]] = [{}]  # text of an operation: the variable that has its value; one for each branch
+        self._known: list[dict[Expression, Name]] = [{}]  # the variable that has an operation's value; one for each branch
 
-    def let(self, text: str) -> str:
+    def let(self, value: Expression) -> Name:
         """The variable with the value of an operation on variables; the operation is written once."""
-        if text.isidentifier() and text not in ("True", "False"):
-            return text
+        if isinstance(value, Name):
+            return value
         for known in self._known:
-            if text in known:
-                return known[text]
-        name = self.code.let(text)
-        self._known[-1][text] = name
+            if value in known:
+                return known[value]
+        name = self.code.let(value)
+        self._known[-1][value] = name
         return name
 
+    def call(self, function: str, *arguments: Like) -> Name:
+        return self.let(call(function, *arguments))
+
     @contextmanager
-    def branch(self, head: str) -> Iterator[None]:
-        """What is written inside is known inside alone."""
-        with self.code.block(head):
+    def branch(self, block: AbstractContextManager[None]) -> Iterator[None]:
+        """What is written inside, a block of code, is known inside alone."""
+        with block:
             self._known.append({})
             yield
             self._known.pop()
 
-    def fail_if(self, condition: str) -> None:
+    def fail_if(self, condition: Expression) -> None:
         self.fails = True
-        self.code.line(f"bad = either(bad, {condition})")
+        self.code.assign(self.code.bad, call("either", self.code.bad, condition))
 
     # ── dimensions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def dim(self, dim: Dim) -> str:
-        """An index or a size as an expression of Python, i64."""
+    def dim(self, dim: Dim) -> Expression:
+        """An index or a size, i64."""
         if dim.variables.isdisjoint(self.extents) and not divides(dim):
             return self.size(dim)
-        terms: list[str] = []
-        for coefficient, monomial in dim.terms:
-            factors = [self._atom(atom) for atom in monomial]
-            if abs(coefficient) != 1 or not factors:
-                factors.insert(0, str(abs(coefficient)))
-            sign = ("-" if coefficient < 0 else "") if not terms else (" - " if coefficient < 0 else " + ")
-            terms.append(sign + " * ".join(factors))
-        return "".join(terms) or "0"
+        return affine(dim, self._atom)
 
-    def _atom(self, atom: Atom) -> str:
+    def _atom(self, atom: Atom) -> Expression:
         if isinstance(atom, Symbol):
             return self.variable(atom)
         if isinstance(atom, Quotient):
             above, below = (self._let_dim(part) for part in (atom.dividend, atom.divisor))
             if not atom.divisor.constant:
-                self.fail_if(f"eq_int({below}, 0)")
-            return self.let(f"floor_divide({above}, {below})")
+                self.fail_if(call("eq_int", below, 0))
+            return self.call("floor_divide", above, below)
         items = [self._let_dim(item) for item in atom.items]
         least = items[0]
         for item in items[1:]:
-            least = self.let(f"min_int({least}, {item})")
+            least = self.call("min_int", least, item)
         return least
 
-    def _let_dim(self, dim: Dim) -> str:
-        text = self.dim(dim)
-        return text if text.isidentifier() or text.isdecimal() else self.let(text)
+    def _let_dim(self, dim: Dim) -> Expression:
+        value = self.dim(dim)
+        return value if is_atom(value) else self.let(value)
 
     # ── expressions ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def value(self, scalar: Scalar) -> str:
+    def value(self, scalar: Scalar) -> Expression:
         """A variable or a literal with the expression's value; what it needs is written."""
         match scalar:
             case Const(value=value, element=element):
                 return literal(value, element)
             case Index(dim=dim, element=element):
                 index = self._let_dim(dim)
-                return index if element is Element.I64 else self.let(f"as_{element.value}({index})")
+                return index if element is Element.I64 else self.call(f"as_{element.value}", index)
             case Local(symbol=symbol):
                 return self.locals[symbol]
             case Read():
@@ -196,28 +158,28 @@ class Writer:
             case _:
                 assert_never(scalar)
 
-    def where(self, condition: str, value: str, otherwise: str) -> str:
-        """A value where a condition holds; another one, a constant, where it does not or none is named."""
-        return self.let(f"select({condition}, {value}, {otherwise})") if condition else value
+    def where(self, condition: Expression | None, value: Expression, otherwise: Expression) -> Expression:
+        """A value where a condition holds; another one, a constant, where it does not or there is none."""
+        return self.call("select", condition, value, otherwise) if condition else value
 
-    def rounded(self, text: str, element: Element) -> str:
+    def rounded(self, value: Expression, element: Element) -> Expression:
         """An f32 result of arithmetic on a narrow element type, rounded to it; others as they are."""
-        return self.let(f"round_{element.value}({self.let(text)})") if is_narrow(element) else self.let(text)
+        return self.call(f"round_{element.value}", self.let(value)) if is_narrow(element) else self.let(value)
 
-    def arithmetic(self, op: str, x: str, y: str) -> str:
+    def arithmetic(self, op: str, x: Expression, y: Expression) -> Expression:
         """A sum, a difference or a product of floats."""
-        return f"{x} {_ARITHMETIC[op]} {y}"
+        return Operator(_ARITHMETIC[op], x, y)
 
-    def unary(self, op: str, operand: str, element: Element) -> str:
+    def unary(self, op: str, operand: Expression, element: Element) -> Expression:
         if op == "not":
-            return self.let(f"negation({operand})")
+            return self.call("negation", operand)
         if element is Element.U8 and op in ("abs", "sign"):
-            return operand if op == "abs" else self.let(f"min_unsigned({operand}, u8(1))")
+            return operand if op == "abs" else self.call("min_unsigned", operand, literal(1, element))
         name = f"integer_{_UNARY[op]}" if element.is_integer and op in ("abs", "sign") else _UNARY[op]
-        text = f"{name}({operand})"
-        return self.let(text) if op in _EXACT else self.rounded(text, element)
+        found = call(name, operand)
+        return self.let(found) if op in _EXACT else self.rounded(found, element)
 
-    def _binary(self, op: str, left: Scalar, right: Scalar) -> str:
+    def _binary(self, op: str, left: Scalar, right: Scalar) -> Expression:
         element = element_of(left)
         factors = few_factors(Binary(op, left, right))
         if factors:
@@ -227,53 +189,48 @@ class Writer:
             return self.rounded(self.arithmetic("mul", power, base), element)
         return self.binary(op, self.value(left), self.value(right), element, never=_never_fails(op, right))
 
-    def binary(self, op: str, x: str, y: str, element: Element, *, never: bool = False) -> str:
+    def binary(self, op: str, x: Expression, y: Expression, element: Element, *, never: bool = False) -> Expression:
         kind = "float" if element.is_float else "unsigned" if element in (Element.U8, Element.BOOL) else "int"
-        if op in ("eq", "ne", "lt", "le", "gt", "ge"):
-            return self.let(f"{op}_{kind}({x}, {y})")
-        if op in ("max", "min"):
-            return self.let(f"{op}_{kind}({x}, {y})")
+        if op in ("eq", "ne", "lt", "le", "gt", "ge", "max", "min"):
+            return self.call(f"{op}_{kind}", x, y)
         if op in _ARITHMETIC:
             # Integers wrap, while numba promises LLVM that those of Python's operators do not.
-            return self.rounded(self.arithmetic(op, x, y) if element.is_float else f"{op}({x}, {y})", element)
+            return self.rounded(self.arithmetic(op, x, y) if element.is_float else call(op, x, y), element)
         if element.is_float:
             name = {"div": "divide", "mod": "float_remainder", "pow": "power"}[op]
-            return self.rounded(f"{name}({x}, {y})", element)
+            return self.rounded(call(name, x, y), element)
         if op == "pow":
             return self._integer_power(x, y, element, never)
         if not never:
-            zero = self.let(f"eq_int({y}, {literal(0, element)})")
-            self.fail_if(zero)
+            self.fail_if(self.call("eq_int", y, literal(0, element)))
         prefix = "unsigned_" if element is Element.U8 else ""
         name = {"div": "divide" if prefix else "floor_divide", "mod": "remainder"}[op]
-        return self.let(f"{prefix}{name}({x}, {y})")
+        return self.call(f"{prefix}{name}", x, y)
 
-    def _integer_power(self, x: str, y: str, element: Element, never: bool) -> str:
-        wide = [self.convert(v, element, Element.I64) for v in (x, y)]
+    def _integer_power(self, x: Expression, y: Expression, element: Element, never: bool) -> Expression:
+        base, exponent = (self.convert(v, element, Element.I64) for v in (x, y))
         if not never:
-            self.fail_if(self.let(f"lt_int({wide[1]}, 0)"))
-        return self.convert(self.let(f"integer_power({wide[0]}, {wide[1]})"), Element.I64, element)
+            self.fail_if(self.call("lt_int", exponent, 0))
+        return self.convert(self.call("integer_power", base, exponent), Element.I64, element)
 
-    def _logic(self, scalar: Binary) -> str:
+    def _logic(self, scalar: Binary) -> Expression:
         left = self.value(scalar.left)
         if self.speculable(scalar.right):
-            name = "both" if scalar.op == "and" else "either"
-            return self.let(f"{name}({left}, {self.value(scalar.right)})")
+            return self.call("both" if scalar.op == "and" else "either", left, self.value(scalar.right))
         result = self.code.let(left)
-        head = f"if {left}:" if scalar.op == "and" else f"if not {left}:"
-        with self.branch(head):
-            self.code.line(f"{result} = {self.value(scalar.right)}")
+        with self.branch(self.code.when(left if scalar.op == "and" else Prefix("not", left))):
+            self.code.assign(result, self.value(scalar.right))
         return result
 
-    def _select(self, condition: Scalar, then: Scalar, otherwise: Scalar) -> str:
+    def _select(self, condition: Scalar, then: Scalar, otherwise: Scalar) -> Expression:
         taken = self.value(condition)
         if self.speculable(then) and self.speculable(otherwise):
-            return self.let(f"select({taken}, {self.value(then)}, {self.value(otherwise)})")
+            return self.call("select", taken, self.value(then), self.value(otherwise))
         result = self.code.name()
-        with self.branch(f"if {taken}:"):
-            self.code.line(f"{result} = {self.value(then)}")
-        with self.branch("else:"):
-            self.code.line(f"{result} = {self.value(otherwise)}")
+        with self.branch(self.code.when(taken)):
+            self.code.assign(result, self.value(then))
+        with self.branch(self.code.otherwise()):
+            self.code.assign(result, self.value(otherwise))
         return result
 
     def speculable(self, scalar: Scalar) -> bool:
@@ -287,7 +244,7 @@ class Writer:
 
     # ── conversions ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def convert(self, x: str, source: Element, target: Element) -> str:
+    def convert(self, x: Expression, source: Element, target: Element) -> Expression:
         if source is target:
             return x
         if target is Element.BOOL:
@@ -295,46 +252,47 @@ class Writer:
         unsigned = source in (Element.U8, Element.BOOL)
         if target.is_integer:
             how = "trunc" if source.is_float else "widen" if unsigned else "as"
-            return self.let(f"{how}_{target.value}({x})")
+            return self.call(f"{how}_{target.value}", x)
         wide = Element.F64 if target is Element.F64 else Element.F32
         if source.is_float:
             if is_narrow(target) and source is Element.F64:
-                value = self.let(f"odd_f32({x})")
+                value: Expression = self.call("odd_f32", x)
             else:
                 held = Element.F64 if source is Element.F64 else Element.F32
-                value = x if held is wide else self.let(f"to_{wide.value}({x})")
+                value = x if held is wide else self.call(f"to_{wide.value}", x)
         elif is_narrow(target) and source in (Element.I64, Element.I32):
-            value = self.let(f"integer_odd_f32({x})")
+            value = self.call("integer_odd_f32", x)
         else:
-            value = self.let(f"{'unsigned' if unsigned else 'signed'}_{wide.value}({x})")
+            value = self.call(f"{'unsigned' if unsigned else 'signed'}_{wide.value}", x)
         return self.rounded(value, target) if is_narrow(target) and not _holds(source, target) else value
 
     # ── reads ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def read(self, read: Read) -> str:
+    def read(self, read: Read) -> Expression:
         held = self.held(read.tensor)
-        if held.variable:
+        if held.variable is not None:
             return held.variable
-        load = f"load_{held.value.element.value}({held.pointer}, "
+        load = f"load_{held.value.element.value}"
         outside = self._outside(read, held.value)
-        if not outside:
-            return self.let(f"{load}{self.offset(held, self._subscripts(read))})")
         subscripts = self._subscripts(read)
-        inside = ""
+        if not outside:
+            return self.call(load, held.pointer, self.offset(held, subscripts))
+        inside: Expression | None = None
         for position, extent in outside:
-            index = subscripts[position]
-            within = self.let(f"both({self.let(f'ge_int({index}, 0)')}, {self.let(f'lt_int({index}, {self.dim(extent)})')})")
-            inside = self.let(f"both({inside}, {within})") if inside else within
+            least = self.call("ge_int", subscripts[position], 0)
+            within = self.call("both", least, self.call("lt_int", subscripts[position], self.dim(extent)))
+            inside = within if inside is None else self.call("both", inside, within)
+        assert inside is not None
         if read.padding is not None:
             result = self.code.name()
-            with self.branch(f"if {inside}:"):
-                self.code.line(f"{result} = {load}{self.offset(held, subscripts)})")
-            with self.branch("else:"):
-                self.code.line(f"{result} = {self.value(read.padding)}")
+            with self.branch(self.code.when(inside)):
+                self.code.assign(result, call(load, held.pointer, self.offset(held, subscripts)))
+            with self.branch(self.code.otherwise()):
+                self.code.assign(result, self.value(read.padding))
             return result
-        self.fail_if(self.let(f"negation({inside})"))
+        self.fail_if(self.call("negation", inside))
         offset = self.let(self.offset(held, subscripts))
-        return self.let(f"{load}{self.let(f'select({inside}, {offset}, 0)')})")
+        return self.call(load, held.pointer, self.call("select", inside, offset, 0))
 
     def _outside(self, read: Read, value: Value) -> list[tuple[int, Dim]]:
         """The subscripts to look at, with their limits: where the read is padded or checked, those that are not inside anyway."""
@@ -347,7 +305,7 @@ class Writer:
                 found.append((position, extent))
         return found
 
-    def _subscripts(self, read: Read) -> list[str]:
+    def _subscripts(self, read: Read) -> list[Expression]:
         subscripts = []
         for subscript in read.subscripts:
             if isinstance(subscript, Dim):
@@ -356,20 +314,21 @@ class Writer:
                 subscripts.append(self.convert(self.value(subscript), element_of(subscript), Element.I64))
         return subscripts
 
-    def offset(self, held: Held, subscripts: list[str]) -> str:
+    def offset(self, held: Held, subscripts: list[Expression]) -> Expression:
         """The place of an element, counted in elements."""
-        text = ""
+        found: Expression | None = None
         for subscript, extent in zip(subscripts[held.skip :], held.value.shape[held.skip :], strict=True):
-            own = subscript if subscript.isidentifier() or subscript.isdecimal() else f"({subscript})"
-            above = text if text.isidentifier() or text.isdecimal() else f"({text})"
-            text = f"{above} * {self._let_dim(extent)} + {own}" if text else own
-        text = self.let(text) if text and not (text.isidentifier() or text.isdecimal()) else text or "0"
-        if held.lane:
-            return held.lane if text == "0" else self.let(f"{text} * {held.lanes} + {held.lane}")
-        return text
+            found = subscript if found is None else found * self._let_dim(extent) + subscript
+        if found is None or is_atom(found):
+            found = Constant(0) if found is None else found
+        else:
+            found = self.let(found)
+        if held.lane is None:
+            return found
+        return held.lane if found == Constant(0) else self.let(found * held.lanes + held.lane)
 
-    def store(self, held: Held, subscripts: list[str], value: str) -> None:
-        self.code.line(f"store_{held.value.element.value}({held.pointer}, {self.offset(held, subscripts)}, {value})")
+    def store(self, held: Held, subscripts: list[Expression], value: Expression) -> None:
+        self.code.call(f"store_{held.value.element.value}", held.pointer, self.offset(held, subscripts), value)
 
 
 def is_narrow(element: Element) -> bool:
@@ -388,14 +347,28 @@ def _never_fails(op: str, right: Scalar) -> bool:
     return right.value >= 0 if op == "pow" else right.value != 0
 
 
-def literal(value: float, element: Element) -> str:
-    """A constant as Python. Floats of narrow element types are rounded when the kernel is compiled."""
+def literal(value: float, element: Element) -> Expression:
+    """A constant. Floats of narrow element types are rounded when the kernel is compiled."""
     if element is Element.BOOL:
-        return str(bool(value))
+        return Constant(bool(value))
     if element.is_integer:
-        text = "(-9223372036854775807 - 1)" if value == -(2**63) else repr(int(value))
-        return text if element is Element.I64 else f"{element.value}({text})"
-    text = repr(float(value))
+        return Constant(int(value)) if element is Element.I64 else call(element.value, int(value))
     if element in (Element.F64, Element.F32):
-        return f"{element.value}({text})"
-    return f"round_{element.value}(odd_f32(f64({text})))"
+        return call(element.value, float(value))
+    return call(f"round_{element.value}", call("odd_f32", call("f64", float(value))))
+
+
+def affine(dim: Dim, atom: Callable[[Atom], Expression]) -> Expression:
+    """A dimension as a sum of products of its atoms."""
+    total: Expression | None = None
+    for coefficient, monomial in dim.terms:
+        first, *others = [atom(a) for a in monomial] or [Constant(1)]
+        factor = coefficient if total is None else abs(coefficient)
+        if not monomial:
+            term: Expression = Constant(factor)
+        elif abs(factor) != 1:
+            term = product(factor, first, *others)
+        else:
+            term = product(-first if factor < 0 else first, *others)
+        total = term if total is None else total - term if coefficient < 0 else total + term
+    return total or Constant(0)

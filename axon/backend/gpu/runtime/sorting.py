@@ -19,15 +19,17 @@ Indices are i64, and element counts below 2³¹ a row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from string import Template
-from textwrap import dedent, indent
 
 from axon.backend.gpu.build.pipeline import Plain
 from axon.backend.gpu.emit.kernel import Emitted, ExtentParameter, Parameter, PointerParameter, StrideParameter
+from axon.backend.kernel.code import Code
+from axon.backend.kernel.ir import Constant, Expression, Function, Given, Like, Name, Operator, Several, call, same
+from axon.backend.kernel.printer import written
+from axon.backend.kernel.verify import verify
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
+from axon.base.passes import verifying
 from axon.shapes.dimension import Dim
 
 TILE = 2048  # pairs that a block sorts in shared memory
@@ -66,19 +68,21 @@ class Keys:
         """Whether a place does not fit beside the element in 64 bits."""
         return self.bits == 64
 
-    @property
-    def text(self) -> str:
-        """`bits`, as loaded, to `key`."""
-        half, element = 1 << (self.bits - 1), self.element
+    def key(self, code: Code, bits: Expression) -> Name:
+        """The key of an element whose bits were loaded."""
+        half, element, key = 1 << (self.bits - 1), self.element, code.local("key")
         if not element.is_float:
-            signed = element not in (Element.U8, Element.BOOL) and not self.wide
-            return "key = bits\n" + (f"if bits > {half - 1}:\n    key = bits - {2 * half}\n" if signed else "")
-        negative = "bits < 0" if self.wide else f"bits > {half - 1}"
-        return (
-            f"key = bits & {half - 1}  # without the sign\n"
-            f"if key > {_INFINITY[element]}:\n    key = int64({half - 1})  # NaN\n"
-            f"elif {negative}:\n    key = -key\n"
-        )
+            code.assign(key, bits)
+            if element not in (Element.U8, Element.BOOL) and not self.wide:
+                with code.when(bits > half - 1):
+                    code.assign(key, bits - 2 * half)
+            return key
+        code.assign(key, bits & (half - 1), "without the sign")
+        with code.when(key > _INFINITY[element]):
+            code.assign(key, i64(half - 1), "NaN")
+        with code.otherwise(), code.when(bits < 0 if self.wide else bits > half - 1):
+            code.assign(key, -key)
+        return key
 
 
 _INFINITY = {  # the bits of the largest value that is a number
@@ -89,22 +93,79 @@ _LAST = (1 << 63) - 1  # after every pair
 _LAST_PLACE = (1 << 31) - 1
 
 
-def _kernel(what: str, parameters: Sequence[Parameter], threads: int, body: str) -> Plain:
-    names = []
-    for parameter in parameters:
-        match parameter:
-            case PointerParameter(tensor=tensor):
-                names.append(tensor.name)
-            case StrideParameter(dimension=dimension):
-                names.append(f"stride{dimension}")
-            case ExtentParameter(size=size):
-                assert size.symbol is not None
-                names.append(size.symbol.name)
-            case _:
-                raise AssertionError(f"no kernel here has {parameter}")
-    head = "from numba import cuda, int32, int64\n\nfrom axon.backend.gpu.intrinsics import ptx_memory\n\n\n"
-    text = f"{head}def kernel({', '.join(names)}):  # {what}\n{indent(body, '    ')}"
-    return Plain(Emitted(text, tuple(parameters), threads, 1, 0))
+THREAD, BLOCK = Given("cuda.threadIdx.x"), Given("cuda.blockIdx.x")
+
+
+def i64(value: Like) -> Expression:
+    return call("int64", value)
+
+
+class Kernel(Code):
+    """A kernel being written; parameters are called as what they stand for."""
+
+    def __init__(self, *parameters: Parameter) -> None:
+        super().__init__()
+        self.parameters = {parameter: self.local(_called(parameter)) for parameter in parameters}
+
+    def pointer(self, tensor: Symbol) -> Name:
+        return self.parameters[PointerParameter(tensor)]
+
+    def stride(self, dimension: int) -> Name:
+        return self.parameters[StrideParameter(INPUT, dimension)]
+
+    def extent(self, symbol: Symbol) -> Name:
+        return self.parameters[ExtentParameter(Dim.of(symbol))]
+
+    def set(self, name: str, value: Like, note: str = "") -> Name:
+        """A variable of this name with a value: it may have had another."""
+        self.assign(self.local(name), value, note)
+        return self.local(name)
+
+    def shared(self, name: str, size: int, element: str) -> Name:
+        return self.set(name, call("cuda.shared.array", size, Given(element)))
+
+    def wait(self) -> None:
+        """For the other threads of the block."""
+        self.call("cuda.syncthreads")
+
+    def store(self, bits: int, tensor: Symbol, at: Expression | None, value: Expression) -> None:
+        """At a place that counts elements, or at the first."""
+        place = self.pointer(tensor) if at is None else self.pointer(tensor) + at * (bits // 8)
+        self.call(f"ptx_memory.store_{bits}", place, value)
+
+    def load(self, bits: int, tensor: Symbol, at: Expression) -> Expression:
+        return _load(bits, self.pointer(tensor) + at * (bits // 8))
+
+    def swap(self, of: Name, low: Expression, high: Expression, values: tuple[Name, Name]) -> None:
+        """What is at two places, which was read before, changes places."""
+        self.assign(Several((of[low], of[high])), Several(values[::-1]))
+
+    def plain(self, what: str, threads: int) -> Plain:
+        """The kernel as it is built."""
+        function = Function("kernel", tuple(self.parameters.values()), self.body, tuple(self.names))
+        with verifying("emit"):
+            verify(function)
+        head, *lines = written(function).lines
+        imports = "from numba import cuda, int32, int64\n\nfrom axon.backend.gpu.intrinsics import ptx_memory\n\n\n"
+        text = "\n".join([f"{imports}{head}  # {what}", *lines, ""])
+        return Plain(Emitted(text, tuple(self.parameters), threads, 1, 0))
+
+
+def _load(bits: int, address: Expression) -> Expression:
+    return call(f"ptx_memory.load_{bits}", address)
+
+
+def _called(parameter: Parameter) -> str:
+    match parameter:
+        case PointerParameter(tensor=tensor):
+            return tensor.name
+        case StrideParameter(dimension=dimension):
+            return f"stride{dimension}"
+        case ExtentParameter(size=size):
+            assert size.symbol is not None
+            return size.symbol.name
+        case _:
+            raise AssertionError(f"no kernel here has {parameter}")
 
 
 def _pointers(*tensors: Symbol) -> list[Parameter]:
@@ -120,90 +181,32 @@ def _strided(rank: int) -> list[Parameter]:
     return [*_extents(*LEADING[: rank - 1]), *(StrideParameter(INPUT, d) for d in range(rank))]
 
 
-def _start(keys: Keys, rank: int) -> str:
-    """`start`: the address at which a `row` of the input begins."""
+def _start(code: Kernel, keys: Keys, rank: int) -> Expression:
+    """The address at which a `row` of the input begins."""
+    source, row = code.pointer(INPUT), code.local("row")
     if rank == 1:
-        return "start = source\n"
-    lines = ["rest = row", "start = source"]
+        return code.set("start", source)
+    rest = code.set("rest", row)
+    start = code.set("start", source)
     for d in reversed(range(1, rank - 1)):
-        lines += [f"start += rest % extent{d} * stride{d} * {keys.size}", f"rest = rest // extent{d}"]
-    return "\n".join([*lines, f"start += rest * stride0 * {keys.size}\n"])
+        extent = code.extent(LEADING[d])
+        code.assign(start, start + rest % extent * code.stride(d) * keys.size)
+        code.assign(rest, rest // extent)
+    code.assign(start, start + rest * code.stride(0) * keys.size)
+    return start
 
 
-def _result(keys: Keys, rank: int) -> str:
+def _element(code: Kernel, keys: Keys, rank: int, start: Expression, place: Expression) -> Expression:
+    """The bits of an element of a row of the input."""
+    return _load(keys.bits, start + place * code.stride(rank - 1) * keys.size)
+
+
+def _result(code: Kernel, keys: Keys, rank: int, origin: Expression) -> None:
     """Writes the results at `place` of a `row`: the element that was at `origin`."""
-    last = f"start + origin * stride{rank - 1} * {keys.size}"
-    return (
-        f"{_start(keys, rank)}"
-        "at = row * length + place\n"
-        f"ptx_memory.store_{keys.bits}(values + at * {keys.size}, ptx_memory.load_{keys.bits}({last}))\n"
-        "ptx_memory.store_32(indices + at * 4, origin)\n"
-    )
-
-
-def _fill(template: str, **parts: str) -> str:
-    """A template with each line `<name>` replaced by a part, as deep as the line, and each `$NAME` by its number."""
-    lines = []
-    for line in dedent(template).strip("\n").splitlines():
-        name = line.strip()
-        if name.startswith("<") and name.endswith(">"):
-            lines.append(indent(parts[name[1:-1]].strip("\n"), line[: len(line) - len(line.lstrip())]))
-        else:
-            lines.append(line)
-    numbers = {
-        "TILE": TILE, "THREADS": THREADS, "TURNS": TILE // THREADS, "EXCHANGES": TILE // 2 // THREADS, "STRETCH": STRETCH,
-        "MERGERS": MERGERS, "PIECE": PIECE, "COUNTERS": COUNTERS, "EACH": PIECE // COUNTERS, "PLACERS": PLACERS,
-        "LAST": _LAST, "LAST_PLACE": _LAST_PLACE,
-    }  # fmt: skip
-    return Template("\n".join(lines) + "\n").substitute(numbers)
-
-
-_TILES = """
-    thread = int64(cuda.threadIdx.x)
-    block = int64(cuda.blockIdx.x)
-    <shared>
-    for turn in range($TURNS):
-        slot = thread + turn * $THREADS
-        piece = (block * $TILE + slot) // width
-        row = piece // blocks
-        place = piece % blocks * width + (slot & (width - 1))
-        <nothing>
-        if row < rows and place < length:
-            <load>
-    cuda.syncthreads()
-    size = int64(2)
-    while size <= width:  # pieces of `size` are made of two that run in opposite directions
-        step = size >> 1
-        while step > 0:
-            for turn in range($EXCHANGES):
-                pair = thread + turn * $THREADS
-                low = ((pair & ~(step - 1)) << 1) | (pair & (step - 1))
-                high = low | step
-                up = (low & (width - 1) & size) == 0
-                <exchange>
-            cuda.syncthreads()
-            step = step >> 1
-        size = size << 1
-    for turn in range($TURNS):
-        slot = thread + turn * $THREADS
-        piece = (block * $TILE + slot) // width
-        row = piece // blocks
-        place = piece % blocks * width + (slot & (width - 1))
-        if row < rows and place < length:
-            <store>
-"""
-_EXCHANGE = """
-x, y = keys_here[low], keys_here[high]
-if (x > y) == up:
-    keys_here[low], keys_here[high] = y, x
-"""
-_EXCHANGE_WIDE = """
-x, y = keys_here[low], keys_here[high]
-m, n = places_here[low], places_here[high]
-if (x > y or (x == y and m > n)) == up:
-    keys_here[low], keys_here[high] = y, x
-    places_here[low], places_here[high] = n, m
-"""
+    start = _start(code, keys, rank)
+    at = code.set("at", code.local("row") * code.extent(LENGTH) + code.local("place"))
+    code.store(keys.bits, VALUES, at, _element(code, keys, rank, start, origin))
+    code.store(32, INDICES, at, origin)
 
 
 def tiles(element: Element, rank: int, *, whole: bool) -> Plain:
@@ -212,231 +215,236 @@ def tiles(element: Element, rank: int, *, whole: bool) -> Plain:
     `width`, a power of two of at most TILE, is how much of a block one piece has; a row has `blocks` pieces.
     """
     keys = Keys(element)
-    shared = "keys_here = cuda.shared.array($TILE, int64)\n"
-    nothing = "keys_here[slot] = $LAST\n"
-    last = f"start + place * stride{rank - 1} * {keys.size}"
-    load = f"{_start(keys, rank)}bits = ptx_memory.load_{keys.bits}({last})\n{keys.text}"
-    if keys.wide:
-        shared += "places_here = cuda.shared.array($TILE, int32)\n"
-        nothing += "places_here[slot] = $LAST_PLACE\n"
-        load += "keys_here[slot] = key\nplaces_here[slot] = place\n"
-    else:
-        load += "keys_here[slot] = (key << 32) | place\n"
-    if whole:
-        origin = "int64(places_here[slot])" if keys.wide else f"keys_here[slot] & {_LAST_PLACE}"
-        store = f"origin = {origin}\n{_result(keys, rank)}"
-    else:
-        store = "ptx_memory.store_64(pairs + (row * length + place) * 8, keys_here[slot])\n"
-        store += "ptx_memory.store_32(places + (row * length + place) * 4, places_here[slot])\n" if keys.wide else ""
-    exchange = _EXCHANGE_WIDE if keys.wide else _EXCHANGE
-    written = _pointers(VALUES, INDICES) if whole else _pointers(PAIRS, *([PLACES] if keys.wide else []))
-    parameters = [*_pointers(INPUT), *written, *_extents(LENGTH, ROWS, WIDTH, BLOCKS), *_strided(rank)]
-    body = _fill(_TILES, shared=shared, nothing=nothing, load=load, exchange=exchange, store=store)
+    made = _pointers(VALUES, INDICES) if whole else _pointers(PAIRS, *([PLACES] if keys.wide else []))
+    code = Kernel(*_pointers(INPUT), *made, *_extents(LENGTH, ROWS, WIDTH, BLOCKS), *_strided(rank))
+    length, rows, width, blocks = map(code.extent, (LENGTH, ROWS, WIDTH, BLOCKS))
+    thread, block = code.set("thread", i64(THREAD)), code.set("block", i64(BLOCK))
+    here = code.shared("keys_here", TILE, "int64")
+    places = code.shared("places_here", TILE, "int32") if keys.wide else None
+
+    def slots() -> tuple[Name, Name, Name]:
+        """A slot of the block, and the row and the place of its element."""
+        slot = code.set("slot", thread + code.local("turn") * THREADS)
+        piece = code.set("piece", (block * TILE + slot) // width)
+        return slot, code.set("row", piece // blocks), code.set("place", piece % blocks * width + (slot & (width - 1)))
+
+    with code.loop(code.local("turn"), TILE // THREADS):
+        slot, row, place = slots()
+        code.assign(here[slot], _LAST)
+        if places is not None:
+            code.assign(places[slot], _LAST_PLACE)
+        with code.when(Operator("and", row < rows, place < length)):
+            start = _start(code, keys, rank)
+            key = keys.key(code, code.set("bits", _element(code, keys, rank, start, place)))
+            code.assign(here[slot], (key << 32) | place if places is None else key)
+            if places is not None:
+                code.assign(places[slot], place)
+    code.wait()
+    size = code.set("size", i64(2))
+    with code.repeat(size <= width, "pieces of `size` are made of two that run in opposite directions"):
+        step = code.set("step", size >> 1)
+        with code.repeat(step > 0):
+            with code.loop(code.local("turn"), TILE // 2 // THREADS):
+                pair = code.set("pair", thread + code.local("turn") * THREADS)
+                low = code.set("low", ((pair & ~(step - 1)) << 1) | (pair & (step - 1)))
+                high = code.set("high", low | step)
+                _exchange(code, here, places, low, high, code.set("up", same(low & (width - 1) & size, 0)))
+            code.wait()
+            code.assign(step, step >> 1)
+        code.assign(size, size << 1)
+    with code.loop(code.local("turn"), TILE // THREADS):
+        slot, row, place = slots()
+        with code.when(Operator("and", row < rows, place < length)):
+            at = row * length + place
+            if whole:
+                origin = here[slot] & _LAST_PLACE if places is None else i64(places[slot])
+                _result(code, keys, rank, code.set("origin", origin))
+            else:
+                code.store(64, PAIRS, at, here[slot])
+                if places is not None:
+                    code.store(32, PLACES, at, places[slot])
     what = "short rows, several in a block" if whole else f"pieces of {TILE}"
-    return _kernel(f"sort {element.value}: {what}", parameters, THREADS, body)
+    return code.plain(f"sort {element.value}: {what}", THREADS)
 
 
-_MERGE = """
-    number = int64(cuda.blockIdx.x) * $MERGERS + int64(cuda.threadIdx.x)
-    stretches = (length + $STRETCH - 1) // $STRETCH
-    row = number // stretches
-    if row < rows:
-        first = number % stretches * $STRETCH
-        base = first & ~(2 * run - 1)  # of two runs, which begin there and at `middle`
-        middle = min(base + run, length)
-        end = min(base + 2 * run, length)
-        ahead = first - base  # outputs before the first one
-        low = max(ahead - (end - middle), int64(0))  # how many of these are of the first run
-        high = min(ahead, middle - base)
-        offset = row * length
-        while low < high:
-            half = (low + high) >> 1
-            i = offset + base + half
-            j = offset + middle + ahead - 1 - half
-            <bisect>
-        i = offset + base + low
-        j = offset + middle + ahead - low
-        i_end = offset + middle
-        j_end = offset + end
-        <begin>
-        for output in range(offset + first, offset + min(first + $STRETCH, end)):
-            <step>
-"""
-_LOADS = """
-x = int64($LAST)
-if i < i_end:
-    x = ptx_memory.load_64(pairs + i * 8)
-y = int64($LAST)
-if j < j_end:
-    y = ptx_memory.load_64(pairs + j * 8)
-"""
-_LOADS_WIDE = """
-m = int64($LAST_PLACE)
-if i < i_end:
-    m = ptx_memory.load_32(places + i * 4)
-n = int64($LAST_PLACE)
-if j < j_end:
-    n = ptx_memory.load_32(places + j * 4)
-"""
-_STEP = """
-if x < y:
-    ptx_memory.store_64(merged + output * 8, x)
-    i += 1
-    x = int64($LAST)
-    if i < i_end:
-        x = ptx_memory.load_64(pairs + i * 8)
-else:
-    ptx_memory.store_64(merged + output * 8, y)
-    j += 1
-    y = int64($LAST)
-    if j < j_end:
-        y = ptx_memory.load_64(pairs + j * 8)
-"""
-_STEP_WIDE = """
-if x < y or (x == y and m < n):
-    ptx_memory.store_64(merged + output * 8, x)
-    ptx_memory.store_32(merged_places + output * 4, m)
-    i += 1
-    x = int64($LAST)
-    m = int64($LAST_PLACE)
-    if i < i_end:
-        x = ptx_memory.load_64(pairs + i * 8)
-        m = ptx_memory.load_32(places + i * 4)
-else:
-    ptx_memory.store_64(merged + output * 8, y)
-    ptx_memory.store_32(merged_places + output * 4, n)
-    j += 1
-    y = int64($LAST)
-    n = int64($LAST_PLACE)
-    if j < j_end:
-        y = ptx_memory.load_64(pairs + j * 8)
-        n = ptx_memory.load_32(places + j * 4)
-"""
-_BISECT = """
-if ptx_memory.load_64(pairs + i * 8) < ptx_memory.load_64(pairs + j * 8):
-    low = half + 1
-else:
-    high = half
-"""
-_BISECT_WIDE = """
-x = ptx_memory.load_64(pairs + i * 8)
-y = ptx_memory.load_64(pairs + j * 8)
-if x < y or (x == y and ptx_memory.load_32(places + i * 4) < ptx_memory.load_32(places + j * 4)):
-    low = half + 1
-else:
-    high = half
-"""
+def _exchange(code: Kernel, here: Name, places: Name | None, low: Name, high: Name, up: Name) -> None:
+    """Two pairs of the network change places if they are not as `up` says."""
+    x, y, m, n = map(code.local, "xymn")
+    code.assign(Several((x, y)), Several((here[low], here[high])))
+    if places is not None:
+        code.assign(Several((m, n)), Several((places[low], places[high])))
+    with code.when(same(_compared(">", (x, m), (y, n), places is not None), up)):
+        code.swap(here, low, high, (x, y))
+        if places is not None:
+            code.swap(places, low, high, (m, n))
+
+
+Pair = tuple[Expression, Expression]  # a key, and its place where that stands apart
+
+
+def _compared(op: str, left: Pair, right: Pair, wide: bool) -> Expression:
+    """Whether a pair comes before another one, by `<`, or after it, by `>`."""
+    keys, places = (Operator(op, *both) for both in zip(left, right, strict=True))
+    return Operator("or", keys, Operator("and", same(left[0], right[0]), places)) if wide else keys
 
 
 def merge(wide: bool) -> Plain:
     """Merges sorted runs of `run` pairs, a power of two, two at a time."""
-    begin = _LOADS + _LOADS_WIDE if wide else _LOADS
-    body = _fill(_MERGE, bisect=_BISECT_WIDE if wide else _BISECT, begin=begin, step=_STEP_WIDE if wide else _STEP)
     pointers = _pointers(PAIRS, PLACES, MERGED, MERGED_PLACES) if wide else _pointers(PAIRS, MERGED)
-    return _kernel("merge sorted runs", [*pointers, *_extents(LENGTH, ROWS, RUN)], MERGERS, body)
+    code = Kernel(*pointers, *_extents(LENGTH, ROWS, RUN))
+    length, rows, run = map(code.extent, (LENGTH, ROWS, RUN))
+    number = code.set("number", i64(BLOCK) * MERGERS + i64(THREAD))
+    stretches = code.set("stretches", (length + STRETCH - 1) // STRETCH)
+    row = code.set("row", number // stretches)
 
+    def pair_at(place: Expression) -> Pair:
+        return code.load(64, PAIRS, place), code.load(32, PLACES, place) if wide else Constant(0)
 
-_SORTED = """
-    number = int64(cuda.blockIdx.x) * $MERGERS + int64(cuda.threadIdx.x)
-    row = number // length
-    if row < rows:
-        place = number % length
-        <origin>
-        <store>
-"""
+    def fetch(key: Name, place: Name, at: Name, end: Name) -> None:
+        """The pair at a place of a run, or the last of all behind its end."""
+        code.assign(key, i64(_LAST))
+        if wide:
+            code.assign(place, i64(_LAST_PLACE))
+        with code.when(at < end):
+            found = pair_at(at)
+            code.assign(key, found[0])
+            if wide:
+                code.assign(place, found[1])
+
+    with code.when(row < rows):
+        first = code.set("first", number % stretches * STRETCH)
+        base = code.set("base", first & ~(2 * run - 1), "of two runs, which begin there and at `middle`")
+        middle = code.set("middle", call("min", base + run, length))
+        end = code.set("end", call("min", base + 2 * run, length))
+        ahead = code.set("ahead", first - base, "outputs before the first one")
+        low = code.set("low", call("max", ahead - (end - middle), i64(0)), "how many of these are of the first run")
+        high = code.set("high", call("min", ahead, middle - base))
+        offset = code.set("offset", row * length)
+        with code.repeat(low < high):
+            half = code.set("half", (low + high) >> 1)
+            i = code.set("i", offset + base + half)
+            j = code.set("j", offset + middle + ahead - 1 - half)
+            of_i, of_j = pair_at(i), pair_at(j)
+            if wide:  # keys are compared twice
+                of_i, of_j = (code.set("x", of_i[0]), of_i[1]), (code.set("y", of_j[0]), of_j[1])
+            with code.when(_compared("<", of_i, of_j, wide)):
+                code.assign(low, half + 1)
+            with code.otherwise():
+                code.assign(high, half)
+        code.assign(i, offset + base + low)
+        code.assign(j, offset + middle + ahead - low)
+        ends = code.set("i_end", offset + middle), code.set("j_end", offset + end)
+        x, y, m, n = map(code.local, "xymn")
+        runs = (x, m, i, ends[0]), (y, n, j, ends[1])
+        for run_ in runs:
+            fetch(*run_)
+        output = code.local("output")
+        with code.loop(output, offset + first, offset + call("min", first + STRETCH, end)):
+            for (key, place, at, end), block in zip(
+                runs, (code.when(_compared("<", (x, m), (y, n), wide)), code.otherwise()), strict=True
+            ):
+                with block:
+                    code.store(64, MERGED, output, key)
+                    if wide:
+                        code.store(32, MERGED_PLACES, output, place)
+                    code.assign(at, at + 1)
+                    fetch(key, place, at, end)
+    return code.plain("merge sorted runs", MERGERS)
 
 
 def finish(element: Element, rank: int) -> Plain:
     """Writes what sorted pairs stand for: where each element was, and the element."""
     keys = Keys(element)
-    read = "load_32(places + number * 4)" if keys.wide else f"load_64(pairs + number * 8) & {_LAST_PLACE}"
-    body = _fill(_SORTED, origin=f"origin = ptx_memory.{read}", store=_result(keys, rank))
-    sorted_ = PLACES if keys.wide else PAIRS
-    parameters = [*_pointers(INPUT, sorted_, VALUES, INDICES), *_extents(LENGTH, ROWS), *_strided(rank)]
-    return _kernel(f"sort {element.value}: results", parameters, MERGERS, body)
+    pairs = PLACES if keys.wide else PAIRS
+    code = Kernel(*_pointers(INPUT, pairs, VALUES, INDICES), *_extents(LENGTH, ROWS), *_strided(rank))
+    number = code.set("number", i64(BLOCK) * MERGERS + i64(THREAD))
+    row = code.set("row", number // code.extent(LENGTH))
+    with code.when(row < code.extent(ROWS)):
+        code.set("place", number % code.extent(LENGTH))
+        origin = code.load(32, PLACES, number) if keys.wide else code.load(64, PAIRS, number) & _LAST_PLACE
+        _result(code, keys, rank, code.set("origin", origin))
+    return code.plain(f"sort {element.value}: results", MERGERS)
 
 
 # ── compress ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_COUNT = """
-    thread = int64(cuda.threadIdx.x)
-    first = int64(cuda.blockIdx.x) * $PIECE
-    count = int64(0)
-    for turn in range($EACH):
-        at = first + turn * $COUNTERS + thread
-        flag = int32(0)
-        if at < length:
-            flag = int32(ptx_memory.load_8(source + at * stride0) != 0)
-        count += cuda.syncthreads_count(flag)
-    if thread == 0:
-        ptx_memory.store_32(counts + int64(cuda.blockIdx.x) * 4, count)
-"""
-_PLACE = """
-    thread = int64(cuda.threadIdx.x)
-    sums = cuda.shared.array($PLACERS, int64)
-    before = int64(0)
-    for first in range(0, blocks, $PLACERS):
-        at = first + thread
-        own = int64(0)
-        if at < blocks:
-            own = ptx_memory.load_32(counts + at * 4)
-        sums[thread] = own
-        cuda.syncthreads()
-        step = 1
-        while step < $PLACERS:  # running sums, each over twice as many (Hillis and Steele 1986)
-            other = int64(0)
-            if thread >= step:
-                other = sums[thread - step]
-            cuda.syncthreads()
-            sums[thread] += other
-            cuda.syncthreads()
-            step = step * 2
-        if at < blocks:
-            ptx_memory.store_32(counts + at * 4, before + sums[thread] - own)
-        before += sums[$PLACERS - 1]
-        cuda.syncthreads()
-    if thread == 0:
-        ptx_memory.store_32(total, before)
-"""
-_WRITE = """
-    thread = int64(cuda.threadIdx.x)
-    sums = cuda.shared.array($COUNTERS, int32)
-    first = int64(cuda.blockIdx.x) * $PIECE + thread * $EACH
-    own = int32(0)
-    for at in range(first, min(first + $EACH, length)):
-        if ptx_memory.load_8(source + at * stride0) != 0:
-            own += 1
-    sums[thread] = own
-    cuda.syncthreads()
-    step = 1
-    while step < $COUNTERS:
-        other = int32(0)
-        if thread >= step:
-            other = sums[thread - step]
-        cuda.syncthreads()
-        sums[thread] += other
-        cuda.syncthreads()
-        step = step * 2
-    to = ptx_memory.load_32(counts + int64(cuda.blockIdx.x) * 4) + sums[thread] - own
-    for at in range(first, min(first + $EACH, length)):
-        if ptx_memory.load_8(source + at * stride0) != 0:
-            ptx_memory.store_32(indices + to * 4, at)
-            to += 1
-"""
+
+def _flag(code: Kernel, at: Expression) -> Expression:
+    return Operator("!=", _load(8, code.pointer(INPUT) + at * code.stride(0)), Constant(0))
 
 
 def count() -> Plain:
     """How many flags each block's piece has."""
-    parameters = [*_pointers(INPUT, COUNTS), *_extents(LENGTH), StrideParameter(INPUT, 0)]
-    return _kernel("compress: count", parameters, COUNTERS, _fill(_COUNT))
+    code = Kernel(*_pointers(INPUT, COUNTS), *_extents(LENGTH), StrideParameter(INPUT, 0))
+    thread = code.set("thread", i64(THREAD))
+    first = code.set("first", i64(BLOCK) * PIECE)
+    total = code.set("count", i64(0))
+    turn = code.local("turn")
+    with code.loop(turn, PIECE // COUNTERS):
+        at = code.set("at", first + turn * COUNTERS + thread)
+        flag = code.set("flag", call("int32", 0))
+        with code.when(at < code.extent(LENGTH)):
+            code.assign(flag, call("int32", _flag(code, at)))
+        code.assign(total, total + call("cuda.syncthreads_count", flag))
+    with code.when(same(thread, 0)):
+        code.store(32, COUNTS, i64(BLOCK), total)
+    return code.plain("compress: count", COUNTERS)
+
+
+def _running(code: Kernel, sums: Name, thread: Name, threads: int, nothing: Expression) -> None:
+    """Running sums of what the threads of a block have, each over twice as many (Hillis and Steele 1986)."""
+    step = code.set("step", 1)
+    with code.repeat(step < threads):
+        other = code.set("other", nothing)
+        with code.when(thread >= step):
+            code.assign(other, sums[thread - step])
+        code.wait()
+        code.assign(sums[thread], sums[thread] + other)
+        code.wait()
+        code.assign(step, step * 2)
 
 
 def place() -> Plain:
     """Counts of blocks become places, and their sum the size of the result. One block."""
-    return _kernel("compress: places", [*_pointers(COUNTS, TOTAL), *_extents(BLOCKS)], PLACERS, _fill(_PLACE))
+    code = Kernel(*_pointers(COUNTS, TOTAL), *_extents(BLOCKS))
+    blocks = code.extent(BLOCKS)
+    thread = code.set("thread", i64(THREAD))
+    sums = code.shared("sums", PLACERS, "int64")
+    before = code.set("before", i64(0))
+    first = code.local("first")
+    with code.loop(first, 0, blocks, PLACERS):
+        at = code.set("at", first + thread)
+        own = code.set("own", i64(0))
+        with code.when(at < blocks):
+            code.assign(own, code.load(32, COUNTS, at))
+        code.assign(sums[thread], own)
+        code.wait()
+        _running(code, sums, thread, PLACERS, i64(0))
+        with code.when(at < blocks):
+            code.store(32, COUNTS, at, before + sums[thread] - own)
+        code.assign(before, before + sums[PLACERS - 1])
+        code.wait()
+    with code.when(same(thread, 0)):
+        code.store(32, TOTAL, None, before)
+    return code.plain("compress: places", PLACERS)
 
 
 def write() -> Plain:
     """The indices of flags, each block's from its place on."""
-    parameters = [*_pointers(INPUT, COUNTS, INDICES), *_extents(LENGTH), StrideParameter(INPUT, 0)]
-    return _kernel("compress: indices", parameters, COUNTERS, _fill(_WRITE))
+    code = Kernel(*_pointers(INPUT, COUNTS, INDICES), *_extents(LENGTH), StrideParameter(INPUT, 0))
+    each = PIECE // COUNTERS
+    thread = code.set("thread", i64(THREAD))
+    sums = code.shared("sums", COUNTERS, "int32")
+    first = code.set("first", i64(BLOCK) * PIECE + thread * each)
+    own = code.set("own", call("int32", 0))
+    at, mine = code.local("at"), (first, call("min", first + each, code.extent(LENGTH)))
+    with code.loop(at, *mine), code.when(_flag(code, at)):
+        code.assign(own, own + 1)
+    code.assign(sums[thread], own)
+    code.wait()
+    _running(code, sums, thread, COUNTERS, call("int32", 0))
+    to = code.set("to", code.load(32, COUNTS, i64(BLOCK)) + sums[thread] - own)
+    with code.loop(at, *mine), code.when(_flag(code, at)):
+        code.store(32, INDICES, to, at)
+        code.assign(to, to + 1)
+    return code.plain("compress: indices", COUNTERS)

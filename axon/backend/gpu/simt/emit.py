@@ -6,10 +6,12 @@ a thread holds. See Note [Teams] in `mapping`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from contextlib import ExitStack, contextmanager
+from functools import reduce
+from math import inf
+from operator import or_
 
 from axon.backend.gpu.emit.kernel import Emitted, ExtentParameter, Parameter, PointerParameter, StatusParameter, StrideParameter
 from axon.backend.gpu.simt.access import accesses, swept
@@ -17,18 +19,42 @@ from axon.backend.gpu.simt.general import alone, conditions
 from axon.backend.gpu.simt.halves import halves
 from axon.backend.gpu.simt.mapping import THREADS, Mapping
 from axon.backend.gpu.simt.peaks import peaks
-from axon.backend.gpu.simt.pieces import Pieces, ask_ahead, canonical, cut_rows, resident, spread_rows, wholly
+from axon.backend.gpu.simt.pieces import GRID, Pieces, ask_ahead, canonical, cut_rows, resident, spread_rows, wholly
 from axon.backend.gpu.simt.reductions import UNROLL, Reductions
 from axon.backend.gpu.simt.tiles import Staged, staged, tiled_rows
 from axon.backend.gpu.simt.writer import Lane, LaneWriter, Mask
+from axon.backend.kernel.code import Code
+from axon.backend.kernel.ir import (
+    FALSE,
+    TRUE,
+    Assign,
+    Body,
+    Call,
+    Constant,
+    Do,
+    Expression,
+    Function,
+    Given,
+    Group,
+    Name,
+    Several,
+    Statement,
+    call,
+    called,
+    constants,
+    expressions,
+    product,
+)
 from axon.backend.kernel.places import placed
-from axon.backend.kernel.render import Names
-from axon.backend.kernel.writer import Code, Held, is_narrow
+from axon.backend.kernel.printer import written
+from axon.backend.kernel.verify import verify
+from axon.backend.kernel.writer import Held, is_narrow
 from axon.backend.plan import ir as plans
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import inner
 from axon.base.element import Element
 from axon.base.names import Symbol
+from axon.base.passes import verifying
 from axon.core.ir import LOGIC, Axis, Binary, Bind, Compute, Convert, Read, Scan, Select, Value, element_of
 from axon.core.scalar_facts import at_least_0
 from axon.core.walk import nodes, scalars, tensors_of
@@ -50,14 +76,7 @@ def emit(
     comments: Sequence[str] = (),
 ) -> Emitted:
     """The kernel's source. `units` says along which dimension of each tensor elements lie side by side (-1 for none)."""
-    reserved = _RESERVED
-    while True:
-        emitter = Emitter(nest, values, mapping, units, reserved)
-        made = emitter.run(comments)
-        clashing = emitter.called & (emitter.names.used - reserved)
-        if not clashing:
-            return made
-        reserved |= clashing  # a tensor, a size or an index is called as a function is that the kernel calls
+    return Emitter(nest, values, mapping, units).run(comments)
 
 
 class Emitter:
@@ -67,7 +86,6 @@ class Emitter:
         values: MappingOf[Symbol, Value],
         mapping: Mapping,
         units: MappingOf[Symbol, int],
-        reserved: frozenset[str],
     ) -> None:
         self.in_turn = mapping.general  # by lanes, a thread goes on until there are no more neighbours to take
         self.conditions = conditions(nest, mapping, units, values) if mapping.general else []
@@ -75,23 +93,22 @@ class Emitter:
         nest = self.halves.nest if self.halves else nest
         self.nest, self.mapping, self.units = nest, mapping, units
         self.values = dict(values) | {out.symbol: out for step in nest.steps for out in step.outs}
-        self.names = Names(reserved)
-        self.code = Code(self.names.used)
-        self.called: set[str] = set()
-        self.parameters: dict[Parameter, str] = {}
+        self.code = Code()
+        self.names: dict[Symbol, Name] = {}
+        self.parameters: dict[Parameter, Name] = {}
         self.read = frozenset().union(*map(tensors_of, nest.steps))
         self.made = {out.symbol for step in nest.steps for out in step.outs}
-        self.registers: dict[tuple[Symbol, str], str] = {}  # a value of the row at the place of a lane
-        self.variables: dict[Symbol, str] = {}  # scalars of the row
-        self.places: dict[Symbol, str] = {}  # variables of axes that have several
+        self.registers: dict[tuple[Symbol, Name], Expression] = {}  # a value of the row at the place of a lane
+        self.variables: dict[Symbol, Expression] = {}  # scalars of the row
+        self.places: dict[Symbol, Expression] = {}  # variables of axes that have several
         self.staged: dict[tuple[Symbol, object], Staged] = {}  # what is read across
-        self.brought: dict[tuple[Symbol, object], tuple[str, int]] = {}  # where a row's piece lies, and bytes of its elements
-        self.kept: tuple[set[Symbol], str] | None = None  # what stays in shared memory, and what waits until it is there
+        self.brought: dict[tuple[Symbol, object], tuple[Expression, int]] = {}  # where a row's piece lies, and bytes of elements
+        self.kept: tuple[set[Symbol], Call] | None = None  # what stays in shared memory, and what waits until it is there
         self.taken: Callable[[], None] | None = None  # writes what follows when a row has come into registers
         self.asking: Callable[[], None] | None = None  # writes what asks for a later row
-        self.spot = ""  # where the neighbours of a thread are within a piece
+        self.spot: Expression = Constant(0)  # where the neighbours of a thread are within a piece
         self.bytes = 0  # of shared memory for squares and pieces
-        self.team: str = ""
+        self.team = 0  # threads that share a row
         self.writer = LaneWriter(
             self.code, self.variable, self.size, self.held, self.stride, self.moves_together, self.made.__contains__, self.register
         )
@@ -105,52 +122,57 @@ class Emitter:
 
     # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def parameter(self, parameter: Parameter, stem: str) -> str:
+    def name(self, symbol: Symbol) -> Name:
+        if symbol not in self.names:
+            self.names[symbol] = self.code.named(symbol.name)
+        return self.names[symbol]
+
+    def parameter(self, parameter: Parameter, like: str, of: Name | None = None) -> Name:
         if parameter not in self.parameters:
-            self.parameters[parameter] = self.names.free(stem)
+            self.parameters[parameter] = self.code.named(like, of)
         return self.parameters[parameter]
 
-    def variable(self, symbol: Symbol) -> str:
+    def variable(self, symbol: Symbol) -> Expression:
         if symbol in self.places:
             return self.places[symbol]
-        return self.names[symbol] if symbol in self.writer.extents else self.size(Dim.of(symbol))
+        return self.name(symbol) if symbol in self.writer.extents else self.size(Dim.of(symbol))
 
-    def size(self, dim: Dim) -> str:
-        constant = dim.constant
-        if constant is not None:
-            return str(constant)
+    def size(self, dim: Dim) -> Expression:
+        if dim.constant is not None:
+            return Constant(dim.constant)
         return self.parameter(ExtentParameter(dim), dim.symbol.name if dim.symbol else "size")
 
-    def pointer(self, symbol: Symbol) -> str:
-        return self.parameters.setdefault(PointerParameter(symbol), self.names[symbol])
+    def pointer(self, symbol: Symbol) -> Name:
+        return self.parameters.setdefault(PointerParameter(symbol), self.name(symbol))
 
-    def stride(self, tensor: Symbol, dimension: int) -> str:
+    def stride(self, tensor: Symbol, dimension: int) -> Expression:
         if self.units.get(tensor, len(self.values[tensor].shape) - 1) == dimension:
-            return "1"
-        return self.parameter(StrideParameter(tensor, dimension), f"{self.names[tensor]}_step{dimension}")
+            return Constant(1)
+        return self.parameter(StrideParameter(tensor, dimension), f"_step{dimension}", self.name(tensor))
 
     def held(self, symbol: Symbol) -> Held:
         value = self.values[symbol]
-        variable = self.variables.get(symbol, "")
+        variable = self.variables.get(symbol)
         in_registers = symbol in self.made and self.mapping.chunks and len(value.shape) > len(self.nest.rows)
-        return Held(value, "" if variable or in_registers else self.pointer(symbol), variable)
+        return Held(value, 0 if variable or in_registers else self.pointer(symbol), variable)
 
-    def register(self, read: Read) -> str | None:
+    def register(self, read: Read) -> Expression | None:
         lane = self.writer.lane
         square = self.staged.get((read.tensor, read.subscripts))
         if square is not None:
             return self.writer.let(staged(self, read.element.value, square))
         if self.brought and lane is not None:
-            at, size = self.piece_of(read, lane.axis)
-            if at:
+            piece = self.piece_of(read, lane.axis)
+            if piece is not None:
+                at, size = piece
                 name = f"taken_{self.values[read.tensor].element.value}" + (f"_{lane.vector}" if lane.vector > 1 else "")
-                return self.writer.let(f"{name}({at} + ({self.spot}) * {size}, {self.writer.mask(steady_only=True)})")
+                return self.writer.call(name, at + Group(self.spot) * size, self.writer.mask(steady_only=True))
         return self.registers.get((read.tensor, lane.start)) if lane else None
 
-    def piece_of(self, read: Read, lane: Symbol) -> tuple[str, int]:
+    def piece_of(self, read: Read, lane: Symbol) -> tuple[Expression, int] | None:
         """Where in shared memory what is read along a lane lies, if it does, and the bytes of its elements."""
         piece = self.brought.get((read.tensor, canonical(read.subscripts, lane)))
-        return piece if piece is not None and (read.tensor, read.subscripts, lane) in self.together else ("", 0)
+        return piece if (read.tensor, read.subscripts, lane) in self.together else None
 
     def moves_together(self, read: Read, lane: Lane) -> bool:
         return (read.tensor, read.subscripts, lane.axis) in self.together
@@ -160,51 +182,36 @@ class Emitter:
     def run(self, comments: Sequence[str]) -> Emitted:
         for value in self.values.values():
             if value.symbol in self.made:
-                self.names[value.symbol]
-        code, mapping = self.code, self.mapping
-        code.line("bad = False")
-        code.line("flip = 0")
-        code.line("shared = as_i64(shared_memory())")
-        code.line("thread = as_i64(cuda.threadIdx.x)")
-        code.line("block = as_i64(cuda.blockIdx.x)")
+                self.name(value.symbol)
+        code, mapping, local = self.code, self.mapping, self.code.local
+        code.assign(local("thread"), call("as_i64", Given("cuda.threadIdx.x")))
+        code.assign(local("block"), call("as_i64", Given("cuda.blockIdx.x")))
         cluster = self.mapping.pieces.blocks if self.mapping.pieces else 1
         if cluster > 1:
-            code.line("cluster_of()")
+            code.call("cluster_of")
         if self.mapping.general:
             self.both()
         else:
             self.form()
-        body = code.lines
-        if self.writer.fails:
-            code.line("if bad:")
-            code.line(f"    store_i32({self.parameter(StatusParameter(), 'status')}, 0, i32(1), True)")
-        else:
-            body.remove("    bad = False")
         shared = self.bytes + self.reductions.bytes
-        if not self.reductions.flips:
-            body.remove("    flip = 0")
-        if not shared:
-            body.remove("    shared = as_i64(shared_memory())")
-        parameters = tuple(self.parameters)
-        said = "\n".join(line for line in body if not line.lstrip().startswith("#"))
-        used = set(re.findall(r"\b[a-z]\w*(?=\()", said)) | {"inf", "nan"} & set(re.findall(r"\w+", said))
-        self.called = set(used)
-        used -= {"range", "shared_memory", "cluster_of"}
-        head = ["from numba import cuda", ""]
-        head += ["from axon.backend.gpu.intrinsics import ptx"] if shared else []
-        for module, beginnings in INTRINSICS.items():
-            here = sorted(name for name in used if name.startswith(beginnings))
-            used -= set(here)
-            head += [f"from axon.backend.gpu.intrinsics.{module} import (", *_wrapped(here), ")"] if here else []
-        head += [""]
-        head += ["shared_memory = ptx.shared_memory()"] if shared else []
-        head += [f"cluster_of = ptx.cluster_of({cluster})"] if cluster > 1 else []
-        head += [""] if shared else []
+        begin: list[Statement] = []
+        if self.writer.fails:
+            begin.append(Assign(code.bad, FALSE))
+            with code.when(code.bad):
+                code.call("store_i32", self.parameter(StatusParameter(), "status"), 0, call("i32", 1), True)
+        if self.reductions.flips:
+            begin.append(Assign(local("flip"), Constant(0)))
+        if shared:
+            begin.append(Assign(local("shared"), call("as_i64", call("shared_memory"))))
+        function = Function("kernel", tuple(self.parameters.values()), (*begin, *code.body), tuple(code.names))
+        with verifying("emit"):
+            verify(function)
         notes = [f"# {line}".rstrip() for line in (*comments, str(mapping))]
-        text = "\n".join([*notes, *head, "", f"def kernel({', '.join(self.parameters.values())}):", *body, ""])
+        head = _head(function.body, cluster)
+        text = "\n".join([*notes, *head, "", *written(function, _RESERVED).lines, ""])
         threads = mapping.team if mapping.by in ("block", "cluster") else mapping.across.threads if mapping.across else THREADS
         together = resident(mapping) if mapping.by == "cluster" and mapping.chunks else 1
-        return Emitted(text, parameters, threads, cluster, shared, together)
+        return Emitted(text, tuple(self.parameters), threads, cluster, shared, together)
 
     def form(self) -> None:
         """All that is done, by the mapping."""
@@ -216,28 +223,28 @@ class Emitter:
 
     def both(self) -> None:
         """A kernel for any size: in the form for neighbours that move together, and in the one for what does not lie for that."""
-        groups: dict[int, list[str]] = {}
+        groups: dict[int, dict[Expression, None]] = {}
         for condition in self.conditions:
             match condition.of:
                 case Dim() as size:
-                    text = self.size(size)
+                    value = self.size(size)
                 case (symbol, dimension):
-                    text = self.stride(symbol, dimension)
+                    value = self.stride(symbol, dimension)
                 case Symbol() as symbol:
-                    text = self.pointer(symbol)
-            groups.setdefault(condition.modulus, []).append(text)
-        fits = "True"
-        for modulus, texts in groups.items():
-            one = self.code.let(f"eq_int(({' | '.join(dict.fromkeys(texts))}) & {modulus - 1}, 0)")
-            fits = one if fits == "True" else self.code.let(f"both({fits}, {one})")
-        with self.writer.branch(f"if {fits}:"):
+                    value = self.pointer(symbol)
+            groups.setdefault(condition.modulus, {})[value] = None
+        fits: Expression = TRUE
+        for modulus, found in groups.items():
+            one = self.code.let(call("eq_int", Group(reduce(or_, found)) & (modulus - 1), 0))
+            fits = one if fits == TRUE else self.code.let(call("both", fits, one))
+        with self.writer.branch(self.code.when(fits)):
             self.form()
         self.mapping = self.reductions.mapping = alone(self.mapping)
         self.together = set()
         for known in (self.variables, self.places, self.registers, self.staged):
             known.clear()
         self.writer.lane = None
-        with self.writer.branch("else:"):
+        with self.writer.branch(self.code.otherwise()):
             self.form()
 
     @contextmanager
@@ -253,7 +260,7 @@ class Emitter:
                 yield
             return
         extents = [self.extent(a) for a in rows]
-        self.team = str(self.mapping.team)
+        self.team = self.mapping.team
         if self.mapping.by == "cluster" and not self.mapping.persistent:
             spread_rows(self, rows, extents)
             yield
@@ -263,17 +270,20 @@ class Emitter:
             with cut_rows(self, rows, extents, next(a.extent for a in axes if a is not None)):
                 yield
             return
+        local = code.local
+        row, member, block, thread, active = local("row"), local("member"), local("block"), local("thread"), local("active")
         if self.mapping.by == "block":
-            code.line("row, member = block, thread")
+            code.assign(Several((row, member)), Several((block, thread)))
             ask_ahead(self, rows, extents)
         else:
-            code.line(f"row = block * {THREADS // self.mapping.team} + unsigned_divide(thread, {self.mapping.team})")
-            code.line(f"member = unsigned_remainder(thread, {self.mapping.team})")
-            code.line(f"active = lt_int(row, {' * '.join(extents) or '1'})")
-            code.line("row = select(active, row, 0)  # its threads take part in what warps do together")
-        self.indices(rows, extents, "row")
+            team = self.mapping.team
+            code.assign(row, block * (THREADS // team) + call("unsigned_divide", thread, team))
+            code.assign(member, call("unsigned_remainder", thread, team))
+            code.assign(active, call("lt_int", row, product(*extents)))
+            code.assign(row, call("select", active, row, 0), "its threads take part in what warps do together")
+        self.indices(rows, extents, row)
         if self.mapping.by == "warp":
-            with writer.masked("active", False, clamped=True):
+            with writer.masked(active, False, clamped=True):
                 yield
         else:
             yield
@@ -285,41 +295,45 @@ class Emitter:
         vector = self.mapping.vector
         outer, lane = (rows[:-1], rows[-1]) if rows else ((), None)
         extents = [self.extent(a) for a in outer]
-        pieces = ""
+        pieces: Expression | None = None
         if lane is not None:
             pieces = self.extent(lane)
-            pieces = writer.let(f"unsigned_divide({pieces} + {vector - 1}, {vector})") if vector > 1 else pieces
-        items = " * ".join([*extents, *([pieces] if pieces else [])]) or "1"
-        active = ""
+            pieces = writer.call("unsigned_divide", pieces + (vector - 1), vector) if vector > 1 else pieces
+        items = product(*extents, *([pieces] if pieces is not None else []))
+        active: Name | None = None
+        item, block, thread = code.local("item"), code.local("block"), code.local("thread")
         if team > 1:
             each = THREADS // team
-            code.line(f"sharer = unsigned_divide(thread, {each})")
-            code.line(f"item = block * {each} + unsigned_remainder(thread, {each})")
+            code.assign(code.local("sharer"), call("unsigned_divide", thread, each))
+            code.assign(item, block * each + call("unsigned_remainder", thread, each))
         else:
-            times = f"{THREADS * self.mapping.turns}" if turn is not None else f"{THREADS}"
-            code.line(f"item = block * {times} + thread" + (f" + {turn * THREADS}" if turn else ""))
+            first = block * (THREADS * self.mapping.turns if turn is not None else THREADS) + thread
+            code.assign(item, first + turn * THREADS if turn else first)
         if team > 1 or turn is not None:
-            active = writer.code.let(f"lt_int(item, {items})", "active_")
+            active = code.let(call("lt_int", item, items), "active_")
             if team > 1:
-                code.line(f"item = select({active}, item, 0)  # its thread takes part in what all do together")
+                code.assign(item, call("select", active, item, 0), "its thread takes part in what all do together")
         with ExitStack() as stack:
-            head = (
-                f"for item in range(item, {items}, {THREADS} * as_i64(cuda.gridDim.x)):" if self.in_turn else f"if item < {items}:"
-            )
-            stack.enter_context(writer.masked(active, False) if active else code.block(head))
-            rest = "item"
+            if active is not None:
+                stack.enter_context(writer.masked(active, False))
+            elif self.in_turn:
+                stack.enter_context(code.loop(item, item, items, THREADS * call("as_i64", GRID)))
+            else:
+                stack.enter_context(code.when(item < items))
+            rest: Expression = item
             if lane is not None:
-                start = self.names[lane.symbol] if turn is None else code.name(f"{lane.symbol.name}_")
+                start = self.name(lane.symbol) if turn is None else code.name(f"{lane.symbol.name}_")
                 self.places[lane.symbol] = start
-                own = "item"
+                own: Expression = item
                 if outer and not self.mapping.flat:
-                    rest = code.let(f"unsigned_divide(item, {pieces})", "above_")
-                    own = f"(item - {rest} * {pieces})"
-                code.line(f"{start} = {own} * {vector}" if vector > 1 else f"{start} = {own}")
+                    assert pieces is not None
+                    rest = code.let(call("unsigned_divide", item, pieces), "above_")
+                    own = Group(item - rest * pieces)
+                code.assign(start, own * vector if vector > 1 else own)
                 writer.extents[lane.symbol] = lane.extent
                 writer.lane = Lane(lane.symbol, start, vector)
             if self.mapping.flat:
-                rest = "0"
+                rest = Constant(0)
             for axis in outer if turn is not None else ():
                 self.places[axis.symbol] = code.name(f"{axis.symbol.name}_")
             self.indices(outer, extents, rest)
@@ -327,7 +341,7 @@ class Emitter:
 
     def turns(self) -> None:
         """A map whose threads take neighbours several times: what each time reads is asked for before anything is computed."""
-        places: list[tuple[dict[Symbol, str], Lane | None, list[Mask]]] = []
+        places: list[tuple[dict[Symbol, Expression], Lane | None, list[Mask]]] = []
         for turn in range(self.mapping.turns):
             with self.lanes(turn):
                 self.ahead_of(self.nest.steps)
@@ -336,19 +350,20 @@ class Emitter:
             self.variables.clear()
             self.steps()
 
-    def extent(self, axis: Axis) -> str:
+    def extent(self, axis: Axis) -> Expression:
         return self.size(at_least_0(axis.extent))
 
-    def indices(self, axes: Sequence[Axis], extents: Sequence[str], rest: str) -> None:
+    def indices(self, axes: Sequence[Axis], extents: Sequence[Expression], rest: Expression) -> None:
         """Indices from the number of a row."""
         for position in reversed(range(len(axes))):
             symbol = axes[position].symbol
-            name = self.places.get(symbol) or self.names[symbol]
-            if position == 0 or rest == "0":
-                self.code.line(f"{name} = {rest}")
+            name = self.places.get(symbol) or self.name(symbol)
+            assert isinstance(name, Name)
+            if position == 0 or rest == Constant(0):
+                self.code.assign(name, rest)
             else:
-                above = self.code.let(f"unsigned_divide({rest}, {extents[position]})", "above_")
-                self.code.line(f"{name} = {rest} - {above} * {extents[position]}")
+                above = self.code.let(call("unsigned_divide", rest, extents[position]), "above_")
+                self.code.assign(name, rest - above * extents[position])
                 rest = above
         for axis in axes:
             self.writer.extents[axis.symbol] = axis.extent
@@ -363,7 +378,7 @@ class Emitter:
         if self.halves:
             self.ahead_of(self.nest.steps)
         if not self.mapping.persistent and self.mapping.pieces is not None and self.mapping.pieces.blocks > 1:
-            self.code.line("cluster_wait()")
+            self.code.call("cluster_wait")
         below = peaks(self.nest) if self.mapping.below else {}
         for step in self.nest.steps:
             if step is self.nest.steps[-1] and self.asking is not None:
@@ -371,12 +386,12 @@ class Emitter:
             if self.team and not self.mapping.chunks and self.mapping.by != "cluster":
                 used = {n.tensor for s in scalars(step) for n in nodes(s) if isinstance(n, Read)}
                 if used & waiting:
-                    self.code.line("block_sync()" if self.mapping.by == "block" else "warp_sync()")
+                    self.code.call("block_sync" if self.mapping.by == "block" else "warp_sync")
                     waiting.clear()
             if self.kept is not None and self.kept[0] & set(tensors_of(step)):
-                self.code.line(self.kept[1])
+                self.code.write(Do(self.kept[1]))
                 self.kept = None
-            self.code.line(f"# {placed((out.symbol.name for out in step.outs), step.span)}")
+            self.code.comment(placed((out.symbol.name for out in step.outs), step.span))
             total = below.get(step.outs[0].symbol)
             if isinstance(step, Compute) and total is not None:
                 self.reductions.below(step, total)
@@ -395,7 +410,7 @@ class Emitter:
             reads = [r for s in scalars(step) for r in nodes(s) if isinstance(r, Read)]
             mine = [r for r in reads if (r.tensor, r.subscripts, lane.symbol) in whole]
             if streamed:
-                mine = [r for r in mine if self.piece_of(r, lane.symbol)[0].startswith("held")]
+                mine = [r for r in mine if self.streamed(r, lane.symbol)]
             for _ in self.sweep(lane):
                 for read in mine:
                     self.writer.value(read)
@@ -405,6 +420,11 @@ class Emitter:
                 break
         if self.taken is not None:
             self.taken()
+
+    def streamed(self, read: Read, lane: Symbol) -> bool:
+        """Whether what is read along a lane comes anew with each row."""
+        piece = self.piece_of(read, lane)
+        return piece is not None and self.code.local("held") in expressions(piece[0])
 
     def ahead(self) -> None:
         """Ask early for what steps that have one value per row will read: it takes its time."""
@@ -447,14 +467,13 @@ class Emitter:
         with ExitStack() as stack:
             for axis in axes:
                 limit = self.writer._let_dim(axis.extent)
-                name = self.names[axis.symbol]
-                stack.enter_context(self.writer.branch(f"for {name} in range({limit}):"))
+                stack.enter_context(self.writer.branch(self.code.loop(self.name(axis.symbol), limit)))
                 self.writer.extents[axis.symbol] = axis.extent
             yield
         for axis in axes:
             del self.writer.extents[axis.symbol]
 
-    def sweep(self, axis: Axis, *, unroll: int = 1) -> Iterator[str]:
+    def sweep(self, axis: Axis, *, unroll: int = 1) -> Iterator[Expression]:
         """The elements of a loop that a team shares, or that a thread goes through; gives the condition that there is one.
 
         What is done with `unroll` elements one after the other is written so many times, so that all are fetched before the first
@@ -466,73 +485,78 @@ class Emitter:
         vector = mapping.vector if self.team else 1
         if self.team and mapping.chunks:
             for chunk in range(mapping.chunks):
-                place = f"member * {vector}" if vector > 1 else "member"
-                self.spot = f"{place} + {chunk * mapping.team * vector}"
-                place = f"begin + {place}" if mapping.pieces is not None else place
-                base, further = writer.let(f"{place} + 0"), chunk * mapping.team * vector
-                start = writer.let(f"{place} + {further}")
-                there = "True" if mapping.whole else writer.let(f"lt_int({start}, {limit})")
+                further = chunk * mapping.team * vector
+                self.spot = self.member + further
+                place = self.code.local("begin") + self.member if mapping.pieces is not None else self.member
+                base = writer.let(place + 0)
+                start = writer.let(place + further)
+                there: Expression = TRUE if mapping.whole else writer.there((start, limit))
                 writer.lane = Lane(axis.symbol, start, vector, base, further)
                 with writer.masked(there, False):
                     yield there
         elif mapping.pieces is not None:
             yield from self.piece(axis, mapping.pieces, unroll)
         else:
-            first, step = ("member", mapping.team) if self.team else ("sharer", mapping.team) if mapping.team > 1 else ("0", 1)
-            if vector > 1:
-                first, step = f"member * {vector}", mapping.team * vector
+            first: Expression = Constant(0)
+            if mapping.team > 1 or self.team:
+                first = self.member if self.team else self.code.local("sharer")
+            step = mapping.team * vector if mapping.team > 1 or self.team else 1
             if unroll > 1:
-                turns = self.code.let(f"turns({first}, {limit}, {step})", "turns_")
-                whole = self.code.let(f"{turns} - {turns} % {unroll}", "whole_")
-                ranges = (f"range(0, {whole}, {unroll})", unroll), (f"range({whole}, {turns})", 1)
-                for span, count in ranges:
+                turns = self.code.let(call("turns", first, limit, step), "turns_")
+                whole = self.code.let(turns - turns % unroll, "whole_")
+                for bounds, count in (((0, whole, unroll), unroll), ((whole, turns), 1)):
                     turn = self.code.name("turn_")
-                    with writer.branch(f"for {turn} in {span}:"):
+                    with writer.branch(self.code.loop(turn, *bounds)):
                         for n in range(count):
-                            at = f"{turn} + {n}" if n else turn
-                            at = at if step == 1 else f"{first} + ({at}) * {step}"
+                            at: Expression = turn + n if n else turn
+                            at = at if step == 1 else first + Group(at) * step
                             yield from self.placed(axis, self.code.let(at, f"{axis.symbol.name}_"), vector)
             else:
-                name = self.names[axis.symbol]
-                with writer.branch(f"for {name} in range({first}, {limit}, {step}):"):
+                name = self.name(axis.symbol)
+                with writer.branch(self.code.loop(name, first, limit, step)):
                     yield from self.placed(axis, name, vector)
         if self.team:
             writer.lane = None
         del writer.extents[axis.symbol]
 
-    def piece(self, axis: Axis, cut: Pieces, unroll: int) -> Iterator[str]:
+    def piece(self, axis: Axis, cut: Pieces, unroll: int) -> Iterator[Expression]:
         """The elements of a row that a thread has in its block's piece."""
         writer, mapping = self.writer, self.mapping
         stride = mapping.team * mapping.vector
-        member = f"member * {mapping.vector}" if mapping.vector > 1 else "member"
         several, rest = divmod(cut.chunks, unroll)
         for first, turns, count in ((0, several, unroll), (several * unroll, rest, 1)):
             with ExitStack() as stack:
-                before = f"{first * stride}"
+                before: Expression = Constant(first * stride)
                 if turns > 1:
                     turn = self.code.name("turn_")
-                    stack.enter_context(writer.branch(f"for {turn} in range({turns}):"))
-                    before = f"{turn} * {count * stride}" + (f" + {first * stride}" if first else "")
+                    stack.enter_context(writer.branch(self.code.loop(turn, turns)))
+                    before = turn * (count * stride) + first * stride if first else turn * (count * stride)
                 for n in range(count if turns else 0):
-                    at = before + (f" + {n * stride}" if n else "")
-                    self.spot = f"{member} + {at}"
-                    start = self.code.let(f"own + {at}", f"{axis.symbol.name}_")
-                    there = "True" if mapping.whole else writer.let(f"lt_int({start}, stop)")
+                    at = before + n * stride if n else before
+                    self.spot = self.member + at
+                    start = self.code.let(self.code.local("own") + at, f"{axis.symbol.name}_")
+                    there = TRUE if mapping.whole else writer.there((start, self.code.local("stop")))
                     self.places[axis.symbol] = start
                     writer.lane = Lane(axis.symbol, start, mapping.vector)
                     with writer.masked(there, False):
                         yield there
                     del self.places[axis.symbol]
 
-    def placed(self, axis: Axis, place: str, vector: int) -> Iterator[str]:
+    @property
+    def member(self) -> Expression:
+        """The first neighbour of a thread among those that its team has at once."""
+        member = self.code.local("member")
+        return member * self.mapping.vector if self.mapping.vector > 1 else member
+
+    def placed(self, axis: Axis, place: Name, vector: int) -> Iterator[Expression]:
         """At one place of a loop."""
         if self.team:
             self.writer.lane = Lane(axis.symbol, place, vector)
         self.places[axis.symbol] = place
-        yield "True"
+        yield TRUE
         del self.places[axis.symbol]
 
-    def bodies(self, step: Compute) -> list[str]:
+    def bodies(self, step: Compute) -> list[Expression]:
         """The values of a pointwise step. What rounds a result to its own element type is left to the store if no step reads it."""
         found = []
         for out, body in zip(step.outs, step.body, strict=True):
@@ -544,7 +568,7 @@ class Emitter:
 
     # ── values ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def define(self, step: Compute | Scan, found: Sequence[str]) -> None:
+    def define(self, step: Compute | Scan, found: Sequence[Expression]) -> None:
         """A step's values at this place: stored, and kept for the steps after it."""
         writer, rows = self.writer, len(self.nest.rows)
         at = tuple(Dim.of(a.symbol) for a in step.axes)
@@ -566,20 +590,21 @@ class Emitter:
                     writer.put(symbol, place, value, held, together)
 
     @property
-    def chosen(self) -> str:
+    def chosen(self) -> Expression:
         """Whether a thread is the one that stores what its whole team has."""
         if not self.team:
-            return "eq_int(sharer, 0)"
+            return call("eq_int", self.code.local("sharer"), 0)
         several = self.mapping.pieces is not None and self.mapping.pieces.blocks > 1
-        return "eq_int(member + rank, 0)" if several else "eq_int(member, 0)"
+        member = self.code.local("member")
+        return call("eq_int", member + self.code.local("rank") if several else member, 0)
 
     @property
     def width(self) -> int:
         """Accumulators of a thread: by rows those of neighbours are joined after the loop, by lanes each neighbour has its own."""
         return self.mapping.vector
 
-    def spread(self, value: str) -> str:
-        return f"spread_{self.width}({value})" if self.width > 1 else value
+    def spread(self, value: Expression) -> Expression:
+        return call(f"spread_{self.width}", value) if self.width > 1 else value
 
 
 INTRINSICS = {  # how the names of a module begin
@@ -587,6 +612,23 @@ INTRINSICS = {  # how the names of a module begin
     "ptx_shared": ("keep", "kept_", "stage", "packed_", "unpacked_"),
     "ptx_scalar": ("",),
 }
+
+
+def _head(body: Body, cluster: int) -> list[str]:
+    """What a kernel's text has before its function: what it takes from where."""
+    used = {*called(body), *(repr(abs(c.value)) for c in constants(body) if c.value in (inf, -inf) or c.value != c.value)}
+    shared = "shared_memory" in used
+    used -= {"shared_memory", "cluster_of"}
+    lines = ["from numba import cuda", ""]
+    lines += ["from axon.backend.gpu.intrinsics import ptx"] if shared else []
+    for module, beginnings in INTRINSICS.items():
+        here = sorted(name for name in used if name.startswith(beginnings))
+        used -= set(here)
+        lines += [f"from axon.backend.gpu.intrinsics.{module} import (", *_wrapped(here), ")"] if here else []
+    lines += [""]
+    lines += ["shared_memory = ptx.shared_memory()"] if shared else []
+    lines += [f"cluster_of = ptx.cluster_of({cluster})"] if cluster > 1 else []
+    return [*lines, ""] if shared else lines
 
 
 def _narrow(elements: Sequence[Element]) -> bool:

@@ -8,8 +8,11 @@ entropy make their threads and blocks wait for each other once less.
 
 from __future__ import annotations
 
+from math import inf
+
+from axon.backend.kernel.ir import Expression
 from axon.backend.kernel.reducers import State
-from axon.backend.kernel.writer import Writer
+from axon.backend.kernel.writer import Writer, literal
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import inner, reduced
 from axon.base.element import Element
@@ -17,6 +20,8 @@ from axon.base.names import Symbol
 from axon.core.ir import Binary, Compute, Read, Unary, element_of
 from axon.core.walk import rename
 from axon.shapes.dimension import Dim
+
+LEAST, ZERO = literal(-inf, Element.F32), literal(0, Element.F32)
 
 
 def peaks(nest: Nest) -> dict[Symbol, Compute]:
@@ -55,16 +60,15 @@ class Below:
     elements: tuple[Element, ...] = (Element.F32, Element.F32)
 
     def nothing(self, writer: Writer) -> State:
-        return "f32(-inf)", "f32(0.0)"
+        return LEAST, ZERO
 
-    def combine(self, writer: Writer, state: State, values: State, where: str) -> State:
-        peak = writer.let(f"max_float({state[0]}, {values[0]})")
+    def combine(self, writer: Writer, state: State, values: State, where: Expression | None) -> State:
+        peak = writer.call("max_float", state[0], values[0])
         mine, theirs = (self.lowered(writer, total, own, peak) for own, total in (state, values))
-        return peak, writer.let(f"sum_float({mine}, {theirs})")
+        return peak, writer.call("sum_float", mine, theirs)
 
-    def lowered(self, writer: Writer, total: str, own: str, peak: str) -> str:
+    def lowered(self, writer: Writer, total: Expression, own: Expression, peak: Expression) -> Expression:
         """The sum below one maximum as that below a higher one; equal ones may be infinite."""
-        fall = writer.unary("exp", writer.let(f"sub({own}, {peak})"), Element.F32)
-        same = writer.let(f"eq_float({own}, {peak})")
-        factor = writer.let(f"select({same}, f32(1.0), {fall})")
-        return writer.let(f"mul({total}, {factor})")
+        fall = writer.unary("exp", writer.call("sub", own, peak), Element.F32)
+        same = writer.call("eq_float", own, peak)
+        return writer.call("mul", total, writer.call("select", same, literal(1, Element.F32), fall))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.simt.access import ACCESS, Access, Width, accesses
+from axon.backend.kernel.ir import Constant, Expression, Given, Like, Name, call, lift, product, same
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import inner, reduced
 from axon.base.names import Symbol
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from axon.backend.gpu.simt.emit import Emitter
     from axon.backend.gpu.simt.mapping import Mapping
 
+GRID = Given("cuda.gridDim.x")  # how many blocks there are
 BLOCKS = (1, 2, 4, 8)  # of a cluster
 PIECE = 32 * 1024  # bytes of a block, so that a multiprocessor has six blocks
 MOST = 192 * 1024  # bytes of a block, where eight blocks have too little otherwise
@@ -155,9 +157,9 @@ def wholes(emitter: Emitter, reads: frozenset[int]) -> list[Access]:
 
 
 @contextmanager
-def at_row(emitter: Emitter, rows: tuple[Axis, ...], extents: list[str], row: str) -> Iterator[None]:
+def at_row(emitter: Emitter, rows: tuple[Axis, ...], extents: list[Expression], row: Expression) -> Iterator[None]:
     """What is written inside is for another row, if there is one."""
-    with emitter.writer.branch(f"if {row} < rows:"):
+    with emitter.writer.branch(emitter.code.when(row < emitter.code.local("rows"))):
         before = dict(emitter.places)
         emitter.places |= {axis.symbol: emitter.code.name(f"{axis.symbol.name}_") for axis in rows}
         emitter.indices(rows, extents, row)
@@ -165,7 +167,7 @@ def at_row(emitter: Emitter, rows: tuple[Axis, ...], extents: list[str], row: st
         emitter.places = before
 
 
-def place_in_row(emitter: Emitter, access: Access, lane: str) -> str:
+def place_in_row(emitter: Emitter, access: Access, lane: Expression) -> Expression:
     """The place of an element of a row, counted in elements."""
     emitter.places[access.lane.symbol] = lane
     emitter.writer.extents[access.lane.symbol] = access.lane.extent
@@ -174,15 +176,16 @@ def place_in_row(emitter: Emitter, access: Access, lane: str) -> str:
     return first
 
 
-def ask(emitter: Emitter, rows: tuple[Axis, ...], extents: list[str], row: str, begin: str, count: str) -> None:
+def ask(
+    emitter: Emitter, rows: tuple[Axis, ...], extents: list[Expression], row: Expression, begin: Expression, count: Expression
+) -> None:
     """Ask for a part of a row that is needed soon: memory works for it while this one is finished."""
-    code = emitter.code
-    with emitter.writer.branch("if thread == 0:"), at_row(emitter, rows, extents, emitter.writer.let(row)):
+    code, writer = emitter.code, emitter.writer
+    with writer.branch(code.when(same(code.local("thread"), 0))), at_row(emitter, rows, extents, writer.let(row)):
         for access in wholes(emitter, emitter.mapping.later):
             first = place_in_row(emitter, access, begin)
-            with code.block(f"if {count} > 0:"):
-                name = f"ask_{emitter.values[access.tensor].element.value}"
-                code.line(f"{name}({emitter.pointer(access.tensor)}, {first}, {count})")
+            with code.when(count > 0):
+                code.call(f"ask_{emitter.values[access.tensor].element.value}", emitter.pointer(access.tensor), first, count)
 
 
 def resident(mapping: Mapping) -> int:
@@ -194,7 +197,7 @@ def resident(mapping: Mapping) -> int:
     return max(1, min(REGISTERS // (2 * mapping.team * max(32, words)), SHARED // room))
 
 
-def ask_ahead(emitter: Emitter, rows: tuple[Axis, ...], extents: list[str]) -> None:
+def ask_ahead(emitter: Emitter, rows: tuple[Axis, ...], extents: list[Expression]) -> None:
     """Where few blocks fit a multiprocessor: ask for a row that a later block will have in registers.
 
     Rows that are asked for too early push others out of the L2 cache, rows that are asked for too late have been fetched.
@@ -206,132 +209,147 @@ def ask_ahead(emitter: Emitter, rows: tuple[Axis, ...], extents: list[str]) -> N
     lane = wholes(emitter, mapping.later)[0].lane
     end = emitter.writer._let_dim(lane.extent)
     each = mapping.chunks * mapping.team * mapping.vector
-    code.line(f"rows = {' * '.join(extents) or '1'}")
-    begin, last = ("begin", f"begin + {each}") if cut is not None else ("0", f"{each}")
-    code.line(f"stop = min_int({last}, {end})")
+    local = code.local
+    code.assign(local("rows"), product(*extents))
+    begin = local("begin") if cut is not None else Constant(0)
+    code.assign(local("stop"), call("min_int", begin + each if cut is not None else each, end))
     distance = max(1, MULTIPROCESSORS * resident(mapping) // (cut.blocks if cut is not None else 1))
-    count = f"stop - {begin}" if cut is not None else "stop"
-    emitter.asking = partial(ask, emitter, rows, extents, f"row + {distance}", begin, count)
+    count = local("stop") - begin if cut is not None else local("stop")
+    emitter.asking = partial(ask, emitter, rows, extents, local("row") + distance, begin, count)
 
 
 @contextmanager
-def cut_rows(emitter: Emitter, rows: tuple[Axis, ...], extents: list[str], limit: Dim) -> Iterator[None]:
+def cut_rows(emitter: Emitter, rows: tuple[Axis, ...], extents: list[Expression], limit: Dim) -> Iterator[None]:
     """The piece of each row that this block has: its elements are those from `begin` to before `stop`."""
     code, writer, mapping, nest = emitter.code, emitter.writer, emitter.mapping, emitter.nest
     cut, vector = mapping.pieces, mapping.vector
     assert cut is not None
     several = cut.blocks > 1
     each = cut.chunks * mapping.team * vector
-    code.line("member = thread")
-    code.line(f"group = unsigned_divide(block, {cut.blocks})" if several else "group = block")
-    code.line(f"rank = block - group * {cut.blocks}" if several else "rank = 0")
-    code.line(f"groups = unsigned_divide(as_i64(cuda.gridDim.x), {cut.blocks})" if several else "groups = as_i64(cuda.gridDim.x)")
-    code.line(f"rows = {' * '.join(extents) or '1'}")
+    local, shared = code.local, code.local("shared")
+    group, rank, groups, row = local("group"), local("rank"), local("groups"), local("row")
+    begin, stop, slot, phase = local("begin"), local("stop"), local("slot"), local("phase")
+    grid = call("as_i64", GRID)
+    code.assign(local("member"), local("thread"))
+    code.assign(group, call("unsigned_divide", local("block"), cut.blocks) if several else local("block"))
+    code.assign(rank, local("block") - group * cut.blocks if several else 0)
+    code.assign(groups, call("unsigned_divide", grid, cut.blocks) if several else grid)
+    code.assign(local("rows"), product(*extents))
     end = writer._let_dim(limit)
     if mapping.chunks:
-        code.line(f"begin = min_int(rank * {each}, {end})")
-        code.line(f"stop = min_int(begin + {each}, {end})")
+        code.assign(begin, call("min_int", rank * each, end))
+        code.assign(stop, call("min_int", begin + each, end))
     else:
-        code.line(f"piece = unsigned_divide({end} + {vector * cut.blocks - 1}, {vector * cut.blocks}) * {vector}")
-        code.line(f"begin = min_int(rank * piece, {end})")
-        code.line(f"stop = min_int(begin + piece, {end})")
-        code.line(f"own = begin + member * {vector}" if vector > 1 else "own = begin + member")
+        piece = local("piece")
+        code.assign(piece, call("unsigned_divide", end + (vector * cut.blocks - 1), vector * cut.blocks) * vector)
+        code.assign(begin, call("min_int", rank * piece, end))
+        code.assign(stop, call("min_int", begin + piece, end))
+        code.assign(local("own"), begin + local("member") * vector if vector > 1 else begin + local("member"))
     at = barriers(nest, cut)
 
-    def placed(reads: frozenset[int], base: str) -> list[tuple[Access, int, int]]:
+    def placed(reads: frozenset[int], base: Name) -> list[tuple[Access, int, int]]:
         nonlocal at
         found = []
         for access in wholes(emitter, reads):
             size = emitter.values[access.tensor].element.bits // 8
-            emitter.brought[access.tensor, canonical(access.subscripts, access.lane.symbol)] = f"{base} + {at}", size
+            emitter.brought[access.tensor, canonical(access.subscripts, access.lane.symbol)] = base + at, size
             found.append((access, at, size))
             at += each * size
         return found
 
-    kept = placed(cut.kept, "shared")
+    kept = placed(cut.kept, shared)
     first_stage = at
-    places = placed(cut.reads, "held")
+    places = placed(cut.reads, local("held"))
     stage = at - first_stage
     emitter.bytes = first_stage + cut.stages * stage
 
-    def copies(found: list[tuple[Access, int, int]], moved: str, barrier: str) -> None:
+    def copies(found: list[tuple[Access, int, int]], moved: Expression | None, barrier: Expression) -> None:
         """Begin to copy this block's part of some tensors."""
-        code.line(f"barrier_expect({barrier}, (stop - begin) * {sum(size for _, _, size in found)})")
+        code.call("barrier_expect", barrier, (stop - begin) * sum(size for _, _, size in found))
         for access, place, _ in found:
-            first = place_in_row(emitter, access, "begin")
+            first = place_in_row(emitter, access, begin)
             name = f"bring_{emitter.values[access.tensor].element.value}"
-            with code.block("if stop > begin:"):
-                code.line(f"{name}(shared + {place}{moved}, {emitter.pointer(access.tensor)}, {first}, stop - begin, {barrier})")
+            with code.when(stop > begin):
+                to = shared + place if moved is None else shared + place + moved
+                code.call(name, to, emitter.pointer(access.tensor), first, stop - begin, barrier)
 
-    def bring(row: str, slot: str) -> None:
+    def bring(row: Expression, slot: Like) -> None:
         """Begin the copies of a row, if there is one."""
         with at_row(emitter, rows, extents, row):
-            copies(places, f" + {stage} * {slot}", f"shared + {BARRIER} * {slot}")
+            copies(places, stage * lift(slot), shared + BARRIER * lift(slot))
 
-    once = f"shared + {barriers(nest, cut) - BARRIER}"  # the last barrier, which counts what is kept
+    once = shared + (barriers(nest, cut) - BARRIER)  # the last barrier, which counts what is kept
+    first_thread = same(local("thread"), 0)
 
     def following() -> None:
         """What is in shared memory was read: begin to bring the row that takes its place."""
-        code.line("block_sync()")
-        with writer.branch("if thread == 0:"):
-            bring(writer.let(f"row + {cut.stages} * groups"), "slot")
+        code.call("block_sync")
+        with writer.branch(code.when(first_thread)):
+            bring(writer.let(row + cut.stages * groups), slot)
 
-    with writer.branch("if thread == 0:"):
-        with code.block(f"for slot in range({barriers(nest, cut) // BARRIER}):"):
-            code.line(f"barrier_begin(shared + {BARRIER} * slot)")
-        code.line("barriers_ready()")
+    with writer.branch(code.when(first_thread)):
+        begin_barriers(emitter, barriers(nest, cut))
         for ahead in range(cut.stages):
-            bring(f"group + {ahead} * groups" if ahead else "group", f"{ahead}")
+            bring(group + ahead * groups if ahead else group, ahead)
         if kept:
-            copies(kept, "", once)
+            copies(kept, None, once)
     if several:
-        code.line("cluster_arrive()")
-        code.line("cluster_wait()")
+        code.call("cluster_arrive")
+        code.call("cluster_wait")
     else:
-        code.line("block_sync()")
+        code.call("block_sync")
     for name in ("slot", "phase", "turn", "half"):
-        code.line(f"{name} = 0")
-    with writer.branch("for row in range(group, rows, groups):"):
-        emitter.indices(rows, extents, "row")
+        code.assign(local(name), 0)
+    with writer.branch(code.loop(row, group, local("rows"), groups)):
+        emitter.indices(rows, extents, row)
         emitter.ahead()
         if mapping.later:
-            emitter.asking = partial(ask, emitter, rows, extents, f"row + {cut.stages} * groups", "begin", "stop - begin")
+            emitter.asking = partial(ask, emitter, rows, extents, row + cut.stages * groups, begin, stop - begin)
         if kept:
-            emitter.kept = {access.tensor for access, _, _ in kept}, f"barrier_wait({once}, 0)"
-        code.line(f"barrier_wait(shared + {BARRIER} * slot, phase)")
-        code.line(f"held = shared + {stage} * slot")
+            emitter.kept = {access.tensor for access, _, _ in kept}, call("barrier_wait", once, 0)
+        code.call("barrier_wait", shared + BARRIER * slot, phase)
+        code.assign(local("held"), shared + stage * slot)
         if mapping.chunks:
             emitter.taken = following
         yield
         if not mapping.chunks:
             following()
         if cut.stages > 1:
-            code.line("slot = slot + 1")
-            code.line(f"phase = select(eq_int(slot, {cut.stages}), 1 - phase, phase)")
-            code.line(f"slot = select(eq_int(slot, {cut.stages}), 0, slot)")
+            code.assign(slot, slot + 1)
+            code.assign(phase, call("select", call("eq_int", slot, cut.stages), 1 - phase, phase))
+            code.assign(slot, call("select", call("eq_int", slot, cut.stages), 0, slot))
         else:
-            code.line("phase = 1 - phase")
+            code.assign(phase, 1 - phase)
         if several:
-            code.line("half = select(eq_int(turn, 1), 1 - half, half)")
-            code.line("turn = 1 - turn")
+            half, turn = local("half"), local("turn")
+            code.assign(half, call("select", call("eq_int", turn, 1), 1 - half, half))
+            code.assign(turn, 1 - turn)
 
 
-def spread_rows(emitter: Emitter, rows: tuple[Axis, ...], extents: list[str]) -> None:
+def begin_barriers(emitter: Emitter, size: int) -> None:
+    """Barriers in so many bytes of shared memory, each for one arrival."""
+    code = emitter.code
+    slot = code.local("slot")
+    with code.loop(slot, size // BARRIER):
+        code.call("barrier_begin", code.local("shared") + BARRIER * slot)
+    code.call("barriers_ready")
+
+
+def spread_rows(emitter: Emitter, rows: tuple[Axis, ...], extents: list[Expression]) -> None:
     """The part of a row that this block holds in registers, from `begin` on."""
     code, mapping = emitter.code, emitter.mapping
     cut = mapping.pieces
     assert cut is not None
-    code.line("member = thread")
-    code.line(f"row = unsigned_divide(block, {cut.blocks})")
-    code.line(f"rank = block - row * {cut.blocks}")
-    emitter.indices(rows, extents, "row")
-    code.line(f"begin = rank * {cut.chunks * mapping.team * mapping.vector}")
+    block, row, rank = code.local("block"), code.local("row"), code.local("rank")
+    code.assign(code.local("member"), code.local("thread"))
+    code.assign(row, call("unsigned_divide", block, cut.blocks))
+    code.assign(rank, block - row * cut.blocks)
+    emitter.indices(rows, extents, row)
+    code.assign(code.local("begin"), rank * (cut.chunks * mapping.team * mapping.vector))
     ask_ahead(emitter, rows, extents)
     emitter.bytes = barriers(emitter.nest, cut)
-    with emitter.writer.branch("if thread == 0:"):
-        with code.block(f"for slot in range({emitter.bytes // BARRIER}):"):
-            code.line(f"barrier_begin(shared + {BARRIER} * slot)")
-        code.line("barriers_ready()")
-    code.line("cluster_arrive()" if cut.blocks > 1 else "block_sync()")
-    code.line("turn = 0")
-    code.line("half = 0")
+    with emitter.writer.branch(code.when(same(code.local("thread"), 0))):
+        begin_barriers(emitter, emitter.bytes)
+    code.call("cluster_arrive" if cut.blocks > 1 else "block_sync")
+    code.assign(code.local("turn"), 0)
+    code.assign(code.local("half"), 0)

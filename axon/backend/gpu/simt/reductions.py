@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from math import nan
 from typing import TYPE_CHECKING
 
 from axon.backend.gpu.simt.access import is_ordered
 from axon.backend.gpu.simt.mapping import THREADS, WARP
-from axon.backend.gpu.simt.peaks import Below
+from axon.backend.gpu.simt.peaks import LEAST, ZERO, Below
 from axon.backend.gpu.simt.pieces import BARRIER
 from axon.backend.gpu.simt.writer import Lane
+from axon.backend.kernel.ir import TRUE, Expression, Group, Name, Several, call, lift, same
 from axon.backend.kernel.reducers import Combiner, Reducer, State, reducer
-from axon.backend.kernel.writer import Code
+from axon.backend.kernel.writer import literal
 from axon.backend.plan.lanes import inner, reduced
 from axon.base.element import Element
 from axon.core.ir import Axis, Compute, Scalar, Scan
@@ -33,6 +35,9 @@ SLOT = 8  # bytes of shared memory for a scalar of one warp
 CHAIN = 16  # elements that a thread takes in one after the other; other warps work while it waits
 
 
+Names = tuple[Name, ...]
+
+
 class Reductions:
     """Writes the reductions and scans of one kernel. `bytes`: shared memory that they exchange through, `flips`: in turn."""
 
@@ -43,7 +48,7 @@ class Reductions:
         self.sends = 0  # exchanges among blocks
 
     @property
-    def team(self) -> str:
+    def team(self) -> int:
         return self.emitter.team
 
     def reduction(self, step: Compute) -> None:
@@ -60,13 +65,14 @@ class Reductions:
             state = self.accumulators(reduce)
             with self.emitter.loops(reduction.axes[:-1]):
                 for there in self.emitter.sweep(reduction.axes[-1], unroll=UNROLL):
-                    where = there if there != "True" else ""
+                    where = there if there != TRUE else None
                     if reduction.where is None:
                         self.take(reduce, state, where)
                     else:
                         condition = writer.value(reduction.where)
                         with writer.masked(condition, writer.along(reduction.where)):
-                            self.take(reduce, state, writer.let(f"both({condition}, {where})") if where else condition)
+                            both = writer.call("both", condition, where) if where is not None else condition
+                            self.take(reduce, state, both)
             total = self.joined(reduce, state)
             if self.team:
                 total = self.across(reduce, total)
@@ -83,9 +89,10 @@ class Reductions:
         both = Below()
         found = self.across(both, own)
         highest = made[0].finish(writer, found[:1], None)[0]
-        some = writer.let(f"gt_int({writer._let_dim(reduced(peak)[0].extent)}, 0)")
-        nowhere = writer.let(f"both({some}, {writer.let(f'eq_float({highest}, f32(-inf))')})")
-        below = writer.let(f"select({nowhere}, f32(nan), {both.lowered(writer, found[1], found[0], highest)})")
+        some = writer.call("gt_int", writer._let_dim(reduced(peak)[0].extent), 0)
+        nowhere = writer.call("both", some, writer.call("eq_float", highest, LEAST))
+        lowered = both.lowered(writer, found[1], found[0], highest)
+        below = writer.call("select", nowhere, literal(nan, Element.F32), lowered)
         for step, reduce, value in zip((peak, total), made, (found[0], below), strict=True):
             self.finish(step, reduce, (value,))
 
@@ -95,7 +102,7 @@ class Reductions:
         for step, reduce in zip((peak, total), made, strict=True):
             state = self.accumulators(reduce)
             for there in self.emitter.sweep(reduced(step)[0], unroll=UNROLL):
-                self.take(reduce, state, there if there != "True" else "")
+                self.take(reduce, state, there if there != TRUE else None)
             states.append(self.joined(reduce, state)[0])
             self.emitter.variables[peak.outs[0].symbol] = self.finite(states[-1])
         return states[0], states[1]
@@ -108,31 +115,31 @@ class Reductions:
         for _ in self.emitter.sweep(axis, unroll=UNROLL):
             items = writer.value(peak.body[0])
             with writer.forgotten():
-                highest = writer.let(f"max_float({state[0]}, {self.over_lanes('max_float', items, writer.along(peak.body[0]))})")
+                highest = writer.call("max_float", state[0], self.over_lanes("max_float", items, writer.along(peak.body[0])))
                 above = self.emitter.variables[peak.outs[0].symbol] = self.finite(highest)
-                fall = writer.unary("exp", writer.let(f"sub({state[0]}, {above})"), Element.F32)
+                fall = writer.unary("exp", writer.call("sub", state[0], above), Element.F32)
                 more = self.over_lanes("sum_float", writer.value(body), writer.along(body))
-                self.assign(state, (highest, writer.let(f"sum_product({more}, {state[1]}, {fall})")))
+                self.assign(state, (highest, writer.call("sum_product", more, state[1], fall)))
         return state
 
-    def over_lanes(self, op: str, value: str, varies: bool) -> str:
+    def over_lanes(self, op: str, value: Expression, varies: bool) -> Expression:
         """One value of all neighbours'."""
         lane = self.writer.lane
         if lane is None or not varies:
             return value
-        parts = [self.code.let(f"{value}[{n}]") for n in range(lane.vector)]
+        parts = [self.code.let(value[n]) for n in range(lane.vector)]
         while len(parts) > 1:
-            parts = [self.code.let(f"{op}({x}, {y})") for x, y in zip(parts[::2], parts[1::2], strict=True)]
+            parts = [self.code.let(call(op, x, y)) for x, y in zip(parts[::2], parts[1::2], strict=True)]
         return parts[0]
 
-    def finite(self, peak: str) -> str:
+    def finite(self, peak: Expression) -> Expression:
         """Below minus infinity there is nothing: 0 stands for it, so that a thread without elements has the sum 0."""
-        return self.writer.let(f"select({self.writer.let(f'eq_float({peak}, f32(-inf))')}, f32(0.0), {peak})")
+        return self.writer.call("select", self.writer.call("eq_float", peak, LEAST), ZERO, peak)
 
     def finish(self, step: Compute, reduce: Reducer, total: State) -> None:
         assert step.reduction is not None
         found = reduce.finish(self.writer, total, step.reduction.asked)
-        self.emitter.define(step, [value if value.isidentifier() else self.code.let(value) for value in found])
+        self.emitter.define(step, [value if isinstance(value, Name) else self.code.let(value) for value in found])
 
     def ordered(self, step: Compute) -> bool:
         """Whether a reduction must be taken in the order of its axes. See Note [Order]."""
@@ -145,36 +152,34 @@ class Reductions:
         few = 0 < mapping.chunks <= 2 and mapping.chunks * mapping.vector <= CHAIN
         return mapping.by == "warp" and mapping.vector > 1 and few
 
-    def accumulators(self, reduce: Reducer) -> State:
+    def accumulators(self, reduce: Reducer) -> Names:
         """Variables with what there is before anything is reduced."""
         made = []
         for value in reduce.nothing(self.writer):
-            name = self.code.name("a")
-            self.code.line(f"{name} = {value if self.chained else self.emitter.spread(value)}")
-            made.append(name)
+            made.append(self.code.let(value if self.chained else self.emitter.spread(value), "a"))
         return tuple(made)
 
-    def take(self, reduce: Reducer, state: State, where: str) -> None:
+    def take(self, reduce: Reducer, state: Names, where: Expression | None) -> None:
         """Take the values at this place in."""
         code, writer = self.code, self.writer
         values = reduce.values(writer)
         with writer.forgotten():
             if not self.chained:
                 for name, value in zip(state, reduce.combine(writer, state, values, where), strict=True):
-                    code.line(f"{name} = {self.emitter.spread(value)}")
+                    code.assign(name, self.emitter.spread(value))
                 return
-            lanes = [code.let(self.emitter.spread(value)) for value in (*values, *([where] if where else []))]
-            found = state
+            lanes = [code.let(self.emitter.spread(value)) for value in (*values, *([where] if where is not None else []))]
+            found: State = state
             for n in range(self.emitter.width):
-                own = tuple(code.let(f"{lane}[{n}]") for lane in lanes)
-                found = reduce.combine(writer, found, own[: len(values)], own[-1] if where else "")
+                own = tuple(code.let(lane[n]) for lane in lanes)
+                found = reduce.combine(writer, found, own[: len(values)], own[-1] if where is not None else None)
             self.assign(state, found)
 
     def joined(self, reduce: Reducer, state: State) -> State:
         """One state of a thread's: by rows, its neighbours' together."""
         if not self.team or self.emitter.width == 1 or self.chained:
             return tuple(self.code.let(name) for name in state)
-        parts = [tuple(self.code.let(f"{name}[{n}]") for name in state) for n in range(self.emitter.width)]
+        parts: list[State] = [tuple(self.code.let(name[n]) for name in state) for n in range(self.emitter.width)]
         total = parts[0]
         for part in parts[1:]:
             total = self.merged(reduce, total, part)
@@ -186,9 +191,9 @@ class Reductions:
         flagged = reduce.elements[-1] is Element.BOOL and len(reduce.elements) > 1 and hasattr(reduce, "kind")
         if flagged:
             return reduce.combine(writer, left, right[:-1], right[-1])
-        return reduce.combine(writer, left, right, "")
+        return reduce.combine(writer, left, right, None)
 
-    def across(self, reduce: Combiner, state: State) -> State:
+    def across(self, reduce: Combiner, state: State) -> Names:
         """A state of the whole team, in every member."""
         code, mapping = self.code, self.mapping
         names = self.named(state)
@@ -200,30 +205,31 @@ class Reductions:
         warps = mapping.team // WARP
         slots, each = warps * blocks, SLOT * len(names)
         if blocks == 1:
-            base = self.exchange(len(names), slots)
-            with code.block("if thread % 32 == 0:"):
+            base: Expression = self.exchange(len(names), slots)
+            with code.when(same(self.thread % 32, 0)):
                 for n, name in enumerate(names):
-                    code.line(f"keep({base} + {each} * (thread // 32) + {SLOT * n}, {name})")
-            code.line("block_sync()")
+                    code.call("keep", base + each * (self.thread // 32) + SLOT * n, name)
+            code.call("block_sync")
         else:
             base = self.sent(names, blocks, warps)
         lanes = min(WARP, 1 << (slots - 1).bit_length())
+        place, there = code.local("place"), code.local("there")
         for first in range(0, slots, WARP):
-            code.line(f"place = thread % {lanes} + {first}" if first else f"place = thread % {lanes}")
+            code.assign(place, self.thread % lanes + first if first else self.thread % lanes)
             full = slots - first >= lanes
             if not full:
-                code.line(f"there = lt_int(place, {slots})")
-                code.line("place = select(there, place, 0)")
+                code.assign(there, call("lt_int", place, slots))
+                code.assign(place, call("select", there, place, 0))
             found = []
             for n, (element, unit) in enumerate(zip(reduce.elements, reduce.nothing(self.writer), strict=True)):
-                kept = code.let(f"kept_{element.accumulator.value}({base} + {each} * place + {SLOT * n})")
-                found.append(kept if full else code.let(f"select(there, {kept}, {unit})"))
+                kept = code.let(call(f"kept_{element.accumulator.value}", base + each * place + SLOT * n))
+                found.append(kept if full else code.let(call("select", there, kept, unit)))
             with self.writer.forgotten():
                 self.assign(names, self.merged(reduce, names, tuple(found)) if first else tuple(found))
         self.exchanged(reduce, names, lanes)
         return names
 
-    def sent(self, names: State, blocks: int, warps: int) -> str:
+    def sent(self, names: Names, blocks: int, warps: int) -> Expression:
         """Send the states of each warp to all blocks of the cluster, and wait for theirs; where they are then.
 
         There are two places and barriers, for rows in turn: a block that is ahead cannot be ahead by two rows.
@@ -233,27 +239,29 @@ class Reductions:
         size = SLOT * len(names) * warps * blocks
         at = self.emitter.bytes + self.bytes
         self.bytes += 2 * size
-        barrier = code.let(f"shared + {BARRIER * (cut.stages + 2 * self.sends)} + {BARRIER} * turn", "count_")
-        base = code.let(f"shared + {at} + {size} * turn", "exchange_")
+        shared, turn, thread = code.local("shared"), code.local("turn"), self.thread
+        barrier = code.let(shared + BARRIER * (cut.stages + 2 * self.sends) + BARRIER * turn, "count_")
+        base = code.let(shared + at + size * turn, "exchange_")
         self.sends += 1
-        with code.block("if thread == 0:"):
-            code.line(f"barrier_expect({barrier}, {size})")
-        with code.block(f"if thread % 32 < {blocks}:  # one lane for each block"):
+        with code.when(same(thread, 0)):
+            code.call("barrier_expect", barrier, size)
+        with code.when(thread % 32 < blocks, "one lane for each block"):
             for n, name in enumerate(names):
-                to = f"{base} + {SLOT * len(names)} * (rank * {warps} + thread // 32) + {SLOT * n}"
-                code.line(f"send({to}, {name}, thread % 32, {barrier})")
-        code.line(f"barrier_wait({barrier}, half)")
+                to = base + SLOT * len(names) * (code.local("rank") * warps + thread // 32) + SLOT * n
+                code.call("send", to, name, thread % 32, barrier)
+        code.call("barrier_wait", barrier, code.local("half"))
         return base
 
-    def exchanged(self, reduce: Combiner, names: State, lanes: int) -> None:
+    def exchanged(self, reduce: Combiner, names: Names, lanes: int) -> None:
         """Join the states of so many neighbouring lanes, in each of them."""
         if lanes == 1:
             return
-        with self.writer.branch(f"for step in range({lanes.bit_length() - 1}):"):
-            other = tuple(self.code.let(f"shuffle_xor({name}, 1 << step)") for name in names)
+        step = self.code.local("step")
+        with self.writer.branch(self.code.loop(step, lanes.bit_length() - 1)):
+            other = tuple(self.code.let(call("shuffle_xor", name, 1 << step)) for name in names)
             self.assign(names, self.merged(reduce, names, other))
 
-    def down(self, reduce: Reducer, state: State) -> State:
+    def down(self, reduce: Reducer, state: State) -> Names:
         """By lanes, a state of all threads that share a column, in each of them: by halves, through shared memory."""
         code, mapping = self.code, self.mapping
         names = self.named(state)
@@ -265,57 +273,61 @@ class Reductions:
             places.append(used)
             used += -(-size * mapping.vector * THREADS // SLOT) * SLOT
         if self.bytes:
-            code.line("block_sync()")  # what was there before is read
+            code.call("block_sync")  # what was there before is read
         self.bytes = max(self.bytes, used)
-        base = "shared"
+        base, thread = code.local("shared"), self.thread
         pairs = list(zip(names, held, sizes, places, strict=True))
 
         def keep() -> None:
             for name, element, size, place in pairs:
-                code.line(f"stage_{element.value}{suffix}({base} + {place} + thread * {size * mapping.vector}, {name})")
+                code.call(f"stage_{element.value}{suffix}", base + place + thread * (size * mapping.vector), name)
 
-        def taken(thread: str) -> State:
-            texts = (
-                f"staged_{element.value}{suffix}({base} + {place} + ({thread}) * {size * mapping.vector}, {size})"
+        def taken(of: Expression) -> State:
+            return tuple(
+                code.let(call(f"staged_{element.value}{suffix}", base + place + Group(of) * (size * mapping.vector), size))
                 for _, element, size, place in pairs
             )
-            return tuple(code.let(text) for text in texts)
 
         each = THREADS // mapping.team
         keep()
         half = mapping.team // 2
         while half:
-            code.line("block_sync()")
-            with self.writer.branch(f"if sharer < {half}:"):
-                self.assign(names, self.merged(reduce, names, taken(f"thread + {half * each}")))
+            code.call("block_sync")
+            with self.writer.branch(code.when(code.local("sharer") < half)):
+                self.assign(names, self.merged(reduce, names, taken(thread + half * each)))
                 keep()
             half //= 2
-        code.line("block_sync()")
-        self.assign(names, taken(f"unsigned_remainder(thread, {each})"))
+        code.call("block_sync")
+        self.assign(names, taken(call("unsigned_remainder", thread, each)))
         return names
 
-    def named(self, state: State) -> State:
+    @property
+    def thread(self) -> Name:
+        return self.code.local("thread")
+
+    def named(self, state: State) -> Names:
         """Variables of their own, to be assigned."""
         names = tuple(self.code.name("t") for _ in state)
         self.assign(names, state)
         return names
 
-    def assign(self, names: State, state: State) -> None:
+    def assign(self, names: Names, state: State) -> None:
         for name, value in zip(names, state, strict=True):
-            self.code.line(f"{name} = {value}")
+            self.code.assign(name, value)
 
-    def exchange(self, states: int, slots: int) -> str:
+    def exchange(self, states: int, slots: int) -> Name:
         """Shared memory for so many scalars of each warp, of its own."""
         return self.room(states * SLOT * slots)
 
-    def room(self, size: int) -> str:
+    def room(self, size: int) -> Name:
         """Shared memory of its own for what threads exchange. There are two places, which take turns: none is written while a slow
         warp still reads it, since all warps meet in between."""
         at = self.emitter.bytes + self.bytes
         self.bytes += 2 * size
         self.flips = True
-        self.code.line("flip = 1 - flip")
-        return self.code.let(f"shared + {at} + {size} * flip", "exchange_")
+        flip = self.code.local("flip")
+        self.code.assign(flip, 1 - flip)
+        return self.code.let(self.code.local("shared") + at + size * flip, "exchange_")
 
     # ── in order ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -329,7 +341,7 @@ class Reductions:
         with self.emitter.loops(axes[:-1]):
             state = self.accumulators(reduce)
             with self.emitter.loops(axes[-1:]):
-                self.take(reduce, state, "")
+                self.take(reduce, state, None)
                 found = reduce.finish(self.writer, tuple(self.code.let(name) for name in state), None)
                 self.emitter.define(step, found)
 
@@ -344,22 +356,30 @@ class Reductions:
             axis = axes[-1]
             limit = writer._let_dim(axis.extent)
             writer.extents[axis.symbol] = axis.extent
-            coming = [self.named(self.stretch(reduce, where, axis, f"{first}", limit)) for first in firsts]
+            coming = [self.named(self.stretch(reduce, where, axis, lift(first), limit)) for first in firsts]
             if mapping.once:
-                self.stretches(reduce, axis, "0", limit, coming, carry, running)
+                self.stretches(reduce, axis, lift(0), limit, coming, carry, running)
             else:
                 # What the next stretches need is fetched before these are combined.
-                with writer.branch(f"for stretch in range(0, {limit}, {each * mapping.turns}):"):
+                stretch = code.local("stretch")
+                with writer.branch(code.loop(stretch, 0, limit, each * mapping.turns)):
                     own = [tuple(code.let(value) for value in one) for one in coming]
                     for one, first in zip(coming, firsts, strict=True):
-                        after = self.stretch(reduce, where, axis, f"stretch + {first + each * mapping.turns}", limit)
+                        after = self.stretch(reduce, where, axis, stretch + (first + each * mapping.turns), limit)
                         self.assign(one, after)
-                    self.stretches(reduce, axis, "stretch", limit, own, carry, running)
+                    self.stretches(reduce, axis, stretch, limit, own, carry, running)
             del writer.extents[axis.symbol]
         return carry
 
     def stretches(
-        self, reduce: Reducer, axis: Axis, start: str, limit: str, own: Sequence[State], carry: State, running: Scan | None
+        self,
+        reduce: Reducer,
+        axis: Axis,
+        start: Expression,
+        limit: Expression,
+        own: Sequence[State],
+        carry: Names,
+        running: Scan | None,
     ) -> None:
         """Take in stretches of a row, one after the other."""
         code, writer, mapping = self.code, self.writer, self.mapping
@@ -369,100 +389,102 @@ class Reductions:
             earlier = tuple(code.let(name) for name in carry)  # whose name changes its value
             before = self.named(self.merged(reduce, earlier, before))
             if running is not None:
-                member = f"member * {mapping.vector}" if mapping.vector > 1 else "member"
-                name = code.let(f"{start} + {turn * mapping.team * mapping.vector} + {member}", f"{axis.symbol.name}_")
+                at = start + turn * mapping.team * mapping.vector + self.emitter.member
+                name = code.let(at, f"{axis.symbol.name}_")
                 self.emitter.places[axis.symbol] = name
                 writer.lane = Lane(axis.symbol, name, mapping.vector)
-                with writer.masked(writer.let(f"lt_int({name}, {limit})"), False):  # what is not there may have no value
+                with writer.masked(writer.there((name, limit)), False):  # what is not there may have no value
                     stored = self.emitter.read.isdisjoint(out.symbol for out in running.outs)
                     finished = [reduce.finish(writer, self.merged(reduce, before, one), None, stored=stored) for one in parts]
-                    self.emitter.define(running, [_together(code, column) for column in zip(*finished, strict=True)])
+                    self.emitter.define(running, [self.together(column) for column in zip(*finished, strict=True)])
                 writer.lane = None
                 del self.emitter.places[axis.symbol]
-            self.assign(carry, tuple(code.let(text) for text in self.merged(reduce, earlier, whole)))
+            self.assign(carry, tuple(code.let(value) for value in self.merged(reduce, earlier, whole)))
 
-    def stretch(self, reduce: Reducer, where: Scalar | None, axis: Axis, first: str, limit: str) -> State:
+    def stretch(self, reduce: Reducer, where: Scalar | None, axis: Axis, first: Expression, limit: Expression) -> State:
         """What a member's neighbours have, in the stretch that begins there."""
         code, writer, vector = self.code, self.writer, self.mapping.vector
-        name = code.let(f"{first} + member * {vector}" if vector > 1 else f"{first} + member", f"{axis.symbol.name}_")
+        name = code.let(first + self.emitter.member, f"{axis.symbol.name}_")
         writer.lane = Lane(axis.symbol, name, vector)
-        there = writer.let(f"lt_int({name}, {limit})")
+        there = writer.there((name, limit))
         with ExitStack() as stack:
             stack.enter_context(writer.masked(there, False))
-            condition = there
+            condition: Expression = there
             if where is not None:
-                condition = writer.let(f"both({there}, {writer.value(where)})")
+                condition = writer.call("both", there, writer.value(where))
                 stack.enter_context(writer.masked(condition, writer.along(where)))
             own = reduce.alone(writer, reduce.values(writer), condition)
         writer.lane = None
         return tuple(self.code.let(self.emitter.spread(value)) for value in own)
 
-    def running(self, reduce: Reducer, own: State) -> list[State]:
+    def running(self, reduce: Reducer, own: State) -> Sequence[State]:
         """The running combinations of a thread's neighbours."""
         if self.emitter.width == 1:
             return [own]
-        sums = [tuple(self.code.let(f"{value}[0]") for value in own)]
+        sums: list[State] = [tuple(self.code.let(value[0]) for value in own)]
         for n in range(1, self.emitter.width):
-            item = tuple(self.code.let(f"{value}[{n}]") for value in own)
+            item = tuple(self.code.let(value[n]) for value in own)
             sums.append(self.merged(reduce, sums[-1], item))
         return sums
 
-    def prefixes(self, reduce: Reducer, own: Sequence[State]) -> list[tuple[State, State]]:
+    def prefixes(self, reduce: Reducer, own: Sequence[State]) -> Sequence[tuple[State, State]]:
         """Of each of several stretches, what the members before this one have together, and what all have."""
         code, writer, team = self.code, self.writer, self.mapping.team
         block = self.mapping.by == "block"
-        lane = writer.let("unsigned_remainder(thread, 32)" if block else "member + 0")
+        thread, member = self.thread, code.local("member")
+        lane = writer.let(call("unsigned_remainder", thread, 32) if block else member + 0)
         nothing = reduce.nothing(writer)
-        least = writer.let(f"eq_int({lane}, 0)")
+        least = writer.call("eq_int", lane, 0)
         sums = [self.named(one) for one in own]
         for one in sums:
             self.scanned(reduce, one, lane, min(WARP, team))
         before = []
         for one in sums:
-            shifted = one if team == 1 else tuple(code.let(f"shuffle_up({name}, 1)") for name in one)
+            shifted = one if team == 1 else tuple(code.let(call("shuffle_up", name, 1)) for name in one)
             before.append(self.named(self.choice(least, nothing, shifted)))
         if not block:
-            last = f"(unsigned_remainder(thread, 32) - member) + {team - 1}"
+            last = Group(call("unsigned_remainder", thread, 32) - member) + (team - 1)
             return [
-                (first, one if team == 1 else self.named(tuple(code.let(f"shuffle_at({name}, {last})") for name in one)))
+                (first, one if team == 1 else self.named(tuple(code.let(call("shuffle_at", name, last)) for name in one)))
                 for first, one in zip(before, sums, strict=True)
             ]
         # The last lane of each warp hands its sums on; then every warp runs over those of all.
         warps, states = team // WARP, len(sums[0])
         base, each = self.exchange(states * len(sums), warps), SLOT * states
-        with code.block("if thread % 32 == 31:"):
+        with code.when(same(thread % 32, 31)):
             for turn, one in enumerate(sums):
                 for n, name in enumerate(one):
-                    code.line(f"keep({base} + {each} * (thread // 32 + {turn * warps}) + {SLOT * n}, {name})")
-        code.line("block_sync()")
-        code.line(f"place = select(lt_int({lane}, {warps}), {lane}, 0)")
-        lowest = writer.let("lt_int(thread, 32)")
+                    code.call("keep", base + each * (thread // 32 + turn * warps) + SLOT * n, name)
+        code.call("block_sync")
+        place = code.local("place")
+        code.assign(place, call("select", call("lt_int", lane, warps), lane, 0))
+        lowest = writer.call("lt_int", thread, 32)
         out = []
         for turn, first in enumerate(before):
             totals = self.named(tuple(
-                f"kept_{element.accumulator.value}({base} + {each} * (place + {turn * warps}) + {SLOT * n})"
+                call(f"kept_{element.accumulator.value}", base + each * (place + turn * warps) + SLOT * n)
                 for n, element in enumerate(reduce.elements)
             ))  # fmt: skip
             self.scanned(reduce, totals, lane, 1 << (warps - 1).bit_length())
-            whole = self.named(tuple(code.let(f"shuffle_at({name}, {warps - 1})") for name in totals))
-            above = tuple(code.let(f"shuffle_at({name}, max_int(thread // 32 - 1, 0))") for name in totals)
+            whole = self.named(tuple(code.let(call("shuffle_at", name, warps - 1)) for name in totals))
+            above: State = tuple(code.let(call("shuffle_at", name, call("max_int", thread // 32 - 1, 0))) for name in totals)
             above = self.choice(lowest, nothing, above)
             out.append((self.merged(reduce, above, first), whole))
         return out
 
-    def scanned(self, reduce: Reducer, names: State, lane: str, lanes: int) -> None:
+    def scanned(self, reduce: Reducer, names: Names, lane: Expression, lanes: int) -> None:
         """The running combinations of so many neighbouring lanes."""
         if lanes == 1:
             return
-        with self.writer.branch(f"for step in range({lanes.bit_length() - 1}):"):
-            other = tuple(self.code.let(f"shuffle_up({name}, 1 << step)") for name in names)
-            self.code.line(f"reached = ge_int({lane}, 1 << step)")
-            self.assign(names, self.choice("reached", self.merged(reduce, other, names), names))
+        step, reached = self.code.local("step"), self.code.local("reached")
+        with self.writer.branch(self.code.loop(step, lanes.bit_length() - 1)):
+            other = tuple(self.code.let(call("shuffle_up", name, 1 << step)) for name in names)
+            self.code.assign(reached, call("ge_int", lane, 1 << step))
+            self.assign(names, self.choice(reached, self.merged(reduce, other, names), names))
 
-    def choice(self, condition: str, yes: State, no: State) -> State:
-        return tuple(self.code.let(f"select({condition}, {x}, {y})") for x, y in zip(yes, no, strict=True))
+    def choice(self, condition: Expression, yes: State, no: State) -> State:
+        return tuple(self.code.let(call("select", condition, x, y)) for x, y in zip(yes, no, strict=True))
 
-
-def _together(code: Code, values: Sequence[str]) -> str:
-    """The values of neighbours as one."""
-    return values[0] if len(values) == 1 else code.let(f"({', '.join(values)})")
+    def together(self, values: Sequence[Expression]) -> Expression:
+        """The values of neighbours as one."""
+        return values[0] if len(values) == 1 else self.code.let(Several(tuple(values)))

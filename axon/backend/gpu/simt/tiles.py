@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.simt.access import ACCESS, Access, accesses, aligned, divides, is_beside, is_steady, steady, unit_of
 from axon.backend.gpu.simt.writer import Lane
+from axon.backend.kernel.ir import Expression, Group, Name, call
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import inner, reduced
 from axon.base.identity import IdentitySet
@@ -66,10 +67,10 @@ class Across:
 class Staged:
     """Where in shared memory a rectangle begins, the bytes of its rows and elements, and the words that a thread took from it."""
 
-    base: str
+    base: Expression
     pitch: int
     size: int
-    words: str = ""
+    words: Name | None = None
 
 
 def across(
@@ -138,84 +139,90 @@ def tiled_rows(emitter: Emitter) -> Iterator[None]:
     (other,) = (a for a in nest.rows if a.symbol == cut.axis)
     rest_axes = tuple(a for a in nest.rows if a not in (lane, other))
     limit, high = emitter.extent(lane), emitter.extent(other)
-    code.line(f"across = unsigned_divide({limit} + {cut.wide - 1}, {cut.wide})")
-    code.line(f"below = unsigned_divide({high} + {cut.tall - 1}, {cut.tall})")
-    code.line("above = unsigned_divide(block, across)")
-    code.line(f"left = (block - above * across) * {cut.wide}")
-    code.line("outer = unsigned_divide(above, below)")
-    code.line(f"top = (above - outer * below) * {cut.tall}")
-    emitter.indices(rest_axes, [emitter.extent(a) for a in rest_axes], "outer")
+    local = code.local
+    above, outer, left, top = local("above"), local("outer"), local("left"), local("top")
+    code.assign(local("across"), call("unsigned_divide", limit + (cut.wide - 1), cut.wide))
+    code.assign(local("below"), call("unsigned_divide", high + (cut.tall - 1), cut.tall))
+    code.assign(above, call("unsigned_divide", local("block"), local("across")))
+    code.assign(left, (local("block") - above * local("across")) * cut.wide)
+    code.assign(outer, call("unsigned_divide", above, local("below")))
+    code.assign(top, (above - outer * local("below")) * cut.tall)
+    emitter.indices(rest_axes, [emitter.extent(a) for a in rest_axes], outer)
     for axis in (lane, other):
         writer.extents[axis.symbol] = axis.extent
-    i, j = emitter.names[other.symbol], emitter.names[lane.symbol]
+    i, j = emitter.name(other.symbol), emitter.name(lane.symbol)
     emitter.bytes = 0
     for number, access in enumerate(accesses(nest, True)):
         key = access.tensor, access.subscripts
         if number in cut.reads and key not in emitter.staged:
             emitter.staged[key] = _bring(emitter, access, i, j, limit, high)
-    code.line("block_sync()")
+    code.call("block_sync")
     vector = mapping.vector
     each, turns = cut.wide // vector, cut.tall * cut.wide // vector // cut.threads
     (least, *_) = sizes = sorted({kept.size for kept in emitter.staged.values()})
     several = WORD // least if len(sizes) == 1 and least < WORD and turns * least >= WORD else 1
-    with writer.branch(f"for turn in range({turns // several}):"):
-        code.line(f"place = turn * {cut.threads} + thread")
-        code.line(f"band = unsigned_divide(place, {each})")
-        code.line(f"over = (place - band * {each}) * {vector}")
+    place, band, over, down = local("place"), local("band"), local("over"), local("down")
+    with writer.branch(code.loop(local("turn"), turns // several)):
+        code.assign(place, local("turn") * cut.threads + local("thread"))
+        code.assign(band, call("unsigned_divide", place, each))
+        code.assign(over, (place - band * each) * vector)
         for (tensor, subscripts), kept in emitter.staged.items() if several > 1 else ():
-            at = _turned(kept, "over", f"band * {WORD}", vector)
+            at = _turned(kept, over, band * WORD, vector)
             lanes = f"_{vector}" if vector > 1 else ""
-            words = code.let(f"packed_{emitter.values[tensor].element.value}{lanes}({at}, {kept.pitch})", "words_")
+            words = code.let(call(f"packed_{emitter.values[tensor].element.value}{lanes}", at, kept.pitch), "words_")
             emitter.staged[tensor, subscripts] = replace(kept, words=words)
         with ExitStack() as stack:
             if several > 1:
-                stack.enter_context(writer.branch(f"for nth in range({several}):"))
-            code.line(f"down = band * {several} + nth" if several > 1 else "down = band")
-            code.line(f"{i} = top + down")
-            code.line(f"{j} = left + over")
-            there = writer.let(f"both(lt_int({i}, {high}), lt_int({j}, {limit}))")
+                stack.enter_context(writer.branch(code.loop(local("nth"), several)))
+            code.assign(down, band * several + local("nth") if several > 1 else band)
+            code.assign(i, top + down)
+            code.assign(j, left + over)
+            there = writer.there((i, high), (j, limit))
             writer.lane = Lane(lane.symbol, j, vector)
             with writer.masked(there, False):
                 yield
             writer.lane = None
 
 
-def _bring(emitter: Emitter, access: Access, i: str, j: str, limit: str, high: str) -> Staged:
+def _bring(emitter: Emitter, access: Access, i: Name, j: Name, limit: Expression, high: Expression) -> Staged:
     """A rectangle of what is read into shared memory."""
     code, writer, cut = emitter.code, emitter.writer, emitter.mapping.across
     assert cut is not None
     value = emitter.values[access.tensor]
     size = max(1, value.element.bits // 8)
-    made = Staged(f"shared + {emitter.bytes}", cut.tall * size, size)
+    local = code.local
+    made = Staged(local("shared") + emitter.bytes, cut.tall * size, size)
     emitter.bytes += cut.wide * made.pitch
     each = cut.tall // cut.vector
     lanes = f"_{cut.vector}" if cut.vector > 1 else ""
-    with writer.branch(f"for turn in range({cut.tall * cut.wide // cut.vector // cut.threads}):"):
-        code.line(f"place = turn * {cut.threads} + thread")
-        code.line(f"down = unsigned_divide(place, {each})")
-        code.line(f"over = (place - down * {each}) * {cut.vector}")
-        code.line(f"{i} = top + over")
-        code.line(f"{j} = left + down")
-        there = writer.let(f"both(lt_int({i}, {high}), lt_int({j}, {limit}))")
+    place, down, over = local("place"), local("down"), local("over")
+    with writer.branch(code.loop(local("turn"), cut.tall * cut.wide // cut.vector // cut.threads)):
+        code.assign(place, local("turn") * cut.threads + local("thread"))
+        code.assign(down, call("unsigned_divide", place, each))
+        code.assign(over, (place - down * each) * cut.vector)
+        code.assign(i, local("top") + over)
+        code.assign(j, local("left") + down)
+        there = writer.there((i, high), (j, limit))
         writer.lane = Lane(cut.axis, i, cut.vector)
         at = writer.first_offset(access.tensor, access.subscripts)
         writer.lane = None
-        brought = writer.let(f"fetch_{value.element.value}{lanes}({emitter.pointer(access.tensor)}, {at}, {there})")
-        place = _turned(made, "down", f"over * {size}", emitter.mapping.vector)
-        code.line(f"stage_{value.element.value}{lanes}({place}, {brought})")
+        brought = writer.call(f"fetch_{value.element.value}{lanes}", emitter.pointer(access.tensor), at, there)
+        at = _turned(made, down, over * size, emitter.mapping.vector)
+        code.call(f"stage_{value.element.value}{lanes}", at, brought)
     return made
 
 
-def _turned(kept: Staged, row: str, at: str, vector: int) -> str:
+def _turned(kept: Staged, row: Expression, at: Expression, vector: int) -> Expression:
     """The address of what lies at so many bytes of a row; see Note [Turned rows]."""
     pieces = min(BANKS, kept.pitch // PIECE)
-    return f"{kept.base} + {row} * {kept.pitch} + (({at}) ^ (({row} >> {vector.bit_length() - 1} & {pieces - 1}) * {PIECE}))"
+    turn = (row >> (vector.bit_length() - 1) & (pieces - 1)) * PIECE
+    return kept.base + row * kept.pitch + Group(Group(at) ^ Group(turn))
 
 
-def staged(emitter: Emitter, element: str, kept: Staged) -> str:
+def staged(emitter: Emitter, element: str, kept: Staged) -> Expression:
     """What a thread takes from a rectangle, at its row `down` of the result."""
-    vector = emitter.mapping.vector
+    vector, local = emitter.mapping.vector, emitter.code.local
     name = element + (f"_{vector}" if vector > 1 else "")
-    if kept.words:
-        return f"unpacked_{name}({kept.words}, nth)"
-    return f"staged_{name}({_turned(kept, 'over', f'down * {kept.size}', vector)}, {kept.pitch})"
+    if kept.words is not None:
+        return call(f"unpacked_{name}", kept.words, local("nth"))
+    return call(f"staged_{name}", _turned(kept, local("over"), local("down") * kept.size, vector), kept.pitch)

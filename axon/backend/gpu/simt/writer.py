@@ -6,14 +6,15 @@ evaluates one side of an `if`, both sides are computed here, and a side's reads 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 
 from axon.backend.gpu.simt.access import steady
-from axon.backend.kernel.writer import Code, Held, Writer, is_narrow, literal
+from axon.backend.kernel.code import Code
+from axon.backend.kernel.ir import TRUE, Call, Constant, Expression, Name, call, is_atom
+from axon.backend.kernel.writer import Held, Writer, is_narrow, literal
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Binary, Const, Read, Scalar, element_of
@@ -31,9 +32,9 @@ class Lane:
     """
 
     axis: Symbol
-    start: str
+    start: Name
     vector: int
-    base: str = ""
+    base: Name | None = None
     further: int = 0
 
 
@@ -42,7 +43,7 @@ class Mask:
     """A condition under which something is evaluated, and whether it differs along the lane. Where one that is `clamped` does not
     hold, indices are those of the first row, which may be read."""
 
-    text: str
+    condition: Expression
     varies: bool
     clamped: bool = False
 
@@ -53,13 +54,13 @@ class LaneWriter(Writer):
     def __init__(
         self,
         code: Code,
-        variable: Callable[[Symbol], str],
-        size: Callable[[Dim], str],
+        variable: Callable[[Symbol], Expression],
+        size: Callable[[Dim], Expression],
         held: Callable[[Symbol], Held],
-        stride: Callable[[Symbol, int], str],
+        stride: Callable[[Symbol, int], Expression],
         moves_together: Callable[[Read, Lane], bool],
         own: Callable[[Symbol], bool],
-        register: Callable[[Read], str | None],
+        register: Callable[[Read], Expression | None],
     ) -> None:
         super().__init__(code, {}, variable, size, held)
         self.extents: dict[Symbol, Dim] = {}
@@ -70,14 +71,14 @@ class LaneWriter(Writer):
         self.uniform: frozenset[Scalar] = frozenset()  # comparisons that are the same along the lane
         self.narrow = False  # the floats that are stored, or all that are read, have 16 bits or fewer
         self.first = False  # the lane's variable is that of the first neighbour
-        self.fetched: dict[str, str] = {}  # what was read under a condition, which is 0 where that does not hold
-        self.indices: dict[Scalar, str] = {}  # subscripts of the read being written that are computed from data
+        self.fetched: dict[Expression, Expression] = {}  # what was read under a condition, which is 0 where that does not hold
+        self.indices: dict[Scalar, Expression] = {}  # subscripts of the read being written that are computed from data
 
-    def _variable(self, symbol: Symbol) -> str:
+    def _variable(self, symbol: Symbol) -> Expression:
         lane = self.lane
         if lane is None or symbol != lane.axis:
             return self.named(symbol)
-        return lane.start if self.first or lane.vector == 1 else self.let(f"count_{lane.vector}({lane.start})")
+        return lane.start if self.first or lane.vector == 1 else self.call(f"count_{lane.vector}", lane.start)
 
     def along(self, scalar: Dim | Scalar) -> bool:
         """Whether a value is a tuple."""
@@ -85,7 +86,7 @@ class LaneWriter(Writer):
             return False
         return self.lane is not None and self.lane.vector > 1 and not self.first and not steady(scalar, self.lane.axis)
 
-    def value(self, scalar: Scalar) -> str:
+    def value(self, scalar: Scalar) -> Expression:
         if not self.first and isinstance(scalar, Binary) and scalar in self.uniform:
             self.first = True
             found = super().value(scalar)
@@ -105,24 +106,24 @@ class LaneWriter(Writer):
 
     # ── arithmetic ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def rounded(self, text: str, element: Element) -> str:
-        return self.let(text)
+    def rounded(self, value: Expression, element: Element) -> Expression:
+        return self.let(value)
 
-    def convert(self, x: str, source: Element, target: Element) -> str:
+    def convert(self, x: Expression, source: Element, target: Element) -> Expression:
         """A conversion that the program asks for rounds; to whole numbers, what it is given too, where a little may be a whole."""
         if is_narrow(source) and not target.is_float:
-            x = self.let(f"round_{source.value}({x})")
+            x = self.call(f"round_{source.value}", x)
         if not is_narrow(target) or source is target:
             return super().convert(x, source, target)
         wide = super().convert(x, Element.F32 if is_narrow(source) else source, target)  # so that it is rounded once
-        return self.let(f"round_{target.value}({wide})")
+        return self.call(f"round_{target.value}", wide)
 
-    def unary(self, op: str, operand: str, element: Element) -> str:
+    def unary(self, op: str, operand: Expression, element: Element) -> Expression:
         if self.narrow and op in NARROW and element.accumulator is Element.F32:
-            return self.let(f"narrow_{op}({operand})")
+            return self.call(f"narrow_{op}", operand)
         return super().unary(op, operand, element)
 
-    def _binary(self, op: str, left: Scalar, right: Scalar) -> str:
+    def _binary(self, op: str, left: Scalar, right: Scalar) -> Expression:
         if (
             op == "div"
             and self.narrow
@@ -131,36 +132,36 @@ class LaneWriter(Writer):
             and not self.along(right)
         ):
             divisor = self.value(right)
-            scale = self.let(f"narrow_scale({divisor})")
-            inverse = self.let(f"narrow_inverse({divisor}, {scale})")
-            return self.let(f"mul({self.let(f'mul({self.value(left)}, {inverse})')}, {scale})")
+            scale = self.call("narrow_scale", divisor)
+            inverse = self.call("narrow_inverse", divisor, scale)
+            return self.call("mul", self.call("mul", self.value(left), inverse), scale)
         return super()._binary(op, left, right)
 
-    def binary(self, op: str, x: str, y: str, element: Element, *, never: bool = False) -> str:
+    def binary(self, op: str, x: Expression, y: Expression, element: Element, *, never: bool = False) -> Expression:
         if self.narrow and op == "div" and element.accumulator is Element.F32:
-            return self.let(f"narrow_div({x}, {y})")
+            return self.call("narrow_div", x, y)
         return super().binary(op, x, y, element, never=never)
 
-    def arithmetic(self, op: str, x: str, y: str) -> str:
-        return f"{op}({x}, {y})"
+    def arithmetic(self, op: str, x: Expression, y: Expression) -> Expression:
+        return call(op, x, y)
 
-    def dim(self, dim: Dim) -> str:
+    def dim(self, dim: Dim) -> Expression:
         if not self.along(dim):
             return super().dim(dim)
-        total = ""
+        total: Expression | None = None
         for coefficient, monomial in dim.terms:
-            term = ""
+            term: Expression | None = None
             for atom in monomial:
                 factor = self._atom(atom)
-                term = self.let(f"mul({term}, {factor})") if term else factor
-            if not term:
-                term = str(coefficient)
+                term = factor if term is None else self.call("mul", term, factor)
+            if term is None:
+                term = Constant(coefficient)
             elif coefficient != 1:
-                term = self.let(f"mul({term}, {coefficient})")
-            total = self.let(f"add({total}, {term})") if total else term
-        return total or "0"
+                term = self.call("mul", term, coefficient)
+            total = term if total is None else self.call("add", total, term)
+        return total or Constant(0)
 
-    def _atom(self, atom: Atom) -> str:
+    def _atom(self, atom: Atom) -> Expression:
         # What sizes alone decide, and cannot fail, is a size: the host computes it.
         if not isinstance(atom, Symbol) and self.extents.keys().isdisjoint(variables_of(atom)) and _is_defined(atom):
             return self.size(atom.dividend // atom.divisor if isinstance(atom, Quotient) else reduce(minimum, atom.items))
@@ -169,52 +170,54 @@ class LaneWriter(Writer):
     # ── conditions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
-    def masked(self, text: str, varies: bool, clamped: bool = False) -> Iterator[None]:
+    def masked(self, condition: Expression, varies: bool, clamped: bool = False) -> Iterator[None]:
         """What is evaluated inside counts only where a condition holds."""
-        self.masks.append(Mask(text, varies, clamped))
+        self.masks.append(Mask(condition, varies, clamped))
         yield
         self.masks.pop()
 
-    def mask(self, *, steady_only: bool = False, given: bool = False) -> str:
+    def mask(self, *, steady_only: bool = False, given: bool = False) -> Expression:
         """The condition under which we are; of reading what was `given` to the kernel, where that must not be read."""
-        found = ""
+        found: Expression = TRUE
         for mask in self.masks:
-            if mask.text != "True" and not (steady_only and mask.varies) and not (given and mask.clamped):
-                found = self.let(f"both({found}, {mask.text})") if found else mask.text
-        return found or "True"
+            if mask.condition != TRUE and not (steady_only and mask.varies) and not (given and mask.clamped):
+                found = mask.condition if found == TRUE else self.call("both", found, mask.condition)
+        return found
 
-    def fail_if(self, condition: str) -> None:
-        self.fails = True
+    def fail_if(self, condition: Expression) -> None:
         mask = self.mask()
-        if mask != "True":
-            condition = self.let(f"both({condition}, {mask})")
-        self.code.line(f"bad = either(bad, some({condition}))")
+        super().fail_if(call("some", condition if mask == TRUE else self.call("both", condition, mask)))
 
-    def _select(self, condition: Scalar, then: Scalar, otherwise: Scalar) -> str:
+    def _select(self, condition: Scalar, then: Scalar, otherwise: Scalar) -> Expression:
         taken, varies = self.value(condition), self.along(condition)
         if self.speculable(then) and self.speculable(otherwise):
-            return self.let(f"select({taken}, {self.value(then)}, {self.value(otherwise)})")
+            return self.call("select", taken, self.value(then), self.value(otherwise))
         with self.masked(taken, varies):
             one = self.value(then)
-        with self.masked(self.let(f"negation({taken})"), varies):
+        with self.masked(self.call("negation", taken), varies):
             other = self.value(otherwise)
-        return self.let(f"select({taken}, {one}, {other})")
+        return self.call("select", taken, one, other)
 
-    def _logic(self, scalar: Binary) -> str:
+    def _logic(self, scalar: Binary) -> Expression:
         left, name = self.value(scalar.left), "both" if scalar.op == "and" else "either"
         if self.speculable(scalar.right):
-            return self.let(f"{name}({left}, {self.value(scalar.right)})")
-        wanted = left if scalar.op == "and" else self.let(f"negation({left})")
+            return self.call(name, left, self.value(scalar.right))
+        wanted = left if scalar.op == "and" else self.call("negation", left)
         with self.masked(wanted, self.along(scalar.left)):
             right = self.value(scalar.right)
-        return self.let(f"{name}({left}, {right})")
+        return self.call(name, left, right)
+
+    def there(self, *limits: tuple[Expression, Expression]) -> Expression:
+        """Whether indices, which are at least 0, lie below their limits."""
+        found = [call("lt_int", index, limit) for index, limit in limits]
+        return self.call("both", *found) if len(found) == 2 else self.let(found[0])
 
     # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def read(self, read: Read) -> str:
+    def read(self, read: Read) -> Expression:
         held = self.held(read.tensor)
         found = held.variable or self.register(read)
-        if found:
+        if found is not None:
             return found
         around = self.indices
         self.indices = {s: self._subscript(s) for s in read.subscripts if not isinstance(s, Dim)}
@@ -222,29 +225,28 @@ class LaneWriter(Writer):
         self.indices = around
         return value
 
-    def _read(self, read: Read, held: Held) -> str:
-        outside = self._outside(read, held.value)
-        inside = ""
+    def _read(self, read: Read, held: Held) -> Expression:
+        inside: Expression | None = None
         varies = False
-        for position, extent in outside:
+        for position, extent in self._outside(read, held.value):
             subscript = read.subscripts[position]
             varies |= self.along(subscript)
             index, limit = self._subscript(subscript), self._let_dim(extent)
-            within = self.let(f"both({self.let(f'ge_int({index}, 0)')}, {self.let(f'lt_int({index}, {limit})')})")
-            inside = self.let(f"both({inside}, {within})") if inside else within
-        if not inside:
+            within = self.call("both", self.call("ge_int", index, 0), self.call("lt_int", index, limit))
+            inside = within if inside is None else self.call("both", inside, within)
+        if inside is None:
             return self.load(read, held)
         if read.padding is None:
-            self.fail_if(self.let(f"negation({inside})"))
+            self.fail_if(self.call("negation", inside))
         with self.masked(inside, varies):
             value = self.load(read, held)
         if read.padding is None:
             return value
-        with self.masked(self.let(f"negation({inside})"), varies):
+        with self.masked(self.call("negation", inside), varies):
             padding = self.value(read.padding)
-        return self.let(f"select({inside}, {value}, {padding})")
+        return self.call("select", inside, value, padding)
 
-    def load(self, read: Read, held: Held) -> str:
+    def load(self, read: Read, held: Held) -> Expression:
         given = not self.own(read.tensor)
         name = f"{'fetch' if given else 'load'}_{held.value.element.value}"
         lane = self.lane
@@ -252,65 +254,68 @@ class LaneWriter(Writer):
         if lane is not None and wide and (self._is_inside(read) or not any(mask.varies for mask in self.masks)):
             offset = self.first_offset(read.tensor, read.subscripts)
             inside = self.mask(steady_only=True, given=given)
-            text = f"{name}_{lane.vector}({held.pointer}, {offset}, {inside})"
+            made = call(f"{name}_{lane.vector}", held.pointer, offset, inside)
         else:
             inside = self.mask(given=given)
             if any(mask.varies for mask in self.masks) and not any(map(self.along, read.subscripts)):
-                inside = self.let(f"some({inside})")  # one element for all neighbours, and so one value
-            text = f"{name}({held.pointer}, {self.place(read.tensor, read.subscripts)}, {inside})"
+                inside = self.call("some", inside)  # one element for all neighbours, and so one value
+            made = call(name, held.pointer, self.place(read.tensor, read.subscripts), inside)
         # What the kernel itself writes is read anew each time.
-        found = self.let(text) if given else self.code.let(text)
+        found = self.let(made) if given else self.code.let(made)
         self.fetched[found] = inside
         return found
 
-    def where(self, condition: str, value: str, otherwise: str) -> str:
-        zero = re.fullmatch(r"\w+\(0(\.0)?\)", otherwise)
-        return value if zero and condition and self.fetched.get(value) == condition else super().where(condition, value, otherwise)
+    def where(self, condition: Expression | None, value: Expression, otherwise: Expression) -> Expression:
+        zero = isinstance(otherwise, Call) and otherwise.arguments in ((Constant(0),), (Constant(0.0),))
+        if zero and condition is not None and self.fetched.get(value) == condition:
+            return value
+        return super().where(condition, value, otherwise)
 
-    def first_offset(self, tensor: Symbol, subscripts: tuple[Dim | Scalar, ...]) -> str:
+    def first_offset(self, tensor: Symbol, subscripts: tuple[Dim | Scalar, ...]) -> Expression:
         """The place of the first neighbour's element, counted in elements."""
         lane = self.lane
         if lane is not None and lane.further:
+            assert lane.base is not None
             self.lane = replace(lane, start=lane.base, further=0)
             found = self.first_offset(tensor, subscripts)
             self.lane = lane
-            return self.let(f"{found} + {lane.further}")
+            return self.let(found + lane.further)
         self.first = True
         found = self.place(tensor, subscripts)
         self.first = False
         return found
 
-    def place(self, tensor: Symbol, subscripts: tuple[Dim | Scalar, ...]) -> str:
+    def place(self, tensor: Symbol, subscripts: tuple[Dim | Scalar, ...]) -> Expression:
         """The place of an element, or of one for each neighbour."""
-        fixed: list[str] = []
-        moving = ""
+        base: Expression = Constant(0)
+        moving: Expression | None = None
         for dimension, subscript in enumerate(subscripts):
-            text, stride = self._subscript(subscript), self.stride(tensor, dimension)
+            place, stride = self._subscript(subscript), self.stride(tensor, dimension)
             if self.along(subscript):
-                term = text if stride == "1" else self.let(f"mul({text}, {stride})")
-                moving = self.let(f"add({moving}, {term})") if moving else term
-            elif text != "0":
-                fixed.append(text if stride == "1" else f"{text} * {stride}")
-        base = " + ".join(fixed) or "0"
-        base = base if base.isidentifier() or base.isdecimal() else self.let(base)
-        return base if not moving else moving if base == "0" else self.let(f"add({moving}, {base})")
+                term: Expression = place if stride == Constant(1) else self.call("mul", place, stride)
+                moving = term if moving is None else self.call("add", moving, term)
+            elif place != Constant(0):
+                term = place if stride == Constant(1) else place * stride
+                base = term if base == Constant(0) else base + term
+        base = base if is_atom(base) else self.let(base)
+        return base if moving is None else moving if base == Constant(0) else self.call("add", moving, base)
 
-    def _subscript(self, subscript: Dim | Scalar) -> str:
+    def _subscript(self, subscript: Dim | Scalar) -> Expression:
         if isinstance(subscript, Dim):
             return self._let_dim(subscript)
         if subscript in self.indices:
             return self.indices[subscript]
         return self._subscripts(Read(Symbol("", 0), (subscript,), Element.I64))[0]
 
-    def put(self, tensor: Symbol, subscripts: tuple[Dim, ...], value: str, held: Held, together: bool) -> None:
+    def put(self, tensor: Symbol, subscripts: tuple[Dim, ...], value: Expression, held: Held, together: bool) -> None:
         """Store a value, or one for each neighbour."""
         name = f"store_{held.value.element.value}"
         lane = self.lane
         if lane is not None and lane.vector > 1 and together:
             at = self.first_offset(tensor, subscripts)
-            self.code.line(f"{name}_{lane.vector}({held.pointer}, {at}, {value}, {self.mask(steady_only=True)})")
+            self.code.call(f"{name}_{lane.vector}", held.pointer, at, value, self.mask(steady_only=True))
         else:
-            self.code.line(f"{name}({held.pointer}, {self.place(tensor, subscripts)}, {value}, {self.mask()})")
+            self.code.call(name, held.pointer, self.place(tensor, subscripts), value, self.mask())
 
 
 def _is_defined(atom: Atom) -> bool:

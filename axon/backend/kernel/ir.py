@@ -1,0 +1,358 @@
+"""Kernels as data: functions of statements over expressions, which `printer` writes as the Python that numba compiles.
+
+A name is an object: two are the same only if they are one, and the printer chooses their texts. Expressions are built by Python's
+operators (`base + 8 * lane`); a comparison for equality, which Python keeps for itself, is `same`. What the text finds around it
+(intrinsics, `cuda.threadIdx.x`) stands by its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias, assert_never
+
+
+class Built:
+    """What Python's operators build of expressions."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Like) -> Operator:
+        return _sum("+", self, lift(other))
+
+    def __radd__(self, other: Like) -> Operator:
+        return _sum("+", lift(other), self)
+
+    def __sub__(self, other: Like) -> Operator:
+        return _operator("-", self, other)
+
+    def __rsub__(self, other: Like) -> Operator:
+        return _operator("-", other, self)
+
+    def __mul__(self, other: Like) -> Operator:
+        return _operator("*", self, other)
+
+    def __rmul__(self, other: Like) -> Operator:
+        return _operator("*", other, self)
+
+    def __floordiv__(self, other: Like) -> Operator:
+        return _operator("//", self, other)
+
+    def __mod__(self, other: Like) -> Operator:
+        return _operator("%", self, other)
+
+    def __lshift__(self, other: Like) -> Operator:
+        return _operator("<<", self, other)
+
+    def __rlshift__(self, other: Like) -> Operator:
+        return _operator("<<", other, self)
+
+    def __rshift__(self, other: Like) -> Operator:
+        return _operator(">>", self, other)
+
+    def __and__(self, other: Like) -> Operator:
+        return _operator("&", self, other)
+
+    def __xor__(self, other: Like) -> Operator:
+        return _operator("^", self, other)
+
+    def __or__(self, other: Like) -> Operator:
+        return _operator("|", self, other)
+
+    def __lt__(self, other: Like) -> Operator:
+        return _operator("<", self, other)
+
+    def __gt__(self, other: Like) -> Operator:
+        return _operator(">", self, other)
+
+    def __le__(self, other: Like) -> Operator:
+        return _operator("<=", self, other)
+
+    def __ge__(self, other: Like) -> Operator:
+        return _operator(">=", self, other)
+
+    def __invert__(self) -> Prefix:
+        return Prefix("~", lift(self))
+
+    def __neg__(self) -> Prefix:
+        return Prefix("-", lift(self))
+
+    def __getitem__(self, place: Like) -> Item:
+        return Item(lift(self), lift(place))
+
+    def __iter__(self) -> Iterator[Expression]:
+        raise TypeError("an expression has no items before the kernel runs")
+
+
+class Kind(Enum):
+    """How a name wants to be written: exactly so; like that, the first that is free; with a number."""
+
+    FIXED = "fixed"
+    READABLE = "readable"
+    NUMBERED = "numbered"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Name(Built):
+    """A variable or a parameter; one that is `of` another is called as that is, and what it is like."""
+
+    like: str
+    kind: Kind = Kind.READABLE
+    of: Name | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant(Built):
+    """A number or a truth value. Constants are equal if they are written alike: 0, 0.0, -0.0 and False are four."""
+
+    value: float
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and repr(self.value) == repr(other.value)
+
+    def __hash__(self) -> int:
+        return hash(repr(self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Given(Built):
+    """What the text's surroundings have under a name."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Built):
+    function: str | Name  # a text is that of the surroundings
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator(Built):
+    op: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix(Built):
+    op: str  # - not ~
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Item(Built):
+    of: Expression
+    place: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Several(Built):
+    """A tuple."""
+
+    items: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group(Built):
+    """Parentheses where none are needed."""
+
+    inner: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Between(Built):
+    """Whether a value lies from one to another, both of them taken."""
+
+    low: int
+    value: Expression
+    high: int
+
+
+Expression: TypeAlias = "Name | Constant | Given | Call | Operator | Prefix | Item | Several | Group | Between"
+Like: TypeAlias = "Built | float"  # an expression, or a number that stands for a constant
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """`note`, here and below, is a comment at the line's end."""
+
+    target: Name | Item | Several
+    value: Expression
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """An expression for its effect: a store, a wait."""
+
+    value: Expression
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    condition: Expression
+    then: tuple[Statement, ...]
+    otherwise: tuple[Statement, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """A loop over `range(*bounds)`."""
+
+    name: Name
+    bounds: tuple[Expression, ...]
+    body: tuple[Statement, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    condition: Expression
+    body: tuple[Statement, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    value: Expression
+
+
+Statement: TypeAlias = "Assign | Do | If | For | While | Comment | Return"
+Body: TypeAlias = "tuple[Statement, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """`names` are those made for it, in their order: the earlier of two that want one text gets it."""
+
+    name: str
+    parameters: tuple[Name, ...]
+    body: Body
+    names: tuple[Name, ...]
+
+
+TRUE, FALSE = Constant(True), Constant(False)
+
+
+def lift(value: Like) -> Expression:
+    """An expression as it is, a number as a constant."""
+    if isinstance(value, Built):
+        return value  # type: ignore[return-value]
+    return Constant(value)
+
+
+def call(function: str | Name, *arguments: Like) -> Call:
+    return Call(function, tuple(map(lift, arguments)))
+
+
+def same(left: Like, right: Like) -> Operator:
+    return _operator("==", left, right)
+
+
+def product(*factors: Like) -> Expression:
+    """1 of none."""
+    found = lift(factors[0]) if factors else Constant(1)
+    for factor in factors[1:]:
+        found = found * factor
+    return found
+
+
+def is_atom(value: Expression) -> bool:
+    """Whether it is a variable or a natural number: what can be written anywhere, and costs nothing twice."""
+    return isinstance(value, Name) or (isinstance(value, Constant) and type(value.value) is int and value.value >= 0)
+
+
+def parts(expression: Expression) -> tuple[Expression, ...]:
+    """What an expression is made of."""
+    match expression:
+        case Call(function=function, arguments=arguments):
+            return (function, *arguments) if isinstance(function, Name) else arguments
+        case Operator(left=left, right=right):
+            return left, right
+        case Prefix(operand=inner) | Group(inner=inner) | Between(value=inner):
+            return (inner,)
+        case Item(of=of, place=place):
+            return of, place
+        case Several(items=items):
+            return items
+        case Name() | Constant() | Given():
+            return ()
+        case _:
+            assert_never(expression)
+
+
+def expressions(expression: Expression) -> Iterator[Expression]:
+    """An expression and all that it is made of."""
+    yield expression
+    for part in parts(expression):
+        yield from expressions(part)
+
+
+def read(statement: Statement) -> tuple[Expression, ...]:
+    """What a statement evaluates itself, before the statements inside it."""
+    match statement:
+        case Assign(target=target, value=value):
+            targets = target.items if isinstance(target, Several) else (target,)
+            return value, *(place for item in targets if isinstance(item, Item) for place in parts(item))
+        case Do(value=value) | Return(value=value) | If(condition=value) | While(condition=value):
+            return (value,)
+        case For(bounds=bounds):
+            return bounds
+        case Comment():
+            return ()
+        case _:
+            assert_never(statement)
+
+
+def blocks(statement: Statement) -> tuple[Body, ...]:
+    """The statements inside a statement."""
+    match statement:
+        case If(then=then, otherwise=otherwise):
+            return then, otherwise
+        case For(body=body) | While(body=body):
+            return (body,)
+        case _:
+            return ()
+
+
+def statements(body: Body) -> Iterator[Statement]:
+    """All statements, those inside others too, in the order of the text."""
+    for statement in body:
+        yield statement
+        for block in blocks(statement):
+            yield from statements(block)
+
+
+def evaluated(body: Body) -> Iterator[Expression]:
+    """All expressions of a body."""
+    return (e for statement in statements(body) for value in read(statement) for e in expressions(value))
+
+
+def called(body: Body) -> set[str]:
+    """What a body calls of its surroundings."""
+    return {e.function for e in evaluated(body) if isinstance(e, Call) and isinstance(e.function, str)}
+
+
+def constants(body: Body) -> set[Constant]:
+    return {e for e in evaluated(body) if isinstance(e, Constant)}
+
+
+def _operator(op: str, left: Like, right: Like) -> Operator:
+    return Operator(op, lift(left), lift(right))
+
+
+def _sum(op: str, left: Like, right: Like) -> Operator:
+    """Sums of places lean to the left, whoever built their parts: integers wrap, so that their order means nothing."""
+    right = lift(right)
+    if isinstance(right, Operator) and right.op in ("+", "-"):
+        return _operator(right.op, _sum("+", left, right.left), right.right)
+    return _operator(op, left, right)

@@ -1,0 +1,191 @@
+"""Kernels as data: what is printed means what was built, names never clash, and what is read before it is assigned is found."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from axon.backend.kernel.code import Code
+from axon.backend.kernel.ir import (
+    Call,
+    Constant,
+    Expression,
+    Function,
+    Item,
+    Name,
+    Operator,
+    Prefix,
+    Several,
+    call,
+    lift,
+    same,
+)
+from axon.backend.kernel.printer import written
+from axon.backend.kernel.verify import KernelInvalid, verify
+
+OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod, "&": operator.and_,
+    "|": operator.or_, "^": operator.xor, "<<": lambda a, b: a << (b & 7), ">>": lambda a, b: a >> (b & 7), "<": operator.lt,
+    "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+    "and": lambda a, b: a and b, "or": lambda a, b: a or b,
+}  # fmt: skip
+PREFIXES: dict[str, Callable[[int], int]] = {"-": operator.neg, "~": operator.invert, "not": operator.not_}
+
+
+def text_of(code: Code, *parameters: Name) -> str:
+    return "\n".join(written(Function("f", parameters, code.body, tuple(code.names))).lines)
+
+
+def invalid(code: Code, *parameters: Name) -> str:
+    with pytest.raises(KernelInvalid) as raised:
+        verify(Function("f", parameters, code.body, tuple(code.names)))
+    return str(raised.value)
+
+
+def random_expression(rng: Random, x: Name, depth: int) -> Expression:
+    if depth == 0:
+        return rng.choice((x, Constant(rng.randrange(-9, 10))))
+    if rng.random() < 0.2:
+        return Prefix(rng.choice(list(PREFIXES)), random_expression(rng, x, depth - 1))
+    left, right = (random_expression(rng, x, rng.randrange(depth)) for _ in range(2))
+    op = rng.choice(list(OPERATORS))
+    if op in ("<<", ">>"):
+        right = Operator("&", right, Constant(7))
+    return Operator(op, left, right)
+
+
+def value_of(expression: Expression, x: int) -> int:
+    match expression:
+        case Constant(value=value):
+            return int(value)
+        case Operator(op=op, left=left, right=right):
+            return OPERATORS[op](value_of(left, x), value_of(right, x))
+        case Prefix(op=op, operand=operand):
+            return PREFIXES[op](value_of(operand, x))
+        case _:
+            return x
+
+
+def test_what_is_printed_means_what_was_built() -> None:
+    """Python computes with the text what the tree says."""
+    rng = Random(5)
+    for _ in range(400):
+        code = Code()
+        x = code.named("x")
+        tree = random_expression(rng, x, 4)
+        code.give(tree)
+        space: dict[str, Callable[[int], int]] = {}
+        exec(text_of(code, x), {}, space)
+        for argument in (-3, 0, 7):
+            try:
+                wanted = value_of(tree, argument)
+            except ZeroDivisionError:
+                continue
+            assert space["f"](argument) == wanted, text_of(code, x)
+
+
+def test_statements() -> None:
+    code = Code()
+    x, n = code.named("x"), code.named("n")
+    code.assign(code.local("row"), x + (n + 4 - 1), "a note")
+    with code.loop(code.local("item"), 0, n, 2):
+        with code.when(code.local("item") < 3):
+            code.call("store", x, code.let(code.local("item") * (n - 1)))
+        with code.otherwise():
+            code.comment("nothing to do")
+        code.assign(Item(x, lift(0)), Several((n, Constant(-(2**63)))))
+    code.give(1)
+    assert text_of(code, x, n) == (
+        "def f(x, n):\n"
+        "    row = x + n + 4 - 1  # a note\n"
+        "    for item in range(0, n, 2):\n"
+        "        if item < 3:\n"
+        "            v1 = item * (n - 1)\n"
+        "            store(x, v1)\n"
+        "        else:\n"
+        "            pass\n"
+        "            # nothing to do\n"
+        "        x[0] = (n, (-9223372036854775807 - 1))\n"
+        "    return 1"
+    )
+
+
+def test_names_never_clash() -> None:
+    """Not with each other, nor with what the kernel calls, nor with Python; what is asked for first is given first."""
+    code = Code()
+    names = [code.named(like) for like in ("exp", "for", "x", "x", "v1", "row", "größe", "2d")]
+    value = code.let(call("exp", names[0]))
+    code.assign(code.local("row"), value)
+    code.named("_stride", names[3])
+    texts = written(Function("f", tuple(names), code.body, tuple(code.names))).names
+    assert list(texts.values()) == ["row", "exp2", "for2", "x", "x2", "v1", "row2", "gre", "x2d", "v2", "x2_stride"]
+    assert len(set(texts.values())) == len(texts)
+
+
+def test_constants_are_equal_if_they_are_written_alike() -> None:
+    values = [0, 0.0, -0.0, False, 1, True, float("nan"), float("inf")]
+    assert len({Constant(value) for value in values}) == len(values)
+    assert Constant(float("nan")) == Constant(float("nan"))
+    assert call("f32", 0.0) != call("f32", 0)
+    assert isinstance(call("f32", 0.0), Call)
+
+
+def test_what_is_assigned_on_one_way_only() -> None:
+    code = Code()
+    x = code.named("x")
+    y = code.named("y")
+    with code.when(same(x, 0)):
+        code.assign(y, x)
+    code.give(y)
+    assert invalid(code, x) == "'y' is read before it is assigned, in the emitted function `f`"
+
+
+def test_what_is_assigned_in_a_loop_that_may_have_no_turns() -> None:
+    code = Code()
+    x, y, i = code.named("x"), code.named("y"), code.named("i")
+    with code.loop(i, x):
+        code.assign(y, i)
+    code.give(y)
+    assert "'y' is read before" in invalid(code, x)
+
+
+def test_a_counter_behind_its_loop() -> None:
+    code = Code()
+    x, i = code.named("x"), code.named("i")
+    with code.loop(i, x):
+        code.call("use", i)
+    code.give(i)
+    assert "'i' is read before" in invalid(code, x)
+
+
+def test_a_parameter_that_is_assigned() -> None:
+    code = Code()
+    x = code.named("x")
+    code.assign(x, x + 1)
+    assert invalid(code, x) == "the parameter 'x' is assigned, in the emitted function `f`"
+    code = Code()
+    with code.loop(x, 3):
+        code.call("use", x)
+    assert "the parameter 'x' is assigned" in invalid(code, x)
+
+
+def test_a_function_that_is_called_by_a_name() -> None:
+    code = Code()
+    helper = code.named("helper")
+    code.call(helper, 1)
+    assert "'helper' is read before" in invalid(code)
+
+
+def test_ways_that_end() -> None:
+    """What comes after a `return` is asked nothing of the way that ended there."""
+    code = Code()
+    x, y = code.named("x"), code.named("y")
+    with code.when(same(x, 0)):
+        code.give(0)
+    with code.otherwise():
+        code.assign(y, x)
+    code.give(y)
+    verify(Function("f", (x,), code.body, tuple(code.names)))
