@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import axon
+from axon.explain.rules import ROWS
+from axon.types.trouble import Rule
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "axon"
@@ -40,7 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.core": {"base", "shapes", "shapes.contracts"},
     "axon.interpret": {"base", "shapes", "core"},
     "axon.core.passes": {"base", "shapes", "shapes.contracts", "core", "interpret"},
-    "axon.lower": {"base", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts", "types", "checker", "core"},
+    "axon.lower": {"base", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts", "types", "explain", "checker", "core"},
     # backends
     "axon.backend": {"base", "backend.gpu.layout"},
     "axon.backend.plan": {"base", "shapes", "core", "core.passes"},
@@ -212,7 +214,19 @@ def test_inference_is_functions() -> None:
     for file in (f for f in FILES if name_of(f).startswith("axon.types")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
-                assert {ast.unparse(base) for base in node.bases} <= {"Node", "Exception"}, f"{name_of(file)}.{node.name}"
+                assert {ast.unparse(base) for base in node.bases} <= {"Node", "Exception", "Enum"}, f"{name_of(file)}.{node.name}"
+
+
+def test_inference_words_nothing() -> None:
+    """What it finds wrong is data; its state only holds what others have said of that."""
+    making = {"Diagnostic", "Label", "Suggestion", "Edit"}
+    for file in (f for f in FILES if name_of(f).startswith("axon.types")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            assert not isinstance(node, ast.Call) or ast.unparse(node.func) not in making, f"{name_of(file)}:{node.lineno}"
+
+
+def test_every_rule_has_its_words() -> None:
+    assert set(ROWS) == set(Rule)
 
 
 @pytest.mark.parametrize("file", FILES, ids=name_of)

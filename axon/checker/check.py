@@ -20,6 +20,7 @@ from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.base.source import SourceFile, Span
 from axon.checker.loader import Loader, is_library, library_modules
+from axon.checker.report import once_per_name, report, words
 from axon.checker.unchanged import Recorder, Step, Unchanged
 from axon.grammar import syntax as S
 from axon.grammar.foreign import no_program
@@ -34,10 +35,10 @@ from axon.types import typed as T
 from axon.types.blank import found
 from axon.types.declare import declarations
 from axon.types.generate import inference
-from axon.types.inference import Env, Inference, report
-from axon.types.resolve import OF_NAMES, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, duplicate, once_per_name
+from axon.types.inference import Env, Inference, wrong
+from axon.types.resolve import OF_NAMES, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope
 from axon.types.show import Namer, dimension_names, show_type, signature
-from axon.types.trouble import Trouble
+from axon.types.trouble import Rule, RuleBroken
 from axon.types.type import Scheme, Type
 from axon.types.unify import State
 
@@ -255,14 +256,13 @@ class Session:
         names = {n for d in wanted if not isinstance(d, S.Sig | S.TypeDecl) for n in declared_names(d)}
         for sig in sigs:
             if sig.name.text not in names:
-                message = f"there is no definition for the `sig` of `{sig.name.text}`"
-                report(checker, Diagnostic("AX0218", message, (Label(sig.name.span, "declared here, defined nowhere"),)))
+                wrong(checker, RuleBroken(Rule.LONELY_SIG, sig.name.span, (sig.name.text, "")))
 
     def is_new(self, checker: Inference, decl: S.Decl, defined: dict[str, Span]) -> bool:
         kind = "type " if isinstance(decl, S.TypeDecl) else "sig " if isinstance(decl, S.Sig) else ""
         for name, span in binds(decl):
             if kind + name in defined:
-                report(checker, duplicate(S.Name(name, span), defined[kind + name]))
+                wrong(checker, RuleBroken(Rule.DEFINED_TWICE, span, (name,), defined[kind + name]))
                 return False
             defined[kind + name] = span
         return True
@@ -335,13 +335,6 @@ class Session:
             exports, partial(_trail, checker),
             {span: found(checker.state, blanks, contracts, simpler) for span, blanks in checker.blanks.items()},
         )  # fmt: skip
-
-
-def words(by: Inference, trouble: Trouble) -> Iterable[Diagnostic]:
-    """What is said of a trouble. The modules that word it are imported when there is the first: most programs have none."""
-    from axon.checker.said import said
-
-    return said(by, trouble)
 
 
 def _trail(by: Inference, decl: T.Decl) -> Trail:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import assert_never
 
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
-from axon.explain import errors
+from axon.explain import errors, names, numbers
 from axon.explain.products import known_by_product
+from axon.explain.rules import broken
 from axon.explain.unknown import unknown_value
 from axon.suggest.meant import as_parameter, indexed_too, likely, of_integers, part_chosen
 from axon.suggest.sizes import unsettled
@@ -50,8 +51,32 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
             return errors.stored_function(what, span)
         case X.StatesLacking(loop, given):
             return errors.states_lacking(loop, given)
-        case X.TooLarge(span):
+        case X.TypeTooLarge(span):
             return errors.too_large(span)
+        case X.RuleBroken():
+            return broken(trouble)
+        case X.UnknownName():
+            return names.unknown_name(trouble)
+        case X.UnknownElement():
+            return names.unknown_element(trouble)
+        case X.RunAsValue():
+            return names.run_as_value(trouble)
+        case X.UnknownMember(module, member_name):
+            return names.unknown_member(module, member_name)
+        case X.MissingImport(name, span):
+            return names.missing_import(name, span)
+        case X.AliasArguments():
+            return names.alias_arguments(trouble)
+        case X.NegativePosition():
+            return numbers.negative_position(state, trouble)
+        case X.LengthByIndex():
+            return numbers.length_by_index(state, trouble)
+        case X.ImpossibleCoercion():
+            return numbers.impossible_coercion(state, trouble)
+        case X.UnknownSize():
+            return numbers.unknown_size(trouble)
+        case X.LiteralTooLarge(literal, element):
+            return numbers.literal_too_large(literal, element)
         case X.UnknownValue(name, span, scope, library):
             return unknown_value(name, span, scope, list(library))
         case X.DimsMissing(name, explicit, span):

@@ -1,4 +1,4 @@
-"""The wording of type errors. Each function makes one Diagnostic; nothing else in `types` writes prose about types."""
+"""The wording of type errors. Each function makes one Diagnostic, of a trouble that inference has found."""
 
 from __future__ import annotations
 

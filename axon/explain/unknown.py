@@ -9,9 +9,10 @@ from dataclasses import replace
 from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.element import Element
 from axon.base.source import Span
+from axon.explain.names import unknown
 from axon.grammar.mistakes import IN_EXPRESSIONS, LIBRARIES, LOGICAL, PYTHON_LIBRARY, VALUES
 from axon.types import builtins
-from axon.types.resolve import ModuleName, Scope, unknown
+from axon.types.resolve import ModuleName, Scope
 
 
 def unknown_value(name: str, span: Span, scope: Scope, library: list[str]) -> Diagnostic:

@@ -252,7 +252,9 @@ class _Lowering:
             names = _parameter_names(self.checked.declarations[self.name], len(types))
             path = next((p for name, t in zip(names, types, strict=True) for p in _paths(name, t, literal.element)), None)
             notes = (f"`{self.name}` is called with {element.value}" + (f" for `{path}`" if path else ""),)
-            found = Literal(literal.value, element, literal.span).refused(element)
+            from axon.explain.numbers import literal_too_large
+
+            found = literal_too_large(Literal(literal.value, element, literal.span), element)
             raise AxonError((replace(found, code="AX0504", notes=notes),))
 
     # ── results ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import prod
 
-from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
@@ -15,12 +14,23 @@ from axon.shapes.relation import Relation
 from axon.types import typed as T
 from axon.types.annotate import around
 from axon.types.constraint import Indexed
-from axon.types.inference import Env, Inference, equate, infer, oblige, report, too_complex, unify, wrong
-from axon.types.resolve import ANONYMOUS_RUN, unknown
-from axon.types.show import Namer, show_dim
+from axon.types.inference import Env, Inference, equate, infer, oblige, too_complex, unify, wrong
+from axon.types.resolve import ANONYMOUS_RUN
 from axon.types.solve import defer
 from axon.types.symbolic import impossible_divisors, only_sizes, symbolic
-from axon.types.trouble import BadSubscript, CannotIndex, NotADimension, PartByIndex, SubscriptCount, TwoRests
+from axon.types.trouble import (
+    BadSubscript,
+    CannotIndex,
+    LengthByIndex,
+    NegativePosition,
+    NotADimension,
+    PartByIndex,
+    Rule,
+    RuleBroken,
+    SubscriptCount,
+    TwoRests,
+    UnknownName,
+)
 from axon.types.type import (
     I32,
     POISON,
@@ -106,7 +116,7 @@ def _subscript(inf: Inference, env: Env, s: S.Subscript) -> T.Subscript:
         case S.IndexRun(name):
             run = env.scope.run(name)
             if run is None or run.symbol is None:
-                report(inf, unknown("run of indices", f"..{name}", s.span, ()))
+                wrong(inf, UnknownName("run of indices", f"..{name}", s.span))
                 return T.Keep(inf.state.row())
             return T.Run(run.symbol, run.row)
         case S.IndexRest():
@@ -251,9 +261,11 @@ def _slice(
     inf: Inference, context: Context, s: T.Slice, size: Dim, span: Span, name: str, axis: str, sliced: Side, padded: bool
 ) -> Dim:  # fmt: skip
     """The length of a slice; start <= stop <= size are obligations (padded: start <= stop), and so is a positive step."""
-    wrong = _impossible_slice(inf.state, s, size, span, name)
-    if wrong is not None:
-        report(inf, wrong)
+    if s.step.constant is not None and s.step.constant < 1:  # slices as in Python that run backwards, or count from the end
+        wrong(inf, RuleBroken(Rule.STEP, span, (s.step.constant, name)))
+        return inf.state.dim("")
+    if any(d is not None and d.constant is not None and d.constant < 0 for d in (s.start, s.stop)):
+        wrong(inf, NegativePosition(span, size))
         return inf.state.dim("")
     stop = size if s.stop is None else s.stop
     what = f"the slice of {axis} of `{name}`"
@@ -269,32 +281,8 @@ def _slice(
     extent = length if s.step.constant == 1 else (length + s.step - 1) // s.step
     indices = {i for i, _ in context.indices}
     if extent.variables & indices:
-        help_ = f"slice a fixed length: `{name}[i : i + 3]`"
-        if s.step.constant != 1:  # from one end to the other: which elements they are says it
-            shown = Namer(inf.state)
-            start, step = (show_dim(shown, d) for d in (s.start, s.step))
-            help_ = f"name each element, with a bound that is a size: `for j < … => {name}[{start} + {step} * j]`"
-        bad_binder(inf, span, "the length of a slice cannot depend on an index", help_)
+        wrong(inf, LengthByIndex(span, name, s.start, s.step))
     return extent
-
-
-def _impossible_slice(state: State, s: T.Slice, size: Dim, span: Span, name: str) -> Diagnostic | None:
-    """Slices as in Python that count from the end or run backwards."""
-    if s.step.constant is not None and s.step.constant < 1:
-        label = Label(span, f"this step is {s.step.constant}")
-        help_ = Suggestion(f"to reverse, write `for i < n => {name}[n - 1 - i]`")
-        return Diagnostic("AX0303", "the step of a slice is at least 1", (label,), (), (help_,))
-    if any(d is not None and d.constant is not None and d.constant < 0 for d in (s.start, s.stop)):
-        label = Label(span, "positions count from 0, also in slices")
-        shown = state.dimension(size)
-        n = str(shown) if shown.variables <= state.rigid else "n"
-        help_ = Suggestion(f"counted from the end, a position is `{n} - 1`, `{n} - 2`, …")
-        return Diagnostic("AX0303", "a slice cannot begin or end at a negative position", (label,), (), (help_,))
-    return None
-
-
-def bad_binder(inf: Inference, span: Span, message: str, help_: str) -> None:
-    report(inf, Diagnostic("AX0308", message, (Label(span, "here"),), (), (Suggestion(help_),)))
 
 
 def needs_divisors(state: State, env: Env, value: T.Expr) -> bool:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import islice
 from typing import assert_never
 
-from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
@@ -16,9 +14,18 @@ from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
 from axon.shapes.width import MOST
 from axon.types.blank import blank
-from axon.types.inference import Inference, oblige, report, too_complex, wrong
-from axon.types.resolve import Alias, BrokenName, ModuleName, RunName, Scope, ValueName, missing_import, unknown, unknown_member
-from axon.types.trouble import NotADimension, TooLarge
+from axon.types.inference import Inference, oblige, too_complex, wrong
+from axon.types.resolve import Alias, BrokenName, ModuleName, RunName, Scope, ValueName
+from axon.types.trouble import (
+    AliasArguments,
+    MissingImport,
+    NotADimension,
+    Rule,
+    RuleBroken,
+    TypeTooLarge,
+    UnknownMember,
+    UnknownName,
+)
 from axon.types.type import (
     I32,
     POISON,
@@ -39,10 +46,6 @@ from axon.types.type import (
 
 _MAX_EXPANSIONS = 200_000  # of aliases in one module
 _ELEMENTS = {e.value: e for e in Element}
-FOREIGN = {  # what other languages and libraries call element types
-    "float": "f32", "float32": "f32", "float64": "f64", "double": "f64", "float16": "f16", "half": "f16", "bfloat16": "bf16",
-    "int": "i32", "int32": "i32", "int64": "i64", "long": "i64", "int8": "i8", "uint8": "u8", "byte": "u8", "boolean": "bool",
-}  # fmt: skip
 
 
 # ── introducing the variables that a declaration mentions ───────────────────────────────────────────────────────────────
@@ -99,10 +102,10 @@ def to_type(inf: Inference, scope: Scope, t: S.Type, expanding: tuple[Alias, ...
             variable = scope.variable(name)
             if isinstance(variable, TypeVar):
                 if args is not None:
-                    return _bad_args(inf, t.span, f"`{name}` stands for any type and takes no brackets")
+                    return _malformed(inf, Rule.NO_BRACKETS, t.span, name)
                 return variable
             if variable is None:
-                report(inf, unknown("type variable", name, t.span, (), "AX0407"))
+                wrong(inf, UnknownName("type variable", name, t.span))
                 return POISON
             return _tensor(inf, scope, variable, args or ())
         case S.TypeFun(param, result):
@@ -113,7 +116,7 @@ def to_type(inf: Inference, scope: Scope, t: S.Type, expanding: tuple[Alias, ...
             seen: set[str] = set()
             for name, _ in fields:
                 if name.text in seen:
-                    return _bad_args(inf, name.span, f"the field `{name.text}` is listed twice")
+                    return _malformed(inf, Rule.FIELD_LISTED_TWICE, name.span, name.text)
                 seen.add(name.text)
             around, found = inf.field_path, []
             for name, f in fields:
@@ -129,7 +132,7 @@ def to_type(inf: Inference, scope: Scope, t: S.Type, expanding: tuple[Alias, ...
             bounds = (Relation(Dim.of(symbol), "<=", to_dim(inf, scope, bound)),) if bound is not None else ()
             return Exists(symbol, bounds, to_type(inf, inner, body, expanding))
         case S.TypeDimFun():
-            return _bad_args(inf, t.span, "dimension parameters stand at the beginning of a `sig` alone")
+            return _malformed(inf, Rule.DIMENSIONS_INSIDE, t.span)
         case _:
             assert_never(t)
 
@@ -146,21 +149,21 @@ def _named(inf: Inference, scope: Scope, t: S.TypeName, expanding: tuple[Alias, 
         return POISON
     if any(alias.decl is known.decl for known in expanding):
         inf.circular.append(alias.decl)
-        report(inf, Diagnostic("AX0206", f"the type `{alias.decl.name.text}` contains itself", (Label(t.span, "mentioned here"),)))
+        wrong(inf, RuleBroken(Rule.TYPE_IN_ITSELF, t.span, (alias.decl.name.text,)))
         return POISON
     params, args = alias.decl.params, t.args or ()
     grouped = _grouped(params, args)
     if grouped is None:
         runs = sum(isinstance(p, S.ShapeRun) for p in params)
         least = len(params) - (runs == 1)
-        takes = f"takes {'at least ' * (runs == 1)}{least} argument{'s' * (least != 1)}"
-        return _bad_args(inf, t.span, f"`{alias.decl.name.text}` {takes}, not {len(args)}")
+        wrong(inf, AliasArguments(alias.decl.name.text, least, runs == 1, len(args), t.span))
+        return POISON
     if alias in inf.expanded:
         return inf.expanded[alias]
     inf.expansions += 1
     if inf.expansions >= _MAX_EXPANSIONS:  # the aliases are small, what they stand for is not
         if inf.expansions == _MAX_EXPANSIONS:
-            wrong(inf, TooLarge(expanding[0].decl.name.span if expanding else t.span))
+            wrong(inf, TypeTooLarge(expanding[0].decl.name.span if expanding else t.span))
         return POISON
     inner = alias.scope.child()
     for param, given in zip(params, grouped, strict=True):
@@ -186,29 +189,23 @@ def _alias(inf: Inference, scope: Scope, t: S.TypeName) -> Alias | None:
         if not isinstance(owner, ModuleName):
             module = t.name[0]
             if owner is None and inf.importable(module):
-                report(inf, missing_import(module.text, module.span))
+                wrong(inf, MissingImport(module.text, module.span))
             else:
-                report(inf, unknown("module", module.text, module.span, scope.names()))
+                wrong(inf, UnknownName("module", module.text, module.span, tuple(scope.names())))
             return None
         found = owner.module.aliases.get(t.name[1].text)
         if found is None:
-            report(inf, unknown_member(owner.module, t.name[1]))
+            wrong(inf, UnknownMember(owner.module, t.name[1]))
         return found
     name = t.name[0]
     found = scope.alias(name.text)
     if found is None:
-        if name.text in FOREIGN:
-            own = FOREIGN[name.text]
-            help_ = (Suggestion(f"write `{own}`", (Edit(name.span, own),)),)
-            label = Label(name.span, "not a type of Axon")
-            report(inf, Diagnostic("AX0407", f"there is no type `{name.text}` here", (label,), (), help_))
-            return None
         known = [*_ELEMENTS]
         chain: Scope | None = scope
         while chain is not None:
             known += chain.aliases
             chain = chain.parent
-        report(inf, unknown("type", name.text, name.span, known, "AX0407"))
+        wrong(inf, UnknownName("type", name.text, name.span, tuple(known)))
     return found
 
 
@@ -224,7 +221,7 @@ def _bind_argument(inf: Inference, outer: Scope, inner: Scope, param: S.TypeArg,
         case S.DimName(), S.DimName(other) if _is_element(inf, outer, other, arg.span):
             return False
         case S.DimName(name), S.TypeVar() | S.ShapeRun():
-            _bad_args(inf, arg.span, f"`{name}` stands for a dimension")
+            _malformed(inf, Rule.FOR_A_DIMENSION, arg.span, name)
             return False
         case S.DimName(name), (S.DimName() | S.DimInt() | S.DimNegate() | S.DimBinary() | S.DimCall()) as written:
             dim = to_dim(inf, outer, written)
@@ -238,7 +235,7 @@ def _bind_argument(inf: Inference, outer: Scope, inner: Scope, param: S.TypeArg,
         case S.TypeVar(name), S.DimName(other) if other in _ELEMENTS:
             inner.variables[name] = _ELEMENTS[other]
         case _:
-            _bad_args(inf, arg.span, "an element type is needed here")
+            _malformed(inf, Rule.ELEMENT_NEEDED, arg.span)
             return False
     return True
 
@@ -258,15 +255,15 @@ def _shape(inf: Inference, scope: Scope, args: tuple[S.TypeArg, ...]) -> Shape:
                 row = _run(inf, scope, name, arg.span)
                 items += inf.state.shape((row if row is not None else inf.state.row(),))
             case S.TypeVar():
-                _bad_args(inf, arg.span, "a dimension is needed here")
+                _malformed(inf, Rule.DIMENSION_NEEDED, arg.span)
                 items.append(inf.state.dim(""))
             case S.DimName(name) if _is_element(inf, scope, name, arg.span):
                 items.append(inf.state.dim(""))
             case _:
                 dim = to_dim(inf, scope, arg)
                 if dim.constant is not None and not 0 <= dim.constant <= MOST:
-                    message = "a size cannot be negative" if dim.constant < 0 else f"sizes end at {MOST:,}"
-                    report(inf, Diagnostic("AX0305", message, (Label(arg.span, f"this is {dim.constant:,}"),)))
+                    rule = Rule.NEGATIVE_SIZE if dim.constant < 0 else Rule.LARGE_SIZE
+                    wrong(inf, RuleBroken(rule, arg.span, (dim.constant,)))
                 _mentioned(inf, dim, arg.span)
                 items.append(dim)
     return tuple(items)
@@ -276,7 +273,7 @@ def _is_element(inf: Inference, scope: Scope, name: str, span: Span) -> bool:
     """Whether an element type stands where a dimension is needed; says so."""
     if name not in _ELEMENTS or scope.value(name) is not None:
         return False
-    _bad_args(inf, span, f"`{name}` is an element type, where a dimension is needed")
+    _malformed(inf, Rule.ELEMENT_FOR_DIMENSION, span, name)
     inf.malformed += 1
     return True
 
@@ -291,13 +288,13 @@ def _mentioned(inf: Inference, dim: Dim, span: Span) -> None:
 def _run(inf: Inference, scope: Scope, name: str, span: Span) -> Row | None:
     found = scope.run(name)
     if found is None:
-        report(inf, unknown("shape variable", f"..{name}", span, ()))
+        wrong(inf, UnknownName("shape variable", f"..{name}", span))
         return None
     return found.row
 
 
-def _bad_args(inf: Inference, span: Span, message: str) -> Type:
-    report(inf, Diagnostic("AX0214", message, (Label(span, "here"),)))
+def _malformed(inf: Inference, rule: Rule, span: Span, *words: str) -> Type:
+    wrong(inf, RuleBroken(rule, span, words))
     return POISON
 
 
@@ -332,7 +329,7 @@ def _to_dim(inf: Inference, scope: Scope, d: S.Dim) -> Dim:
                 return found.dim
             if found is None:
                 known = (n for n in scope.names() if isinstance(v := scope.value(n), ValueName) and v.dim is not None)
-                report(inf, _undefined(inf, name, unknown("dimension", name, d.span, known)))
+                wrong(inf, UnknownName("dimension", name, d.span, tuple(known), around(inf)))
                 if inf.heading:
                     scope.values[name] = BrokenName()  # its other mentions say nothing new
             elif not isinstance(found, BrokenName):
@@ -343,8 +340,7 @@ def _to_dim(inf: Inference, scope: Scope, d: S.Dim) -> Dim:
         case S.DimBinary(op, left, right):
             a, b = _to_dim(inf, scope, left), _to_dim(inf, scope, right)
             if op in "/%" and b.constant is not None and b.constant < 1:
-                message = f"a size is divided by {b}: a divisor must be at least 1"
-                report(inf, Diagnostic("AX0305", message, (Label(right.span, f"this is {b}"),)))
+                wrong(inf, RuleBroken(Rule.DIVISOR, right.span, (b.constant,)))
                 return inf.state.dim("")
             if op in "/%" and any(c < 0 for c, _ in b.terms):  # of others, that they are not 0 says it
                 oblige(inf.state, Relation(b, ">=", Dim.of(1)), NOWHERE, Reason(right.span, "the divisor must be at least 1: {}"))
@@ -362,27 +358,12 @@ def _to_dim(inf: Inference, scope: Scope, d: S.Dim) -> Dim:
         case S.DimCall(function, args):
             functions = {"min": minimum, "max": maximum}
             if function.text not in functions or len(args) != 2:
-                report(
-                    inf,
-                    Diagnostic(
-                        "AX0308",
-                        "a dimension is made of names, integers, `+ - * / %`, `min a b` and `max a b`",
-                        (Label(d.span, "not one of these"),),
-                    ),
-                )
+                wrong(inf, RuleBroken(Rule.MADE_OF, d.span))
                 inf.malformed += 1
                 return inf.state.dim("")
             return functions[function.text](_to_dim(inf, scope, args[0]), _to_dim(inf, scope, args[1]))
         case _:
             assert_never(d)
-
-
-def _undefined(inf: Inference, name: str, found: Diagnostic) -> Diagnostic:
-    """A dimension that nothing defines may be meant to be given by the call."""
-    if found.suggestions or not inf.heading:
-        return found
-    text = f"name it in the type of a parameter, or let the call give it: `fun {inf.heading[-1].name.text} {{{name}}} …`"
-    return replace(found, suggestions=(Suggestion(text),))
 
 
 def around(inf: Inference) -> S.Fun | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import Element
 from axon.base.names import fresh
 from axon.base.source import Span
@@ -15,7 +14,7 @@ from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.types import builtins
 from axon.types import typed as T
-from axon.types.access import bad_binder, needs_divisors, no_dimension
+from axon.types.access import needs_divisors, no_dimension
 from axon.types.annotate import left_blank
 from axon.types.inference import (
     Binding,
@@ -26,17 +25,16 @@ from axon.types.inference import (
     narrow,
     oblige,
     only_where,
-    report,
     too_complex,
     unify,
     wrong,
 )
 from axon.types.names import existential_under_for
 from axon.types.patterns import bind_pattern
-from axon.types.resolve import ANONYMOUS_RUN, RunName, Scope, ValueName, unknown
+from axon.types.resolve import ANONYMOUS_RUN, RunName, Scope, ValueName
 from axon.types.solve import prepend
 from axon.types.symbolic import only_sizes, says, symbolic
-from axon.types.trouble import NotBool, StatesLacking, StoredFunction
+from axon.types.trouble import NotBool, Rule, RuleBroken, StatesLacking, StoredFunction, UnknownName
 from axon.types.type import (
     BOOL,
     I32,
@@ -79,19 +77,12 @@ def _bind(inf: Inference, env: Env, groups: tuple[S.BinderGroup, ...], makes_dim
     seen: dict[str, Span] = {}
     for group in groups:
         if group.bound is not None and len(group.binders) != 1:
-            bad_binder(inf, group.span, "a bound stands with one index alone", "separate the others with a comma: `i, j < n`")
+            wrong(inf, RuleBroken(Rule.BOUND_OF_SEVERAL, group.span))
         for binder in group.binders:
             bound = group.bound if len(group.binders) == 1 else None
             for name, span in _names(binder):
                 if name != "_" and name in seen:
-                    report(
-                        inf,
-                        Diagnostic(
-                            "AX0217",
-                            f"the index `{name}` is bound twice",
-                            (Label(span, "here again"), Label(seen[name], "first here")),
-                        ),
-                    )
+                    wrong(inf, RuleBroken(Rule.INDEX_BOUND_TWICE, span, (name,), seen[name]))
                 seen[name] = span
             match binder:
                 case S.RunBinder(run_name):
@@ -101,7 +92,7 @@ def _bind(inf: Inference, env: Env, groups: tuple[S.BinderGroup, ...], makes_dim
                     ranges.append(None)
                 case S.ProductBinder(names):
                     if bound is not None:
-                        bad_binder(inf, binder.span, "the indices of a product take no bound together", "bound what they index")
+                        wrong(inf, RuleBroken(Rule.BOUND_OF_PRODUCT, binder.span))
                     found = [_bind_index(inf, inner, n.text, n.span, None, n.span) for n in names]
                     inner = inner.indexed(tuple((r.symbol, r.extent) for r in found), inner.scope)
                     binders.append(T.Indices(tuple(r.symbol for r in found), tuple(r.extent for r in found)))
@@ -125,11 +116,11 @@ def _bind_run(inf: Inference, scope: Scope, name: str | None, bound: S.Expr | S.
     if isinstance(bound, S.ShapeRun):
         found = scope.run(bound.name)
         if found is None:
-            report(inf, unknown("shape variable", f"..{bound.name}", bound.span, ()))
+            wrong(inf, UnknownName("shape variable", f"..{bound.name}", bound.span))
         else:
             row = found.row
     elif bound is not None:
-        bad_binder(inf, span, "a run of indices is bounded by a shape variable", "write `..i < ..s`")
+        wrong(inf, RuleBroken(Rule.BOUND_OF_RUN, span))
     if row is None:
         row = inf.state.row(name or "s")
         inf.state.named_dims.add(row.symbol)
@@ -156,7 +147,7 @@ def _bind_index(inf: Inference, env: Env, name: str, span: Span, extent: Dim | N
 def _extent(inf: Inference, env: Env, bound: S.Expr | S.ShapeRun, rectangular: bool) -> Dim | None:
     """The stated bound of an index; reports what is not a dimension."""
     if isinstance(bound, S.ShapeRun):
-        bad_binder(inf, bound.span, "an index is bounded by a dimension, not by a shape variable", "write `..i < ..s` for a run")
+        wrong(inf, RuleBroken(Rule.RUN_AS_BOUND, bound.span))
         return None
     if bound.span in inf.blanks:
         return left_blank(inf, env.scope, bound.span)
@@ -176,15 +167,7 @@ def _extent(inf: Inference, env: Env, bound: S.Expr | S.ShapeRun, rectangular: b
     ragged = dim.variables & indices if rectangular else frozenset()
     if ragged:
         name = min(ragged, key=lambda s: s.id).name
-        report(
-            inf,
-            Diagnostic(
-                "AX0308",
-                f"the size of a dimension cannot depend on the index `{name}`",
-                (Label(bound.span, f"this differs from one `{name}` to the next"),),
-                suggestions=(Suggestion("range over the largest size, and choose with `if` what lies inside"),),
-            ),
-        )
+        wrong(inf, RuleBroken(Rule.SIZE_BY_INDEX, bound.span, (name,)))
         return inf.state.dim("")
     return dim
 
@@ -252,7 +235,7 @@ def _positions(inf: Inference, e: S.Reduce, bound: _Bound) -> Type:
     count = 0
     for binder in bound.binders:
         if isinstance(binder, T.Run):
-            bad_binder(inf, e.span, f"`{e.kind.text}` cannot give a run of indices", "name each index")
+            wrong(inf, RuleBroken(Rule.POSITION_OF_RUN, e.span, (e.kind.text,)))
             return POISON
         count += len(binder.symbols)
     return I32 if count == 1 else TupleType((I32,) * count)
@@ -284,11 +267,9 @@ def _reduce_by(inf: Inference, env: Env, e: S.Reduce, bound: _Bound, where: T.Ex
         result = POISON
     if scan:
         if len(bound.binders) != 1 or isinstance(bound.binders[0], T.Run) or len(bound.binders[0].symbols) != 1:
-            bad_binder(inf, e.span, "`scan` runs along one index", "put the other indices in a `for` around it")
+            wrong(inf, RuleBroken(Rule.SCAN_ONE_INDEX, e.span))
         if where is not None:
-            bad_binder(
-                inf, where.span, "`scan` takes no `where`", "use the unit where the condition fails: `if p then e else unit`"
-            )
+            wrong(inf, RuleBroken(Rule.SCAN_WHERE, where.span))
         result = prepend(inf, bound.items, result, e.body.span, "an array")
     return T.Reduce("custom", scan, monoid, bound.binders, where, body, env.context, type=result, span=e.span)
 
@@ -332,7 +313,7 @@ def infer_loop(inf: Inference, env: Env, e: S.Loop) -> T.Expr:
     group = e.groups[0]
     binder = group.binders[0]
     if len(e.groups) != 1 or len(group.binders) != 1 or not isinstance(binder, S.IndexBinder):
-        bad_binder(inf, e.span, f"`{e.kind}` counts with one index", "write it as `for i < n`")
+        wrong(inf, RuleBroken(Rule.ONE_COUNTER, e.span, (e.kind,)))
         return T.Literal(0, type=POISON, span=e.span)
     trip, extent = _trip(inf, env, e, group)
     counter = _bind_index(inf, env.within(scope), binder.name, binder.span, extent, group.span)

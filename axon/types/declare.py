@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from axon.base.diagnostics import Diagnostic, Label
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
@@ -16,13 +15,13 @@ from axon.shapes.relation import Relation
 from axon.types import typed as T
 from axon.types.annotate import Mentions, bind_dimension, introduce, stripped, to_facts, to_type
 from axon.types.generalize import enter, generalize
-from axon.types.inference import Env, Inference, infer, report, unify, wrong
+from axon.types.inference import Env, Inference, infer, unify, wrong
 from axon.types.names import open_size
 from axon.types.patterns import bind_pattern
 from axon.types.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, ModuleName, RunName, Scope, ValueName
 from axon.types.scheme import instantiate_type
 from axon.types.symbolic import says, symbolic
-from axon.types.trouble import TooLarge
+from axon.types.trouble import Rule, RuleBroken, TypeTooLarge
 from axon.types.type import POISON, Exists, Function, Poison, Tensor, TupleType, Type, function
 from axon.types.undetermined import known_by_product
 from axon.types.unify import State, size, subtypes
@@ -73,12 +72,10 @@ def declarations(inf: Inference, env: Env, decls: Sequence[S.Decl], top: bool) -
                 pass
             case S.Import(name):
                 if not top:
-                    label = Label(decl.span, "imports stand at the top of a file")
-                    report(inf, Diagnostic("AX0406", "an `import` cannot stand inside a `let`", (label,)))
+                    wrong(inf, RuleBroken(Rule.IMPORT_INSIDE, decl.span))
     for lonely, sig in sigs.items():
         if lonely not in used:
-            message = f"there is no definition for the `sig` of `{lonely}`"
-            report(inf, Diagnostic("AX0218", message, (Label(sig.name.span, "declared here, defined nowhere below"),)))
+            wrong(inf, RuleBroken(Rule.LONELY_SIG, sig.name.span, (lonely, " below")))
     return tuple(out)
 
 
@@ -90,8 +87,7 @@ def _type_decl(inf: Inference, env: Env, decl: S.TypeDecl) -> None:
     for n, param in enumerate(decl.params):
         first = next((p for p in decl.params[:n] if type(p) is type(param) and p.name == param.name), None)
         if first is not None:
-            labels = (Label(param.span, "here again"), Label(first.span, "first here"))
-            report(inf, Diagnostic("AX0217", f"`{param.span.text}` is given twice", labels))
+            wrong(inf, RuleBroken(Rule.TYPE_PARAMETER_TWICE, param.span, (param.span.text,), first.span))
             twice = True
         match param:
             case S.DimName(name):
@@ -189,7 +185,7 @@ def _bind_val(
     t = inf.state.prune(value.type)
     if size(inf.state, t) > _MAX_TYPE:
         if not any(isinstance(part, Poison) for part in subtypes(inf.state, t)):  # else it has been said of a part
-            wrong(inf, TooLarge(d.value.span))
+            wrong(inf, TypeTooLarge(d.value.span))
         value = T.Literal(0, type=POISON, span=d.value.span)
         t = POISON
     target = replace(env, scope=scope).scope
@@ -284,7 +280,7 @@ def _fun(inf: Inference, env: Env, d: S.Fun, sig: S.Sig | None) -> T.Fun:
     t = function(tuple(types), result if result is not None else body.type)
     if size(inf.state, t) > _MAX_TYPE:
         if not any(isinstance(part, Poison) for part in subtypes(inf.state, t)):
-            wrong(inf, TooLarge(d.name.span))
+            wrong(inf, TypeTooLarge(d.name.span))
         t = POISON
     scheme, ok = generalize(inf, mark, t, header.explicit, header.facts, d.name.span, d, True, patterns, body)
     inf.defining.pop()
@@ -319,11 +315,9 @@ def _header(inf: Inference, scope: Scope, d: S.Fun, sig: S.Sig | None) -> _Heade
     explicit: list[Symbol] = []
     groups = [p for p in d.params if isinstance(p, S.DimParams)]
     if groups and not isinstance(d.params[0], S.DimParams):
-        label = Label(groups[0].span, "after another parameter")
-        report(inf, Diagnostic("AX0212", "dimension parameters stand before the others", (label,)))
+        wrong(inf, RuleBroken(Rule.DIMENSIONS_FIRST, groups[0].span))
     if len(groups) > 1:
-        label = Label(groups[1].span, "a second group")
-        report(inf, Diagnostic("AX0212", "dimension parameters stand in one group: `{a, b}`", (label,)))
+        wrong(inf, RuleBroken(Rule.DIMENSIONS_TOGETHER, groups[1].span))
     written: S.Type | None = sig.type if sig is not None else None
     names = [n for g in groups for n in g.names]
     while isinstance(written, S.TypeDimFun):
@@ -332,8 +326,7 @@ def _header(inf: Inference, scope: Scope, d: S.Fun, sig: S.Sig | None) -> _Heade
         written = written.result
     for name in names:
         if any(s.name == name.text for s in explicit):
-            label = Label(name.span, "here again")
-            report(inf, Diagnostic("AX0217", f"the dimension parameter `{name.text}` is given twice", (label,)))
+            wrong(inf, RuleBroken(Rule.DIMENSION_PARAMETER_TWICE, name.span, (name.text,)))
             continue
         explicit.append(bind_dimension(inf, scope, name.text, name.span, rigid=True))
     mentions = Mentions()
@@ -377,8 +370,7 @@ def _parameter_types(
         rest = inf.state.prune(rest)
         if not isinstance(rest, Function):
             assert sig is not None
-            labels = (Label(param.span, "one parameter more than its `sig` has"), Label(sig.name.span, "the `sig`"))
-            report(inf, Diagnostic("AX0218", f"`{d.name.text}` has more parameters than its `sig`", labels))
+            wrong(inf, RuleBroken(Rule.PARAMETERS_OF_SIG, param.span, (d.name.text,), sig.name.span))
             types.append(POISON)
             rest = POISON
             continue

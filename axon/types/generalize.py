@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 
-from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
@@ -17,11 +16,22 @@ from axon.shapes.relation import Relation
 from axon.shapes.solving.named import never_equal
 from axon.shapes.solving.settle import Outcome, settle, simpler
 from axon.types import typed as T
-from axon.types.inference import Body, Inference, report, too_complex, wrong
+from axon.types.inference import Body, Inference, too_complex, wrong
 from axon.types.literals import of_outer, of_scheme
-from axon.types.show import Namer, dimension_names, symbols_of
+from axon.types.show import dimension_names, symbols_of
 from axon.types.solve import settle_types
-from axon.types.trouble import ManySplits, Unanchored, Undetermined, UndeterminedSplit, Unsettled
+from axon.types.trouble import (
+    ImpossibleCoercion,
+    LiteralTooLarge,
+    ManySplits,
+    Rule,
+    RuleBroken,
+    Unanchored,
+    Undetermined,
+    UndeterminedSplit,
+    UnknownSize,
+    Unsettled,
+)
 from axon.types.type import (
     POISON,
     ElementVar,
@@ -165,8 +175,7 @@ def _kept_inside(inf: Inference, mark: _Mark, t: Type, span: Span) -> bool:
             leaves.append(span)
         t = t.result
     for place in leaves[:1]:
-        label = Label(place, "a function's type cannot mention it: each call gives another size")
-        report(inf, Diagnostic("AX0307", "a size that only the data decide leaves the function that opens it", (label,)))
+        wrong(inf, RuleBroken(Rule.OPENED_LEAVES, place))
     return not leaves
 
 
@@ -188,12 +197,8 @@ def _judge_coercions(inf: Inference, stated: Iterable[Relation]) -> None:
             continue
         for n, (a, b) in enumerate(zip(have.shape, want.shape, strict=False), 1):
             why = never_equal(a, b, known) if isinstance(a, Dim) and isinstance(b, Dim) else None
-            if why is not None:
-                namer = Namer(inf.state)
-                shown, other = (d.render(namer.dim) for d in (a, b))  # type: ignore[union-attr]
-                words = f"can never be {other}" if why == "never" else f"is {other} only if some size is 0"
-                label = Label(span, f"dimension {n} is {shown}, and {words}")
-                report(inf, Diagnostic("AX0305", "this coercion cannot succeed", (label,)))
+            if why is not None and isinstance(a, Dim) and isinstance(b, Dim):
+                wrong(inf, ImpossibleCoercion(span, n, a, b, why == "never"))
                 inf.coercions.remove(coercion)
                 break
 
@@ -225,7 +230,7 @@ def _judge_literals(inf: Inference, mark: _Mark) -> None:
     for literal in found:
         element, use = literal.element, literal.use
         if isinstance(element, Element) and not element.holds(literal.value) and use not in uses:
-            report(inf, literal.refused(element))
+            wrong(inf, LiteralTooLarge(literal, element))
             uses |= {use} if use is not None else set()
 
 
@@ -486,18 +491,17 @@ def _given_values(
     if not passed and not open_:
         _forget(inf, mark)
         return scheme, True
-    found: dict[Symbol, tuple[Label, str]] = {}
+    found: dict[Symbol, tuple[Span, str, str]] = {}  # where it is read, of which function, and how it is called there
     for dim, at, name, size in inf.wanted[mark.wanted :]:
         for s in sorted(state.dimension(dim).variables, key=lambda s: s.id):
-            found.setdefault(s, (Label(at, f"`{name}` uses its `{size}`: nothing that is passed here has that size"), size))
+            found.setdefault(s, (at, name, size))
     for s, at in read(state, body).items():
-        found.setdefault(s, (Label(at, f"uses `{s.name}`"), s.name))
+        found.setdefault(s, (at, "", s.name))
     _forget(inf, mark)
-    for s, (label, name) in found.items():
+    for s, (at, function, name) in found.items():
         if s in open_:
-            named = (at for dim, at in inf.origins if state.dimension(dim).symbol == s and at != label.span)
-            places = (Label(at, "named here") for at in named)
-            report(inf, Diagnostic("AX0306", f"nothing determines the size `{name}`", (label, *places)[:2], (), (_SAY_SIZE,)))
+            named = tuple(place for dim, place in inf.origins if state.dimension(dim).symbol == s and place != at)
+            wrong(inf, UnknownSize(name, at, function, named))
             return scheme, False
     return replace(scheme, read=frozenset(found.keys() & passed)), True
 
@@ -534,9 +538,6 @@ def _why(reason: Reason) -> str:
     return f"{reason.text}: here {{}}" if " needs " in reason.text else f"{reason.text}: it needs {{}}"
 
 
-_SAY_SIZE = Suggestion("say what has this size, as of the parameter of a function that is passed: `fn (y : f32[m]) => …`")
-_LETTERS = "kmnpqrst"  # of dimension parameters to add
-_MAX_UNTOLD = 4  # indices that are labelled
 _PREFERENCE = [Element.F32, *Element]
 
 

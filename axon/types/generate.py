@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
-from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.element import FLOAT, NUM, Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
@@ -14,20 +12,20 @@ from axon.shapes.constraint import Reason, Side
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.types import typed as T
 from axon.types.access import infer_access
-from axon.types.annotate import FOREIGN, to_type
+from axon.types.annotate import to_type
 from axon.types.application import infer_application
 from axon.types.comprehension import infer_for, infer_loop, infer_reduce, is_single_bool
 from axon.types.constraint import Member
 from axon.types.declare import infer_let
-from axon.types.inference import Env, Inference, Words, as_tensor, broken, infer, only_where, report, too_complex, unify, wrong
+from axon.types.inference import Env, Inference, Words, as_tensor, broken, infer, only_where, too_complex, unify, wrong
 from axon.types.literals import Literal
 from axon.types.names import infer_member, infer_operator, infer_variable, packed
 from axon.types.operators import infer_binary, infer_unary
 from axon.types.patterns import bind_pattern
-from axon.types.resolve import ModuleName, unknown
+from axon.types.resolve import ModuleName
 from axon.types.solve import defer, prepend
 from axon.types.symbolic import chosen, says
-from axon.types.trouble import Choice, NotBool, StoredFunction
+from axon.types.trouble import Choice, NotBool, Rule, RuleBroken, StoredFunction, UnknownElement
 from axon.types.type import UNIT, Function, RecordType, Row, Tensor, TupleType, Type, TypeVar, function, scalar
 from axon.types.unify import State
 
@@ -121,8 +119,7 @@ def _record(inf: Inference, env: Env, e: S.Record) -> T.Expr:
     seen: dict[str, Span] = {}
     for name, _ in fields:
         if name.text in seen:
-            labels = (Label(name.span, "here again"), Label(seen[name.text], "first here"))
-            report(inf, Diagnostic("AX0217", f"the field `{name.text}` is given twice", labels))
+            wrong(inf, RuleBroken(Rule.FIELD_GIVEN_TWICE, name.span, (name.text,), seen[name.text]))
             return broken(e.span)
         seen[name.text] = name.span
     t = RecordType(tuple((n.text, v.type) for n, v in fields))
@@ -164,21 +161,13 @@ def _cast(inf: Inference, env: Env, e: S.Cast) -> T.Expr:
     elif name.startswith("'"):
         variable = env.scope.variable(name)
         if variable is None or isinstance(variable, TypeVar):
-            report(inf, unknown("element type", name, e.element.span, (), "AX0407"))
+            wrong(inf, UnknownElement(e))
             return broken(e.span)
         target = variable  # type: ignore[assignment]
     else:
         known = {x.value: x for x in Element}
         if name not in known:
-            found = unknown("element type", name, e.element.span, known, "AX0407")
-            if name in FOREIGN:
-                own = FOREIGN[name]
-                found = replace(found, suggestions=(Suggestion(f"write `cast {own}`", (Edit(e.element.span, own),)),))
-            elif e.value is None and env.scope.value(name) is not None:
-                start = Span(e.span.file, e.element.span.start, e.element.span.start)
-                missing = Suggestion(f"the element type is missing: write `cast f32 {name}`", (Edit(start, "f32 "),))
-                found = replace(found, suggestions=(missing,))
-            report(inf, found)
+            wrong(inf, UnknownElement(e, e.value is None and env.scope.value(name) is not None))
             return broken(e.span)
         target = known[name]  # type: ignore[assignment]
     if e.value is None:

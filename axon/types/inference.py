@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -15,15 +15,15 @@ from axon.base.source import Span
 from axon.grammar import syntax as S
 from axon.shapes.algebra.divisibility import is_divisibility
 from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Range, Reason, Side
-from axon.shapes.dimension import MAX_DEGREE, MAX_TERMS, Dim, DimensionTooLarge, atom_key
+from axon.shapes.dimension import Dim, DimensionTooLarge, atom_key
 from axon.shapes.relation import Relation
 from axon.types import typed as T
 from axon.types.blank import Blank
 from axon.types.constraint import Deferred
 from axon.types.literals import Literal, of_use
-from axon.types.resolve import OF_NAMES, Alias, Module, Scope, with_use
+from axon.types.resolve import Alias, Module, Scope
 from axon.types.symbolic import Says
-from axon.types.trouble import Meant, Mismatched, Trouble
+from axon.types.trouble import Meant, Mismatched, Rule, RuleBroken, Trouble
 from axon.types.type import POISON, ElementType, Poison, Scheme, SchemeFact, Tensor, Type
 from axon.types.typed import Instance
 from axon.types.unify import Mismatch, State
@@ -74,10 +74,9 @@ class Env:
         return Env(scope, replace(c, indices=c.indices + indices), True)
 
 
-Words: TypeAlias = "Callable[[Inference, Trouble], Iterable[Diagnostic]]"  # what is said of a trouble, when it is found
+Words: TypeAlias = "Callable[[Inference, Trouble], None]"  # puts what is to be said of a trouble among the diagnostics
 
 Expression: TypeAlias = "Callable[[Inference, Env, S.Expr, Type | None], T.Expr]"
-_MAX_COMPARED = 100  # earlier diagnostics that one is compared with
 
 
 @dataclass(slots=True, eq=False)
@@ -143,27 +142,7 @@ def infer(inf: Inference, env: Env, expr: S.Expr, expected: Type | None = None) 
 
 def wrong(inf: Inference, trouble: Trouble) -> None:
     """Say what is wrong."""
-    for diagnostic in inf.words(inf, trouble):
-        report(inf, diagnostic)
-
-
-def report(inf: Inference, diagnostic: Diagnostic) -> None:
-    """Say that something is wrong, once, as of an alias used twice; that nothing introduces a name once in a declaration."""
-    if diagnostic.code in OF_NAMES:
-        if diagnostic.message in inf.unknown:
-            inf.consequences += 1
-            inf.diagnostics[:] = [with_use(d, diagnostic) if d.message == diagnostic.message else d for d in inf.diagnostics]
-            return
-        inf.unknown.add(diagnostic.message)
-    if diagnostic.code == "AX0211":  # a type variable that is wrongly general is so once in a declaration
-        if diagnostic.message in inf.unknown:
-            inf.consequences += 1
-            return
-        inf.unknown.add(diagnostic.message)
-    if diagnostic in inf.diagnostics[-_MAX_COMPARED:]:
-        inf.consequences += 1
-        return
-    inf.diagnostics.append(diagnostic)
+    inf.words(inf, trouble)
 
 
 def unify(
@@ -279,11 +258,7 @@ def _require(
 
 
 def too_complex(inf: Inference, span: Span) -> None:
-    from axon.base.diagnostics import Label
-
-    message = "the sizes in this expression are too complicated"
-    note = f"a size may have at most {MAX_TERMS} terms and {MAX_DEGREE} factors"
-    report(inf, Diagnostic("AX0309", message, (Label(span, "grows beyond what can be reasoned about"),), (note,)))
+    wrong(inf, RuleBroken(Rule.TOO_COMPLEX, span))
 
 
 def broken(span: Span) -> T.Expr:

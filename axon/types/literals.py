@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from axon.base.diagnostics import Diagnostic, Label
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
@@ -25,18 +24,6 @@ class Literal:
     span: Span
     use: Span | None = None  # of that function
     folded: bool = False  # arithmetic on literals alone, and its exact value
-
-    def refused(self, element: Element) -> Diagnostic:
-        """It is of an element type that does not hold it."""
-        low, high = element.limits
-        where = f"as {element.value} here, which holds {low} to {high}"
-        labels = (Label(self.span, f"used {where}"),)
-        if self.use is not None:
-            same = self.use.file.path == self.span.file.path  # by name: in an editor, a declaration is a file of its own
-            own = (Label(self.span, "the number"),) if same else ()
-            labels = (Label(self.use, f"`{self.use.text}` uses {self.value} {where}"), *own)
-        shown = f"{' '.join(self.span.text.split())} = {self.value}" if self.folded else str(self.value)
-        return Diagnostic("AX0202", f"{shown} does not fit in {element.value}", labels)
 
 
 def folded(op: str, a: int, b: int) -> int | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import FLOAT, NUM, Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
@@ -17,7 +16,7 @@ from axon.types import builtins
 from axon.types import typed as T
 from axon.types.annotate import Mentions, introduce, to_dim, to_type
 from axon.types.generalize import quantify
-from axon.types.inference import Env, Inference, broken, infer, instantiate, oblige, report, too_complex, wrong
+from axon.types.inference import Env, Inference, broken, infer, instantiate, oblige, too_complex, wrong
 from axon.types.resolve import (
     BrokenName,
     BuiltinName,
@@ -26,12 +25,19 @@ from axon.types.resolve import (
     ModuleName,
     Scope,
     ValueName,
-    missing_import,
-    unknown,
-    unknown_member,
 )
 from axon.types.scheme import instantiate_type
-from axon.types.trouble import DimsMissing, DimsWrong, UnknownValue
+from axon.types.trouble import (
+    DimsMissing,
+    DimsWrong,
+    MissingImport,
+    Rule,
+    RuleBroken,
+    RunAsValue,
+    Trouble,
+    UnknownMember,
+    UnknownValue,
+)
 from axon.types.type import Exists, Poison, Scheme, Tensor, Type, function, scalar
 from axon.types.unify import State
 
@@ -40,40 +46,28 @@ def infer_variable(inf: Inference, env: Env, e: S.Var, dims: tuple[S.Dim, ...] |
     entity = env.scope.value(e.name)
     if entity is None:
         if env.scope.run(e.name) is not None:
-            note = f"`..{e.name}` is a run of indices; it stands in accesses alone"
-            report(inf, unknown("value", e.name, e.span, env.scope.names(), note=note))
-        elif (known := _unknown_value(inf, env, e)) is not None:
-            report(inf, known)
+            wrong(inf, RunAsValue(e.name, e.span, tuple(env.scope.names())))
         else:
-            wrong(inf, UnknownValue(e.name, e.span, env.scope, tuple(inf.library(e.name, e.span))))
+            wrong(inf, _unknown_value(inf, env, e))
         return broken(e.span)
     return _infer_entity(inf, env, entity, e.name, e.span, dims, span or e.span)
 
 
-def _unknown_value(inf: Inference, env: Env, e: S.Var) -> Diagnostic | None:
+def _unknown_value(inf: Inference, env: Env, e: S.Var) -> Trouble:
     """Why a name is not known: it is defined further down, it is a module, or it is misspelt."""
-    label = Label(e.span, "not defined here")
-    if e.name in inf.defining:
-        note = "there is no recursion: a program is a finite graph"
-        help_ = Suggestion("to repeat something, write `loop (state = start) for _ < steps => …`")
-        return Diagnostic(
-            "AX0401", f"`{e.name}` cannot use itself", (Label(e.span, "inside its own definition"),), (note,), (help_,)
-        )
-    if e.name in inf.later:
-        where = Label(inf.later[e.name], "defined here, below")
-        help_ = Suggestion("move its declaration above this one")
-        return Diagnostic("AX0401", f"`{e.name}` is used before it is defined", (label, where), (), (help_,))
-    if e.span.file.text.startswith(".", e.span.end) and inf.importable(S.Name(e.name, e.span)):
-        return missing_import(e.name, e.span)
-    if e.name in inf.ended:
-        where = Label(inf.ended[e.name], "an index of this comprehension alone")
-        return Diagnostic("AX0401", f"the index `{e.name}` has ended here", (label, where))
-    if e.name in inf.private:
-        owner, span = inf.private[e.name]
-        where = Label(span, f"a size of `{owner}` alone: each use of it has another")
-        help_ = Suggestion(f"write the size of what `{owner}` is applied to")
-        return Diagnostic("AX0401", f"`{e.name}` belongs to `{owner}`", (label, where), (), (help_,))
-    return None
+    name, span = e.name, e.span
+    if name in inf.defining:
+        return RuleBroken(Rule.USES_ITSELF, span, (name,))
+    if name in inf.later:
+        return RuleBroken(Rule.DEFINED_BELOW, span, (name,), inf.later[name])
+    if span.file.text.startswith(".", span.end) and inf.importable(S.Name(name, span)):
+        return MissingImport(name, span)
+    if name in inf.ended:
+        return RuleBroken(Rule.INDEX_ENDED, span, (name,), inf.ended[name])
+    if name in inf.private:
+        owner, at = inf.private[name]
+        return RuleBroken(Rule.SIZE_OF_ANOTHER, span, (name, owner), at)
+    return UnknownValue(name, span, env.scope, tuple(inf.library(name, span)))
 
 
 def _infer_entity(
@@ -84,15 +78,7 @@ def _infer_entity(
             inf.consequences += 1
             return broken(span)
         case ModuleName():
-            report(
-                inf,
-                Diagnostic(
-                    "AX0406",
-                    f"`{name}` is a module, not a value",
-                    (Label(at, "used as a value"),),
-                    suggestions=(Suggestion(f"name something in it: `{name}.…`"),),
-                ),
-            )
+            wrong(inf, RuleBroken(Rule.MODULE_AS_VALUE, at, (name,)))
             return broken(span)
         case BuiltinName(builtin):
             if dims is not None:
@@ -139,8 +125,7 @@ def _given_dim(inf: Inference, env: Env, d: S.Dim) -> Dim:
     indices = {s for s, _ in env.context.indices}
     if dim.variables & indices:
         name = min(dim.variables & indices, key=lambda s: s.id).name
-        label = Label(d.span, f"this differs from one `{name}` to the next")
-        report(inf, Diagnostic("AX0308", f"a dimension cannot depend on the index `{name}`", (label,)))
+        wrong(inf, RuleBroken(Rule.DIMENSION_BY_INDEX, d.span, (name,)))
         return inf.state.dim("")
     return dim
 
@@ -177,7 +162,7 @@ def infer_operator(inf: Inference, op: str, span: Span) -> T.Expr:
 def infer_member(inf: Inference, env: Env, module: Module, name: S.Name, dims: tuple[S.Dim, ...] | None, span: Span) -> T.Expr:
     entity = module.values.get(name.text)
     if entity is None:
-        report(inf, unknown_member(module, name))
+        wrong(inf, UnknownMember(module, name))
         return broken(span)
     inf.modules.setdefault(span.text.partition(".")[0].strip(), module)
     return _infer_entity(inf, env, entity, f"{module.name}.{name.text}", name.span, dims, span)
@@ -207,15 +192,7 @@ def builtin_scheme(inf: Inference, name: str) -> Scheme:
 
 
 def existential_under_for(inf: Inference, span: Span) -> None:
-    report(
-        inf,
-        Diagnostic(
-            "AX0307",
-            "a size that only the data decide cannot be opened inside a comprehension or loop",
-            (Label(span, "each index would give another size"),),
-            suggestions=(Suggestion("bind it with `val` outside, or keep all elements and mark those that count"),),
-        ),
-    )
+    wrong(inf, RuleBroken(Rule.OPENED_REPEATEDLY, span))
 
 
 def open_size(inf: Inference, env: Env, e: T.Expr) -> T.Expr:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from axon.base.diagnostics import Diagnostic, Label
 from axon.base.names import fresh
 from axon.base.source import Span
 from axon.grammar import syntax as S
@@ -10,9 +9,9 @@ from axon.shapes.constraint import Reason, Side
 from axon.shapes.dimension import Dim
 from axon.types import typed as T
 from axon.types.annotate import to_type
-from axon.types.inference import Inference, report, unify, wrong
+from axon.types.inference import Inference, unify, wrong
 from axon.types.resolve import Scope, ValueName
-from axon.types.trouble import NoField
+from axon.types.trouble import NoField, Rule, RuleBroken
 from axon.types.type import POISON, RecordType, Scheme, TupleType, Type
 
 
@@ -25,8 +24,7 @@ def bind_pattern(
             symbol = fresh(name)
             if name != "_":
                 if name in seen:
-                    labels = (Label(pattern.span, "here again"), Label(seen[name], "first here"))
-                    report(inf, Diagnostic("AX0217", f"`{name}` is bound twice in one pattern", labels))
+                    wrong(inf, RuleBroken(Rule.NAME_BOUND_TWICE, pattern.span, (name,), seen[name]))
                 seen[name] = pattern.span
                 scope.values[name] = ValueName(symbol, Scheme(t), pattern.span, dim)
                 inf.inner.append((name, pattern.span, t))

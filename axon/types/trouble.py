@@ -6,15 +6,19 @@ Each is worded as soon as it is found: what is known of its types then is what t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TypeAlias
 
+from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.grammar import syntax as S
 from axon.shapes.constraint import Context, Problem, Reason
+from axon.shapes.dimension import Dim
 from axon.shapes.solving.settle import Outcome
 from axon.types import typed as T
-from axon.types.resolve import Entity, Scope
+from axon.types.literals import Literal
+from axon.types.resolve import Entity, Module, Scope
 from axon.types.type import Scheme, Shape, Tensor, Type
 from axon.types.unify import Mismatch
 
@@ -62,6 +66,66 @@ class Choice:
 
 
 Meant: TypeAlias = "Operand | Operands | Argument | Choice"
+
+# ── rules ────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Rule(Enum):
+    """What a program breaks by itself at a place. `axon.explain.rules` has a row for each."""
+
+    NAME_BOUND_TWICE = auto()
+    INDEX_BOUND_TWICE = auto()
+    FIELD_GIVEN_TWICE = auto()
+    TYPE_PARAMETER_TWICE = auto()
+    DIMENSION_PARAMETER_TWICE = auto()
+    DEFINED_TWICE = auto()
+    LONELY_SIG = auto()
+    PARAMETERS_OF_SIG = auto()
+    DIMENSIONS_FIRST = auto()
+    DIMENSIONS_TOGETHER = auto()
+    IMPORT_INSIDE = auto()
+    MODULE_AS_VALUE = auto()
+    USES_ITSELF = auto()
+    DEFINED_BELOW = auto()
+    INDEX_ENDED = auto()
+    SIZE_OF_ANOTHER = auto()
+    TYPE_IN_ITSELF = auto()
+    FIELD_LISTED_TWICE = auto()
+    NO_BRACKETS = auto()
+    DIMENSIONS_INSIDE = auto()
+    FOR_A_DIMENSION = auto()
+    ELEMENT_NEEDED = auto()
+    DIMENSION_NEEDED = auto()
+    ELEMENT_FOR_DIMENSION = auto()
+    NEGATIVE_SIZE = auto()
+    LARGE_SIZE = auto()
+    DIVISOR = auto()
+    MADE_OF = auto()
+    TOO_COMPLEX = auto()
+    OPENED_REPEATEDLY = auto()
+    OPENED_LEAVES = auto()
+    SIZE_BY_INDEX = auto()
+    DIMENSION_BY_INDEX = auto()
+    BOUND_OF_SEVERAL = auto()
+    BOUND_OF_PRODUCT = auto()
+    BOUND_OF_RUN = auto()
+    RUN_AS_BOUND = auto()
+    POSITION_OF_RUN = auto()
+    SCAN_ONE_INDEX = auto()
+    SCAN_WHERE = auto()
+    ONE_COUNTER = auto()
+    STEP = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleBroken:
+    """A rule is broken at a place: the names and numbers that say how, and the other place that it is about, if there is one."""
+
+    rule: Rule
+    span: Span
+    words: tuple[str | int, ...] = ()
+    also: Span | None = None
+
 
 # ── types ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -136,7 +200,7 @@ class StatesLacking:
 
 
 @dataclass(frozen=True, slots=True)
-class TooLarge:
+class TypeTooLarge:
     """A type of too many parts."""
 
     span: Span
@@ -153,6 +217,62 @@ class UnknownValue:
     span: Span
     scope: Scope
     library: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownName:
+    """A name of another kind ("shape variable", "type", "dimension") that nothing introduces, and those that are known.
+
+    `heading` is the function around a dimension.
+    """
+
+    what: str
+    name: str
+    span: Span
+    known: tuple[str, ...] = ()
+    heading: S.Fun | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownElement:
+    """The element type of a `cast`; `is_value`: of nothing, where a value has the name."""
+
+    cast: S.Cast
+    is_value: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunAsValue:
+    """A name that stands for a run of indices, and those of values."""
+
+    name: str
+    span: Span
+    known: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownMember:
+    module: Module
+    name: S.Name
+
+
+@dataclass(frozen=True, slots=True)
+class MissingImport:
+    """A module that could be imported."""
+
+    name: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class AliasArguments:
+    """A type with another number of arguments than it takes: `least`, or more where it takes a shape."""
+
+    name: str
+    least: int
+    more: bool
+    given: int
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +352,24 @@ class SubscriptCount:
 
 
 @dataclass(frozen=True, slots=True)
+class NegativePosition:
+    """A slice that counts from the end of a dimension of this size."""
+
+    span: Span
+    size: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class LengthByIndex:
+    """A slice whose length depends on an index."""
+
+    span: Span
+    name: str
+    start: Dim
+    step: Dim
+
+
+@dataclass(frozen=True, slots=True)
 class MatmulRank:
     """A side of `@` that is no matrix: "left" or "right", and the shape of the other."""
 
@@ -296,6 +434,35 @@ class Unsettled:
 
 
 @dataclass(frozen=True, slots=True)
+class ImpossibleCoercion:
+    """A coercion to other sizes: of a dimension, counted from 1, that is never so large, or only if some size is 0."""
+
+    span: Span
+    axis: int
+    have: Dim
+    want: Dim
+    never: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralTooLarge:
+    """A literal of an element type that does not hold it."""
+
+    literal: Literal
+    element: Element
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownSize:
+    """A size that the body reads, there or by the use of a function, and that nothing determines; `named` in annotations."""
+
+    name: str
+    span: Span
+    function: str
+    named: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Undetermined:
     """Sizes of a function that its arguments do not tell."""
 
@@ -317,8 +484,9 @@ class Unanchored:
 
 
 Trouble: TypeAlias = (
-    "Mismatched | NotBool | NotAFunction | NoField | NoPosition | UnknownRecord | StoredFunction | StatesLacking | TooLarge"
-    " | UnknownValue | DimsMissing | DimsWrong | NotADimension"
-    " | CannotIndex | PartByIndex | TwoRests | BadSubscript | SubscriptCount | MatmulRank | BatchOfOneSide"
-    " | ManySplits | UndeterminedSplit | Unsettled | Undetermined | Unanchored | KnownByProduct"
+    "RuleBroken | Mismatched | NotBool | NotAFunction | NoField | NoPosition | UnknownRecord | StoredFunction | StatesLacking"
+    " | TypeTooLarge | UnknownValue | UnknownName | UnknownElement | RunAsValue | UnknownMember | MissingImport"
+    " | AliasArguments | DimsMissing | DimsWrong | NotADimension | CannotIndex | PartByIndex | TwoRests | BadSubscript"
+    " | SubscriptCount | NegativePosition | LengthByIndex | MatmulRank | BatchOfOneSide | ManySplits | UndeterminedSplit"
+    " | ImpossibleCoercion | LiteralTooLarge | UnknownSize | Unsettled | Undetermined | Unanchored | KnownByProduct"
 )

@@ -31,7 +31,7 @@ from axon.types.type import (
 
 
 class Mismatch(Exception):
-    """Two types that cannot be one. `kind` is a key of the table in `types.errors`; left and right are the parts that clash."""
+    """Two types that cannot be one. `kind` says how, to `explain.errors`; left and right are the parts that clash."""
 
     def __init__(self, kind: str, left: object, right: object) -> None:
         super().__init__(kind)

@@ -1,0 +1,60 @@
+"""What is said of single sizes and numbers: of slices, coercions, literals, and sizes that nothing determines."""
+
+from __future__ import annotations
+
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
+from axon.base.element import Element
+from axon.types.literals import Literal
+from axon.types.show import Namer, show_dim
+from axon.types.trouble import ImpossibleCoercion, LengthByIndex, NegativePosition, UnknownSize
+from axon.types.unify import State
+
+
+def negative_position(state: State, wrong: NegativePosition) -> Diagnostic:
+    label = Label(wrong.span, "positions count from 0, also in slices")
+    shown = state.dimension(wrong.size)
+    n = str(shown) if shown.variables <= state.rigid else "n"
+    help_ = Suggestion(f"counted from the end, a position is `{n} - 1`, `{n} - 2`, …")
+    return Diagnostic("AX0303", "a slice cannot begin or end at a negative position", (label,), (), (help_,))
+
+
+def length_by_index(state: State, wrong: LengthByIndex) -> Diagnostic:
+    help_ = f"slice a fixed length: `{wrong.name}[i : i + 3]`"
+    if wrong.step.constant != 1:  # from one end to the other: which elements they are says it
+        namer = Namer(state)
+        start, step = (show_dim(namer, d) for d in (wrong.start, wrong.step))
+        help_ = f"name each element, with a bound that is a size: `for j < … => {wrong.name}[{start} + {step} * j]`"
+    message = "the length of a slice cannot depend on an index"
+    return Diagnostic("AX0308", message, (Label(wrong.span, "here"),), (), (Suggestion(help_),))
+
+
+def impossible_coercion(state: State, wrong: ImpossibleCoercion) -> Diagnostic:
+    namer = Namer(state)
+    have, want = (d.render(namer.dim) for d in (wrong.have, wrong.want))
+    words = f"can never be {want}" if wrong.never else f"is {want} only if some size is 0"
+    label = Label(wrong.span, f"dimension {wrong.axis} is {have}, and {words}")
+    return Diagnostic("AX0305", "this coercion cannot succeed", (label,))
+
+
+def unknown_size(wrong: UnknownSize) -> Diagnostic:
+    name = wrong.name
+    uses = (
+        f"`{wrong.function}` uses its `{name}`: nothing that is passed here has that size" if wrong.function else f"uses `{name}`"
+    )
+    labels = (Label(wrong.span, uses), *(Label(at, "named here") for at in wrong.named[:1]))
+    help_ = Suggestion("say what has this size, as of the parameter of a function that is passed: `fn (y : f32[m]) => …`")
+    return Diagnostic("AX0306", f"nothing determines the size `{name}`", labels, (), (help_,))
+
+
+def literal_too_large(literal: Literal, element: Element) -> Diagnostic:
+    """It is of an element type that does not hold it."""
+    low, high = element.limits
+    span, use = literal.span, literal.use
+    where = f"as {element.value} here, which holds {low} to {high}"
+    labels = (Label(span, f"used {where}"),)
+    if use is not None:
+        same = use.file.path == span.file.path  # by name: in an editor, a declaration is a file of its own
+        own = (Label(span, "the number"),) if same else ()
+        labels = (Label(use, f"`{use.text}` uses {literal.value} {where}"), *own)
+    shown = f"{' '.join(span.text.split())} = {literal.value}" if literal.folded else str(literal.value)
+    return Diagnostic("AX0202", f"{shown} does not fit in {element.value}", labels)
