@@ -100,7 +100,7 @@ def test_statements() -> None:
     code.give(1)
     assert text_of(code, x, n) == (
         "def f(x, n):\n"
-        "    row = x + n + 4 - 1  # a note\n"
+        "    row = x + n + 3  # a note\n"
         "    for item in range(0, n, 2):\n"
         "        if item < 3:\n"
         "            v1 = item * (n - 1)\n"
@@ -119,7 +119,7 @@ def test_names_never_clash() -> None:
     names = [code.named(like) for like in ("exp", "for", "x", "x", "v1", "row", "größe", "2d")]
     value = code.let(call("exp", names[0]))
     code.assign(code.local("row"), value)
-    code.named("_stride", names[3])
+    code.call("store", code.named("_stride", names[3]))
     texts = written(Function("f", tuple(names), code.body, tuple(code.names))).names
     assert list(texts.values()) == ["row", "exp2", "for2", "x", "x2", "v1", "row2", "gre", "x2d", "v2", "x2_stride"]
     assert len(set(texts.values())) == len(texts)
@@ -189,3 +189,43 @@ def test_ways_that_end() -> None:
         code.assign(y, x)
     code.give(y)
     verify(Function("f", (x,), code.body, tuple(code.names)))
+
+
+def test_what_nothing_reads_is_gone() -> None:
+    """With what was computed for it alone; what acts stays, and what a loop needs of its last turn."""
+    code = Code()
+    x = code.named("x")
+    unread = code.let(code.let(x + 1) * 2)
+    code.assign(unread, 0)
+    state = code.let(x)
+    with code.loop(code.local("item"), 3):
+        code.assign(state, state + code.let(x * 3))
+        code.let(state)
+    code.let(call("cuda.syncthreads_count", x))
+    code.call("store", x, state)
+    assert "\n".join(written(code.function("f", (x,))).lines) == (
+        "def f(x):\n"
+        "    v1 = x\n"
+        "    for item in range(3):\n"
+        "        v2 = x * 3\n"
+        "        v1 = v1 + v2\n"
+        "    v3 = cuda.syncthreads_count(x)\n"
+        "    store(x, v1)"
+    )
+
+
+def test_what_the_host_knows_is_folded() -> None:
+    """Of integers: sums and products of floats are as they were asked for."""
+    code = Code()
+    x, y = code.named("x"), code.named("y")
+    assert x + 0 is x
+    assert 1 * x is x
+    assert x * 0 == Constant(0)
+    assert 3 + (x + 4) - 7 == 3 + x - 3
+    assert x + (y - 3) + 3 == Operator("+", x, y)
+    assert x - 4 + 1 == x - 3
+    assert lift(6) * 7 - 2 == Constant(40)
+    assert x + 0.0 == Operator("+", x, Constant(0.0))
+    assert x + (-2) == Operator("-", x, Constant(2))
+    code.give(x - (y + 1))
+    assert text_of(code, x, y).endswith("return x - (y + 1)")

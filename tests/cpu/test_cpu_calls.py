@@ -387,12 +387,16 @@ def test_names_of_a_program_do_not_clash_with_those_of_its_code():
         np.testing.assert_allclose(mine, exact, rtol=1e-5, atol=1e-7)
 
 
-def test_names_of_intrinsics_are_reserved():
-    """Names from programs never end in a digit."""
-    from axon.backend.cpu.function import RESERVED
-    from axon.backend.cpu.intrinsics import namespace
-
-    assert {name for name in namespace() if not name[-1].isdigit() and name != "__builtins__"} <= RESERVED
+def test_names_of_what_kernels_call():
+    """Tensors and sizes may be called as what their kernel calls, as its variables, and as what Python has under a name."""
+    names = ("select", "load_f32", "store_f32", "range", "item", "bad", "v1", "a2", "start_1", "last", "inf", "f32_", "gt_float")
+    given = " ".join(f"({name} : f32[both, add])" for name in names)
+    total = " + ".join(f"{name}[i, j]" for name in names)
+    source = f"fun f {given} = for i => max j => if select[i, j] > 0.5 then exp ({total}) else -1.0 / 0.0"
+    rng = np.random.default_rng(3)
+    arrays = [rng.random((3, 5)).astype(np.float32) for _ in names]
+    f = axon.compile(source).f
+    np.testing.assert_allclose(f(*arrays, target="cpu"), f(*arrays, target="interpret"), rtol=1e-5)
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "two", "1e3", "100000"])

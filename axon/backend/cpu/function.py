@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import keyword
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import Constant, Expression, Name
-from axon.backend.kernel.ir import Function as KernelFunction
-from axon.backend.kernel.printer import written
-from axon.backend.kernel.verify import verify
+from axon.backend.kernel.printer import written as printed
 from axon.base.element import Element
 from axon.base.names import Symbol
-from axon.base.passes import verifying
 from axon.shapes.dimension import Dim
 
 FEW = 64  # lanes, the least that are worth a thread
@@ -120,32 +116,5 @@ class Parameters:
         given = sorted(self.parameters.items(), key=lambda pair: order.index(type(pair[1])))
         code = self.code
         ends = code.local("first"), code.local("last")
-        function = KernelFunction(name, (*(own for own, _ in given), *ends), code.body, tuple(code.names))
-        with verifying("emit"):
-            verify(function)
-        made = written(function, RESERVED, _spelled)
-        return tuple(parameter for _, parameter in given), "\n".join([*(f"# {line}" for line in comments), *made.lines, ""])
-
-
-def _spelled(name: str, taken: set[str]) -> str:
-    stem = "".join(c if c.isalnum() and c.isascii() else "_" for c in name) or "_"
-    stem = f"_{stem}" if stem[0].isdigit() else stem
-    stem = f"{stem}_" if stem in RESERVED or stem[-1].isdigit() else stem
-    found, number = stem, 1
-    while found in taken:
-        number += 1
-        found = f"{stem}{number}_"
-    return found
-
-
-# What the text of a function names besides: of intrinsics those that do not end in a digit.
-RESERVED = frozenset((
-    "__debug__",  # which Python does not let anybody assign
-    "absolute", "add", "bad", "both", "ceil", "copy", "cos", "divide", "either", "eq_float", "eq_int", "eq_unsigned", "erf",
-    "exp", "first", "float_remainder", "floor", "floor_divide", "ge_float", "ge_int", "ge_unsigned", "gt_float", "gt_int",
-    "gt_unsigned", "inf", "integer_absolute", "integer_power", "integer_sign", "item", "last", "le_float", "le_int",
-    "le_unsigned", "load_bool", "log", "lt_float", "lt_int", "lt_unsigned", "max_float", "max_int", "max_unsigned",
-    "min_float", "min_int", "min_unsigned", "minus", "mul", "nan", "ne_float", "ne_int", "ne_unsigned", "nearest",
-    "negation", "power", "prod_float", "range", "remainder", "rsqrt", "select", "sign", "sin", "sqrt", "store_bool", "sub",
-    "sum_float", "sum_product", "tanh", "unsigned_divide", "unsigned_remainder", *keyword.kwlist,
-))  # fmt: skip
+        lines = printed(code.function(name, [*(own for own, _ in given), *ends])).lines
+        return tuple(parameter for _, parameter in given), "\n".join([*(f"# {line}" for line in comments), *lines, ""])

@@ -27,7 +27,7 @@ from typing import assert_never
 
 from axon.backend.cpu import nests, scatters
 from axon.backend.cpu.function import BufferParameter, Function, LanesParameter, Parameters, SizeParameter, TensorParameter
-from axon.backend.kernel.ir import FALSE, Between, Expression, Like, Name, Operator, call, same
+from axon.backend.kernel.ir import FALSE, Expression, Like, Name, Operator, both, call, same
 from axon.backend.kernel.writer import Held, Writer
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, values_of
 from axon.base.element import Element
@@ -192,7 +192,7 @@ class _Writer(Parameters):
                 case Repeat():
                     trip = kernel.op.trip.dim if isinstance(kernel.op.trip, Index) else Dim.of(1)
                     number = self.loops + 1
-                    here = Between(number, self.place, number + _loops(kernel) - 1)
+                    here = both(self.place >= number, self.place < number + _loops(kernel))
                     with self.code.when(Operator("or", same(self.place, 0), here)):
                         total = total + self.loop(kernel) * trip
                 case Whole():

@@ -21,7 +21,7 @@ from functools import partial
 from axon.backend.cpu.best import split_best
 from axon.backend.cpu.collapse import collapsed
 from axon.backend.cpu.function import Function, Parameters
-from axon.backend.kernel.ir import FALSE, Constant, Expression, Group, Name, call
+from axon.backend.kernel.ir import FALSE, Constant, Expression, Name, call
 from axon.backend.kernel.reducers import Reducer, Slots, reducer
 from axon.backend.kernel.writer import Held, Writer
 from axon.backend.plan import lanes
@@ -285,7 +285,7 @@ class NestWriter(Parameters):
 
     def _lane_place(self) -> Expression:
         assert self.lane is not None
-        return Group(self.names[self.lane.axis.symbol] - self.lane.start)
+        return self.names[self.lane.axis.symbol] - self.lane.start
 
     # ── reductions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -424,7 +424,7 @@ class NestWriter(Parameters):
         if vector is None:
             return None
         name = self.names[vector.axis.symbol]
-        return name if vector.start == Constant(0) else name - vector.start
+        return name - vector.start
 
     def _accumulate(self, step: Compute, reduce: Reducer, slots: Slots, vector: _Vector | None, scope: list[Axis]) -> bool:
         reduction = step.reduction

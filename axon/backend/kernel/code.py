@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -13,6 +13,7 @@ from axon.backend.kernel.ir import (
     Do,
     Expression,
     For,
+    Function,
     If,
     Item,
     Kind,
@@ -25,6 +26,9 @@ from axon.backend.kernel.ir import (
     call,
     lift,
 )
+from axon.backend.kernel.tidy import tidied
+from axon.backend.kernel.verify import verify
+from axon.base.passes import verifying
 
 
 class Code:
@@ -64,6 +68,13 @@ class Code:
     def bad(self) -> Name:
         """Whether the program must stop. See Note [Failures] in `writer`."""
         return self.local("bad")
+
+    def function(self, name: str, parameters: Sequence[Name]) -> Function:
+        """What was written as a function, verified, and without what nothing needs. KernelInvalid for a defect of the writer."""
+        made = Function(name, tuple(parameters), self.body, tuple(self.names))
+        with verifying("emit"):
+            verify(made)
+        return tidied(made)
 
     # ── statements ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

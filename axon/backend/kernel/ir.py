@@ -7,9 +7,11 @@ operators (`base + 8 * lane`); a comparison for equality, which Python keeps for
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from math import isfinite
 from typing import TypeAlias, assert_never
 
 
@@ -18,64 +20,64 @@ class Built:
 
     __slots__ = ()
 
-    def __add__(self, other: Like) -> Operator:
-        return _sum("+", self, lift(other))
+    def __add__(self, other: Like) -> Expression:
+        return _sum("+", lift(self), lift(other))
 
-    def __radd__(self, other: Like) -> Operator:
-        return _sum("+", lift(other), self)
+    def __radd__(self, other: Like) -> Expression:
+        return _sum("+", lift(other), lift(self))
 
-    def __sub__(self, other: Like) -> Operator:
-        return _operator("-", self, other)
+    def __sub__(self, other: Like) -> Expression:
+        return _sum("-", lift(self), lift(other))
 
-    def __rsub__(self, other: Like) -> Operator:
-        return _operator("-", other, self)
+    def __rsub__(self, other: Like) -> Expression:
+        return _sum("-", lift(other), lift(self))
 
-    def __mul__(self, other: Like) -> Operator:
+    def __mul__(self, other: Like) -> Expression:
         return _operator("*", self, other)
 
-    def __rmul__(self, other: Like) -> Operator:
+    def __rmul__(self, other: Like) -> Expression:
         return _operator("*", other, self)
 
-    def __floordiv__(self, other: Like) -> Operator:
+    def __floordiv__(self, other: Like) -> Expression:
         return _operator("//", self, other)
 
-    def __mod__(self, other: Like) -> Operator:
+    def __mod__(self, other: Like) -> Expression:
         return _operator("%", self, other)
 
-    def __lshift__(self, other: Like) -> Operator:
+    def __lshift__(self, other: Like) -> Expression:
         return _operator("<<", self, other)
 
-    def __rlshift__(self, other: Like) -> Operator:
+    def __rlshift__(self, other: Like) -> Expression:
         return _operator("<<", other, self)
 
-    def __rshift__(self, other: Like) -> Operator:
+    def __rshift__(self, other: Like) -> Expression:
         return _operator(">>", self, other)
 
-    def __and__(self, other: Like) -> Operator:
+    def __and__(self, other: Like) -> Expression:
         return _operator("&", self, other)
 
-    def __xor__(self, other: Like) -> Operator:
+    def __xor__(self, other: Like) -> Expression:
         return _operator("^", self, other)
 
-    def __or__(self, other: Like) -> Operator:
+    def __or__(self, other: Like) -> Expression:
         return _operator("|", self, other)
 
-    def __lt__(self, other: Like) -> Operator:
+    def __lt__(self, other: Like) -> Expression:
         return _operator("<", self, other)
 
-    def __gt__(self, other: Like) -> Operator:
+    def __gt__(self, other: Like) -> Expression:
         return _operator(">", self, other)
 
-    def __le__(self, other: Like) -> Operator:
+    def __le__(self, other: Like) -> Expression:
         return _operator("<=", self, other)
 
-    def __ge__(self, other: Like) -> Operator:
+    def __ge__(self, other: Like) -> Expression:
         return _operator(">=", self, other)
 
-    def __invert__(self) -> Prefix:
+    def __invert__(self) -> Expression:
         return Prefix("~", lift(self))
 
-    def __neg__(self) -> Prefix:
+    def __neg__(self) -> Expression:
         return Prefix("-", lift(self))
 
     def __getitem__(self, place: Like) -> Item:
@@ -154,23 +156,7 @@ class Several(Built):
     items: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Group(Built):
-    """Parentheses where none are needed."""
-
-    inner: Expression
-
-
-@dataclass(frozen=True, slots=True)
-class Between(Built):
-    """Whether a value lies from one to another, both of them taken."""
-
-    low: int
-    value: Expression
-    high: int
-
-
-Expression: TypeAlias = "Name | Constant | Given | Call | Operator | Prefix | Item | Several | Group | Between"
+Expression: TypeAlias = "Name | Constant | Given | Call | Operator | Prefix | Item | Several"
 Like: TypeAlias = "Built | float"  # an expression, or a number that stands for a constant
 
 
@@ -254,14 +240,19 @@ def call(function: str | Name, *arguments: Like) -> Call:
     return Call(function, tuple(map(lift, arguments)))
 
 
-def same(left: Like, right: Like) -> Operator:
-    return _operator("==", left, right)
+def same(left: Like, right: Like) -> Expression:
+    return Operator("==", lift(left), lift(right))
+
+
+def both(left: Expression, right: Expression) -> Expression:
+    """Python's `and`."""
+    return Operator("and", left, right)
 
 
 def product(*factors: Like) -> Expression:
     """1 of none."""
-    found = lift(factors[0]) if factors else Constant(1)
-    for factor in factors[1:]:
+    found: Expression = Constant(1)
+    for factor in factors:
         found = found * factor
     return found
 
@@ -278,7 +269,7 @@ def parts(expression: Expression) -> tuple[Expression, ...]:
             return (function, *arguments) if isinstance(function, Name) else arguments
         case Operator(left=left, right=right):
             return left, right
-        case Prefix(operand=inner) | Group(inner=inner) | Between(value=inner):
+        case Prefix(operand=inner):
             return (inner,)
         case Item(of=of, place=place):
             return of, place
@@ -337,22 +328,66 @@ def evaluated(body: Body) -> Iterator[Expression]:
     return (e for statement in statements(body) for value in read(statement) for e in expressions(value))
 
 
+def mentions(body: Body) -> Iterator[Name]:
+    """The names that are read or assigned."""
+    for statement in statements(body):
+        match statement:
+            case Assign(target=target):
+                yield from (e for e in expressions(target) if isinstance(e, Name))
+            case For(name=name):
+                yield name
+            case _:
+                pass
+    yield from (e for e in evaluated(body) if isinstance(e, Name))
+
+
 def called(body: Body) -> set[str]:
     """What a body calls of its surroundings."""
     return {e.function for e in evaluated(body) if isinstance(e, Call) and isinstance(e.function, str)}
 
 
-def constants(body: Body) -> set[Constant]:
-    return {e for e in evaluated(body) if isinstance(e, Constant)}
+def around(body: Body) -> set[str]:
+    """What a body finds in its surroundings: functions, and constants that Python has no literals for."""
+    numbers = (c.value for c in evaluated(body) if isinstance(c, Constant))
+    return called(body) | {repr(abs(n)) for n in numbers if not isfinite(n)}
 
 
-def _operator(op: str, left: Like, right: Like) -> Operator:
-    return Operator(op, lift(left), lift(right))
+_FOLDED: dict[str, Callable[[int, int], int]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+_NEUTRAL = {"+": 0, "-": 0, "*": 1}  # on the right; of `+` and `*` also on the left
 
 
-def _sum(op: str, left: Like, right: Like) -> Operator:
-    """Sums of places lean to the left, whoever built their parts: integers wrap, so that their order means nothing."""
-    right = lift(right)
-    if isinstance(right, Operator) and right.op in ("+", "-"):
-        return _operator(right.op, _sum("+", left, right.left), right.right)
-    return _operator(op, left, right)
+def _operator(op: str, left: Like, right: Like) -> Expression:
+    """What the host knows is not left to the kernel: places are sums with parts that are often 0, and strides are often 1."""
+    left, right = lift(left), lift(right)
+    a, b = _integer(left), _integer(right)
+    if op in _NEUTRAL:
+        if a is not None and b is not None:
+            return Constant(_FOLDED[op](a, b))
+        if op == "*" and 0 in (a, b):
+            return Constant(0)
+        if b == _NEUTRAL[op]:
+            return left
+        if a == _NEUTRAL[op] and op != "-":
+            return right
+    return Operator(op, left, right)
+
+
+def _integer(value: Expression) -> int | None:
+    return value.value if isinstance(value, Constant) and type(value.value) is int else None
+
+
+def _sum(op: str, left: Expression, right: Expression) -> Expression:
+    """Sums of places lean to the left, whoever built their parts, and constants that meet are one: integers wrap, so that their
+    order means nothing."""
+    if op == "+" and isinstance(right, Operator) and right.op in _SIGNS:
+        return _sum(right.op, _sum("+", left, right.left), right.right)
+    more = _integer(right)
+    if more is None:
+        return _operator(op, left, right)
+    more *= _SIGNS[op]
+    if isinstance(left, Operator) and left.op in _SIGNS and (before := _integer(left.right)) is not None:
+        return _sum("+", left.left, Constant(_SIGNS[left.op] * before + more))
+    return _operator("-", left, -more) if more < 0 else _operator("+", left, more)
+
+
+_SIGNS = {"+": 1, "-": -1}

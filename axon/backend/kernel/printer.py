@@ -6,14 +6,13 @@ written    a Function -> its text, and what its names are called
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from keyword import kwlist
 from typing import assert_never
 
 from axon.backend.kernel.ir import (
     Assign,
-    Between,
     Body,
     Call,
     Comment,
@@ -23,7 +22,6 @@ from axon.backend.kernel.ir import (
     For,
     Function,
     Given,
-    Group,
     If,
     Item,
     Kind,
@@ -34,7 +32,9 @@ from axon.backend.kernel.ir import (
     Several,
     Statement,
     While,
-    called,
+    around,
+    evaluated,
+    mentions,
 )
 
 _BINDS = {
@@ -53,23 +53,25 @@ class Written:
     names: Mapping[Name, str]
 
 
-def written(function: Function, reserved: Collection[str] = (), spelled: Callable[[str, set[str]], str] | None = None) -> Written:
-    """The function's lines. No name has the text of what it calls, or of what is reserved."""
-    taken = {*kwlist, *reserved, *called(function.body)}
-    names = texts(function.names, taken, spelled or free)
+def written(function: Function) -> Written:
+    """The function's lines. No name has the text of anything that it finds in its surroundings."""
+    body = function.body
+    given = {e.text.partition(".")[0] for e in evaluated(body) if isinstance(e, Given)}
+    mentioned = {*function.parameters, *mentions(body)}
+    names = texts([name for name in function.names if name in mentioned], {*kwlist, "__debug__", "range", *around(body), *given})
     parameters = ", ".join(names[p] for p in function.parameters)
-    lines = [f"def {function.name}({parameters}):", *_body(function.body, names, "    ")]
+    lines = [f"def {function.name}({parameters}):", *_body(body, names, "    ")]
     return Written(tuple(lines), names)
 
 
-def texts(names: Sequence[Name], taken: Collection[str], spelled: Callable[[str, set[str]], str]) -> dict[Name, str]:
+def texts(names: Sequence[Name], taken: Collection[str]) -> dict[Name, str]:
     """A text for each name: first those that want no other, then the others in their order."""
     found = {name: name.like for name in names if name.kind is Kind.FIXED}
     used = {*taken, *found.values()}
     number = 0
     for name in names:
         if name.kind is Kind.READABLE:
-            found[name] = spelled(f"{found[name.of] if name.of else ''}{name.like}", used)
+            found[name] = free(f"{found[name.of] if name.of else ''}{name.like}", used)
         elif name.kind is Kind.NUMBERED:
             number += 1
             while f"{name.like}{number}" in used:
@@ -168,10 +170,6 @@ def _text(expression: Expression, names: Mapping[Name, str]) -> tuple[str, int]:
             return f"{tight(of, _TIGHT)}[{plain(place)}]", _TIGHT
         case Several(items=items):
             return f"({', '.join(map(plain, items))}{',' if len(items) == 1 else ''})", _TIGHT
-        case Group(inner=inner):
-            return f"({plain(inner)})", _TIGHT
-        case Between(low=low, value=value, high=high):
-            return f"{low} <= {tight(value, _COMPARES + 1)} <= {high}", _COMPARES
         case _:
             assert_never(expression)
 

@@ -24,12 +24,10 @@ from dataclasses import dataclass
 from axon.backend.gpu.build.pipeline import Plain
 from axon.backend.gpu.emit.kernel import Emitted, ExtentParameter, Parameter, PointerParameter, StrideParameter
 from axon.backend.kernel.code import Code
-from axon.backend.kernel.ir import Constant, Expression, Function, Given, Like, Name, Operator, Several, call, same
+from axon.backend.kernel.ir import Constant, Expression, Given, Like, Name, Operator, Several, both, call, same
 from axon.backend.kernel.printer import written
-from axon.backend.kernel.verify import verify
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
-from axon.base.passes import verifying
 from axon.shapes.dimension import Dim
 
 TILE = 2048  # pairs that a block sorts in shared memory
@@ -142,10 +140,7 @@ class Kernel(Code):
 
     def plain(self, what: str, threads: int) -> Plain:
         """The kernel as it is built."""
-        function = Function("kernel", tuple(self.parameters.values()), self.body, tuple(self.names))
-        with verifying("emit"):
-            verify(function)
-        head, *lines = written(function).lines
+        head, *lines = written(self.function("kernel", tuple(self.parameters.values()))).lines
         imports = "from numba import cuda, int32, int64\n\nfrom axon.backend.gpu.intrinsics import ptx_memory\n\n\n"
         text = "\n".join([f"{imports}{head}  # {what}", *lines, ""])
         return Plain(Emitted(text, tuple(self.parameters), threads, 1, 0))
@@ -233,7 +228,7 @@ def tiles(element: Element, rank: int, *, whole: bool) -> Plain:
         code.assign(here[slot], _LAST)
         if places is not None:
             code.assign(places[slot], _LAST_PLACE)
-        with code.when(Operator("and", row < rows, place < length)):
+        with code.when(both(row < rows, place < length)):
             start = _start(code, keys, rank)
             key = keys.key(code, code.set("bits", _element(code, keys, rank, start, place)))
             code.assign(here[slot], (key << 32) | place if places is None else key)
@@ -254,7 +249,7 @@ def tiles(element: Element, rank: int, *, whole: bool) -> Plain:
         code.assign(size, size << 1)
     with code.loop(code.local("turn"), TILE // THREADS):
         slot, row, place = slots()
-        with code.when(Operator("and", row < rows, place < length)):
+        with code.when(both(row < rows, place < length)):
             at = row * length + place
             if whole:
                 origin = here[slot] & _LAST_PLACE if places is None else i64(places[slot])
@@ -285,7 +280,7 @@ Pair = tuple[Expression, Expression]  # a key, and its place where that stands a
 def _compared(op: str, left: Pair, right: Pair, wide: bool) -> Expression:
     """Whether a pair comes before another one, by `<`, or after it, by `>`."""
     keys, places = (Operator(op, *both) for both in zip(left, right, strict=True))
-    return Operator("or", keys, Operator("and", same(left[0], right[0]), places)) if wide else keys
+    return Operator("or", keys, both(same(left[0], right[0]), places)) if wide else keys
 
 
 def merge(wide: bool) -> Plain:

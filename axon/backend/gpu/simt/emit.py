@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from contextlib import ExitStack, contextmanager
 from functools import reduce
-from math import inf
 from operator import or_
 
 from axon.backend.gpu.emit.kernel import Emitted, ExtentParameter, Parameter, PointerParameter, StatusParameter, StrideParameter
@@ -27,45 +26,30 @@ from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import (
     FALSE,
     TRUE,
-    Assign,
     Body,
     Call,
     Constant,
     Do,
     Expression,
-    Function,
     Given,
-    Group,
     Name,
-    Several,
-    Statement,
+    around,
     call,
-    called,
-    constants,
     expressions,
     product,
 )
 from axon.backend.kernel.places import placed
 from axon.backend.kernel.printer import written
-from axon.backend.kernel.verify import verify
 from axon.backend.kernel.writer import Held, is_narrow
 from axon.backend.plan import ir as plans
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import inner
 from axon.base.element import Element
 from axon.base.names import Symbol
-from axon.base.passes import verifying
 from axon.core.ir import LOGIC, Axis, Binary, Bind, Compute, Convert, Read, Scan, Select, Value, element_of
 from axon.core.scalar_facts import at_least_0
 from axon.core.walk import nodes, scalars, tensors_of
 from axon.shapes.dimension import Dim
-
-_RESERVED = frozenset({
-    "kernel", "thread", "block", "member", "team", "row", "rows", "active", "bad", "status", "shared", "warp", "lane",
-    "item", "items", "across", "below", "above", "left", "outer", "top", "turn", "place", "band", "nth", "down", "over",
-    "there", "stretch", "reached", "step", "warps", "flip", "rank", "piece", "begin", "stop", "sharer", "half", "group",
-    "groups", "slot", "phase", "held", "own", "cuda", "ptx", "range", "inf", "nan", "shared_memory", "cluster_of",
-})  # fmt: skip
 
 
 def emit(
@@ -166,7 +150,7 @@ class Emitter:
             if piece is not None:
                 at, size = piece
                 name = f"taken_{self.values[read.tensor].element.value}" + (f"_{lane.vector}" if lane.vector > 1 else "")
-                return self.writer.call(name, at + Group(self.spot) * size, self.writer.mask(steady_only=True))
+                return self.writer.call(name, at + self.spot * size, self.writer.mask(steady_only=True))
         return self.registers.get((read.tensor, lane.start)) if lane else None
 
     def piece_of(self, read: Read, lane: Symbol) -> tuple[Expression, int] | None:
@@ -184,6 +168,9 @@ class Emitter:
             if value.symbol in self.made:
                 self.name(value.symbol)
         code, mapping, local = self.code, self.mapping, self.code.local
+        code.assign(code.bad, FALSE)
+        code.assign(local("flip"), 0)
+        code.assign(local("shared"), call("as_i64", call("shared_memory")))
         code.assign(local("thread"), call("as_i64", Given("cuda.threadIdx.x")))
         code.assign(local("block"), call("as_i64", Given("cuda.blockIdx.x")))
         cluster = self.mapping.pieces.blocks if self.mapping.pieces else 1
@@ -193,24 +180,16 @@ class Emitter:
             self.both()
         else:
             self.form()
-        shared = self.bytes + self.reductions.bytes
-        begin: list[Statement] = []
         if self.writer.fails:
-            begin.append(Assign(code.bad, FALSE))
             with code.when(code.bad):
                 code.call("store_i32", self.parameter(StatusParameter(), "status"), 0, call("i32", 1), True)
-        if self.reductions.flips:
-            begin.append(Assign(local("flip"), Constant(0)))
-        if shared:
-            begin.append(Assign(local("shared"), call("as_i64", call("shared_memory"))))
-        function = Function("kernel", tuple(self.parameters.values()), (*begin, *code.body), tuple(code.names))
-        with verifying("emit"):
-            verify(function)
+        function = code.function("kernel", tuple(self.parameters.values()))
         notes = [f"# {line}".rstrip() for line in (*comments, str(mapping))]
         head = _head(function.body, cluster)
-        text = "\n".join([*notes, *head, "", *written(function, _RESERVED).lines, ""])
+        text = "\n".join([*notes, *head, "", *written(function).lines, ""])
         threads = mapping.team if mapping.by in ("block", "cluster") else mapping.across.threads if mapping.across else THREADS
         together = resident(mapping) if mapping.by == "cluster" and mapping.chunks else 1
+        shared = self.bytes + self.reductions.bytes
         return Emitted(text, tuple(self.parameters), threads, cluster, shared, together)
 
     def form(self) -> None:
@@ -235,7 +214,7 @@ class Emitter:
             groups.setdefault(condition.modulus, {})[value] = None
         fits: Expression = TRUE
         for modulus, found in groups.items():
-            one = self.code.let(call("eq_int", Group(reduce(or_, found)) & (modulus - 1), 0))
+            one = self.code.let(call("eq_int", reduce(or_, found) & (modulus - 1), 0))
             fits = one if fits == TRUE else self.code.let(call("both", fits, one))
         with self.writer.branch(self.code.when(fits)):
             self.form()
@@ -273,7 +252,8 @@ class Emitter:
         local = code.local
         row, member, block, thread, active = local("row"), local("member"), local("block"), local("thread"), local("active")
         if self.mapping.by == "block":
-            code.assign(Several((row, member)), Several((block, thread)))
+            code.assign(row, block)
+            code.assign(member, thread)
             ask_ahead(self, rows, extents)
         else:
             team = self.mapping.team
@@ -308,7 +288,7 @@ class Emitter:
             code.assign(item, block * each + call("unsigned_remainder", thread, each))
         else:
             first = block * (THREADS * self.mapping.turns if turn is not None else THREADS) + thread
-            code.assign(item, first + turn * THREADS if turn else first)
+            code.assign(item, first + (turn or 0) * THREADS)
         if team > 1 or turn is not None:
             active = code.let(call("lt_int", item, items), "active_")
             if team > 1:
@@ -328,8 +308,8 @@ class Emitter:
                 if outer and not self.mapping.flat:
                     assert pieces is not None
                     rest = code.let(call("unsigned_divide", item, pieces), "above_")
-                    own = Group(item - rest * pieces)
-                code.assign(start, own * vector if vector > 1 else own)
+                    own = item - rest * pieces
+                code.assign(start, own * vector)
                 writer.extents[lane.symbol] = lane.extent
                 writer.lane = Lane(lane.symbol, start, vector)
             if self.mapping.flat:
@@ -508,8 +488,7 @@ class Emitter:
                     turn = self.code.name("turn_")
                     with writer.branch(self.code.loop(turn, *bounds)):
                         for n in range(count):
-                            at: Expression = turn + n if n else turn
-                            at = at if step == 1 else first + Group(at) * step
+                            at = turn + n if step == 1 else first + (turn + n) * step
                             yield from self.placed(axis, self.code.let(at, f"{axis.symbol.name}_"), vector)
             else:
                 name = self.name(axis.symbol)
@@ -530,9 +509,9 @@ class Emitter:
                 if turns > 1:
                     turn = self.code.name("turn_")
                     stack.enter_context(writer.branch(self.code.loop(turn, turns)))
-                    before = turn * (count * stride) + first * stride if first else turn * (count * stride)
+                    before = turn * (count * stride) + first * stride
                 for n in range(count if turns else 0):
-                    at = before + n * stride if n else before
+                    at = before + n * stride
                     self.spot = self.member + at
                     start = self.code.let(self.code.local("own") + at, f"{axis.symbol.name}_")
                     there = TRUE if mapping.whole else writer.there((start, self.code.local("stop")))
@@ -546,7 +525,7 @@ class Emitter:
     def member(self) -> Expression:
         """The first neighbour of a thread among those that its team has at once."""
         member = self.code.local("member")
-        return member * self.mapping.vector if self.mapping.vector > 1 else member
+        return member * self.mapping.vector
 
     def placed(self, axis: Axis, place: Name, vector: int) -> Iterator[Expression]:
         """At one place of a loop."""
@@ -616,7 +595,7 @@ INTRINSICS = {  # how the names of a module begin
 
 def _head(body: Body, cluster: int) -> list[str]:
     """What a kernel's text has before its function: what it takes from where."""
-    used = {*called(body), *(repr(abs(c.value)) for c in constants(body) if c.value in (inf, -inf) or c.value != c.value)}
+    used = around(body)
     shared = "shared_memory" in used
     used -= {"shared_memory", "cluster_of"}
     lines = ["from numba import cuda", ""]

@@ -244,7 +244,7 @@ def cut_rows(emitter: Emitter, rows: tuple[Axis, ...], extents: list[Expression]
         code.assign(piece, call("unsigned_divide", end + (vector * cut.blocks - 1), vector * cut.blocks) * vector)
         code.assign(begin, call("min_int", rank * piece, end))
         code.assign(stop, call("min_int", begin + piece, end))
-        code.assign(local("own"), begin + local("member") * vector if vector > 1 else begin + local("member"))
+        code.assign(local("own"), begin + local("member") * vector)
     at = barriers(nest, cut)
 
     def placed(reads: frozenset[int], base: Name) -> list[tuple[Access, int, int]]:
@@ -290,7 +290,7 @@ def cut_rows(emitter: Emitter, rows: tuple[Axis, ...], extents: list[Expression]
     with writer.branch(code.when(first_thread)):
         begin_barriers(emitter, barriers(nest, cut))
         for ahead in range(cut.stages):
-            bring(group + ahead * groups if ahead else group, ahead)
+            bring(group + ahead * groups, ahead)
         if kept:
             copies(kept, None, once)
     if several:

@@ -18,7 +18,7 @@ from axon.backend.gpu.simt.mapping import THREADS, WARP
 from axon.backend.gpu.simt.peaks import LEAST, ZERO, Below
 from axon.backend.gpu.simt.pieces import BARRIER
 from axon.backend.gpu.simt.writer import Lane
-from axon.backend.kernel.ir import TRUE, Expression, Group, Name, Several, call, lift, same
+from axon.backend.kernel.ir import TRUE, Expression, Name, Several, call, lift, same
 from axon.backend.kernel.reducers import Combiner, Reducer, State, reducer
 from axon.backend.kernel.writer import literal
 from axon.backend.plan.lanes import inner, reduced
@@ -215,7 +215,7 @@ class Reductions:
         lanes = min(WARP, 1 << (slots - 1).bit_length())
         place, there = code.local("place"), code.local("there")
         for first in range(0, slots, WARP):
-            code.assign(place, self.thread % lanes + first if first else self.thread % lanes)
+            code.assign(place, self.thread % lanes + first)
             full = slots - first >= lanes
             if not full:
                 code.assign(there, call("lt_int", place, slots))
@@ -284,7 +284,7 @@ class Reductions:
 
         def taken(of: Expression) -> State:
             return tuple(
-                code.let(call(f"staged_{element.value}{suffix}", base + place + Group(of) * (size * mapping.vector), size))
+                code.let(call(f"staged_{element.value}{suffix}", base + place + of * (size * mapping.vector), size))
                 for _, element, size, place in pairs
             )
 
@@ -443,7 +443,7 @@ class Reductions:
             shifted = one if team == 1 else tuple(code.let(call("shuffle_up", name, 1)) for name in one)
             before.append(self.named(self.choice(least, nothing, shifted)))
         if not block:
-            last = Group(call("unsigned_remainder", thread, 32) - member) + (team - 1)
+            last = call("unsigned_remainder", thread, 32) - member + (team - 1)
             return [
                 (first, one if team == 1 else self.named(tuple(code.let(call("shuffle_at", name, last)) for name in one)))
                 for first, one in zip(before, sums, strict=True)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.simt.access import ACCESS, Access, accesses, aligned, divides, is_beside, is_steady, steady, unit_of
 from axon.backend.gpu.simt.writer import Lane
-from axon.backend.kernel.ir import Expression, Group, Name, call
+from axon.backend.kernel.ir import Expression, Name, call
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import inner, reduced
 from axon.base.identity import IdentitySet
@@ -216,7 +216,7 @@ def _turned(kept: Staged, row: Expression, at: Expression, vector: int) -> Expre
     """The address of what lies at so many bytes of a row; see Note [Turned rows]."""
     pieces = min(BANKS, kept.pitch // PIECE)
     turn = (row >> (vector.bit_length() - 1) & (pieces - 1)) * PIECE
-    return kept.base + row * kept.pitch + Group(Group(at) ^ Group(turn))
+    return kept.base + row * kept.pitch + (at ^ turn)
 
 
 def staged(emitter: Emitter, element: str, kept: Staged) -> Expression:
