@@ -20,7 +20,7 @@ from axon.backend.cpu import build as cpu_build
 from axon.backend.cpu.executable import CpuExecutable
 from axon.backend.gpu.roles import lower as lower_roles
 from axon.backend.gpu.roles.ir import Put, RoleFor
-from axon.backend.gpu.tile.contraction import Contraction
+from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.ir import For, Load
 from axon.backend.plan.deaths import deaths
 from axon.base.element import Element
@@ -250,7 +250,7 @@ def test_parts() -> None:
 def test_kernels_of_a_gpu() -> None:
     def change(made: Any) -> Iterator[m.Mutant]:
         for n, kernel in enumerate(made):
-            ways = m.on_tensor_cores(kernel) if isinstance(kernel, Contraction) else m.changed_kernels(kernel)
+            ways = m.on_tensor_cores(kernel) if isinstance(kernel, MatrixProduct) else m.changed_kernels(kernel)
             for what, changed in ways:
                 yield what, (*made[:n], changed, *made[n + 1 :])
         yield "no kernels", ()

@@ -23,13 +23,13 @@ from axon.backend.gpu.proof.verify import verify
 from axon.backend.gpu.runtime.prepare import Prepared, is_empty, prepare
 from axon.backend.gpu.runtime.ways import NO_MAPPING, Planned, following, plan
 from axon.backend.gpu.tile.epilogue import views_of
-from axon.backend.gpu.tile.schedule import Mapping
+from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.schedule_file import FREE, NOTHING, Fixed, Schedule
 from axon.backend.plan.ir import Nest
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.core.ir import Block, Check, Compress, Op, Program, Sort
-from axon.core.passes.parts import Body, Repeat, Straight, parts, straights
+from axon.core.passes.parts import Body, HostLoop, Straight, parts, straights
 from axon.core.passes.tables import values_of
 from axon.interpret.frame import size_of
 from axon.interpret.program import _block as interpret
@@ -41,7 +41,7 @@ def run(
     explicit: Sequence[int] = (),
     *,
     seed: int = 0,
-    mapping: Mapping | None = None,
+    mapping: TileMapping | None = None,
     schedule: Schedule = NOTHING,
     target: Target = HOPPER,
 ) -> list[Any]:
@@ -70,7 +70,7 @@ class _Run:
     sizes: dict[Symbol, int]
     held: dict[Symbol, Any]
     seed: int
-    mapping: Mapping | None
+    mapping: TileMapping | None
     planned: IdentityMap[Program, tuple[Planned, tuple[Fixed, ...]]]  # straight programs as they are, and what is fixed
     target: Target
 
@@ -79,7 +79,7 @@ class _Run:
             match part:
                 case Straight(program=program):
                     self.straight(program)
-                case Repeat():
+                case HostLoop():
                     self.repeat(part)
                 case Sort() | Compress() | Check():
                     self.interpreted(part)
@@ -87,7 +87,7 @@ class _Run:
                     assert_never(part)
         return [self.held[symbol] for symbol in body.results]
 
-    def repeat(self, loop: Repeat) -> None:
+    def repeat(self, loop: HostLoop) -> None:
         op = loop.op
         trip = loop.trip.evaluate(self.sizes) if not isinstance(loop.trip, Symbol) else int(self.held[loop.trip])
         states = [self.held[symbol] for symbol in op.initial]

@@ -32,7 +32,7 @@ from axon.base.element import Element
 from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.core.ir import Check, Compress, Sort, Value
-from axon.core.passes.parts import Body, Part, Repeat, Straight
+from axon.core.passes.parts import Body, HostLoop, Part, Straight
 from axon.shapes.dimension import Dim
 
 GRANULE = 512  # bytes
@@ -147,7 +147,7 @@ class Run:
         match part:
             case Straight():
                 self.straight(part, wanted)
-            case Repeat():
+            case HostLoop():
                 self.repeat(part, wanted, dying)
             case Sort(values=values, indices=indices, input=input):
                 self.sort(self.held[input], self.room(values, wanted), self.room(indices, wanted))
@@ -215,7 +215,7 @@ class Run:
         else:
             bound.launches(addresses)
 
-    def repeat(self, part: Repeat, wanted: dict[Symbol, Make], dying: frozenset[Symbol]) -> None:
+    def repeat(self, part: HostLoop, wanted: dict[Symbol, Make], dying: frozenset[Symbol]) -> None:
         op = part.op
         trip = self.trip(part)
         states = [self.held[symbol] for symbol in op.initial]
@@ -243,7 +243,7 @@ class Run:
         for out, held in zip(op.outs, states, strict=True):  # still wanted is what had no last step
             self.held[out.symbol] = self.copied(held, wanted.pop(out.symbol)) if out.symbol in wanted else held
 
-    def trip(self, part: Repeat) -> int:
+    def trip(self, part: HostLoop) -> int:
         if isinstance(part.trip, Dim):
             trip = part.trip.evaluate(self.sizes)
             return max(0, (trip + 2**31) % 2**32 - 2**31)

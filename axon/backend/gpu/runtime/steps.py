@@ -22,14 +22,14 @@ from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.failures import Watch
 from axon.backend.gpu.runtime.foreseen import made, of_extents, typical, values_between
-from axon.backend.gpu.tile.schedule import Mapping as KernelMapping
+from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.base.element import Element
 from axon.base.errors import ShapeError
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Block, Check, Compress, Compute, Leaf, Param, Program, Read, Sort, Value
-from axon.core.passes.parts import Body, Part, Repeat, Straight, parts, straights
+from axon.core.passes.parts import Body, HostLoop, Part, Straight, parts, straights
 from axon.core.walk import tensors_of
 from axon.shapes.contracts.contract import Contract, ParameterShape
 from axon.shapes.dimension import Dim
@@ -59,7 +59,7 @@ class Stepped:
         self,
         program: Program,
         target: Target = HOPPER,
-        mapping: KernelMapping | None = None,
+        mapping: TileMapping | None = None,
         *,
         exact: bool = False,
         schedule: Schedule = NOTHING,
@@ -213,7 +213,7 @@ class Stepped:
     def _know(self, body: Body, counters: frozenset[Symbol]) -> None:
         """Note what is known of the straight parts inside loops with these counters."""
         for part in body.parts:
-            if isinstance(part, Repeat):
+            if isinstance(part, HostLoop):
                 self._know(part.body, counters | {part.op.counter})
             elif isinstance(part, Straight):
                 self._known[part] = self._known_of(part, counters)
@@ -255,7 +255,7 @@ def reads(part: Part) -> frozenset[Symbol]:
     match part:
         case Straight(program=program):
             return frozenset(value.symbol for value in program.inputs)
-        case Repeat(op=op, trip=trip, body=body):
+        case HostLoop(op=op, trip=trip, body=body):
             count = frozenset() if isinstance(trip, Dim) else frozenset((trip,))
             return count.union(op.initial, body.results, *map(reads, body.parts))
         case Sort() | Compress() | Check():
