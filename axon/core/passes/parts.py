@@ -62,7 +62,7 @@ from axon.core.passes.tables import without_tables
 from axon.core.printer import names_in, print_op
 from axon.core.scalar_facts import mapped, may_fail, may_stop
 from axon.core.verify import CoreInvalid, verify
-from axon.core.walk import dimensions_of, needs_of, outs_of, rewrite, tensors_of
+from axon.core.walk import dimensions_of, needs_of, outs_of, rewrite, tensors_of, trip_of
 from axon.shapes.contracts.contract import Contract, ContractFact, ParameterShape
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
@@ -91,8 +91,11 @@ class HostLoop:
     """A loop or an unfold. Its trip count is a dimension, or a tensor of rank 0, which must be read back."""
 
     op: Loop
-    trip: Dim | Symbol
     body: Body
+
+    @property
+    def trip(self) -> Dim | Symbol:
+        return trip_of(self.op)
 
 
 Part: TypeAlias = "Straight | HostLoop | Sort | Compress | Check"
@@ -347,14 +350,13 @@ def _straight(ops: Sequence[Compute | Scan], later: set[Symbol], around: _Around
 
 
 def _repeat(op: Loop, around: _Around) -> HostLoop:
-    trip = op.trip.dim if isinstance(op.trip, Index) else op.trip.tensor if isinstance(op.trip, Read) else None
-    assert trip is not None, "a trip count that is computed is a tensor of its own"
+    trip = trip_of(op)
     op = replace(op, body=_without_counter(op.body, op.counter))
     values = {**around.values, **{state.symbol: state for state in op.states}}
     facts = around.facts
     if isinstance(trip, Dim):
         facts += (ContractFact(Relation(Dim.of(op.counter), "<", trip), "a step of a loop", op.span),)
-    return HostLoop(op, trip, _block(op.body, replace(around, values=values, facts=facts)))
+    return HostLoop(op, _block(op.body, replace(around, values=values, facts=facts)))
 
 
 def _without_counter(block: Block, counter: Symbol) -> Block:

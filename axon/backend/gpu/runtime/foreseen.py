@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
+from axon.backend.plan.walk import Lives, lives
 from axon.base.names import Symbol
 from axon.core.ir import Check, Compress, Compute, Program, Scan, Sort, Value
 from axon.core.passes.parts import Body, HostLoop, Part, Parts, Straight
-from axon.core.walk import outs_of
+from axon.core.walk import outs_of, tensors_of
 from axon.shapes.dimension import Dim
 
 TYPICAL_TRIP = 8  # steps of a loop of which data decide how many there are
@@ -50,6 +51,25 @@ def values_between(split: Parts) -> dict[Symbol, Value]:
 def made(part: Part) -> tuple[Value, ...]:
     """The tensors that a part leaves in memory."""
     return part.results if isinstance(part, Straight) else outs_of(part.op if isinstance(part, HostLoop) else part)
+
+
+def reads(part: Part) -> frozenset[Symbol]:
+    """The tensors that a part needs from outside, and what its steps need."""
+    match part:
+        case Straight(program=program):
+            return frozenset(value.symbol for value in program.inputs)
+        case HostLoop(op=op, trip=trip, body=body):
+            count = frozenset() if isinstance(trip, Dim) else frozenset((trip,))
+            return count.union(op.initial, body.results, *map(reads, body.parts))
+        case Sort() | Compress() | Check():
+            return tensors_of(part)
+        case _:
+            assert_never(part)
+
+
+def lives_of(body: Body) -> Lives:
+    """What of a body lives how long."""
+    return lives(body.parts, body.results, reads, lambda part: [value.symbol for value in made(part)])
 
 
 def of_extents(program: Program) -> frozenset[Symbol]:
