@@ -25,7 +25,7 @@ from axon import compiler
 from axon.backend.gpu.build.cubin import BuildError
 from axon.backend.gpu.layout.memory import Tensor, contiguous
 from axon.backend.gpu.runtime.executable import Executable
-from axon.backend.gpu.tile.schedule import Mapping
+from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.element import Element
 from axon.base.errors import AxonError
 from axon.core.ir import Program
@@ -104,7 +104,7 @@ CHANGES = [
     Shape("64 over 8 heads", 4, 64, 4096, 128, groups=8),
 ]
 ABLATION_SHAPES = [Shape("full", 1, 16, 16384, 128), Shape("causal", 1, 16, 16384, 128), Shape("full", 4, 32, 4096, 64)]
-BASE = Mapping(128, 128, 128, 2, 1, 2, 1, keys=128, turns=True)
+BASE = TileMapping(128, 128, 128, 2, 1, 2, 1, keys=128, turns=True)
 ABLATIONS: dict[str, dict[str, Any] | None] = {
     "as the cost model picks it": None,
     "two consumers, 128 keys": {},
@@ -130,7 +130,7 @@ def extents(shape: Shape) -> list[tuple[int, ...]]:
     return [*([(shape.heads,)] if shape.work == "ALiBi" else []), q, kv, kv]
 
 
-def mapping_of(shape: Shape, change: dict[str, Any] | None) -> Mapping | None:
+def mapping_of(shape: Shape, change: dict[str, Any] | None) -> TileMapping | None:
     from dataclasses import replace
 
     return None if change is None else replace(BASE, columns=shape.dimension, depth=shape.dimension, **change)
@@ -140,7 +140,7 @@ def sizes_of(core: Program, shape: Shape) -> Any:
     return core.contract.bind((shape.groups,) if core.explicit else (), extents(shape))
 
 
-def build(job: tuple[Shape, Mapping | None]) -> str | None:
+def build(job: tuple[Shape, TileMapping | None]) -> str | None:
     """Fill the cache with a shape's kernel; needs no GPU."""
     shape, mapping = job
     core = program(shape.work)
@@ -201,7 +201,7 @@ class Bench:
             s = s.masked_fill(~keep, float("-inf"))
         return s.softmax(-1) @ v[batch, group].float()
 
-    def axon(self, mapping: Mapping | None = None) -> tuple[Any, str]:
+    def axon(self, mapping: TileMapping | None = None) -> tuple[Any, str]:
         """A graph of Axon's launches, and the mapping; fails on a wrong result."""
         torch, shape = self.torch, self.shape
         executable = Executable(self.core, mapping=mapping, exact=True)
@@ -312,7 +312,7 @@ def main() -> None:
     parser.add_argument("--ablation", action="store_true", help="also what each part of a mapping is worth")
     parser.add_argument("--out", help="write the tables to this file")
     options = parser.parse_args()
-    jobs: list[tuple[Shape, Mapping | None]] = [(s, None) for s in SHAPES]
+    jobs: list[tuple[Shape, TileMapping | None]] = [(s, None) for s in SHAPES]
     if options.changes:
         jobs += [(s, None) for s in CHANGES]
     if options.ablation:

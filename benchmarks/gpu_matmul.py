@@ -24,7 +24,7 @@ from axon import compiler
 from axon.backend.gpu.build.cubin import BuildError
 from axon.backend.gpu.layout.memory import Tensor, contiguous
 from axon.backend.gpu.runtime.executable import Executable
-from axon.backend.gpu.tile.schedule import Mapping
+from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.element import Element
 from axon.core.ir import Program
 
@@ -85,22 +85,22 @@ UNSEEN = [
 ]
 EPILOGUE = Shape("bias and gelu", 8192, 14336, 4096, "gelu")
 
-BASE = Mapping(256, 128, cluster_over="columns", slots=2)
+BASE = TileMapping(256, 128, cluster_over="columns", slots=2)
 ABLATIONS = {
     "as the cost model picks it": None,
     "the 256×128 tile, cluster 2": BASE,
-    "the 128×256 tile, cluster 2": Mapping(slots=2),
+    "the 128×256 tile, cluster 2": TileMapping(slots=2),
     "specialization off": replace(BASE, specialized=False),
-    "one consumer (64×256)": Mapping(64, 256, stages=5, consumers=1, slots=2),
-    "two consumers of 64×64": Mapping(128, 128, stages=6, slots=2),
-    "one tile per block": Mapping(256, 128, cluster_over="columns", persistent=False, slots=2),
-    "D = 3": Mapping(256, 128, stages=3, cluster_over="columns", slots=2),
-    "D = 2": Mapping(256, 128, stages=2, cluster_over="columns", slots=2),
-    "P = 0": Mapping(256, 128, in_flight=0, cluster_over="columns", slots=2),
-    "P = 2": Mapping(256, 128, in_flight=2, cluster_over="columns", slots=2),
-    "no cluster": Mapping(256, 128, cluster=1, slots=2),
-    "tiles row by row": Mapping(256, 128, cluster_over="columns", group=1, slots=2),
-    "tiles column by column": Mapping(256, 128, cluster_over="columns", group=1 << 20, slots=2),
+    "one consumer (64×256)": TileMapping(64, 256, stages=5, consumers=1, slots=2),
+    "two consumers of 64×64": TileMapping(128, 128, stages=6, slots=2),
+    "one tile per block": TileMapping(256, 128, cluster_over="columns", persistent=False, slots=2),
+    "D = 3": TileMapping(256, 128, stages=3, cluster_over="columns", slots=2),
+    "D = 2": TileMapping(256, 128, stages=2, cluster_over="columns", slots=2),
+    "P = 0": TileMapping(256, 128, in_flight=0, cluster_over="columns", slots=2),
+    "P = 2": TileMapping(256, 128, in_flight=2, cluster_over="columns", slots=2),
+    "no cluster": TileMapping(256, 128, cluster=1, slots=2),
+    "tiles row by row": TileMapping(256, 128, cluster_over="columns", group=1, slots=2),
+    "tiles column by column": TileMapping(256, 128, cluster_over="columns", group=1 << 20, slots=2),
 }
 ABLATION_SHAPES = [Shape("square", 4096, 4096, 4096), Shape("square", 8192, 8192, 8192), Shape("deep", 4096, 4096, 16384)]
 
@@ -109,7 +109,7 @@ def program(layout: str) -> Program:
     return compiler.lower(compiler.check_text(SOURCES[layout]), "f", None)
 
 
-def build(job: tuple[Shape, Mapping | None]) -> str | None:
+def build(job: tuple[Shape, TileMapping | None]) -> str | None:
     """Fill the cache with a shape's kernel, as its strides will be; needs no GPU."""
     shape, mapping = job
     core = program(shape.layout)
@@ -179,7 +179,7 @@ class Bench:
     def graph(self, launch: Callable[[int], object]) -> Any:
         return graph(launch, self.launches, self.sets)
 
-    def axon(self, mapping: Mapping | None = None) -> tuple[Any, str]:
+    def axon(self, mapping: TileMapping | None = None) -> tuple[Any, str]:
         """A graph of Axon's launches, and the mapping; fails on a wrong result."""
         torch = self.torch
         executable = Executable(self.core, mapping=mapping, exact=True)
@@ -289,7 +289,7 @@ def main() -> None:
     parser.add_argument("--epilogue", action="store_true", help="also bias and gelu against torch.compile")
     parser.add_argument("--out", help="write the tables to this file")
     options = parser.parse_args()
-    jobs: list[tuple[Shape, Mapping | None]] = [(s, None) for s in SHAPES]
+    jobs: list[tuple[Shape, TileMapping | None]] = [(s, None) for s in SHAPES]
     if options.unseen:
         jobs += [(s, None) for s in UNSEEN]
     if options.epilogue:

@@ -221,3 +221,11 @@ def mentions(scalar: Scalar, axis: Symbol) -> bool:
 
 def converted(scalar: Scalar, element: Element) -> Scalar:
     return scalar if element_of(scalar) == element else Convert(scalar, element)
+
+
+def trip_of(op: Loop) -> Dim | Symbol:
+    """A loop's trip count, once it is a dimension or a tensor of rank 0."""
+    if isinstance(op.trip, Index):
+        return op.trip.dim
+    assert isinstance(op.trip, Read), "a trip count that is computed is a tensor of its own"
+    return op.trip.tensor

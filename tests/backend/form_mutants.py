@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from axon.backend.gpu.tile.contraction import Contraction as Product
+from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Plan, Repeat, reads_of, writes_of
 from axon.base.element import Element
 from axon.base.names import fresh
@@ -187,7 +187,7 @@ def changed_kernels(kernel: Kernel) -> Iterator[tuple[str, Kernel]]:
                 yield what, replace(kernel, op=changed)
 
 
-def on_tensor_cores(kernel: Product) -> Iterator[tuple[str, Product]]:
+def on_tensor_cores(kernel: MatrixProduct) -> Iterator[tuple[str, MatrixProduct]]:
     value = kernel.left.value
     yield "a factor of another element type", replace(kernel, left=replace(kernel.left, value=replace(value, element=Element.F64)))
     yield "a factor that nobody makes", replace(kernel, left=replace(kernel.left, value=replace(value, symbol=fresh("nobody"))))

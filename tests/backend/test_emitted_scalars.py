@@ -20,9 +20,9 @@ from axon.backend.gpu.emit.stream import _Function
 from axon.backend.gpu.layout.assumptions import Granted
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.roles import barriers as b
-from axon.backend.gpu.tile.contraction import Contraction
+from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import kernels
-from axon.backend.gpu.tile.schedule import Mapping
+from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.kernel.scalars import Writer, obstacle
 from axon.base.element import Element
@@ -136,9 +136,9 @@ fun f (a : bf16[m, k]) (b : bf16[k, n]) =
 """
     core = compiler.lower(compiler.check_text(text), "f", None)
     (kernel,) = kernels(core)
-    assert isinstance(kernel, Contraction)
+    assert isinstance(kernel, MatrixProduct)
     values = (*core.inputs, kernel.results[0].value)
-    emitter = Emitter(stages(kernel, Mapping(64, 64, 64, 2, 1, 1, 1), HOPPER, values, Granted()).barriers, frozenset())
+    emitter = Emitter(stages(kernel, TileMapping(64, 64, 64, 2, 1, 1, 1), HOPPER, values, Granted()).barriers, frozenset())
     emitter.run()
     ((_, result),) = emitter.results.functions.items()
     scope = device.names({})
@@ -172,7 +172,7 @@ fun f (w : i32[b]) (m : bool[t]) (u : u8[b, s, t]) (c : i32[t]) (p : f32[b]) (r 
       val total = for b i => sum j => exp (y[b, i, j] - top[b, i])
   in for b i e => cast bf16 ((sum j => exp (y[b, i, j] - top[b, i]) * cast f32 v[b, j, e]) / total[b, i]) end
 """
-SMALL = Mapping(64, 64, 64, 2, 1, 1, 1, keys=48)
+SMALL = TileMapping(64, 64, 64, 2, 1, 1, 1, keys=48)
 
 
 def emitted(change: str) -> tuple[Any, Emitter, dict[Any, int]]:

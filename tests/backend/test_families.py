@@ -13,7 +13,7 @@ import axon
 from axon import compiler
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.executable import Executable
-from axon.backend.gpu.tile.contraction import Contraction
+from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.contraction import contraction as find
 from axon.backend.gpu.tile.families import kernels
 from axon.backend.plan.ir import Nest
@@ -25,7 +25,7 @@ from axon.shapes.dimension import Dim, maximum, minimum
 from tests.backend.programs import Binary, Const, Index, Unary, add, contraction, gelu, mul
 
 
-def axes(kernel: Contraction) -> tuple[str, str, str, tuple[str, ...]]:
+def axes(kernel: MatrixProduct) -> tuple[str, str, str, tuple[str, ...]]:
     return kernel.rows.symbol.name, kernel.columns.symbol.name, kernel.depth.symbol.name, tuple(a.symbol.name for a in kernel.outer)
 
 
@@ -143,15 +143,15 @@ EPILOGUES: dict[str, tuple[Callable[[Dim, Dim], Scalar], bool]] = {
 def test_an_epilogue_takes_what_it_can_compute_exactly(name: str) -> None:
     index, taken = EPILOGUES[name]
     found = epilogue(lambda product, i, j: mul(product, Convert(index(i, j), Element.F32)))
-    assert found == (["Contraction"] if taken else ["Contraction", "Nest"])
+    assert found == (["MatrixProduct"] if taken else ["MatrixProduct", "Nest"])
 
 
 @pytest.mark.parametrize(
     ("body", "kinds"),
     [
-        ("(a @ b)[i, j] > 0.0", ["Contraction", "Nest"]),
-        ("cast i8 ((a @ b)[i, j] * 9.0)", ["Contraction", "Nest"]),
-        ("cast f32 (a @ b)[i, j]", ["Contraction"]),
+        ("(a @ b)[i, j] > 0.0", ["MatrixProduct", "Nest"]),
+        ("cast i8 ((a @ b)[i, j] * 9.0)", ["MatrixProduct", "Nest"]),
+        ("cast f32 (a @ b)[i, j]", ["MatrixProduct"]),
     ],
 )
 def test_an_epilogue_stores_what_it_can(body: str, kinds: list[str]) -> None:

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from axon.backend.gpu.runtime.plain_variants import ANY, LIMIT, Choices, prepare
+from axon.backend.gpu.runtime.plain_variants import NestChoices, prepare
+from axon.backend.gpu.runtime.variants import ANY, LIMIT
 from axon.backend.gpu.simt.mapping import Mapping, plainest
 from tests.backend.emulate import Hazard
 from tests.backend.plain_cases import Case, admitted, case, compare, emulated, expected, form, threads
@@ -94,14 +95,14 @@ def test_a_sweep_makes_three(name: str, kind: str) -> None:
     """The first two that sizes want, and one for all others."""
     made, chance = executable(SOURCE, name, "bf16"), random.Random(name + kind)
     given = case(made, (2, 2))
-    choices: dict[tuple[object, ...], Choices] = {}
+    choices: dict[tuple[object, ...], NestChoices] = {}
     for _ in range(100):
         wanted = dict(zip(("n", "d"), SWEEPS[kind](chance), strict=True))
         sizes = {symbol: wanted[symbol.name] for symbol in given.sizes}
         lying = made.planned.lying(sizes)
         for number, nest in enumerate(made.kernels):
             ready = prepare(nest, made.planned.known, lying, sizes)  # type: ignore[arg-type]
-            picked = choices.setdefault((number, ready.key), Choices()).pick(ready, sizes)
+            picked = choices.setdefault((number, ready.key), NestChoices()).pick(ready, sizes)
             assert picked.mapping == ready.wanted or picked.why == ANY or not picked.mapping.general
     for found in choices.values():
         assert len(found.variants) <= LIMIT
@@ -110,7 +111,7 @@ def test_a_sweep_makes_three(name: str, kind: str) -> None:
 
 def test_what_does_not_fit_is_no_choice() -> None:
     made = executable(SOURCE, "softmax", "bf16")
-    chosen = Choices()
+    chosen = NestChoices()
     for width in (64, 1024, 8192, 4096):
         sizes = {symbol: {"n": 64, "d": width}[symbol.name] for symbol in case(made, (2, 2)).sizes}
         ready = prepare(made.kernels[0], made.planned.known, made.planned.lying(sizes), sizes)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from axon import compiler
 from axon.base.errors import AxonError
 from axon.base.names import fresh
 from axon.core.ir import Check, Sort
-from axon.core.passes.parts import Body, PartsInvalid, Repeat, Straight, as_program, parts, print_parts, straights, verify_parts
+from axon.core.passes.parts import Body, HostLoop, PartsInvalid, Straight, as_program, parts, print_parts, straights, verify_parts
 from axon.core.verify import CoreInvalid
 from axon.interpret import run
 from axon.shapes.dimension import Dim
@@ -51,7 +51,7 @@ def test_parts_mean_what_was_split():
         verify_parts(made)
         assert outcome(program, inputs) == outcome(as_program(made), inputs), print_parts(made)
         seen |= {type(part) for part in made.body.parts}
-    assert seen >= {Straight, Repeat, Sort}
+    assert seen >= {Straight, HostLoop, Sort}
 
 
 @pytest.mark.parametrize("folder", ["stdlib", "tests/corpus/accepted"])
@@ -95,7 +95,7 @@ def test_pointwise_operations_go_to_their_readers():
       in for i => y[i] * z[i] end""".replace("w @@ s", "for i => sum j => w[i, j] * s[j]")
     )
     loop, last = made.body.parts  # `y` is computed with `y * z`, and the loop begins with `x` itself
-    assert isinstance(loop, Repeat)
+    assert isinstance(loop, HostLoop)
     assert len(last.program.block.ops) == 2
     assert loop.op.initial == (made.program.inputs[0].symbol,)
 
@@ -106,12 +106,12 @@ def test_copies_are_left_out_but_for_results():
     assert loop.body.parts == ()
     assert loop.body.results == tuple(state.symbol for state in reversed(loop.op.states))
     made = split("fun f (x : f32[n]) = let val y = for i => x[i] in (y, loop (s = y) for t < 3 => for i => s[i] * 2.0) end")
-    assert kinds(made.body) == ["Straight", "Repeat"]
+    assert kinds(made.body) == ["Straight", "HostLoop"]
 
 
 def test_a_counter_is_a_dimension():
     made = split("fun f (x : f32[n]) = loop (s = x, last = 0) for t < n => (for i => s[i] + x[t] * cast _ t, t)")
-    (loop,) = (part for part in made.body.parts if isinstance(part, Repeat))
+    (loop,) = (part for part in made.body.parts if isinstance(part, HostLoop))
     for part in straights(loop.body):
         assert loop.op.counter not in {value.symbol for value in part.program.inputs}
         assert loop.op.counter in part.program.explicit
@@ -119,11 +119,11 @@ def test_a_counter_is_a_dimension():
 
 def test_trip_counts():
     made = split("fun f (x : f32[n]) (k : i32) = loop (s = x) for t < k * k => for i => s[i] + 1.0")
-    (loop,) = (part for part in made.body.parts if isinstance(part, Repeat))
+    (loop,) = (part for part in made.body.parts if isinstance(part, HostLoop))
     assert not isinstance(loop.trip, Dim)
     assert "the host waits for the number of steps" in print_parts(made)
     made = split("fun f {k} (x : f32[n]) = loop (s = x) for t < k + n => for i => s[i] + 1.0")
-    (loop,) = (part for part in made.body.parts if isinstance(part, Repeat))
+    (loop,) = (part for part in made.body.parts if isinstance(part, HostLoop))
     assert isinstance(loop.trip, Dim)
 
 

@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-import axon.backend.gpu.runtime.steps
+import axon
 from axon import compiler
 from axon.backend.cpu import build as cpu_build
 from axon.backend.cpu.executable import CpuExecutable
 from axon.backend.gpu.roles import lower as lower_roles
 from axon.backend.gpu.roles.ir import Put, RoleFor
-from axon.backend.gpu.tile.contraction import Contraction
+from axon.backend.gpu.runtime.foreseen import made as made_by_part
+from axon.backend.gpu.runtime.foreseen import reads
+from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.ir import For, Load
 from axon.backend.plan.deaths import deaths
 from axon.base.element import Element
@@ -28,6 +30,7 @@ from axon.base.errors import AxonError
 from axon.base.passes import PASSES, FormInvalid, watched
 from axon.checker.loader import FileLoader
 from axon.core.ir import Binary, Program
+from axon.core.passes.parts import Straight
 from axon.core.printer import print_program
 from axon.core.verify import LARGE, CoreInvalid, verify
 from axon.pipeline import PIPELINES
@@ -234,12 +237,10 @@ def test_parts() -> None:
     def change(split: Any) -> Iterator[m.Mutant]:
         body = split.body
         for n, part in enumerate(body.parts):
-            made = {v.symbol for v in axon.backend.gpu.runtime.steps.made(part)}
-            if made.intersection(body.results) or any(
-                made & reads for reads in map(axon.backend.gpu.runtime.steps.reads, body.parts[n + 1 :])
-            ):
+            made = {v.symbol for v in made_by_part(part)}
+            if made.intersection(body.results) or any(made & reads for reads in map(reads, body.parts[n + 1 :])):
                 yield "a part dropped", replace(split, body=replace(body, parts=(*body.parts[:n], *body.parts[n + 1 :])))
-            if isinstance(part, axon.backend.gpu.runtime.steps.Straight):
+            if isinstance(part, Straight):
                 for what, program in m.programs(part.program):
                     mine = replace(part, program=program)
                     yield what, replace(split, body=replace(body, parts=(*body.parts[:n], mine, *body.parts[n + 1 :])))
@@ -250,7 +251,7 @@ def test_parts() -> None:
 def test_kernels_of_a_gpu() -> None:
     def change(made: Any) -> Iterator[m.Mutant]:
         for n, kernel in enumerate(made):
-            ways = m.on_tensor_cores(kernel) if isinstance(kernel, Contraction) else m.changed_kernels(kernel)
+            ways = m.on_tensor_cores(kernel) if isinstance(kernel, MatrixProduct) else m.changed_kernels(kernel)
             for what, changed in ways:
                 yield what, (*made[:n], changed, *made[n + 1 :])
         yield "no kernels", ()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import axon
 from axon.backend.gpu.layout.target import HOPPER
-from axon.backend.gpu.tile.schedule import Mapping, Problem, Traits, candidates, check, choose, ranked
+from axon.backend.gpu.tile.schedule import Problem, TileMapping, Traits, candidates, check, choose, ranked
 from axon.backend.gpu.tile.schedule_file import Fixed, Schedule, kinds, parse, places
 from axon.backend.needs import Missing, gpu
 from axon.base.element import Element
@@ -120,13 +120,13 @@ def test_one_kernel_overrides_all() -> None:
 
 
 def test_every_field_of_a_mapping_can_be_written() -> None:
-    wanted = Mapping(128, 64, 128, 3, turns=True, persistent=False)
+    wanted = TileMapping(128, 64, 128, 3, turns=True, persistent=False)
     lines = "\n".join(f"{name} = {value!r}".replace("True", "true").replace("False", "false") for name, value in _fields(wanted))
     (fixed,) = schedule(f"[product]\n{lines}".replace("keys = 0\n", "").replace("turns = true", "turns = false"))["product"].of(1)
     assert {name for name, _ in fixed.values} == set(kinds()) - {"keys"}
 
 
-def _fields(mapping: Mapping) -> list[tuple[str, Any]]:
+def _fields(mapping: TileMapping) -> list[tuple[str, Any]]:
     return [(name, getattr(mapping, name)) for name in kinds()]
 
 

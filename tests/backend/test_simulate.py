@@ -13,23 +13,23 @@ from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.proof.simulate import SimulationError, simulate
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.tile.families import kernels
-from axon.backend.gpu.tile.schedule import Mapping
+from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.element import Element
 from tests.backend.programs import STORES, Case, add, contraction, dimensions, error, expected, gelu, inputs, mul
 from tests.backend.test_verify import drop, mutate, sites
 
-TWO = Mapping(128, 128, 64, stages=3, cluster=2, slots=2)
-ONE = Mapping(64, 64, 64, stages=2, consumers=1, cluster=1)
+TWO = TileMapping(128, 128, 64, stages=3, cluster=2, slots=2)
+ONE = TileMapping(64, 64, 64, stages=2, consumers=1, cluster=1)
 TOGETHER = [
     replace(TWO, specialized=False),
     replace(TWO, stages=4, in_flight=2, cluster=1, specialized=False),
     replace(ONE, in_flight=0, specialized=False),
-    Mapping(192, 64, 64, stages=6, consumers=3, cluster=1, specialized=False),
+    TileMapping(192, 64, 64, stages=6, consumers=3, cluster=1, specialized=False),
 ]
 
 
 def run(
-    case: Case, sizes: dict[str, int], mapping: Mapping, *, stores: str = "boxes", seed: int = 0
+    case: Case, sizes: dict[str, int], mapping: TileMapping, *, stores: str = "boxes", seed: int = 0
 ) -> tuple[object, dict[object, object]]:
     (kernel,) = kernels(case.program)
     arrays = inputs(case, sizes, seed)
@@ -42,9 +42,9 @@ def run(
 
 @pytest.mark.parametrize("axes", ["ik,jk->ij", "ik,kj->ij", "ki,jk->ij", "ki,kj->ij"])
 @pytest.mark.parametrize(
-    "mapping", [TWO, ONE, replace(TWO, in_flight=2, cluster=1), Mapping(256, 128, stages=3, cluster_over="columns")], ids=str
+    "mapping", [TWO, ONE, replace(TWO, in_flight=2, cluster=1), TileMapping(256, 128, stages=3, cluster_over="columns")], ids=str
 )
-def test_every_layout(axes: str, mapping: Mapping) -> None:
+def test_every_layout(axes: str, mapping: TileMapping) -> None:
     case = contraction(axes)
     got, arrays = run(case, {"i": 200, "j": 136, "k": 152}, mapping)
     assert error(got, expected(case, arrays)) < 3e-3
@@ -52,7 +52,7 @@ def test_every_layout(axes: str, mapping: Mapping) -> None:
 
 @pytest.mark.parametrize("axes", ["ik,jk->ij", "ki,kj->ij"])
 @pytest.mark.parametrize("mapping", TOGETHER, ids=str)
-def test_one_role_that_loads_and_multiplies(axes: str, mapping: Mapping) -> None:
+def test_one_role_that_loads_and_multiplies(axes: str, mapping: TileMapping) -> None:
     case = contraction(axes)
     for seed, depth in enumerate((1, 64, 65, 152, 400)):  # fewer pieces than are put ahead, and more
         got, arrays = run(case, {"i": 200, "j": 136, "k": depth}, mapping, seed=seed)

@@ -20,7 +20,7 @@ from axon.backend.gpu.roles import render as render_barriers
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile.families import kernels
-from axon.backend.gpu.tile.schedule import Mapping, Problem, Traits, candidates, check, choose, predict
+from axon.backend.gpu.tile.schedule import Problem, TileMapping, Traits, candidates, check, choose, predict
 from axon.backend.kernel.verify_text import verify_text
 from axon.base.element import Element
 from axon.core.ir import Program
@@ -29,10 +29,10 @@ from tests.backend.programs import STORES, Case, add, contraction, gelu
 from tests.backend.test_views import STREAMS
 
 GOLDENS = Path(__file__).parent / "goldens"
-SMALL = Mapping(64, 64, 64, stages=4, consumers=1, cluster=1)
+SMALL = TileMapping(64, 64, 64, stages=4, consumers=1, cluster=1)
 
 
-def made(case: Case | Program, mapping: Mapping, *, stores: str = "boxes", paired: bool = False) -> Stages:
+def made(case: Case | Program, mapping: TileMapping, *, stores: str = "boxes", paired: bool = False) -> Stages:
     program = case.program if isinstance(case, Case) else case
     (kernel,) = kernels(program)
     results = frozenset(r.place.symbol for r in kernel.results)
@@ -46,17 +46,17 @@ def biased() -> Case:
 
 
 PROGRAMS = {
-    "product": (contraction("ik,kj->ij"), Mapping(slots=2)),
-    "rows": (contraction("bik,bjk->bij"), Mapping(128, 128, stages=3)),
+    "product": (contraction("ik,kj->ij"), TileMapping(slots=2)),
+    "rows": (contraction("bik,bjk->bij"), TileMapping(128, 128, stages=3)),
     "bias_gelu": (biased(), replace(SMALL, stages=3)),
     "heads": (contraction("bshd,bthd->bhst", result=Element.F32), replace(SMALL, stages=3, in_flight=0)),
     "together": (contraction("ki,jk->ij"), replace(SMALL, specialized=False)),
-    "causal": (streams.program("causal"), Mapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)),
+    "causal": (streams.program("causal"), TileMapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)),
     "heads_merged": (
         compiler.lower(compiler.check_text(STREAMS), "attention", None),
-        Mapping(64, 64, 64, 2, consumers=1, cluster=1, keys=64),
+        TileMapping(64, 64, 64, 2, consumers=1, cluster=1, keys=64),
     ),
-    "grouped": (streams.program("grouped"), Mapping(64, 64, 64, 2, in_flight=0, consumers=1, cluster=1, keys=32)),
+    "grouped": (streams.program("grouped"), TileMapping(64, 64, 64, 2, in_flight=0, consumers=1, cluster=1, keys=32)),
 }
 
 
@@ -81,14 +81,14 @@ def test_every_stage_reads_as_before(name: str) -> None:
 
 def test_a_mapping_that_does_not_fit_says_why() -> None:
     for mapping, words in [
-        (Mapping(stages=5), "shared memory"),
-        (Mapping(rows=100), "rows must be a multiple of 64"),
-        (Mapping(256, 256), "accumulators"),
-        (Mapping(in_flight=4), "in flight"),
-        (Mapping(consumers=5), "consumers"),
-        (Mapping(stages=0), "at least 1"),
-        (Mapping(cluster=16), "at most 8 blocks"),
-        (Mapping(in_flight=3, specialized=False), "two stages more"),
+        (TileMapping(stages=5), "shared memory"),
+        (TileMapping(rows=100), "rows must be a multiple of 64"),
+        (TileMapping(256, 256), "accumulators"),
+        (TileMapping(in_flight=4), "in flight"),
+        (TileMapping(consumers=5), "consumers"),
+        (TileMapping(stages=0), "at least 1"),
+        (TileMapping(cluster=16), "at most 8 blocks"),
+        (TileMapping(in_flight=3, specialized=False), "two stages more"),
     ]:
         with pytest.raises(Unsupported, match=words):
             made(contraction("ik,jk->ij"), mapping)
@@ -140,7 +140,7 @@ def test_operands_that_copies_cannot_read_are_refused() -> None:
 @pytest.mark.parametrize("persistent", [True, False])
 def test_behind_the_steps_their_number_is_asked_and_not_the_last_one(in_flight: int, persistent: bool) -> None:
     """The same condition stands inside the loop, where it is about the step; behind it, two steps are two also for `k` 1."""
-    forms = made(contraction("ik,jk->ij"), Mapping(in_flight=in_flight, persistent=persistent))
+    forms = made(contraction("ik,jk->ij"), TileMapping(in_flight=in_flight, persistent=persistent))
     verify_text(forms.source.text)
     assert f"if steps >= {in_flight}:" in forms.source.text
     assert f"if k >= {in_flight}:" in forms.source.text

@@ -20,7 +20,7 @@ from axon.backend.gpu.proof.verify import verify
 from axon.backend.gpu.report.show import show
 from axon.backend.gpu.tile.bounds import bounds
 from axon.backend.gpu.tile.families import kernels
-from axon.backend.gpu.tile.schedule import Mapping, Problem, check, choose, predict
+from axon.backend.gpu.tile.schedule import Problem, TileMapping, check, choose, predict
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.needs import Missing
 from axon.backend.plan.ir import Nest
@@ -32,10 +32,10 @@ from axon.core.walk import nodes
 from axon.shapes.dimension import Dim
 from tests.backend.streams import NAMES, error, expected, inputs, program
 
-ONE = Mapping(64, 64, 64, 2, consumers=1, cluster=1, keys=64)
-TWO = Mapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)
-APART = Mapping(128, 64, 64, 2, in_flight=0, consumers=2, cluster=1, keys=64)
-THREE = Mapping(192, 64, 64, 3, consumers=3, cluster=1, keys=32, turns=True, slots=2)
+ONE = TileMapping(64, 64, 64, 2, consumers=1, cluster=1, keys=64)
+TWO = TileMapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)
+APART = TileMapping(128, 64, 64, 2, in_flight=0, consumers=2, cluster=1, keys=64)
+THREE = TileMapping(192, 64, 64, 3, consumers=3, cluster=1, keys=32, turns=True, slots=2)
 MAPPINGS = {"one consumer": ONE, "two in turn": TWO, "nothing overlaps": APART, "three in turn": THREE}
 SIZES = {"b": 2, "h": 2, "s": 200, "t": 150, "d": 48, "e": 40, "n": 2, "g": 2}
 
@@ -46,7 +46,7 @@ def the_stream(name: str) -> Stream:
     return kernel
 
 
-def simulated(name: str, mapping: Mapping, sizes: dict[str, int], *, seed: int = 0, whole: int = 70) -> float:
+def simulated(name: str, mapping: TileMapping, sizes: dict[str, int], *, seed: int = 0, whole: int = 70) -> float:
     """The error of a simulated run against float64."""
     made = program(name)
     (kernel,) = kernels(made)

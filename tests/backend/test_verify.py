@@ -13,32 +13,32 @@ from axon.backend.gpu.proof.verify import verify
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram
 from axon.backend.gpu.tile.families import kernels
-from axon.backend.gpu.tile.schedule import Mapping
+from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.element import Element
 from tests.backend.mutants import Change, body_of, drop, elsewhere, mutate, refused, sites, twice, with_field, with_ring
 from tests.backend.programs import STORES, Case, contraction
 
-SMALL = Mapping(128, 128, 64, stages=3, cluster=2, slots=2)
+SMALL = TileMapping(128, 128, 64, stages=3, cluster=2, slots=2)
 TOGETHER = replace(SMALL, stages=4, specialized=False)
 MAPPINGS = {
-    "as found best": Mapping(),
-    "no cluster": Mapping(cluster=1),
-    "nothing in flight": Mapping(in_flight=0),
-    "two in flight": Mapping(in_flight=2),
-    "one consumer": Mapping(64, 128, stages=6, consumers=1),
-    "three consumers": Mapping(192, 128, stages=4, consumers=3, cluster=1),
-    "a cluster over columns": Mapping(256, 128, cluster_over="columns"),
-    "a cluster of four": Mapping(128, 256, cluster=4),
-    "eight stages": Mapping(64, 64, stages=8, consumers=1, cluster=1),
+    "as found best": TileMapping(),
+    "no cluster": TileMapping(cluster=1),
+    "nothing in flight": TileMapping(in_flight=0),
+    "two in flight": TileMapping(in_flight=2),
+    "one consumer": TileMapping(64, 128, stages=6, consumers=1),
+    "three consumers": TileMapping(192, 128, stages=4, consumers=3, cluster=1),
+    "a cluster over columns": TileMapping(256, 128, cluster_over="columns"),
+    "a cluster of four": TileMapping(128, 256, cluster=4),
+    "eight stages": TileMapping(64, 64, stages=8, consumers=1, cluster=1),
     "two slots": SMALL,
     "one role": TOGETHER,
-    "one role, one warpgroup": Mapping(64, 64, 64, stages=2, in_flight=0, consumers=1, cluster=1, specialized=False),
-    "one role, five pieces ahead": Mapping(128, 64, 64, stages=6, in_flight=0, specialized=False),
-    "one role, two in flight": Mapping(192, 128, stages=4, in_flight=2, consumers=3, cluster=1, specialized=False),
+    "one role, one warpgroup": TileMapping(64, 64, 64, stages=2, in_flight=0, consumers=1, cluster=1, specialized=False),
+    "one role, five pieces ahead": TileMapping(128, 64, 64, stages=6, in_flight=0, specialized=False),
+    "one role, two in flight": TileMapping(192, 128, stages=4, in_flight=2, consumers=3, cluster=1, specialized=False),
 }
 
 
-def lowered(case: Case, mapping: Mapping, *, stores: str = "boxes") -> BarrierProgram:
+def lowered(case: Case, mapping: TileMapping, *, stores: str = "boxes") -> BarrierProgram:
     (kernel,) = kernels(case.program)
     results = frozenset(r.value.symbol for r in kernel.results)
     values = (*case.program.inputs, *(r.value for r in kernel.results))
@@ -46,7 +46,7 @@ def lowered(case: Case, mapping: Mapping, *, stores: str = "boxes") -> BarrierPr
 
 
 @pytest.mark.parametrize("mapping", MAPPINGS.values(), ids=MAPPINGS)
-def test_what_the_compiler_makes_is_proved(mapping: Mapping) -> None:
+def test_what_the_compiler_makes_is_proved(mapping: TileMapping) -> None:
     assert isinstance(verify(lowered(contraction("ik,jk->ij"), mapping)), Proof)
 
 
@@ -109,7 +109,7 @@ OPERATION_MUTANTS: list[tuple[str, type, Change, set[str]]] = [
 
 @pytest.mark.parametrize("mapping", [SMALL, TOGETHER], ids=["specialized", "one role"])
 @pytest.mark.parametrize(("name", "kind", "change", "allowed"), OPERATION_MUTANTS, ids=[m[0] for m in OPERATION_MUTANTS])
-def test_a_changed_operation_is_refused(name: str, kind: type, change: Change, allowed: set[str], mapping: Mapping) -> None:
+def test_a_changed_operation_is_refused(name: str, kind: type, change: Change, allowed: set[str], mapping: TileMapping) -> None:
     program = lowered(contraction("ik,jk->ij"), mapping)
     places = list(sites(program, kind))
     assert places
@@ -227,7 +227,9 @@ CONTENT_MUTANTS: list[tuple[str, type, Change, set[str]]] = [
 
 @pytest.mark.parametrize("mapping", [SMALL, TWO_FIELDS], ids=["cluster", "alone"])
 @pytest.mark.parametrize(("name", "kind", "change", "allowed"), CONTENT_MUTANTS, ids=[m[0] for m in CONTENT_MUTANTS])
-def test_what_is_about_other_data_is_refused(name: str, kind: type, change: Change, allowed: set[str], mapping: Mapping) -> None:
+def test_what_is_about_other_data_is_refused(
+    name: str, kind: type, change: Change, allowed: set[str], mapping: TileMapping
+) -> None:
     program = lowered(contraction("ik,jk->ij"), mapping)
     for number, op in sites(program, kind):
         refused(mutate(program, number, change), allowed, f"{name}: {op} at {number}")
@@ -235,7 +237,7 @@ def test_what_is_about_other_data_is_refused(name: str, kind: type, change: Chan
 
 @pytest.mark.parametrize("mapping", [SMALL, TWO_FIELDS, TOGETHER], ids=["cluster", "alone", "one role"])
 @pytest.mark.parametrize(("axes", "stores"), [("ik,jk->ij", "boxes"), ("ki,kj->ij", "boxes"), ("ik,jk->ij", "rows")])
-def test_every_other_place_is_refused(axes: str, stores: str, mapping: Mapping) -> None:
+def test_every_other_place_is_refused(axes: str, stores: str, mapping: TileMapping) -> None:
     """Copies and stores of another box, another tensor, or from another place along any dimension."""
     program = lowered(contraction(axes), mapping, stores=stores)
     descriptors = program.descriptors

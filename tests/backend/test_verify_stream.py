@@ -17,16 +17,16 @@ from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Op
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.families import kernels
-from axon.backend.gpu.tile.schedule import Mapping
+from axon.backend.gpu.tile.schedule import TileMapping
 from tests.backend.mutants import Change, body_of, drop, elsewhere, moves, mutate, refused, sites, twice, with_field, with_ring
 from tests.backend.streams import program
 
-TWO = Mapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)
+TWO = TileMapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)
 MAPPINGS = {
     "two in turn": TWO,
-    "three in turn": Mapping(192, 64, 64, 3, consumers=3, cluster=1, keys=32, turns=True, slots=2),
+    "three in turn": TileMapping(192, 64, 64, 3, consumers=3, cluster=1, keys=32, turns=True, slots=2),
     "two, not in turn": replace(TWO, turns=False),
-    "one": Mapping(64, 64, 64, 2, consumers=1, cluster=1, keys=64),
+    "one": TileMapping(64, 64, 64, 2, consumers=1, cluster=1, keys=64),
     "nothing in flight": replace(TWO, in_flight=0, turns=False),
     "nothing in flight, in turn": replace(TWO, in_flight=0),
 }

@@ -15,7 +15,7 @@ from axon.backend.gpu.emit.kernel import SizeParameter
 from axon.backend.gpu.layout.assumptions import Granted
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.runtime.executable import Executable
-from axon.backend.gpu.tile.contraction import Contraction
+from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import kernels
 from axon.backend.gpu.tile.schedule import candidates
 from axon.backend.gpu.tile.stream import Stream
@@ -77,7 +77,7 @@ def same(function: Any, *arguments: Any) -> None:
 @pytest.mark.parametrize("k", [200, 72, 16])
 def test_a_sum_over_a_part_reads_nothing_beyond_it(k: int) -> None:
     m = axon.compile(SOURCE)
-    assert families(SOURCE, "part") == [Contraction]
+    assert families(SOURCE, "part") == [MatrixProduct]
     same(m.part, random(40, k), random(k, 24))
     same(m.shifted, random(40, k), random(k, 24))
     same(m.halves, random(40, 2 * k))
@@ -86,14 +86,14 @@ def test_a_sum_over_a_part_reads_nothing_beyond_it(k: int) -> None:
 def test_heads_split_and_merged() -> None:
     m = axon.compile(SOURCE)
     same(m.heads[3], random(2, 33, 2 * 3 * 16))
-    assert families(SOURCE, "merged") == [Contraction]
+    assert families(SOURCE, "merged") == [MatrixProduct]
     same(m.merged, random(2, 3, 33, 40), random(40, 16), random(48))
 
 
 def test_epilogues_at_linear_subscripts() -> None:
     m = axon.compile(SOURCE)
     for name, shape in (("diagonal", (24, 24)), ("reversed", (24,))):
-        assert families(SOURCE, name) == [Contraction]
+        assert families(SOURCE, name) == [MatrixProduct]
         same(getattr(m, name), random(40, 72), random(72, 24), random(*shape, element=np.float32))
 
 
@@ -171,7 +171,7 @@ def test_what_a_condition_guards_is_not_loaded_beside_it(name: str) -> None:
 
 
 def test_a_guarded_read_that_is_inside_for_all_indices_is_a_view() -> None:
-    assert families(GUARDED, "within") == [Contraction]
+    assert families(GUARDED, "within") == [MatrixProduct]
     same(axon.compile(GUARDED).within, random(40, 72), random(72, 24), random(48, element=np.float32))
 
 
@@ -187,6 +187,6 @@ def test_a_stream_too_wide_for_a_tile_is_two_products() -> None:
     assert families(FEED_FORWARD, "f") == [Stream]
     sizes = program.contract.bind((), [(512, 1024), (1024, 2048), (2048, 1024)])
     served = Executable(program).serving({}, sizes)
-    assert [type(kernel) for kernel in served.planned.kernels] == [Contraction, Contraction]
+    assert [type(kernel) for kernel in served.planned.kernels] == [MatrixProduct, MatrixProduct]
     assert not any(isinstance(kernel, Nest) for kernel in served.planned.kernels)
     same(axon.compile(FEED_FORWARD).f, random(40, 264), random(264, 48, scale=0.1), random(48, 264, scale=0.1))

@@ -12,7 +12,7 @@ import pytest
 import axon
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.roles.barriers import Scatter, operations
-from axon.backend.gpu.tile.schedule import Mapping, Traits, check
+from axon.backend.gpu.tile.schedule import TileMapping, Traits, check
 from axon.base.element import Element
 from tests.backend.programs import (
     Binary,
@@ -49,7 +49,7 @@ def described(x: Any, element: Element) -> Tensor:
     return Tensor(x.data_ptr(), tuple(x.shape), tuple(x.stride()), element)
 
 
-def run(case: Case, sizes: dict[str, int], mapping: Mapping | None = None, seed: int = 0) -> tuple[Any, dict[Any, Any]]:
+def run(case: Case, sizes: dict[str, int], mapping: TileMapping | None = None, seed: int = 0) -> tuple[Any, dict[Any, Any]]:
     arrays = inputs(case, sizes, seed)
     values = (*case.program.inputs, case.result)
     held = {v.symbol: on_device(arrays[v.symbol], v.element) for v in values}
@@ -150,7 +150,7 @@ def _masked(p: Any, x: list[Any], at: Any) -> Any:
     return Select(Binary("le", at["j"], at["i"]), mul(p, x[0]), Const(-1.0, Element.F32))
 
 
-def _shallow() -> list[Mapping]:
+def _shallow() -> list[TileMapping]:
     """Mappings whose rings are deeper than the work: from one group of products in flight to three, of all walks and clusters."""
     chance, legal = Random(0), []
     facts = Traits(Element.BF16, (Element.BF16,), right_across=False)
@@ -158,7 +158,7 @@ def _shallow() -> list[Mapping]:
         in_flight = chance.randint(0, 3)
         rows, columns, consumers = chance.choice([(64, 64, 1), (128, 128, 1), (128, 128, 2), (128, 256, 2), (64, 256, 1)])
         cluster, over = chance.choice([(1, "rows"), (2, "rows"), (2, "columns")])
-        mapping = Mapping(rows, columns, 64, max(in_flight + 1, chance.randint(2, 4)), in_flight, consumers, cluster, over)
+        mapping = TileMapping(rows, columns, 64, max(in_flight + 1, chance.randint(2, 4)), in_flight, consumers, cluster, over)
         mapping = replace(mapping, persistent=chance.random() < 0.8, specialized=chance.random() < 0.8)
         if mapping not in legal and not check(mapping, HOPPER, facts):
             legal.append(mapping)
@@ -166,7 +166,7 @@ def _shallow() -> list[Mapping]:
 
 
 @pytest.mark.parametrize("mapping", _shallow(), ids=str)
-def test_depths_of_few_steps(mapping: Mapping) -> None:
+def test_depths_of_few_steps(mapping: TileMapping) -> None:
     """What is freed behind the loop of steps depends on how many there were; a stage that is not freed stops the next tiles."""
     case = contraction("ik,jk->ij", Element.BF16, Element.F32)
     for steps in range(1, mapping.stages + 3):
@@ -270,20 +270,20 @@ def test_transposed_and_sliced_views() -> None:
 @pytest.mark.parametrize(
     "mapping",
     [
-        Mapping(),
-        Mapping(in_flight=0, cluster=1),
-        Mapping(in_flight=2),
-        Mapping(persistent=False),
-        Mapping(256, 128, cluster_over="columns"),
-        Mapping(192, 64, stages=4, consumers=3, cluster=1),
-        Mapping(specialized=False),
-        Mapping(64, 128, cluster=1, consumers=1, specialized=False),
-        Mapping(64, 32, 128, stages=6, consumers=1, cluster=4, cluster_over="columns"),
-        Mapping(128, 96, stages=6, cluster=2, cluster_over="columns", slots=2),
+        TileMapping(),
+        TileMapping(in_flight=0, cluster=1),
+        TileMapping(in_flight=2),
+        TileMapping(persistent=False),
+        TileMapping(256, 128, cluster_over="columns"),
+        TileMapping(192, 64, stages=4, consumers=3, cluster=1),
+        TileMapping(specialized=False),
+        TileMapping(64, 128, cluster=1, consumers=1, specialized=False),
+        TileMapping(64, 32, 128, stages=6, consumers=1, cluster=4, cluster_over="columns"),
+        TileMapping(128, 96, stages=6, cluster=2, cluster_over="columns", slots=2),
     ],
     ids=str,
 )
-def test_mappings_change_nothing(mapping: Mapping) -> None:
+def test_mappings_change_nothing(mapping: TileMapping) -> None:
     case = contraction("ik,jk->ij")
     got, arrays = run(case, {"i": 1000, "j": 520, "k": 264}, mapping)
     assert error(got, expected(case, arrays)) < TOLERANCE[Element.BF16]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axon.backend.gpu.tile.schedule import Mapping
+from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.element import Element
 from tests.backend.streams import NAMES, error, expected, inputs, program
 
@@ -22,12 +22,12 @@ from axon.backend.gpu.runtime.executable import Executable  # noqa: E402
 TORCH = {Element.BF16: torch.bfloat16, Element.F16: torch.float16, Element.F32: torch.float32, Element.I32: torch.int32}
 # Of the greatest value: weights are rounded to 16 bits before they multiply, and so is the result.
 TOLERANCE = {Element.BF16: 1.5e-2, Element.F16: 2e-3}
-EXECUTABLES: dict[tuple[str, Element, Mapping | None], Any] = {}
+EXECUTABLES: dict[tuple[str, Element, TileMapping | None], Any] = {}
 
 
 def run(
     name: str, sizes: dict[str, int], element: Element = Element.BF16,
-    mapping: Mapping | None = None, seed: int = 0, whole: int = 70,
+    mapping: TileMapping | None = None, seed: int = 0, whole: int = 70,
 ) -> tuple[Any, Any]:  # fmt: skip
     key = (name, element, mapping)
     if key not in EXECUTABLES:

@@ -22,14 +22,14 @@ from axon.backend.gpu.build import cubin as build
 from axon.backend.gpu.build import worker
 from axon.backend.gpu.build.pipeline import Stages
 from axon.backend.gpu.layout.target import HOPPER
-from axon.backend.gpu.tile.schedule import Mapping
+from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.element import Element
 from axon.core.ir import Unary
 from tests.backend.programs import contraction
 from tests.backend.test_stages import SMALL, made
 
 
-def forms(mapping: Mapping = SMALL) -> Stages:
+def forms(mapping: TileMapping = SMALL) -> Stages:
     return made(contraction("ik,jk->ij"), mapping)
 
 
@@ -154,7 +154,7 @@ def test_the_scratch_of_a_library_function_is_no_spill(frame: int, spilled: int,
 def test_a_product_with_a_function_that_has_scratch(function: str) -> None:
     """The first mapping is taken, and the matrix products stay asynchronous."""
     case = contraction("ik,jk->ij", result=Element.F32, epilogue=lambda product, extra, at: Unary(function, product))
-    kernel = build.compile_source(made(case, Mapping()).source, HOPPER)
+    kernel = build.compile_source(made(case, TileMapping()).source, HOPPER)
     assert not kernel.spilled
 
 

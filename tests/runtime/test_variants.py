@@ -301,9 +301,9 @@ fun f (q : bf16[h, s, d]) (k : bf16[h, s, d]) (v : bf16[h, s, d]) =
 @pytest.mark.parametrize(
     ("text", "ranks", "refused", "families"),
     [
-        (SINE, (2, 2), "sin", ["Contraction", "Nest"]),  # the epilogue alone is plain
+        (SINE, (2, 2), "sin", ["MatrixProduct", "Nest"]),  # the epilogue alone is plain
         (SINE, (2, 2), "", ["Nest", "Nest"]),
-        (SCORES, (3, 3, 3), "sin", ["Contraction", "Nest", "Contraction"]),
+        (SCORES, (3, 3, 3), "sin", ["MatrixProduct", "Nest", "MatrixProduct"]),
     ],
 )
 def test_a_kernel_of_which_no_mapping_fits_is_made_by_others(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from axon.backend.cpu.arena import Scratch
-from axon.backend.plan.ir import Operand
+from axon.backend.plan.ir import Factor
 from axon.base.names import Symbol
 from axon.core.ir import Const
 from axon.interpret.strided import strided, window
@@ -45,7 +45,7 @@ class View:
         return array[tuple(piece.get(s, ALL) if s in self.strides else ALL for s in axes)]
 
 
-def view_of(operand: Operand, tensor: Array, dims: Dims, sizes: Mapping[Symbol, int]) -> View:
+def view_of(operand: Factor, tensor: Array, dims: Dims, sizes: Mapping[Symbol, int]) -> View:
     affine = [_affine(s, operand.axes, dims) for s in operand.read.subscripts if isinstance(s, Dim)]
     if isinstance(operand.read.padding, Const):
         ranges = [_range(offset, terms, sizes) for offset, terms in affine]

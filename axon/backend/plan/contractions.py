@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from axon.backend.plan.ir import Contraction, Operand
+from axon.backend.plan.ir import Contraction, Factor
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Compute, Const, Convert, Read, Scalar, Value, element_of
@@ -46,7 +46,7 @@ def contraction(op: Compute, values: Mapping[Symbol, Value], *, floats_only: boo
     return Contraction(op, left, right, batch, rows, columns, reduction.axes, (), stored)
 
 
-def _ordered(axes: tuple[Axis, ...], first: Operand, second: Operand) -> tuple[Operand, Operand]:
+def _ordered(axes: tuple[Axis, ...], first: Factor, second: Factor) -> tuple[Factor, Factor]:
     """The right operand is the one in which the result's last separated axis stands alone."""
     for axis in reversed(axes):
         if (axis.symbol in first.axes) != (axis.symbol in second.axes):
@@ -54,7 +54,7 @@ def _ordered(axes: tuple[Axis, ...], first: Operand, second: Operand) -> tuple[O
     return first, second
 
 
-def _operand(factor: Scalar, element: Element, axes: frozenset[Symbol]) -> Operand | None:
+def _operand(factor: Scalar, element: Element, axes: frozenset[Symbol]) -> Factor | None:
     """A factor as a tensor, if it is one read at affine subscripts, through conversions that lose nothing."""
     while isinstance(factor, Convert) and _widens(element_of(factor.operand), factor.element):
         factor = factor.operand
@@ -64,7 +64,7 @@ def _operand(factor: Scalar, element: Element, axes: frozenset[Symbol]) -> Opera
         return None
     if any(not isinstance(s, Dim) or not _affine(s, axes) for s in factor.subscripts):
         return None
-    return Operand(factor, element, axes_of(factor, axes))
+    return Factor(factor, element, axes_of(factor, axes))
 
 
 def _widens(narrow: Element, wide: Element) -> bool:

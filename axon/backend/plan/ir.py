@@ -73,7 +73,7 @@ class Nest:
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class Factor:
     """A factor of a contraction: a tensor read at affine subscripts over `axes`, and converted to `element`."""
 
     read: Read
@@ -91,8 +91,8 @@ class Contraction:
     """
 
     op: Compute
-    left: Operand
-    right: Operand
+    left: Factor
+    right: Factor
     batch: tuple[Axis, ...]
     rows: tuple[Axis, ...]
     columns: tuple[Axis, ...]

@@ -62,7 +62,7 @@ from axon.core.passes.tables import without_tables
 from axon.core.printer import names_in, print_op
 from axon.core.scalar_facts import mapped, may_fail, may_stop
 from axon.core.verify import CoreInvalid, verify
-from axon.core.walk import dimensions_of, needs_of, outs_of, rewrite, tensors_of
+from axon.core.walk import dimensions_of, needs_of, outs_of, rewrite, tensors_of, trip_of
 from axon.shapes.contracts.contract import Contract, ContractFact, ParameterShape
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
@@ -87,15 +87,18 @@ class Straight:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class HostLoop:
     """A loop or an unfold. Its trip count is a dimension, or a tensor of rank 0, which must be read back."""
 
     op: Loop
-    trip: Dim | Symbol
     body: Body
 
+    @property
+    def trip(self) -> Dim | Symbol:
+        return trip_of(self.op)
 
-Part: TypeAlias = "Straight | Repeat | Sort | Compress | Check"
+
+Part: TypeAlias = "Straight | HostLoop | Sort | Compress | Check"
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,15 +349,14 @@ def _straight(ops: Sequence[Compute | Scan], later: set[Symbol], around: _Around
     )
 
 
-def _repeat(op: Loop, around: _Around) -> Repeat:
-    trip = op.trip.dim if isinstance(op.trip, Index) else op.trip.tensor if isinstance(op.trip, Read) else None
-    assert trip is not None, "a trip count that is computed is a tensor of its own"
+def _repeat(op: Loop, around: _Around) -> HostLoop:
+    trip = trip_of(op)
     op = replace(op, body=_without_counter(op.body, op.counter))
     values = {**around.values, **{state.symbol: state for state in op.states}}
     facts = around.facts
     if isinstance(trip, Dim):
         facts += (ContractFact(Relation(Dim.of(op.counter), "<", trip), "a step of a loop", op.span),)
-    return Repeat(op, trip, _block(op.body, replace(around, values=values, facts=facts)))
+    return HostLoop(op, _block(op.body, replace(around, values=values, facts=facts)))
 
 
 def _without_counter(block: Block, counter: Symbol) -> Block:
@@ -415,7 +417,7 @@ def _as_block(body: Body) -> Block:
         match part:
             case Straight(program=program):
                 ops.extend(program.block.ops)
-            case Repeat(op=op, body=inner):
+            case HostLoop(op=op, body=inner):
                 ops.append(replace(op, body=_as_block(inner)))
             case Sort() | Compress() | Check():
                 ops.append(part)
@@ -428,7 +430,7 @@ def everything(body: Body) -> Iterator[Part]:
     """Every part, those inside loops after their loop."""
     for part in body.parts:
         yield part
-        if isinstance(part, Repeat):
+        if isinstance(part, HostLoop):
             yield from everything(part.body)
 
 
@@ -465,7 +467,7 @@ def print_parts(split: Parts, *, operations: bool = True) -> str:
                     lines[-1] += f", gives {', '.join(names[s] for s in program.block.results)}"
                     ops = program.block.ops if operations else ()
                     lines.extend(below + line for op in ops for line in print_op(whole, op).splitlines())
-                case Repeat(op=op, body=inner):
+                case HostLoop(op=op, body=inner):
                     lines.extend([below + print_op(whole, op).splitlines()[0]] if operations else [])
                     visit(inner, below if operations else indent + "  ", f"{number}{position}.")
                 case Sort() | Compress() | Check():
@@ -482,7 +484,7 @@ def title(part: Part, names: Mapping[Symbol, str]) -> str:
     match part:
         case Straight():
             return "straight"
-        case Repeat(op=op, trip=trip):
+        case HostLoop(op=op, trip=trip):
             steps = trip.render(lambda s: names.get(s, s.name)) if isinstance(trip, Dim) else f"{names.get(trip, trip.name)}[]"
             waits = "" if isinstance(trip, Dim) else "; the host waits for the number of steps"
             return f"{'unfold' if op.stacked else 'loop'} of {steps} steps, by the host{waits}"
@@ -524,7 +526,7 @@ def _verify(body: Body, values: dict[Symbol, Value], dims: set[Symbol]) -> None:
                 except CoreInvalid as error:
                     raise PartsInvalid(f"a straight part is no program of core: {error}") from None
                 values.update((value.symbol, value) for value in part.results)
-            case Repeat(op=op, trip=trip, body=inner):
+            case HostLoop(op=op, trip=trip, body=inner):
                 _require(set(op.initial) <= values.keys(), "a loop begins with what is not there")
                 if isinstance(trip, Dim):
                     _require(trip.variables <= dims, "a trip count mentions a dimension that is not known")
@@ -540,7 +542,7 @@ def _verify(body: Body, values: dict[Symbol, Value], dims: set[Symbol]) -> None:
             case _:
                 assert_never(part)
         if not isinstance(part, Straight):
-            values.update((value.symbol, value) for value in outs_of(part.op if isinstance(part, Repeat) else part))
+            values.update((value.symbol, value) for value in outs_of(part.op if isinstance(part, HostLoop) else part))
     _require(set(body.results) <= values.keys(), "a result is not there")
 
 

@@ -204,7 +204,7 @@ def _of_gpu(program: Program, sizes: Mapping[Symbol, int], schedule: Schedule) -
                 case parts.Straight():
                     here = served[part].planned
                     yield from [_kernel(here.program, kernel) for kernel in here.kernels]
-                case parts.Repeat(op=op, body=repeated):
+                case parts.HostLoop(op=op, body=repeated):
                     yield _loop(op, tuple(steps(repeated)), repeated.results, ())
                 case Sort() | Compress() | Check():
                     made = plan.Whole(part)
@@ -234,7 +234,7 @@ def _kernel(program: Program, kernel: families.Kernel) -> _Step:
         members.add(symbol)
         work += _read_by(by_out[symbol])
     ops = tuple(op for op in program.block.ops if any(out.symbol in members for out in outs_of(op)))
-    return _Step(type(kernel).__name__.lower(), ops, (), reads, stores, has_roles=True)
+    return _Step(families.family_of(kernel), ops, (), reads, stores, has_roles=True)
 
 
 def _loop(op: Loop, inside: tuple[_Step, ...], results: tuple[Symbol, ...], reasons: tuple[plan.Reason, ...]) -> _Step:

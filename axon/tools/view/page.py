@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from axon import compiler
 from axon.backend.gpu.report.show import TYPICAL
+from axon.backend.gpu.tile.families import family_of
 from axon.backend.gpu.tile.schedule_file import NOTHING
 from axon.host import html
 from axon.host.arguments import parse_arguments
@@ -242,6 +243,6 @@ _SLOTS = ("#2563a8", "#15803d", "#b45309", "#9d3b8a", "#0e7490", "#6d5bd0")
 
 
 def _pipeline(number: str, timeline: Timeline) -> str:
-    head = f"<h3>{number} · {type(timeline.kernel).__name__.lower()}</h3>"
+    head = f"<h3>{number} · {family_of(timeline.kernel)}</h3>"
     mapping = f'<p class="soft facts">{escape(str(timeline.mapping))} · the first {amount(timeline.seconds * 1e6, "µs")}</p>'
     return f'{head}{mapping}<div class="panel">{draw_timeline(timeline)}</div>'

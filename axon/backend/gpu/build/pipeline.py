@@ -19,10 +19,10 @@ from axon.backend.gpu.roles import lower as lower_roles
 from axon.backend.gpu.roles.barriers import BarrierProgram
 from axon.backend.gpu.roles.ir import RoleProgram
 from axon.backend.gpu.tile import ir as tile
-from axon.backend.gpu.tile.contraction import Contraction
+from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import Tiled
 from axon.backend.gpu.tile.ir import TileProgram
-from axon.backend.gpu.tile.schedule import Mapping, Traits, check, panel
+from axon.backend.gpu.tile.schedule import TileMapping, Traits, check, panel
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.kernel.places import placed
 from axon.core.ir import Scalar, Value
@@ -66,7 +66,7 @@ class Stages:
 
 def stages(
     kernel: Tiled,
-    mapping: Mapping,
+    mapping: TileMapping,
     target: Target,
     values: tuple[Value, ...],
     granted: Granted,
@@ -97,7 +97,7 @@ def places(kernel: Tiled) -> list[str]:
 def traits(kernel: Tiled) -> Traits:
     """What of a kernel decides which mappings are legal."""
     stored = tuple(r.value.element for r in kernel.results)
-    if isinstance(kernel, Contraction):
+    if isinstance(kernel, MatrixProduct):
         across = (kernel.left.axes[-1] != kernel.depth.symbol, kernel.right.axes[-1] != kernel.depth.symbol)
         return Traits(kernel.left.value.element, stored, *across)
     across = (kernel.query.axes[-1] != kernel.depth.symbol, kernel.key.axes[-1] != kernel.depth.symbol)

@@ -27,8 +27,8 @@ from axon.backend.gpu.runtime.plain_variants import used_by
 from axon.backend.gpu.runtime.prepare import problem_of
 from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.gpu.tile import ir as tile
-from axon.backend.gpu.tile.families import Kernel, Tiled, views_of
-from axon.backend.gpu.tile.schedule import Mapping, Problem, predict, ranked
+from axon.backend.gpu.tile.families import Kernel, Tiled, family_of, views_of
+from axon.backend.gpu.tile.schedule import Problem, TileMapping, predict, ranked
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.needs import Missing, gpu
@@ -240,7 +240,7 @@ def _tables(tables: Set[Symbol], used: Iterable[Value], names: MappingOf[Symbol,
     return [f"  {names.get(s, s.name)} is a table of {count:,} elements, put on the GPU once" for s, count in found.items()]
 
 
-def _alternatives(plan: Ready, problem: Problem, target: Target) -> list[Mapping]:
+def _alternatives(plan: Ready, problem: Problem, target: Target) -> list[TileMapping]:
     """The best other mappings, whatever a schedule says."""
     order = ranked(problem, traits(plan.kernel), target)
     return [m for m in order[: ALTERNATIVES + 1] if m != plan.mapping][:ALTERNATIVES]
@@ -309,9 +309,8 @@ def _work(kernel: Tiled, problem: Problem, names: MappingOf[Symbol, str]) -> str
     if isinstance(kernel, Stream):
         axes.append(kernel.keys)
         extents.append(problem.keys)
-    family = "stream" if isinstance(kernel, Stream) else "contraction"
     outer = f", {problem.outer} times" if problem.outer != 1 else ""
-    return f"{family} over ({', '.join(_axes(axes, names))}) = {' × '.join(map(str, extents))}{outer}"
+    return f"{family_of(kernel)} over ({', '.join(_axes(axes, names))}) = {' × '.join(map(str, extents))}{outer}"
 
 
 def _resources(plan: Ready, target: Target) -> str:

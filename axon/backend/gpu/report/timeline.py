@@ -28,7 +28,7 @@ from axon.backend.gpu.runtime.ways import Planned
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.families import Tiled
 from axon.backend.gpu.tile.ir import Store
-from axon.backend.gpu.tile.schedule import Mapping as Chosen
+from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.schedule_file import NOTHING, Fixed, Schedule
 from axon.backend.plan.ir import Nest
 from axon.base.element import Element
@@ -73,7 +73,7 @@ class Timeline:
 
     number: int
     kernel: Tiled
-    mapping: Chosen
+    mapping: TileMapping
     lanes: tuple[Lane, ...]
     seconds: float
     stages: int

@@ -18,7 +18,7 @@ from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.bounds import Bounds
 from axon.backend.gpu.tile.ir import Finish, Fold, Load, Narrow, Rescale, Reset, Store, Tile, TileAxis
-from axon.backend.gpu.tile.schedule import Mapping
+from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.names import Symbol
 from axon.core.ir import Value
 from axon.shapes.dimension import Dim
@@ -397,7 +397,7 @@ class BarrierProgram:
     """
 
     tensors: tuple[Value, ...]
-    mapping: Mapping
+    mapping: TileMapping
     target: Target
     order: Order
     steps: TileAxis

@@ -33,7 +33,7 @@ from typing import TypeAlias, assert_never
 
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.ir import Clear, For, Load, Multiply, Statement, Store, Tile, TileProgram
-from axon.backend.gpu.tile.schedule import Mapping
+from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.kernel.render import Names
 from axon.base.names import Symbol, fresh
 from axon.base.passes import require, verified
@@ -133,20 +133,20 @@ class RoleProgram:
     """
 
     source: TileProgram
-    mapping: Mapping
+    mapping: TileMapping
     arefs: tuple[Aref, ...]
     producer: tuple[RoleStatement, ...]
     consumer: tuple[RoleStatement, ...]
 
 
 @verified("roles", lambda made, *_: verify(made), takes="tiles", gives="roles")
-def roles(program: TileProgram, mapping: Mapping) -> RoleProgram:
+def roles(program: TileProgram, mapping: TileMapping) -> RoleProgram:
     """Split a tile program by role. A statement that no store depends on belongs to none, and is dropped."""
     return _Split(program, mapping).run()
 
 
 class _Split:
-    def __init__(self, program: TileProgram, mapping: Mapping) -> None:
+    def __init__(self, program: TileProgram, mapping: TileMapping) -> None:
         self.program, self.mapping = program, mapping
         self.needed = _slice(program.body)
         self.loops: dict[Symbol, bool] = {}  # whether an aref is put inside a loop

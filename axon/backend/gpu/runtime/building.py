@@ -17,10 +17,10 @@ from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.runtime import plain_variants as nests
 from axon.backend.gpu.runtime.prepare import Prepared, blocks, is_empty, prepare
-from axon.backend.gpu.runtime.variants import Choices
+from axon.backend.gpu.runtime.variants import TileChoices
 from axon.backend.gpu.runtime.ways import Planned
 from axon.backend.gpu.simt.mapping import grid as grid_of
-from axon.backend.gpu.tile.schedule import Mapping
+from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.schedule_file import FREE, Fixed
 from axon.backend.plan.ir import Nest
 from axon.base.names import Symbol
@@ -64,7 +64,13 @@ class Builder:
     """What is built of a planned program on one target. Safe to use from several threads."""
 
     def __init__(
-        self, planned: Planned, target: Target, mapping: Mapping | None = None, fixed: Sequence[Fixed] = (), *, exact: bool = False
+        self,
+        planned: Planned,
+        target: Target,
+        mapping: TileMapping | None = None,
+        fixed: Sequence[Fixed] = (),
+        *,
+        exact: bool = False,
     ) -> None:
         """A given mapping holds for every kernel, `fixed` for one each. With `exact`, every size gets its best mapping, and there
         is no limit to variants."""
@@ -82,7 +88,8 @@ class Builder:
     def obstacle(self, number: int, ready: Prepared) -> str | None:
         """Why no mapping is left for a kernel for the tensor cores, if none is."""
         with self._lock:
-            choices: Choices = self._choices_of(number, ready)
+            choices = self._choices_of(number, ready)
+            assert isinstance(choices, TileChoices)
             return choices.obstacle(ready)
 
     def plans(
@@ -157,7 +164,7 @@ class Builder:
         key = number, ready.key
         if key not in self._choices:
             tiled = isinstance(ready, Prepared)
-            self._choices[key] = Choices(self.target, self.mapping, self.fixed[number]) if tiled else nests.Choices()
+            self._choices[key] = TileChoices(self.target, self.mapping, self.fixed[number]) if tiled else nests.NestChoices()
         return self._choices[key]
 
     def _build(self, wanted: MappingOf[int, tuple[Any, Any]]) -> dict[int, RegistersExhausted]:

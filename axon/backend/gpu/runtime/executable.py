@@ -21,7 +21,7 @@ from axon.backend.gpu.runtime.device_tables import NONE, DeviceTables
 from axon.backend.gpu.runtime.driver import driver
 from axon.backend.gpu.runtime.ways import AS_IT_IS, NO_MAPPING, Planned, Way, following, plan
 from axon.backend.gpu.tile.families import Kernel
-from axon.backend.gpu.tile.schedule import Mapping
+from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.schedule_file import NOTHING, Fixed, Schedule
 from axon.base.names import Symbol
 from axon.core.ir import Program, Value
@@ -36,7 +36,7 @@ class Executable:
         self,
         program: Program,
         target: Target = HOPPER,
-        mapping: Mapping | None = None,
+        mapping: TileMapping | None = None,
         *,
         exact: bool = False,
         schedule: Schedule = NOTHING,

@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
+from axon.backend.plan.walk import Lives, lives
 from axon.base.names import Symbol
 from axon.core.ir import Check, Compress, Compute, Program, Scan, Sort, Value
-from axon.core.passes.parts import Body, Part, Parts, Repeat, Straight
-from axon.core.walk import outs_of
+from axon.core.passes.parts import Body, HostLoop, Part, Parts, Straight
+from axon.core.walk import outs_of, tensors_of
 from axon.shapes.dimension import Dim
 
 TYPICAL_TRIP = 8  # steps of a loop of which data decide how many there are
@@ -22,7 +23,7 @@ def typical(body: Body, sizes: dict[Symbol, int], values: Mapping[Symbol, Value]
         match part:
             case Straight() | Sort() | Check():
                 yield part, dict(sizes)
-            case Repeat():
+            case HostLoop():
                 trip = part.trip.evaluate(sizes) if isinstance(part.trip, Dim) else TYPICAL_TRIP
                 yield from typical(part.body, {**sizes, part.op.counter: max(0, trip) // 2}, values)
             case Compress(size=size, mask=mask):
@@ -38,7 +39,7 @@ def values_between(split: Parts) -> dict[Symbol, Value]:
 
     def visit(body: Body) -> None:
         for part in body.parts:
-            if isinstance(part, Repeat):
+            if isinstance(part, HostLoop):
                 found.update((state.symbol, state) for state in part.op.states)
                 visit(part.body)
             found.update((value.symbol, value) for value in made(part))
@@ -49,7 +50,26 @@ def values_between(split: Parts) -> dict[Symbol, Value]:
 
 def made(part: Part) -> tuple[Value, ...]:
     """The tensors that a part leaves in memory."""
-    return part.results if isinstance(part, Straight) else outs_of(part.op if isinstance(part, Repeat) else part)
+    return part.results if isinstance(part, Straight) else outs_of(part.op if isinstance(part, HostLoop) else part)
+
+
+def reads(part: Part) -> frozenset[Symbol]:
+    """The tensors that a part needs from outside, and what its steps need."""
+    match part:
+        case Straight(program=program):
+            return frozenset(value.symbol for value in program.inputs)
+        case HostLoop(op=op, trip=trip, body=body):
+            count = frozenset() if isinstance(trip, Dim) else frozenset((trip,))
+            return count.union(op.initial, body.results, *map(reads, body.parts))
+        case Sort() | Compress() | Check():
+            return tensors_of(part)
+        case _:
+            assert_never(part)
+
+
+def lives_of(body: Body) -> Lives:
+    """What of a body lives how long."""
+    return lives(body.parts, body.results, reads, lambda part: [value.symbol for value in made(part)])
 
 
 def of_extents(program: Program) -> frozenset[Symbol]:

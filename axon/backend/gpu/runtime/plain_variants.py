@@ -10,7 +10,7 @@ from functools import partial
 from axon.backend.gpu.build.cubin import BuildError
 from axon.backend.gpu.build.pipeline import Plain
 from axon.backend.gpu.layout.memory import Tensor
-from axon.backend.gpu.runtime.variants import worded
+from axon.backend.gpu.runtime.variants import ANY, ASKED, LIMIT, Choices, Variant, worded
 from axon.backend.gpu.simt.access import unit_of
 from axon.backend.gpu.simt.emit import emit
 from axon.backend.gpu.simt.general import general
@@ -18,10 +18,6 @@ from axon.backend.gpu.simt.mapping import Mapping, choose, plainest
 from axon.backend.plan.ir import Nest, reads_of
 from axon.base.names import Symbol
 from axon.core.ir import Value
-
-LIMIT = 3
-ASKED = "sizes that were asked for"
-ANY = "any size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,52 +50,30 @@ def used_by(nest: Nest, values: MappingOf[Symbol, Value]) -> tuple[Value, ...]:
     return (*(values[s] for s in sorted(reads_of(nest), key=lambda s: s.id)), *made)
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """One machine code of a nest, and why it is there."""
-
-    mapping: Mapping
-    why: str = field(compare=False)
-    at: str = field(default="", compare=False)  # the sizes that it was made for
-
-
-class Choices:
+class NestChoices(Choices):
     """The variants of one nest, as its tensors lie."""
-
-    def __init__(self) -> None:
-        self.variants: list[Variant] = []
-        self.refused: set[Mapping] = set()
 
     def pick(self, ready: PreparedNest, sizes: MappingOf[Symbol, int], *, exact: bool = False) -> Variant:
         """The variant for a nest at these sizes; added, if it is new."""
-        last = plainest(ready.kernel)
-        if last in self.refused:
+        last, refused = plainest(ready.kernel), {variant.mapping for variant in self.refused}
+        if last in refused:
             raise BuildError("a plain kernel does not fit the registers")
-        wanted = ready.wanted if ready.wanted not in self.refused else last
+        wanted = ready.wanted if ready.wanted not in refused else last
         found = next((v for v in self.variants if v.mapping == wanted), None)
         if found is not None:
             return found
         if exact:
-            return self._add(Variant(wanted, ASKED, worded(sizes)))
+            return self.add(Variant(wanted, ASKED, worded(sizes)))
         free = [v for v in self.variants if v.why != ASKED]
         if len(free) < LIMIT - 1:
             why = "sizes that the others do not serve" if self.variants else "the first sizes"
-            return self._add(Variant(wanted, why, worded(sizes)))
+            return self.add(Variant(wanted, why, worded(sizes)))
         found = next((v for v in self.variants if v.why == ANY), None)
         if found is not None:
             return found
         serving = ready.general()
-        serving = last if serving in self.refused else serving
-        return next((v for v in self.variants if v.mapping == serving), None) or self._add(Variant(serving, ANY))
-
-    def refuse(self, variant: Variant) -> None:
-        """Its code does not fit the registers: it is not a choice after all."""
-        self.variants.remove(variant)
-        self.refused.add(variant.mapping)
-
-    def _add(self, variant: Variant) -> Variant:
-        self.variants.append(variant)
-        return variant
+        serving = last if serving in refused else serving
+        return next((v for v in self.variants if v.mapping == serving), None) or self.add(Variant(serving, ANY))
 
 
 def forms(ready: PreparedNest, variant: Variant, values: MappingOf[Symbol, Value], comments: Sequence[str] = ()) -> Plain:

@@ -13,7 +13,7 @@ from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import with_views
 from axon.backend.gpu.tile.epilogue import Operand, views_of
 from axon.backend.gpu.tile.families import Kernel, Tiled, with_operands
-from axon.backend.gpu.tile.schedule import Mapping, Problem
+from axon.backend.gpu.tile.schedule import Problem, TileMapping
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest, values_of
 from axon.base.names import Symbol
@@ -124,7 +124,7 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> Problem:
     return Problem(rows, columns, depth, outer)
 
 
-def blocks(mapping: Mapping, problem: Problem, target: Target) -> int:
+def blocks(mapping: TileMapping, problem: Problem, target: Target) -> int:
     """How many thread blocks to launch: one for each tile, or as many as the chip holds if the mapping is persistent."""
     rows, columns = -(-problem.rows // mapping.rows), -(-problem.columns // mapping.columns)
     if mapping.cluster_over == "rows":

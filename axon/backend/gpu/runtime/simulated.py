@@ -20,16 +20,18 @@ from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.proof.findings import Violation
 from axon.backend.gpu.proof.simulate import SimulationError, simulate
 from axon.backend.gpu.proof.verify import verify
+from axon.backend.gpu.runtime.foreseen import lives_of, values_between
 from axon.backend.gpu.runtime.prepare import Prepared, is_empty, prepare
 from axon.backend.gpu.runtime.ways import NO_MAPPING, Planned, following, plan
 from axon.backend.gpu.tile.epilogue import views_of
-from axon.backend.gpu.tile.schedule import Mapping
+from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.schedule_file import FREE, NOTHING, Fixed, Schedule
 from axon.backend.plan.ir import Nest
+from axon.backend.plan.walk import Lives, Make, Walk
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
-from axon.core.ir import Block, Check, Compress, Op, Program, Sort
-from axon.core.passes.parts import Body, Repeat, Straight, parts, straights
+from axon.core.ir import Block, Check, Compress, Op, Program, Sort, Value
+from axon.core.passes.parts import Body, HostLoop, Part, Straight, parts, straights
 from axon.core.passes.tables import values_of
 from axon.interpret.frame import size_of
 from axon.interpret.program import _block as interpret
@@ -41,7 +43,7 @@ def run(
     explicit: Sequence[int] = (),
     *,
     seed: int = 0,
-    mapping: Mapping | None = None,
+    mapping: TileMapping | None = None,
     schedule: Schedule = NOTHING,
     target: Target = HOPPER,
 ) -> list[Any]:
@@ -58,49 +60,46 @@ def run(
     made = [plan(part.program) for part in straights(body)]
     fixed = iter(schedule.of(sum(len(planned.kernels) for planned in made)))
     own = IdentityMap((planned.program, (planned, tuple(islice(fixed, len(planned.kernels))))) for planned in made)
-    _Run(sizes, held, seed, mapping, own, target).body(body)
-    given = {v.symbol for v in program.inputs}
-    return fresh([(held[symbol], symbol in given) for symbol in program.block.results])
+    dtypes = values_between(split)
+    return _Run(sizes, held, seed, mapping, own, target).block(body, [maker(dtypes[symbol]) for symbol in body.results])
 
 
 @dataclass(slots=True)
-class _Run:
-    """The sizes and the tensors that are known so far, and how kernels are to be made."""
+class _Run(Walk[Any]):
+    """One call, and how kernels are to be made."""
 
-    sizes: dict[Symbol, int]
-    held: dict[Symbol, Any]
     seed: int
-    mapping: Mapping | None
+    mapping: TileMapping | None
     planned: IdentityMap[Program, tuple[Planned, tuple[Fixed, ...]]]  # straight programs as they are, and what is fixed
     target: Target
 
-    def body(self, body: Body) -> list[Any]:
-        for part in body.parts:
-            match part:
-                case Straight(program=program):
-                    self.straight(program)
-                case Repeat():
-                    self.repeat(part)
-                case Sort() | Compress() | Check():
-                    self.interpreted(part)
-                case _:
-                    assert_never(part)
-        return [self.held[symbol] for symbol in body.results]
+    def lives(self, block: Body) -> Lives:
+        return lives_of(block)
 
-    def repeat(self, loop: Repeat) -> None:
-        op = loop.op
-        trip = loop.trip.evaluate(self.sizes) if not isinstance(loop.trip, Symbol) else int(self.held[loop.trip])
-        states = [self.held[symbol] for symbol in op.initial]
-        kept: list[list[Any]] = [[] for _ in states]
-        for step in range(max(0, trip)):
-            self.sizes[op.counter] = step
-            self.held |= dict(zip((state.symbol for state in op.states), states, strict=True))
-            states = self.body(loop.body)
-            for stack, state in zip(kept, states, strict=True):
-                stack.append(state)
-        for out, state, stack in zip(op.outs, states, kept, strict=True):
-            shape = (len(stack), *state.shape)
-            self.held[out.symbol] = np.array(stack, state.dtype).reshape(shape) if op.stacked else state
+    def item(self, item: Part, wanted: dict[Symbol, Make[Any]], dying: frozenset[Symbol]) -> None:
+        match item:
+            case Straight(program=program):
+                self.straight(program)
+            case HostLoop(op=op, body=body):
+                self.loop(op, body, wanted, dying)
+            case Sort() | Compress() | Check():
+                self.interpreted(item)
+            case _:
+                assert_never(item)
+
+    def allocate(self, value: Value, shape: tuple[int, ...]) -> Any:
+        return np.empty(shape, value.element.dtype)
+
+    def copied(self, held: Any, make: Make[Any]) -> Any:
+        room = make(held.shape)
+        room[...] = held
+        return room
+
+    def slot(self, stack: Any, step: int) -> tuple[Make[Any], bool]:
+        return lambda shape: stack[step], False
+
+    def number(self, symbol: Symbol) -> int:
+        return int(self.held[symbol])
 
     def interpreted(self, *ops: Op) -> None:
         with np.errstate(all="ignore"):
@@ -150,9 +149,6 @@ class _Run:
         return None if FREE.ranked(ready.problem, traits(ready.kernel), self.target) else NO_MAPPING
 
 
-def fresh(results: Sequence[tuple[Any, bool]]) -> list[Any]:
-    """Results that share no memory: an argument that is a result is copied, as is the second of two that are one."""
-    out: list[Any] = []
-    for result, given in results:
-        out.append(result.copy() if given or any(result is other for other in out) else result)
-    return out
+def maker(value: Value) -> Make[Any]:
+    """Room for a result."""
+    return lambda shape: np.empty(shape, value.element.dtype)

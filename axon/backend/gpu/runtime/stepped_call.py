@@ -29,9 +29,10 @@ from axon.backend.gpu.runtime.given import (  # fmt: skip
     packer,
     tensor_of,
 )
-from axon.backend.gpu.runtime.stepping import Held, Make, Pool, Run
+from axon.backend.gpu.runtime.stepping import Held, Pool, Run
 from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.libraries import Library
+from axon.backend.plan.walk import Make
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Program, Value
@@ -136,13 +137,13 @@ class SteppedCall:
             held[symbol] = Held(contiguous(block.address, (), value.element), block)
             numbers[symbol] = leaves[number]
         results: list[Any] = [None] * len(self.results)
-        makers: list[Make] = [partial(self._result, results, n, stream) for n in range(len(results))]
+        makers: list[Make[Held]] = [partial(self._result, results, n, stream) for n in range(len(results))]
         if outs is not None:
             makers = self._given(outs, stream, held)
             note_written(library, outs)
             results[:] = outs
         program, now = self.stepped, self.copier.now(inputs)
-        run = Run(program, self.driver, self.device, stream, pool, dict(self.sizes), held, numbers, self.watch, now, self.explicit)
+        run = Run(dict(self.sizes), held, program, self.driver, self.device, stream, pool, numbers, self.watch, now, self.explicit)
         run(makers)
         if self.watch is not None:
             self.watch.note(self.copier.weakly(inputs), self.explicit)
@@ -162,7 +163,7 @@ class SteppedCall:
         results[number], address = self._made(shape, element, stream)
         return Held(contiguous(address, shape, element))
 
-    def _given(self, outs: list[Any], stream: int, held: Mapping[Symbol, Held]) -> list[Make]:
+    def _given(self, outs: list[Any], stream: int, held: Mapping[Symbol, Held]) -> list[Make[Held]]:
         """The room that the caller gave for results, which shares no memory with arguments."""
         assert self.paths is not None
         given = list(zip(self.paths, outs, strict=True))
@@ -225,8 +226,8 @@ class HostCall:
                     numbers[value.symbol] = x[()]
             watch = stepped.watch(cuda, 0) if stepped.fails else None
             explicit = [self.sizes[symbol] for symbol in program.explicit]
-            run = Run(stepped, cuda, 0, 0, Pool(allocate), dict(self.sizes), held, numbers, watch, copies, explicit)
-            makers: list[Make] = [partial(_room, allocate, value) for value in self.results]
+            run = Run(dict(self.sizes), held, stepped, cuda, 0, 0, Pool(allocate), numbers, watch, copies, explicit)
+            makers: list[Make[Held]] = [partial(_room, allocate, value) for value in self.results]
             made = [self._back(cuda, result.tensor) for result in run(makers)]
             if watch is not None:
                 cuda.wait()

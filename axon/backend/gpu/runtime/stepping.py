@@ -26,14 +26,14 @@ from typing import Any, assert_never
 from axon.backend.gpu.layout.memory import Tensor, contiguous
 from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.gpu.runtime.failures import Copies, Watch, interpreted
-from axon.backend.gpu.runtime.steps import Stepped, reads
+from axon.backend.gpu.runtime.steps import Stepped
+from axon.backend.plan.walk import Lives, Make, Walk
 from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.element import Element
 from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.core.ir import Check, Compress, Sort, Value
-from axon.core.passes.parts import Body, Part, Repeat, Straight
-from axon.shapes.dimension import Dim
+from axon.core.passes.parts import Body, HostLoop, Part, Straight
 
 GRANULE = 512  # bytes
 
@@ -44,9 +44,6 @@ class Held:
 
     tensor: Tensor
     keep: Any = None
-
-
-Make = Callable[[tuple[int, ...]], Held]  # room for a value of this shape
 
 
 class Pool:
@@ -87,8 +84,8 @@ def _rounded(size: int) -> int:
 
 
 @dataclass(slots=True)
-class Run:
-    """One call: the dimensions and tensors known so far.
+class Run(Walk[Held]):
+    """One call.
 
     `numbers` are inputs of rank 0 that the caller gave as numbers. `watch` is where kernels note failures, `copies` what gives
     the call's arguments to the interpreter.
@@ -99,19 +96,17 @@ class Run:
     device: int
     stream: int
     pool: Pool
-    sizes: dict[Symbol, int]
-    held: dict[Symbol, Held]
     numbers: Mapping[Symbol, Any]
     watch: Watch | None
     copies: Copies
     explicit: Sequence[int]
     word: Any = field(default_factory=ctypes.c_int64)
 
-    def __call__(self, makers: Sequence[Make]) -> list[Held]:
+    def __call__(self, makers: Sequence[Make[Held]]) -> list[Held]:
         """The results; `makers` make room for each."""
         body = self.stepped.parts.body
         try:
-            return self.body(body, list(makers))
+            return self.block(body, list(makers))
         except (Stopped, ZeroDivisionError) as stop:
             self.cuda.check("cuStreamSynchronize", self.cuda.wait_for(self.stream))
             if self.watch is not None:
@@ -123,61 +118,34 @@ class Run:
                 self.stepped.check(stop.op, self.sizes)
             raise
 
-    def body(self, body: Body, makers: Sequence[Make | None]) -> list[Held]:
-        """Run a body; each result lies where its maker wants it, if it has one."""
-        wanted: dict[Symbol, Make] = {}
-        first: dict[Symbol, int] = {}
-        for number, (symbol, make) in enumerate(zip(body.results, makers, strict=True)):
-            if make is not None and symbol not in wanted:
-                wanted[symbol], first[symbol] = make, number
-        for part, dying in zip(body.parts, self.stepped.lives(body), strict=True):
-            self.part(part, wanted, dying)
-            for symbol in dying:
-                self.held.pop(symbol, None)
-        results = []
-        for number, (symbol, make) in enumerate(zip(body.results, makers, strict=True)):
-            held = self.held[symbol]
-            direct = first.get(symbol) == number and symbol not in wanted
-            results.append(held if make is None or direct else self.copied(held, make))
-        for symbol in self.stepped.results(body):
-            self.held.pop(symbol, None)
-        return results
+    def lives(self, block: Body) -> Lives:
+        return self.stepped.lives(block)
 
-    def part(self, part: Part, wanted: dict[Symbol, Make], dying: frozenset[Symbol]) -> None:
-        match part:
+    def item(self, item: Part, wanted: dict[Symbol, Make[Held]], dying: frozenset[Symbol]) -> None:
+        match item:
             case Straight():
-                self.straight(part, wanted)
-            case Repeat():
-                self.repeat(part, wanted, dying)
+                self.straight(item, wanted)
+            case HostLoop(op=op, body=body):
+                self.loop(op, body, wanted, dying)
             case Sort(values=values, indices=indices, input=input):
                 self.sort(self.held[input], self.room(values, wanted), self.room(indices, wanted))
             case Compress():
-                self.compress(part, wanted)
+                self.compress(item, wanted)
             case Check():
-                if not part.holds(self.sizes):
+                if not item.holds(self.sizes):
                     if self.stepped.fails:  # something that stands before may fail too: the interpreter knows what is first
-                        raise Stopped(part)
-                    self.stepped.check(part, self.sizes)
+                        raise Stopped(item)
+                    self.stepped.check(item, self.sizes)
             case _:
-                assert_never(part)
+                assert_never(item)
 
     # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def room(self, value: Value, wanted: dict[Symbol, Make]) -> Held:
-        """Room for a value, where it is wanted or in a block; it is held from now on."""
-        shape = tuple([max(0, d.evaluate(self.sizes)) for d in value.shape])
-        if value.symbol in wanted:
-            held = wanted.pop(value.symbol)(shape)
-        else:
-            held = self.block(shape, value.element)
-        self.held[value.symbol] = held
-        return held
+    def allocate(self, value: Value, shape: tuple[int, ...]) -> Held:
+        block = self.pool.take(prod(shape) * max(1, value.element.bits // 8))
+        return Held(contiguous(block.address, shape, value.element), block)
 
-    def block(self, shape: tuple[int, ...], element: Element) -> Held:
-        block = self.pool.take(prod(shape) * max(1, element.bits // 8))
-        return Held(contiguous(block.address, shape, element), block)
-
-    def copied(self, held: Held, make: Make) -> Held:
+    def copied(self, held: Held, make: Make[Held]) -> Held:
         """A copy of a tensor."""
         source = held.tensor
         target = make(source.shape)
@@ -197,7 +165,7 @@ class Run:
 
     # ── parts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def straight(self, part: Straight, wanted: dict[Symbol, Make]) -> None:
+    def straight(self, part: Straight, wanted: dict[Symbol, Make[Held]]) -> None:
         known, held = self.stepped.known(part), self.held
         given = {symbol: held[symbol].tensor for symbol in known.inputs}
         for value in known.results:
@@ -215,41 +183,18 @@ class Run:
         else:
             bound.launches(addresses)
 
-    def repeat(self, part: Repeat, wanted: dict[Symbol, Make], dying: frozenset[Symbol]) -> None:
-        op = part.op
-        trip = self.trip(part)
-        states = [self.held[symbol] for symbol in op.initial]
-        for symbol in dying.intersection(op.initial).difference(*map(reads, part.body.parts), part.body.results):
-            self.held.pop(symbol, None)  # after the first step nobody needs it
-        stacks = [self.room(out, wanted) for out in op.outs] if op.stacked else []
-        for step in range(trip):
-            self.sizes[op.counter] = step
-            self.held.update((state.symbol, held) for state, held in zip(op.states, states, strict=True))
-            makers: list[Make | None] = [None] * len(states)
-            slices = [_slice_maker(stack, step) for stack in stacks]
-            if op.stacked:
-                makers = [make if _is_steady(stack) else None for make, stack in zip(slices, stacks, strict=True)]
-            elif step == trip - 1:
-                makers = [wanted.pop(out.symbol) if out.symbol in wanted else None for out in op.outs]
-            states = self.body(part.body, makers)
-            for make, direct, held in zip(slices, makers, states, strict=False):
-                if direct is None:
-                    self.copied(held, make)
-        for state in op.states:
-            self.held.pop(state.symbol, None)
-        self.sizes.pop(op.counter, None)
-        if op.stacked:
-            return
-        for out, held in zip(op.outs, states, strict=True):  # still wanted is what had no last step
-            self.held[out.symbol] = self.copied(held, wanted.pop(out.symbol)) if out.symbol in wanted else held
+    def slot(self, stack: Held, step: int) -> tuple[Make[Held], bool]:
+        """Items write there if all states in the stack lie alike for kernels: at multiples of 16 bytes, or where none of their
+        accesses is wide."""
+        tensor, size = stack.tensor, max(1, stack.tensor.element.bits // 8)
+        pointer = tensor.pointer + step * tensor.strides[0] * size
+        held = Held(Tensor(pointer, tensor.shape[1:], tensor.strides[1:], tensor.element), stack.keep)
+        return lambda shape: held, len(tensor.shape) == 1 or tensor.strides[0] * size % 16 == 0
 
-    def trip(self, part: Repeat) -> int:
-        if isinstance(part.trip, Dim):
-            trip = part.trip.evaluate(self.sizes)
-            return max(0, (trip + 2**31) % 2**32 - 2**31)
-        if part.trip in self.numbers:
-            return max(0, int(self.numbers[part.trip]))
-        return max(0, self.read(self.held[part.trip].tensor.pointer, self.stepped.values[part.trip].element))
+    def number(self, symbol: Symbol) -> int:
+        if symbol in self.numbers:
+            return int(self.numbers[symbol])
+        return self.read(self.held[symbol].tensor.pointer, self.stepped.values[symbol].element)
 
     def read(self, address: int, element: Element) -> int:
         """An integer that the GPU computes. The host waits for it. See Note [Waiting]."""
@@ -272,7 +217,7 @@ class Run:
         place = room.address if room is not None else 0
         bound.launches([source.tensor.pointer, values.tensor.pointer, indices.tensor.pointer, place, self.stream])
 
-    def compress(self, op: Compress, wanted: dict[Symbol, Make]) -> None:
+    def compress(self, op: Compress, wanted: dict[Symbol, Make[Held]]) -> None:
         source = self.held[op.mask].tensor
         if 0 in source.shape:
             self.sizes[op.size] = 0
@@ -298,20 +243,3 @@ class Stopped(Exception):
 def _same_place(tensor: Tensor, strides: tuple[int, ...]) -> bool:
     """Whether a tensor lies as contiguous ones do; strides of dimensions of one index mean nothing."""
     return all(a == b or n == 1 for a, b, n in zip(tensor.strides, strides, tensor.shape, strict=True))
-
-
-def _is_steady(stack: Held) -> bool:
-    """Whether all states in a stack lie alike for kernels: at multiples of 16 bytes, or where none of their accesses is wide."""
-    size = max(1, stack.tensor.element.bits // 8)
-    return len(stack.tensor.shape) == 1 or stack.tensor.strides[0] * size % 16 == 0
-
-
-def _slice_maker(stack: Held, step: int) -> Make:
-    """Room for a state inside the stack of all of them."""
-
-    def make(shape: tuple[int, ...]) -> Held:
-        size = max(1, stack.tensor.element.bits // 8)
-        pointer = stack.tensor.pointer + step * stack.tensor.strides[0] * size
-        return Held(Tensor(pointer, stack.tensor.shape[1:], stack.tensor.strides[1:], stack.tensor.element), stack.keep)
-
-    return make

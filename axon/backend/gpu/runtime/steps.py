@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import RLock
-from typing import Any, assert_never
+from typing import Any
 
 from axon.backend.gpu.build.cubin import build_all
 from axon.backend.gpu.build.pipeline import Plain
@@ -21,16 +21,16 @@ from axon.backend.gpu.runtime.device_tables import DeviceTables
 from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.failures import Watch
-from axon.backend.gpu.runtime.foreseen import made, of_extents, typical, values_between
-from axon.backend.gpu.tile.schedule import Mapping as KernelMapping
+from axon.backend.gpu.runtime.foreseen import lives_of, of_extents, typical, values_between
+from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
+from axon.backend.plan.walk import Lives
 from axon.base.element import Element
 from axon.base.errors import ShapeError
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Block, Check, Compress, Compute, Leaf, Param, Program, Read, Sort, Value
-from axon.core.passes.parts import Body, Part, Repeat, Straight, parts, straights
-from axon.core.walk import tensors_of
+from axon.core.passes.parts import Body, HostLoop, Part, Straight, parts, straights
 from axon.shapes.contracts.contract import Contract, ParameterShape
 from axon.shapes.dimension import Dim
 
@@ -59,7 +59,7 @@ class Stepped:
         self,
         program: Program,
         target: Target = HOPPER,
-        mapping: KernelMapping | None = None,
+        mapping: TileMapping | None = None,
         *,
         exact: bool = False,
         schedule: Schedule = NOTHING,
@@ -74,8 +74,7 @@ class Stepped:
         self._lock = RLock()
         self._bound: OrderedDict[tuple[Any, ...], Bound] = OrderedDict()
         self._watches: dict[int, Watch] = {}
-        self._lives: IdentityMap[Body, tuple[frozenset[Symbol], ...]] = IdentityMap()
-        self._results: IdentityMap[Body, tuple[Symbol, ...]] = IdentityMap()
+        self._lives: IdentityMap[Body, Lives] = IdentityMap()
         self._known: IdentityMap[Straight, Known] = IdentityMap()
         self._foreseen = False
         self._copies: dict[tuple[Element, int], Straight] = {}
@@ -195,25 +194,16 @@ class Stepped:
         """Whether a kernel may note a failure."""
         return any(part.fails for part in straights(self.parts.body))
 
-    def lives(self, body: Body) -> tuple[frozenset[Symbol], ...]:
-        """For each part of a body, what the body made and nobody reads after it."""
+    def lives(self, body: Body) -> Lives:
         found = self._lives.get(body)
         if found is None:
-            found = self._lives[body] = _deaths(body)
-        return found
-
-    def results(self, body: Body) -> tuple[Symbol, ...]:
-        """What a body made of what it gives."""
-        found = self._results.get(body)
-        if found is None:
-            own = {value.symbol for part in body.parts for value in made(part)}
-            found = self._results[body] = tuple(symbol for symbol in dict.fromkeys(body.results) if symbol in own)
+            found = self._lives[body] = lives_of(body)
         return found
 
     def _know(self, body: Body, counters: frozenset[Symbol]) -> None:
         """Note what is known of the straight parts inside loops with these counters."""
         for part in body.parts:
-            if isinstance(part, Repeat):
+            if isinstance(part, HostLoop):
                 self._know(part.body, counters | {part.op.counter})
             elif isinstance(part, Straight):
                 self._known[part] = self._known_of(part, counters)
@@ -249,30 +239,6 @@ class Stepped:
                 self.executables[made] = Executable(made.program, self.target)
                 self._known[made] = self._known_of(made, frozenset())
             return self._copies[element, rank]
-
-
-def reads(part: Part) -> frozenset[Symbol]:
-    match part:
-        case Straight(program=program):
-            return frozenset(value.symbol for value in program.inputs)
-        case Repeat(op=op, trip=trip, body=body):
-            count = frozenset() if isinstance(trip, Dim) else frozenset((trip,))
-            return count.union(op.initial, body.results, *map(reads, body.parts))
-        case Sort() | Compress() | Check():
-            return tensors_of(part)
-        case _:
-            assert_never(part)
-
-
-def _deaths(body: Body) -> tuple[frozenset[Symbol], ...]:
-    own = {value.symbol for part in body.parts for value in made(part)}
-    last: dict[Symbol, int] = {}
-    for number, part in enumerate(body.parts):
-        last.update((symbol, number) for symbol in reads(part) & own)
-        last.update((value.symbol, number) for value in made(part))
-    for symbol in body.results:
-        last.pop(symbol, None)
-    return tuple(frozenset(s for s, at in last.items() if at == number) for number in range(len(body.parts)))
 
 
 def _copy(element: Element, rank: int) -> Straight:

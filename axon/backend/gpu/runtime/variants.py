@@ -30,13 +30,14 @@ from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.prepare import Prepared, is_empty, problem_of
 from axon.backend.gpu.runtime.ways import NO_MAPPING, REFUSED, Planned
-from axon.backend.gpu.tile.schedule import Mapping, holds, predict
+from axon.backend.gpu.tile.schedule import TileMapping, holds, predict
 from axon.backend.gpu.tile.schedule_file import FREE, Fixed
 from axon.backend.plan.ir import Nest, reads_of
 from axon.base.names import Symbol
 from axon.core.ir import Program
 
 ASKED = "sizes that were asked for"
+ANY = "any size"
 _NOTHING = Granted()
 LIMIT = 3
 TOLERANCE = 1.1
@@ -47,15 +48,32 @@ SAMPLES = 96  # sizes over which the third variant is chosen
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One machine code of a kernel: its mapping, what it takes for granted, and why it is there."""
+    """One machine code of a kernel: its mapping, why it is there, and what it takes for granted."""
 
-    mapping: Mapping
-    granted: Granted
+    mapping: Any  # of the kernel's family
     why: str = field(compare=False)
     at: str = field(default="", compare=False)  # the sizes that it was made for
+    granted: Granted = _NOTHING
 
     def serves(self, ready: Prepared) -> bool:
         return self.granted <= ready.granted
+
+
+class Choices:
+    """The variants of one kernel, as its operands lie, and those that did not fit their registers."""
+
+    def __init__(self) -> None:
+        self.variants: list[Variant] = []
+        self.refused: set[Variant] = set()
+
+    def refuse(self, variant: Variant) -> None:
+        """Its code does not fit the registers: it is not a choice after all."""
+        self.variants.remove(variant)
+        self.refused.add(variant)
+
+    def add(self, variant: Variant) -> Variant:
+        self.variants.append(variant)
+        return variant
 
 
 def worded(sizes: MappingOf[Symbol, int]) -> str:
@@ -64,13 +82,12 @@ def worded(sizes: MappingOf[Symbol, int]) -> str:
     return ", ".join([*shown, "…"] if len(sizes) > _SHOWN else shown)
 
 
-class Choices:
-    """The variants of one kernel, as its operands lie."""
+class TileChoices(Choices):
+    """Of a kernel for the tensor cores."""
 
-    def __init__(self, target: Target, only: Mapping | None = None, fixed: Fixed = FREE) -> None:
+    def __init__(self, target: Target, only: TileMapping | None = None, fixed: Fixed = FREE) -> None:
+        super().__init__()
         self.target, self.only, self.fixed = target, only, fixed
-        self.variants: list[Variant] = []
-        self.refused: set[tuple[Mapping, Granted]] = set()
 
     def pick(self, ready: Prepared, sizes: MappingOf[Symbol, int], *, exact: bool = False) -> Variant | None:
         """The variant for a kernel at these sizes; added, if it is new. With `exact`, the best that there is.
@@ -91,14 +108,14 @@ class Choices:
         found = min(usable, key=lambda v: self._time(v, ready), default=None)
         if exact:
             same = next((v for v in usable if v.mapping == order[0] and v.granted == ready.granted), None)
-            return same or self._add(Variant(order[0], ready.granted, ASKED, worded(sizes)))
+            return same or self.add(Variant(order[0], ASKED, worded(sizes), ready.granted))
         free = sum(v.why != ASKED for v in self.variants)
         if found is not None and (free >= LIMIT or self._time(found, ready) <= best * TOLERANCE):
             return found
         if free < LIMIT - 1 or self.only is not None or (free >= LIMIT and not usable):
             why = "the first sizes" if not self.variants else "sizes that the others serve less well"
-            return self._add(Variant(order[0], ready.granted, why, worded(sizes)))
-        return self._add(Variant(self._covering(ready, sizes, order), _NOTHING, "any size"))
+            return self.add(Variant(order[0], why, worded(sizes), ready.granted))
+        return self.add(Variant(self._covering(ready, sizes, order), ANY))
 
     def obstacle(self, ready: Prepared) -> str | None:
         """Why no mapping is left for a kernel at these sizes, if none is."""
@@ -106,20 +123,12 @@ class Choices:
             return None
         return REFUSED if self._legal(ready) else NO_MAPPING
 
-    def refuse(self, variant: Variant) -> None:
-        """Its code does not fit the registers: it is not a choice after all."""
-        self.variants.remove(variant)
-        self.refused.add((variant.mapping, variant.granted))
-
-    def _add(self, variant: Variant) -> Variant:
-        self.variants.append(variant)
-        return variant
-
-    def _ranked(self, ready: Prepared) -> list[Mapping]:
+    def _ranked(self, ready: Prepared) -> list[TileMapping]:
         """The mappings that are left, the best first."""
-        return [m for m in self._legal(ready) if self.refused.isdisjoint({(m, ready.granted), (m, _NOTHING)})]
+        refused = {variant.mapping for variant in self.refused if variant.granted in (ready.granted, _NOTHING)}
+        return [mapping for mapping in self._legal(ready) if mapping not in refused]
 
-    def _legal(self, ready: Prepared) -> tuple[Mapping, ...]:
+    def _legal(self, ready: Prepared) -> tuple[TileMapping, ...]:
         if self.only is not None:
             if not holds(self.only, ready.problem):
                 raise Unsupported(f"the mapping's tile does not hold these sizes: {self.only}", ready.kernel.span)
@@ -131,7 +140,7 @@ class Choices:
         less = variant.granted != ready.granted
         return predict(variant.mapping, ready.problem, self.target) * (1.02 if less else 1.0)
 
-    def _covering(self, ready: Prepared, sizes: MappingOf[Symbol, int], order: Sequence[Mapping]) -> Mapping:
+    def _covering(self, ready: Prepared, sizes: MappingOf[Symbol, int], order: Sequence[TileMapping]) -> TileMapping:
         """The mapping that, beside the variants there, loses least against the best of every size, in the mean of logarithms."""
         loss = dict.fromkeys(order, 0.0)
         for problem in [ready.problem, *_problems(ready, sizes)]:
@@ -167,7 +176,7 @@ class Made:
 
     specialization: str  # element types and ranks of the arguments
     kernel: int  # which of the program's, from 0
-    mapping: Mapping
+    mapping: TileMapping
     why: str
     registers: int
     asked: bool  # by a warmup

@@ -27,8 +27,8 @@ PRODUCT_ELEMENTS = (Element.BF16, Element.F16)
 
 
 @dataclass(frozen=True, slots=True)
-class Contraction:
-    """results[axes] = expression(sum over `depth` of left * right).
+class MatrixProduct:
+    """A contraction as the matrix instructions compute it: results[axes] = expression(sum over `depth` of left * right).
 
     `rows` is read by `left` alone and `columns` by `right` alone; `outer` axes take one index per tile and may stand in both. The
     product accumulates in f32. `views` are what it reads at more than bare indices, `derived` indices that follow from a tile's.
@@ -54,7 +54,7 @@ class Contraction:
 # ── recognizing a contraction ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def contraction(op: Compute, values: Mapping[Symbol, Value]) -> tuple[Contraction, Views]:
+def contraction(op: Compute, values: Mapping[Symbol, Value]) -> tuple[MatrixProduct, Views]:
     """The contraction that an operation is, and its views. Raises `Unsupported` if it is none."""
     span = op.span
     if op.reduction is None:
@@ -92,7 +92,7 @@ def contraction(op: Compute, values: Mapping[Symbol, Value]) -> tuple[Contractio
     for factor in shallow:
         expression = Binary("mul", expression, converted(views.bare(factor), out.element))
     result = Result(out, tuple(a.symbol for a in op.axes), expression)
-    kernel = Contraction(rows, columns, depth, outer, left, right, product, (result,), views.all, views.derived, span)
+    kernel = MatrixProduct(rows, columns, depth, outer, left, right, product, (result,), views.all, views.derived, span)
     check_epilogue(kernel, (result,), views, span)
     return kernel, views
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View
-from axon.backend.gpu.tile.contraction import Contraction, contraction
+from axon.backend.gpu.tile.contraction import MatrixProduct, contraction
 from axon.backend.gpu.tile.epilogue import Group, Operand
 from axon.backend.gpu.tile.epilogue import views_of as tiled_views
 from axon.backend.gpu.tile.stream import Found, Stream, stream
@@ -30,8 +30,8 @@ from axon.core.scalar_facts import mapped
 from axon.core.walk import nodes, outs_of, rewrite, tensors_of
 from axon.shapes.dimension import Dim
 
-Tiled: TypeAlias = "Contraction | Stream"
-Kernel: TypeAlias = "Contraction | Stream | Nest"
+Tiled: TypeAlias = "MatrixProduct | Stream"
+Kernel: TypeAlias = "MatrixProduct | Stream | Nest"
 
 POLICY = Policy(epilogues=False, share=False)  # a row that is held in registers shares what it computes anyway
 
@@ -62,7 +62,7 @@ def kernels(
 
 def with_operands(kernel: Tiled, operands: Sequence[Operand]) -> Tiled:
     """The same kernel of other operands."""
-    if isinstance(kernel, Contraction):
+    if isinstance(kernel, MatrixProduct):
         return replace(kernel, left=operands[0], right=operands[1])
     return replace(kernel, query=operands[0], key=operands[1], value=operands[2])
 
@@ -70,6 +70,11 @@ def with_operands(kernel: Tiled, operands: Sequence[Operand]) -> Tiled:
 def results_of(kernel: Kernel) -> tuple[Value, ...]:
     """The tensors that a kernel stores."""
     return plans.values_of(kernel) if isinstance(kernel, Nest) else tuple(r.value for r in kernel.results)
+
+
+def family_of(kernel: Kernel) -> str:
+    """What kind of kernel it is, in a word."""
+    return kernel.family if isinstance(kernel, Nest) else "stream" if isinstance(kernel, Stream) else "contraction"
 
 
 def views_of(kernel: Kernel) -> tuple[View, ...]:

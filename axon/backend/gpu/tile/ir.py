@@ -19,10 +19,10 @@ from typing import Literal, Protocol, TypeAlias
 
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.bounds import Bounds, bounds
-from axon.backend.gpu.tile.contraction import Contraction
+from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.epilogue import Operand, bare, views_of
 from axon.backend.gpu.tile.online_softmax import ONE, local_symbols
-from axon.backend.gpu.tile.schedule import Mapping
+from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.kernel.render import Names, dim_text, scalar_text
 from axon.base.element import Element
@@ -176,7 +176,7 @@ class TileProgram:
 
 
 @verified("tile", lambda made, *_: verify(made), takes="kernels", gives="tiles")
-def tile(kernel: Contraction | Stream, mapping: Mapping, tensors: tuple[Value, ...]) -> TileProgram:
+def tile(kernel: MatrixProduct | Stream, mapping: TileMapping, tensors: tuple[Value, ...]) -> TileProgram:
     """Cut a kernel into tiles as the mapping says. `tensors` are all that the kernel reads or stores."""
     rows = TileAxis(kernel.rows.symbol, kernel.rows.extent, mapping.rows)
     columns = TileAxis(kernel.columns.symbol, kernel.columns.extent, mapping.columns)
@@ -186,7 +186,7 @@ def tile(kernel: Contraction | Stream, mapping: Mapping, tensors: tuple[Value, .
     stores = tuple(
         Store(r.place.symbol, r.place.element, r.axes, r.expression, kernel.product, accumulator) for r in kernel.results
     )
-    if isinstance(kernel, Contraction):
+    if isinstance(kernel, MatrixProduct):
         body: tuple[Statement, ...] = (Clear(accumulator), _contracting(kernel, depth, rows, columns, accumulator), *stores)
         return TileProgram(tensors, outer, rows, columns, body, kernel.derived, views=views_of(kernel))
     keys = TileAxis(kernel.keys.symbol, kernel.keys.extent, mapping.keys)
@@ -196,7 +196,7 @@ def tile(kernel: Contraction | Stream, mapping: Mapping, tensors: tuple[Value, .
     return TileProgram(tensors, outer, rows, columns, body, kernel.derived, (depth,), limits, views_of(kernel))
 
 
-def _contracting(kernel: Contraction, depth: TileAxis, rows: TileAxis, columns: TileAxis, accumulator: Tile) -> For:
+def _contracting(kernel: MatrixProduct, depth: TileAxis, rows: TileAxis, columns: TileAxis, accumulator: Tile) -> For:
     steps = {a.symbol: a.step for a in (rows, columns, depth)}
     left = _operand_tile("left", kernel.left, steps)
     right = _operand_tile("right", kernel.right, steps)

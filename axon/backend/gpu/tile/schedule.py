@@ -29,7 +29,7 @@ BUFFER_BYTES = 64 * 128  # one store buffer: 64 rows of one swizzle width
 
 
 @dataclass(frozen=True, slots=True)
-class Mapping:
+class TileMapping:
     """One way to run a contraction. Tile extents are in elements."""
 
     rows: int = 128
@@ -89,7 +89,7 @@ class Problem:
     masked: bool = False
 
 
-def register_budget(mapping: Mapping) -> tuple[int, int] | None:
+def register_budget(mapping: TileMapping) -> tuple[int, int] | None:
     """Registers per thread of (producer, consumer), if they differ."""
     if not mapping.specialized:
         return None
@@ -102,7 +102,7 @@ def panel(element: Element, target: Target) -> int:
     return target.swizzle * 8 // element.bits
 
 
-def shared_bytes(mapping: Mapping, traits: Traits) -> int:
+def shared_bytes(mapping: TileMapping, traits: Traits) -> int:
     """The dynamic shared memory of a block, if every result is stored by bulk copies: barriers, ring, and buffers."""
     if traits.stream:
         ring = mapping.rows * mapping.depth + mapping.stages * mapping.keys * (mapping.depth + mapping.columns)
@@ -112,13 +112,13 @@ def shared_bytes(mapping: Mapping, traits: Traits) -> int:
     return BARRIER_BYTES + ring + mapping.consumers * mapping.slots * BUFFER_BYTES
 
 
-def accumulators(mapping: Mapping) -> int:
+def accumulators(mapping: TileMapping) -> int:
     """Registers of one consumer thread that hold tiles: a product, and of a stream scores and, in 16 bits, weights."""
     columns = 2 * mapping.columns + 3 * mapping.keys
     return mapping.rows * columns // (2 * mapping.consumers * 128)
 
 
-def check(mapping: Mapping, target: Target, traits: Traits) -> tuple[str, ...]:
+def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ...]:
     """What forbids this mapping on this target; nothing if it is legal."""
     numbers = (mapping.rows, mapping.columns, mapping.depth, mapping.stages, mapping.cluster, mapping.group, mapping.slots)
     if any(n < 1 for n in numbers):
@@ -185,7 +185,7 @@ Given = tuple[tuple[str, int | str], ...]  # fields of a mapping that someone fi
 
 
 @lru_cache(maxsize=256)
-def candidates(target: Target, traits: Traits, given: Given = ()) -> tuple[Mapping, ...]:
+def candidates(target: Target, traits: Traits, given: Given = ()) -> tuple[TileMapping, ...]:
     """The mappings worth pricing: every tile and cluster with the deepest ring that fits, two store buffers if there is room.
 
     With the values given, which may ask for a ring that is not worth pricing otherwise.
@@ -198,13 +198,13 @@ def candidates(target: Target, traits: Traits, given: Given = ()) -> tuple[Mappi
     return ()
 
 
-def attempts(target: Target, traits: Traits, given: Given) -> Iterator[Mapping]:
+def attempts(target: Target, traits: Traits, given: Given) -> Iterator[TileMapping]:
     """What `candidates` looks at, legal or not."""
     for rings in _rings(target, traits, given, shallow=True):
         yield from rings
 
 
-def _rings(target: Target, traits: Traits, given: Given, shallow: bool) -> Iterator[list[Mapping]]:
+def _rings(target: Target, traits: Traits, given: Given, shallow: bool) -> Iterator[list[TileMapping]]:
     """For each tile and cluster the rings that it may have, the best first; `shallow` ones too."""
     fixed: dict[str, Any] = dict(given)
     waiting = fixed.get("in_flight", 1)
@@ -218,16 +218,16 @@ def _rings(target: Target, traits: Traits, given: Given, shallow: bool) -> Itera
             yield list(dict.fromkeys(replace(ring, **fixed) for ring in rings))
 
 
-def _bases(traits: Traits) -> Iterator[Mapping]:
+def _bases(traits: Traits) -> Iterator[TileMapping]:
     if traits.stream:
         for columns, depth, (rows, keys, consumers), turns in product(WIDTHS, WIDTHS, STREAM_TILES, (False, True)):
-            yield Mapping(rows, columns, depth, 2, 1, consumers, 1, keys=keys, turns=turns)
+            yield TileMapping(rows, columns, depth, 2, 1, consumers, 1, keys=keys, turns=turns)
     else:
         for (rows, columns, depth, consumers), (cluster, over) in product(TILES, CLUSTERS):
-            yield Mapping(rows, columns, depth, 2, 1, consumers, cluster, over)
+            yield TileMapping(rows, columns, depth, 2, 1, consumers, cluster, over)
 
 
-def _sized(base: Mapping, fixed: MappingOf[str, Any], target: Target) -> list[Mapping]:
+def _sized(base: TileMapping, fixed: MappingOf[str, Any], target: Target) -> list[TileMapping]:
     """A mapping with its rows made to fit consumers that are fixed, and the other way round."""
     if "consumers" in fixed and "rows" not in fixed:
         unit = target.product_rows * max(1, fixed["consumers"])
@@ -249,12 +249,12 @@ THREE_CONSUMERS = 0.80  # of the cost of the scores: two can multiply or compute
 NO_TURNS, TURNS = 0.4e-6, 1.015  # without turns a tile costs so much more, with them a step costs more
 
 
-def holds(mapping: Mapping, problem: Problem) -> bool:
+def holds(mapping: TileMapping, problem: Problem) -> bool:
     """Whether a mapping can serve sizes at all: of a stream one tile holds both products' widths."""
     return not mapping.keys or (problem.columns <= mapping.columns and problem.depth <= mapping.depth)
 
 
-def _predict_stream(mapping: Mapping, problem: Problem, target: Target) -> float:
+def _predict_stream(mapping: TileMapping, problem: Problem, target: Target) -> float:
     """Seconds of a stream; one with a mask is taken to be triangular."""
     if not holds(mapping, problem):
         return inf
@@ -284,7 +284,7 @@ OUTSIDE_COST = 3.0  # what lies outside the tensor is filled with 0 more slowly 
 MEMORY_RATE = 3.6e12  # bytes per second of the whole chip, while products run
 
 
-def predict(mapping: Mapping, problem: Problem, target: Target) -> float:
+def predict(mapping: TileMapping, problem: Problem, target: Target) -> float:
     """Seconds that a mapping should take: waves of tiles at the pace of matrix units and L2 feed, or the memory.
 
     Infinite for a mapping that cannot serve the problem.
@@ -326,7 +326,7 @@ def _slower(a: float, b: float, sharpness: int) -> float:
     return float((a**sharpness + b**sharpness) ** (1 / sharpness))
 
 
-def ranked(problem: Problem, traits: Traits, target: Target, given: Given = ()) -> tuple[Mapping, ...]:
+def ranked(problem: Problem, traits: Traits, target: Target, given: Given = ()) -> tuple[TileMapping, ...]:
     """The legal mappings, with the values given, by predicted time, the best first; among equals in the order of `candidates`.
 
     What nobody would choose (a cluster larger than the tiles that there are) is among them only if nothing else is left.
@@ -336,6 +336,6 @@ def ranked(problem: Problem, traits: Traits, target: Target, given: Given = ()) 
     return tuple(finite or (m for m in times if holds(m, problem)))
 
 
-def choose(problem: Problem, traits: Traits, target: Target) -> Mapping:
+def choose(problem: Problem, traits: Traits, target: Target) -> TileMapping:
     """The legal mapping with the least predicted time."""
     return ranked(problem, traits, target)[0]

@@ -23,7 +23,7 @@ from itertools import product
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from axon.backend.gpu.layout.target import HOPPER, Target
-from axon.backend.gpu.tile.schedule import Given, Mapping, Problem, Traits, attempts, candidates, check, holds, ranked
+from axon.backend.gpu.tile.schedule import Given, Problem, TileMapping, Traits, attempts, candidates, check, holds, ranked
 from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.element import Element
 from axon.base.errors import AxonError
@@ -46,7 +46,7 @@ class Fixed:
         said = ", ".join(f"{name} = {_toml(value)}" for name, value in self.values)
         return f"{said} from {self.places[0].file.path}" if self.places else said
 
-    def ranked(self, problem: Problem, traits: Traits, target: Target) -> tuple[Mapping, ...]:
+    def ranked(self, problem: Problem, traits: Traits, target: Target) -> tuple[TileMapping, ...]:
         """The legal mappings with these values by predicted time, the best first; none only if nothing is fixed.
 
         Raises AX0605 for values that no legal mapping has or that cannot serve these sizes.
@@ -128,9 +128,9 @@ NOTHING = Schedule()
 FREE = Fixed()
 
 
-def pinned(mapping: Mapping, number: int) -> Schedule:
+def pinned(mapping: TileMapping, number: int) -> Schedule:
     """The schedule that gives one kernel, counted from 0, this mapping, and leaves the others alone."""
-    values = tuple((field.name, getattr(mapping, field.name)) for field in fields(Mapping))
+    values = tuple((field.name, getattr(mapping, field.name)) for field in fields(TileMapping))
     place = SourceFile("", "").span()
     return Schedule(kernels=((number + 1, place, Fixed(values)),), name="the program")
 
@@ -198,8 +198,8 @@ def _error(message: str, label: Label, *notes: str, help: Suggestion | None = No
 @cache
 def kinds() -> dict[str, Any]:
     """The fields of a mapping with their types: int, bool, or a Literal of words."""
-    hints = get_type_hints(Mapping)
-    return {field.name: hints[field.name] for field in fields(Mapping)}
+    hints = get_type_hints(TileMapping)
+    return {field.name: hints[field.name] for field in fields(TileMapping)}
 
 
 class _Reader:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from axon.backend.gpu.layout.views import View
-from axon.backend.gpu.tile.contraction import Contraction
+from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.epilogue import Operand
 from axon.backend.gpu.tile.stream import Stream, Term
 from axon.backend.plan.ir import Nest
@@ -29,7 +29,7 @@ def verify_kernels(made: Sequence[object], given: Program, *_: object, **__: obj
         if isinstance(kernel, Nest):
             scope.kernel(kernel)
         else:
-            assert isinstance(kernel, Contraction | Stream)
+            assert isinstance(kernel, MatrixProduct | Stream)
             scope.tiled(kernel)
     scope.gives(given.block.results, given)
 
@@ -49,7 +49,7 @@ class _KernelScope(PlanScope):
             read = replace(read, padding=None)
         super().read(read)
 
-    def tiled(self, kernel: Contraction | Stream) -> None:
+    def tiled(self, kernel: MatrixProduct | Stream) -> None:
         self.op, self.loose = None, isinstance(kernel, Stream)
         axes: tuple[Axis, ...] = (*kernel.outer, kernel.rows, kernel.columns, kernel.depth)
         if isinstance(kernel, Stream):
@@ -91,7 +91,7 @@ class _KernelScope(PlanScope):
                 self.dim(dim)
             self.define_value(result.value)
 
-    def element_of(self, kernel: Contraction | Stream) -> Element:
+    def element_of(self, kernel: MatrixProduct | Stream) -> Element:
         """What a product is taken to be where it is used first: it accumulates in f32, and is rounded where it is stored."""
         used = (node for result in kernel.results for node in nodes(result.expression))
         return next((n.element for n in used if isinstance(n, Local) and n.symbol == kernel.product), Element.F32)
