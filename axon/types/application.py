@@ -9,12 +9,12 @@ from axon.types import builtins
 from axon.types import typed as T
 from axon.types.access import excerpt
 from axon.types.constraint import Lift
-from axon.types.inference import Env, Inference, as_tensor, broken, infer, narrow, unify, wrong
+from axon.types.inference import Env, Inference, as_tensor, broken, clash, infer, narrow, unify, wrong
 from axon.types.names import infer_member, infer_variable, open_size
 from axon.types.operators import arithmetic, elementwise
 from axon.types.resolve import ModuleName
 from axon.types.solve import defer
-from axon.types.trouble import Argument, DimsWrong, NotAFunction, Operand
+from axon.types.trouble import Argument, DimsWrong, Mismatched, NotAFunction
 from axon.types.type import POISON, Function, Poison, RecordType, Tensor, TupleType, Type, TypeVar
 from axon.types.unify import State
 
@@ -68,7 +68,7 @@ def _pointwise(inf: Inference, env: Env, f: T.Expr, arguments: list[T.Expr], spa
     match f:
         case T.Builtin(name=name) if name in builtins.UNARY and len(arguments) == 1:
             given = arguments[0]
-            t = as_tensor(inf, given.type, given.span, f"`{name}` is computed element by element", Operand(given, False))
+            t = as_tensor(inf, given.type, given.span, f"`{name}` is computed element by element", given)
             reason = Reason(arguments[0].span, f"the argument of `{name}`")
             if t is None or not narrow(inf, t, builtins.UNARY[name], reason):
                 return broken(span)
@@ -98,10 +98,13 @@ def _apply(inf: Inference, f: T.Expr, arguments: list[T.Expr], name: str, env: E
             case Poison():
                 return POISON
             case Function(param, result):
-                patterns = inf.parameters.get(f.symbol, ()) if isinstance(f, T.Variable) else ()
-                meant = Argument(f, tuple(arguments), n - 1, param, name, patterns)
                 reason = _argument_reason(argument, n, len(arguments), name, f.span)
-                if not unify(inf, argument.type, param, reason, meant=meant, quiet=spoiled):
+                found = clash(inf, argument.type, param, reason)
+                if found is not None:
+                    patterns = inf.parameters.get(f.symbol, ()) if isinstance(f, T.Variable) else ()
+                    meant = Argument(f, tuple(arguments), n - 1, param, name, patterns)
+                    if not spoiled:
+                        wrong(inf, Mismatched(found, argument.type, param, reason, meant))
                     return POISON
                 t = result
             case TypeVar():

@@ -17,7 +17,7 @@ from axon.types.application import infer_application
 from axon.types.comprehension import infer_for, infer_loop, infer_reduce, is_single_bool
 from axon.types.constraint import Member
 from axon.types.declare import infer_let
-from axon.types.inference import Env, Inference, Words, as_tensor, broken, infer, only_where, too_complex, unify, wrong
+from axon.types.inference import Env, Inference, Words, as_tensor, broken, clash, infer, only_where, too_complex, unify, wrong
 from axon.types.literals import Literal
 from axon.types.names import infer_member, infer_operator, infer_variable, packed
 from axon.types.operators import infer_binary, infer_unary
@@ -25,7 +25,7 @@ from axon.types.patterns import bind_pattern
 from axon.types.resolve import ModuleName
 from axon.types.solve import defer, prepend
 from axon.types.symbolic import chosen, says
-from axon.types.trouble import Choice, NotBool, Rule, RuleBroken, StoredFunction, UnknownElement
+from axon.types.trouble import Choice, Mismatched, NotBool, Rule, RuleBroken, StoredFunction, UnknownElement
 from axon.types.type import UNIT, Function, RecordType, Row, Tensor, TupleType, Type, TypeVar, function, scalar
 from axon.types.unify import State
 
@@ -233,7 +233,10 @@ def _if(inf: Inference, env: Env, e: S.If, expected: Type | None) -> T.Expr:
         return broken(e.span)
     sides = (Side(e.otherwise.span, "the `else` branch has {}"), Side(e.then.span, "the `then` branch has {}"))
     text = "the branches of an `if` have one type and shape"
-    if not unify(inf, otherwise.type, then.type, Reason(e.otherwise.span, text, sides), meant=choice):
+    reason = Reason(e.otherwise.span, text, sides)
+    clashing = clash(inf, otherwise.type, then.type, reason)
+    if clashing is not None:
+        wrong(inf, Mismatched(clashing, otherwise.type, then.type, reason, choice))
         return broken(e.span)
     t = inf.state.prune(then.type)
     if isinstance(t, Function):

@@ -23,7 +23,7 @@ from axon.types.constraint import Deferred
 from axon.types.literals import Literal, of_use
 from axon.types.resolve import Alias, Module, Scope
 from axon.types.symbolic import Says
-from axon.types.trouble import Meant, Mismatched, Rule, RuleBroken, Trouble
+from axon.types.trouble import Mismatched, Operand, Rule, RuleBroken, Trouble
 from axon.types.type import POISON, ElementType, Poison, Scheme, SchemeFact, Tensor, Type
 from axon.types.typed import Instance
 from axon.types.unify import Mismatch, State
@@ -146,21 +146,26 @@ def wrong(inf: Inference, trouble: Trouble) -> None:
 
 
 def unify(
-    inf: Inference, left: Type, right: Type, reason: Reason, written: Mapping[Symbol, Dim] = MappingProxyType({}),
-    meant: Meant | None = None, quiet: bool = False,
+    inf: Inference, left: Type, right: Type, reason: Reason, written: Mapping[Symbol, Dim] = MappingProxyType({})
 ) -> bool:  # fmt: skip
-    """Make `left`, which stands in the source, what is needed; reports (unless `quiet`) and answers False if that cannot be.
+    """Make `left`, which stands in the source, what is needed; reports and answers False if that cannot be.
 
     `written`: what a message shows in the place of sizes that are left open.
     """
+    found = clash(inf, left, right, reason)
+    if found is not None:
+        inf.state.dims.update(written)
+        wrong(inf, Mismatched(found, left, right, reason))
+    return found is None
+
+
+def clash(inf: Inference, left: Type, right: Type, reason: Reason) -> Mismatch | None:
+    """The same; who asks reports what cannot be."""
     try:
         inf.state.unify(left, right, reason)
-    except Mismatch as m:
-        inf.state.dims.update(written)
-        if not quiet:
-            wrong(inf, Mismatched(m, left, right, reason, meant))
-        return False
-    return True
+    except Mismatch as found:
+        return found
+    return None
 
 
 def narrow(inf: Inference, t: Type, allowed: frozenset[Element], reason: Reason) -> bool:
@@ -203,7 +208,7 @@ def oblige(state: State, relation: Relation, context: Context, reason: Reason, s
 
 
 def as_tensor(
-    inf: Inference, t: Type, span: Span, text: str = "a tensor is needed here", meant: Meant | None = None
+    inf: Inference, t: Type, span: Span, text: str, operand: T.Expr | None = None, operator: bool = False
 ) -> Tensor | None:
     """The type as a tensor's, made one if nothing is known of it; None (after a report, or of poison) if it is another."""
     t = inf.state.prune(t)
@@ -211,8 +216,11 @@ def as_tensor(
         return t
     if isinstance(t, Poison):
         return None
-    new = inf.state.tensor()
-    return new if unify(inf, t, new, Reason(span, text), meant=meant) else None
+    new, reason = inf.state.tensor(), Reason(span, text)
+    found = clash(inf, t, new, reason)
+    if found is not None:
+        wrong(inf, Mismatched(found, t, new, reason, Operand(operand, operator) if operand is not None else None))
+    return new if found is None else None
 
 
 def instantiate(inf: Inference, scheme: Scheme, span: Span, name: str, context: Context, given: tuple[Dim, ...] = ()) -> Instance:

@@ -18,7 +18,7 @@ from axon.types.literals import Literal, folded
 from axon.types.show import Namer, show_element
 from axon.types.solve import broadcast, defer
 from axon.types.symbolic import says, symbolic
-from axon.types.trouble import Mismatched, Operand, Operands
+from axon.types.trouble import Mismatched, Operands
 from axon.types.type import Poison, Tensor
 from axon.types.unify import Mismatch, State
 
@@ -80,7 +80,7 @@ def elementwise(
     what: str,
 ) -> T.Expr:  # fmt: skip
     a, b = (
-        as_tensor(inf, e.type, e.span, f"the {side} side of {what}", Operand(e, True))
+        as_tensor(inf, e.type, e.span, f"the {side} side of {what}", e, operator=True)
         for side, e in (("left", left), ("right", right))
     )
     if a is None or b is None:
@@ -131,8 +131,8 @@ def arithmetic(state: State, env: Env, op: str, left: T.Expr, right: T.Expr, fou
 
 
 def _matmul(inf: Inference, left: T.Expr, right: T.Expr, e: S.Binary) -> T.Expr:
-    a = as_tensor(inf, left.type, e.left.span, "the left side of `@`", Operand(left, True))
-    b = as_tensor(inf, right.type, e.right.span, "the right side of `@`", Operand(right, True))
+    a = as_tensor(inf, left.type, e.left.span, "the left side of `@`", left, operator=True)
+    b = as_tensor(inf, right.type, e.right.span, "the right side of `@`", right, operator=True)
     if a is None or b is None:
         return broken(e.span)
     for t, node in ((a, e.left), (b, e.right)):
