@@ -383,6 +383,32 @@ def test_sums_below_a_maximum(name: str) -> None:
     assert not np.isfinite(want[0][0]).any()
 
 
+@pytest.mark.parametrize("name", ["best", "lowest", "peaks", "corner", "reached"])
+def test_the_first_of_the_best(name: str) -> None:
+    """Members of a team take elements anywhere: of rows of few values, of zeros of both signs, and of some that are no numbers, the
+    first best one is found in every mapping."""
+    more = (
+        "fun lowest (x : T[n, d]) = for i => argmin j => x[i, j]\n"
+        "fun corner (x : T[n, d]) = argmax i j => x[i, j]\n"
+        "fun reached (x : T[n, d]) = for i => argmax for j where x[i, j] < 2.0 => abs x[i, j]\n"
+    )
+    given = case(executable(SOURCE + more, name, "f32"), (8, 264))
+    x = given.arrays[0]
+    chance = np.random.default_rng(1)
+    x[...] = chance.choice([-1.0, 0.0, -0.0, 1.0], x.shape)
+    x[1], x[2], x[3], x[4] = -np.inf, 0.0, -0.0, chance.choice([np.nan, 1.0, -1.0], x.shape[1])
+    x[5, ::2], x[6] = -0.0, np.nan
+    if name == "corner":
+        x[6], x[4] = 1.0, 1.0
+    if name == "reached":
+        x[6, 100], x[6, 7] = 1.0, 3.0
+    want = expected(given)
+    assert want is not None
+    ways = choices(given)
+    for seed, mappings in enumerate(ways if SOAK else random.Random(0).sample(ways, min(4, len(ways)))):
+        compare(given, mappings, want, seed)
+
+
 def test_one_divisor_for_many() -> None:
     """Where a row is divided by one number, in 16 bits, by all kinds of numbers."""
     given = case(executable(SOURCE, "ratios", "bf16"), (8, 16))

@@ -76,13 +76,14 @@ class Reducer(Combiner, Protocol):
         """The operation's results. What is only `stored` is rounded by the store."""
 
 
-def reducer(monoid: Monoid, bodies: tuple[Scalar, ...], *, running: bool = False) -> Reducer:
-    """How elements are combined. The `running` results of a scan are each of one element at least."""
+def reducer(monoid: Monoid, bodies: tuple[Scalar, ...], *, running: bool = False, anywhere: bool = False) -> Reducer:
+    """How elements are combined. The `running` results of a scan are each of one element at least. Of states that
+    are joined, elements lie `anywhere`, or the left one's before the right one's."""
     match monoid.kind:
         case "custom":
             return _Custom(monoid, bodies)
         case "argmax" | "argmin":
-            return _Best(monoid.kind, bodies)
+            return Best(monoid.kind, bodies, anywhere)
         case kind:
             return _Named(kind, bodies[0], running)
 
@@ -197,11 +198,11 @@ def _is_size(scalar: Scalar) -> bool:
     return isinstance(scalar, Index)
 
 
-class _Best:
+class Best:
     """argmax and argmin: the best value, its indices, and whether there is one."""
 
-    def __init__(self, kind: str, bodies: tuple[Scalar, ...]) -> None:
-        self.kind, self.bodies = kind, bodies
+    def __init__(self, kind: str, bodies: tuple[Scalar, ...], anywhere: bool) -> None:
+        self.kind, self.bodies, self.anywhere = kind, bodies, anywhere
         self.element = element_of(bodies[0])
         self.elements = (self.element.accumulator, *map(element_of, bodies[1:]), Element.BOOL)
 
@@ -218,6 +219,23 @@ class _Best:
 
     def values(self, writer: Writer) -> State:
         return tuple(map(writer.value, self.bodies))
+
+    def joined(self, writer: Writer, left: State, right: State) -> State:
+        """Two states as one: of equally good values the first, by their order or by their indices."""
+        if not self.anywhere:
+            return self.combine(writer, left, right[:-1], right[-1])
+        held = self.elements[0]
+        wins = writer.binary("gt" if self.kind == "argmax" else "lt", right[0], left[0], held)
+        alike = writer.binary("eq", right[0], left[0], held)
+        if held.is_float:
+            here, there = (writer.binary("ne", x, x, held) for x in (right[0], left[0]))
+            wins = writer.call("either", wins, writer.call("both", here, writer.call("negation", there)))
+            alike = writer.call("either", alike, writer.call("both", here, there))
+        for element, mine, other in zip(self.elements[1:-1], right[1:-1], left[1:-1], strict=True):
+            wins = writer.call("either", wins, writer.call("both", alike, writer.binary("lt", mine, other, element)))
+            alike = writer.call("both", alike, writer.binary("eq", mine, other, element))
+        wins = writer.call("both", writer.call("either", wins, writer.call("negation", left[-1])), right[-1])
+        return (*_choose(writer, wins, right[:-1], left[:-1]), writer.call("either", left[-1], right[-1]))
 
     def combine(self, writer: Writer, state: State, values: State, where: Expression | None) -> State:
         held = self.elements[0]

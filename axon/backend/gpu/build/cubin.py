@@ -23,7 +23,7 @@ from typing import IO
 from axon.backend import cache
 from axon.backend.cache import Kernel, Refused
 from axon.backend.gpu.build.link import assembly, link
-from axon.backend.gpu.build.pipeline import Forms
+from axon.backend.gpu.build.pipeline import Forms, Plain
 from axon.backend.gpu.build.progress import bar
 from axon.backend.gpu.build.worker import Worker, answering, crew
 from axon.backend.gpu.emit.kernel import Emitted
@@ -85,8 +85,9 @@ def build_all(wanted: Sequence[Forms], target: Target) -> list[Kernel | Register
     missing = {key: stages for key, stages in zip(keys, wanted, strict=True) if found[key] is None}
     if missing:
         for stages in missing.values():
-            with verifying("emit"):
-                verify_text(stages.source.text)
+            if not isinstance(stages, Plain):  # which are verified where they are made
+                with verifying("emit"):
+                    verify_text(stages.source.text)
         toolchain()
         with bar(len(missing)) as step:
             found |= _make(missing, target, step)

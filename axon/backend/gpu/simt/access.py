@@ -10,7 +10,7 @@ from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import inner, reduced
 from axon.base.names import Symbol
-from axon.core.ir import Axis, Binary, Compute, Const, Index, Local, Monoid, Read, Scalar, Scan, Value
+from axon.core.ir import Axis, Binary, Compute, Const, Index, Local, Read, Scalar, Scan, Value
 from axon.core.walk import nodes, scalars
 from axon.shapes.dimension import Dim, Minimum
 
@@ -187,9 +187,15 @@ def lies_flat(nest: Nest, tensors: MappingOf[Symbol, Tensor]) -> bool:
     return True
 
 
-def is_ordered(monoid: Monoid) -> bool:
-    """Whether a reduction must take its elements in the order of its axes."""
-    return monoid.kind in ("custom", "argmax", "argmin")
+def is_ordered(step: Compute) -> bool:
+    """Whether a reduction must take its elements in the order of its axes.
+
+    Of equally good ones `argmax` and `argmin` want the first: if its indices are the axes', they tell.
+    """
+    reduction = step.reduction
+    if reduction is None or reduction.monoid.kind not in ("argmax", "argmin"):
+        return reduction is not None and reduction.monoid.kind == "custom"
+    return step.body[1:] != tuple(Index(Dim.of(axis.symbol)) for axis in reduction.axes)
 
 
 def held_in_registers(nest: Nest) -> bool:
@@ -207,7 +213,7 @@ def held_in_registers(nest: Nest) -> bool:
             extents.add(axes[0].extent)
             if not axes[0].extent.variables.isdisjoint(a.symbol for a in nest.rows):
                 return False
-        if isinstance(step, Compute) and step.reduction is not None and is_ordered(step.reduction.monoid):
+        if is_ordered(step):
             return False
         for node in (n for s in scalars(step) for n in nodes(s)):
             if isinstance(node, Read) and node.tensor in inside:

@@ -136,7 +136,7 @@ def choose(
             return found
     if _at_once(nest):
         return Mapping("block", width.vector, width.beside, team=block_of(vectors), below=True)
-    if any(isinstance(s, Scan) or (s.reduction is not None and is_ordered(s.reduction.monoid)) for s in nest.steps):
+    if any(isinstance(s, Scan) or is_ordered(s) for s in nest.steps):
         return _in_order(width, vectors, uneven(nest))
     if vectors <= WARP and not uneven(nest):
         return Mapping("warp", width.vector, width.beside, team=_power(vectors))
@@ -301,7 +301,7 @@ def shareable(nest: Nest) -> bool:
             return False
         if step.reduction is not None:
             rows = {axis.symbol for axis in nest.rows}
-            if is_ordered(step.reduction.monoid) or any(not rows.isdisjoint(a.extent.variables) for a in step.reduction.axes[:-1]):
+            if is_ordered(step) or any(not rows.isdisjoint(a.extent.variables) for a in step.reduction.axes[:-1]):
                 return False
     return True
 
@@ -316,9 +316,7 @@ def uneven(nest: Nest) -> bool:
     rows = {axis.symbol for axis in nest.rows}
     for step in nest.steps:
         axes = (*inner(step, len(nest.rows)), *reduced(step))
-        within = isinstance(step, Scan) or (
-            step.reduction is not None and (is_ordered(step.reduction.monoid) or axes != reduced(step))
-        )
+        within = isinstance(step, Scan) or (step.reduction is not None and (is_ordered(step) or axes != reduced(step)))
         if within and any(not rows.isdisjoint(axis.extent.variables) for axis in axes):
             return True
     return False

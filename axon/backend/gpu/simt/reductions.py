@@ -2,8 +2,8 @@
 
 Note [Order]
     Members take a loop's elements in turn, so a sum is taken in another order than its axis has. Where order matters (a custom
-    monoid, the place of the first best, a running combination), the team takes its elements stretch by stretch: each member a few
-    neighbours, then a scan over the members, then what came before.
+    monoid, a running combination, the first best by indices that are not the axes'), it takes its elements stretch by stretch:
+    each member a few neighbours, then a scan over the members, then what came before.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from axon.backend.gpu.simt.peaks import LEAST, ZERO, Below
 from axon.backend.gpu.simt.pieces import BARRIER
 from axon.backend.gpu.simt.writer import Lane
 from axon.backend.kernel.ir import TRUE, Expression, Name, Several, call, lift, same
-from axon.backend.kernel.reducers import Combiner, Reducer, State, reducer
+from axon.backend.kernel.reducers import Best, Combiner, Reducer, State, reducer
 from axon.backend.kernel.writer import literal
 from axon.backend.plan.lanes import inner, reduced
 from axon.base.element import Element
@@ -54,7 +54,7 @@ class Reductions:
     def reduction(self, step: Compute) -> None:
         reduction, writer, rows = step.reduction, self.writer, len(self.emitter.nest.rows)
         assert reduction is not None
-        reduce = reducer(reduction.monoid, step.body)
+        reduce = reducer(reduction.monoid, step.body, anywhere=not self.ordered(step))
         axes = inner(step, rows)
         if self.ordered(step) and self.team:
             with self.emitter.loops(axes):
@@ -143,7 +143,7 @@ class Reductions:
 
     def ordered(self, step: Compute) -> bool:
         """Whether a reduction must be taken in the order of its axes. See Note [Order]."""
-        return step.reduction is not None and is_ordered(step.reduction.monoid)
+        return is_ordered(step)
 
     @property
     def chained(self) -> bool:
@@ -188,6 +188,8 @@ class Reductions:
     def merged(self, reduce: Combiner, left: State, right: State) -> State:
         """Two states as one, the left one's elements before the right one's."""
         writer = self.writer
+        if isinstance(reduce, Best):
+            return reduce.joined(writer, left, right)
         flagged = reduce.elements[-1] is Element.BOOL and len(reduce.elements) > 1 and hasattr(reduce, "kind")
         if flagged:
             return reduce.combine(writer, left, right[:-1], right[-1])
