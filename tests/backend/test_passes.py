@@ -24,9 +24,10 @@ from axon.backend.gpu.runtime.foreseen import made as made_by_part
 from axon.backend.gpu.runtime.foreseen import reads
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.ir import For, Load
-from axon.backend.plan.deaths import deaths
+from axon.backend.plan.deaths import lives_of
 from axon.base.element import Element
 from axon.base.errors import AxonError
+from axon.base.names import Symbol
 from axon.base.passes import PASSES, FormInvalid, watched
 from axon.checker.loader import FileLoader
 from axon.core.ir import Binary, Program
@@ -142,7 +143,7 @@ def test_the_list_is_what_runs() -> None:
                 if target == "cuda":
                     on_gpu(program)
                 else:
-                    deaths(CpuExecutable(program).plan.body)
+                    lives_of(CpuExecutable(program).plan.body)
             ran = list(dict.fromkeys(name for name, _ in seen))
             listed = [stage.name for stage in PIPELINES[target]]
             assert ran == sorted(ran, key=listed.index), (target, program.name)
@@ -210,10 +211,11 @@ def test_plans() -> None:
 
 def test_what_is_freed_too_early() -> None:
     def change(found: Any) -> Iterator[m.Mutant]:
-        for n, dying in enumerate(found):
+        for n, dying in enumerate(found.dying):
             for symbol in dying:
                 for earlier in range(n):
-                    yield "freed", tuple(s | {symbol} if k == earlier else s for k, s in enumerate(found))
+                    sooner = tuple(s | {symbol} if k == earlier else s for k, s in enumerate(found.dying))
+                    yield "freed", replace(found, dying=sooner)
 
     chain = """fun f (x : f32[n, n]) = let val a = for i j => exp x[j, i]
       val b = for i j => a[j, i] + 1.0 / a[i, j] in for i j => b[j, i] / a[j, i] end"""
@@ -222,15 +224,17 @@ def test_what_is_freed_too_early() -> None:
     run = compiler.host(program)
 
     def call(_: Program) -> object:
-        run.executable()._deaths.clear()
+        run.executable()._lives.clear()
         return compiler.run(run, given, (), compiled=True)
 
     call(program)
     run.executable()
     assert broken("deaths", change, call, [program]) == {"freed"}
     kernels = run.executable().plan.body
+    late = (*[frozenset[Symbol]()] * (len(kernels.kernels) - 1), frozenset(kernels.results))
+    wrong = replace(lives_of(kernels), dying=late)
     with pytest.raises(FormInvalid, match=r"the result .* is freed"):
-        deaths.verify((*[frozenset()] * (len(kernels.kernels) - 1), frozenset(kernels.results)), kernels)
+        lives_of.verify(wrong, kernels)
 
 
 def test_parts() -> None:

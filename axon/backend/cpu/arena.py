@@ -6,7 +6,7 @@ Results are never made here; the caller owns those.
 from __future__ import annotations
 
 from math import prod
-from threading import Lock, local
+from threading import RLock, local
 from typing import Any
 
 import numpy as np
@@ -20,35 +20,34 @@ SCRATCH = 1 << 24  # bytes that a thread keeps for one purpose
 Array = Any
 
 _BYTE = np.dtype(np.uint8)
-_lock = Lock()
+_lock = RLock()  # an array may be forgotten by whatever the thread that holds it does
 _free: dict[int, list[Array]] = {}
 _kept = 0
 
 
-class Arena:
-    """Where one call takes memory. `taken` is what was taken since it was last emptied."""
+def make(shape: tuple[int, ...], dtype: Any) -> Array:
+    """An array to fill. Its memory is free again when the last array in it is forgotten."""
+    size = prod(shape) * dtype.itemsize
+    if size < LARGE:
+        return np.empty(shape, dtype)
+    return np.asarray(_Taken(_take(size)))[:size].view(dtype).reshape(shape)
 
-    def __init__(self) -> None:
-        self.taken: list[Array] = []
 
-    def make(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        """An array to fill, which lives until its memory is given back."""
-        size = prod(shape) * dtype.itemsize
-        if size < LARGE:
-            return np.empty(shape, dtype)
-        memory = _take(size)
-        self.taken.append(memory)
-        return memory[:size].view(dtype).reshape(shape)
+class _Taken:
+    """Memory that is in use."""
 
-    @staticmethod
-    def give_back(memory: list[Array]) -> None:
-        """Nothing that was made of this memory is used any more."""
+    __slots__ = ("__array_interface__", "memory")
+
+    def __init__(self, memory: Array) -> None:
+        self.memory = memory
+        self.__array_interface__ = memory.__array_interface__
+
+    def __del__(self) -> None:
         global _kept
         with _lock:
-            for block in memory:
-                if _kept + block.size <= KEPT:
-                    _free.setdefault(block.size, []).append(block)
-                    _kept += block.size
+            if _kept + self.memory.size <= KEPT:
+                _free.setdefault(self.memory.size, []).append(self.memory)
+                _kept += self.memory.size
 
 
 def _take(size: int) -> Array:

@@ -9,12 +9,12 @@ from axon.backend.cpu import build, loops, nests, scatters
 from axon.backend.cpu.function import Function, TensorParameter
 from axon.backend.cpu.plan import planned
 from axon.backend.cpu.products import is_window
-from axon.backend.plan.deaths import deaths
+from axon.backend.plan.deaths import lives_of
 from axon.backend.plan.ir import Contraction, Kernels, Nest, Repeat, as_program, operations, values_in
 from axon.backend.plan.lanes import strides
+from axon.backend.plan.walk import Lives
 from axon.base.element import Element
 from axon.base.identity import IdentityMap
-from axon.base.names import Symbol
 from axon.core.ir import Program, Value
 from axon.core.passes.tables import values_of
 from axon.core.printer import print_op
@@ -38,17 +38,15 @@ class CpuExecutable:
         self.program = program
         self.values = values_in(self.plan)
         self.lock = Lock()
-        self._deaths: IdentityMap[Kernels, tuple[frozenset[Symbol], ...]] = IdentityMap()
+        self._lives: IdentityMap[Kernels, Lives] = IdentityMap()
         self.compiled: IdentityMap[Nest, Compiled] = IdentityMap()
         self.nests: IdentityMap[Contraction, Compiled] = IdentityMap()
-        self.results = frozenset(self.plan.body.results)
         self.loops: IdentityMap[Repeat, NativeLoop | str] = IdentityMap()  # a text says why a loop has no function
 
-    def deaths(self, kernels: Kernels) -> tuple[frozenset[Symbol], ...]:
-        """For each kernel of a block, what nobody reads after it."""
-        found = self._deaths.get(kernels)
+    def lives(self, kernels: Kernels) -> Lives:
+        found = self._lives.get(kernels)
         if found is None:
-            found = self._deaths[kernels] = deaths(kernels)
+            found = self._lives[kernels] = lives_of(kernels)
         return found
 
     def function(self, nest: Nest) -> Compiled:

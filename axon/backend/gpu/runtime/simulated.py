@@ -96,7 +96,7 @@ class _Run(Walk[Any]):
         return room
 
     def slot(self, stack: Any, step: int) -> tuple[Make[Any], bool]:
-        return lambda shape: stack[step], False
+        return lambda shape: stack[step, ...], False
 
     def number(self, symbol: Symbol) -> int:
         return int(self.held[symbol])
