@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from axon.backend.cpu.plan import planned
-from axon.backend.gpu.proof.verify import verify as prove
+from axon.backend.gpu.proof.prove import verify as prove
 from axon.backend.gpu.roles import ir as roles
 from axon.backend.gpu.runtime.ways import plan
 from axon.backend.gpu.tile import ir as tile

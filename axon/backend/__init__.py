@@ -1,1 +1,4 @@
-"""From core to warp-specialized kernels; docs/backend.md walks through the phases in order."""
+"""From core to machine code: plans of kernels (`plan`), how they are written (`kernel`), processors (`cpu`), Hopper GPUs (`gpu`).
+
+docs/cpu.md and docs/backend.md walk through the phases in order; `axon emit --stages` lists them.
+"""

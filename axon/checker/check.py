@@ -32,9 +32,9 @@ from axon.suggest.headless import blamed, without_doubts
 from axon.suggest.tried import TRIED, Attempt, tried
 from axon.types import builtins
 from axon.types import typed as T
-from axon.types.blank import found
 from axon.types.declare import declarations
 from axon.types.generate import inference
+from axon.types.holes import found
 from axon.types.inference import Env, Inference, wrong
 from axon.types.resolve import OF_NAMES, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope
 from axon.types.show import Namer, dimension_names, show_type, signature

@@ -11,8 +11,8 @@ from axon.explain import errors, names, numbers
 from axon.explain.products import known_by_product
 from axon.explain.rules import broken
 from axon.explain.unknown import unknown_value
+from axon.suggest.changes import unsettled
 from axon.suggest.meant import as_parameter, indexed_too, likely, of_integers, part_chosen
-from axon.suggest.sizes import unsettled
 from axon.suggest.undetermined import unanchored, undetermined
 from axon.types import trouble as X
 from axon.types.inference import Inference

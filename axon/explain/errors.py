@@ -16,7 +16,7 @@ from axon.grammar.mistakes import ATTRIBUTES
 from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim
 from axon.types import typed as T
-from axon.types.blank import parts
+from axon.types.holes import parts
 from axon.types.show import Namer, show_element, show_shape, show_type, symbols_of
 from axon.types.type import ElementVar, Exists, Function, RecordType, Row, Shape, Tensor, TupleType, Type, TypeVar
 from axon.types.typed import nodes

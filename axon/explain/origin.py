@@ -16,7 +16,7 @@ from axon.explain.places import Inner, Parameter, excerpt, subscripts
 from axon.explain.ranges import Made, Origin, Ranges, listed
 from axon.shapes.dimension import Dim
 from axon.types import typed as T
-from axon.types.blank import dimension_arguments
+from axon.types.holes import dimension_arguments
 from axon.types.type import Function, RecordType, Row, Shape, Tensor, TupleType, Type, which
 
 _MAX_STEPS = 60  # followed from one expression

@@ -17,7 +17,7 @@ from axon.base.source import Span
 from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim
 from axon.types import typed as T
-from axon.types.blank import parts
+from axon.types.holes import parts
 from axon.types.inference import Binding
 from axon.types.type import RecordType, Row, Shape, ShapeItem, Tensor, Type
 from axon.types.typed import CHILDREN, indices_used, variables

@@ -1,1 +1,4 @@
-"""Text to syntax and back: `parse.parse`, `format.format_source`. Nothing is imported before it is needed."""
+"""Text to syntax and back: `parse.parse`, `format.format_source`; the rules are `axon.lark`.
+
+Nothing is imported before it is needed.
+"""

@@ -129,7 +129,7 @@ class Session:
 
     def _unpacked(self, callee: Callee, explicit: list[int], given: list[Any]) -> list[Any]:
         """The arguments with open .npz files read, once, and only if what their headers say fits."""
-        from axon.host.arguments import is_packed, unpacked
+        from axon.host.command_arguments import is_packed, unpacked
 
         if not any(map(is_packed, given)):
             return given
@@ -200,7 +200,7 @@ class Session:
     def warmup(self, callee: Callee, sizes: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Make the GPU kernels for arguments like these."""
         from axon.host import values
-        from axon.host.arguments import described
+        from axon.host.command_arguments import described
 
         original = arguments(callee, args, kwargs)
         given = [values.stand_in(described(value)) for value in original]

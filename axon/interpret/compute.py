@@ -11,8 +11,8 @@ from axon.base.source import Span
 from axon.core.ir import Axis, Compute, Reduction, Scan, element_of
 from axon.interpret.arithmetic import Array, widen
 from axon.interpret.box import OPERAND, Block, Box, allocate, box_of, points
-from axon.interpret.contract import Plan, contract, plan
 from axon.interpret.frame import Frame, Masks, size_of
+from axon.interpret.products import Plan, contract, plan
 from axon.interpret.reduction import State, accumulate, all_of, front, reducer, rounded
 from axon.interpret.scalar import depends, evaluate, product
 

@@ -20,7 +20,7 @@ from axon.checker.check import CheckedModule
 from axon.core.ir import Leaf, Param, Program, RecordOf, Structure, TupleOf, Value
 from axon.core.walk import dimensions_of
 from axon.lower.builder import Builder, Context
-from axon.lower.calls import MAX_CALLS, least_calls, too_many_calls
+from axon.lower.call_count import MAX_CALLS, least_calls, too_many_calls
 from axon.lower.evaluate import Evaluator
 from axon.lower.indexing import Definitions
 from axon.lower.limits import limits

@@ -16,7 +16,7 @@ from axon.base.source import Span
 from axon.core.ir import Axis, Const, Convert, Index, Monoid, Scalar, Select, Unary, element_of
 from axon.core.ir import Binary as CoreBinary
 from axon.lower.builder import Context
-from axon.lower.calls import MAX_CALLS, too_many_calls
+from axon.lower.call_count import MAX_CALLS, too_many_calls
 from axon.lower.extents import divides
 from axon.lower.indexing import Indexing
 from axon.lower.scalars import as_scalar, conjunction, integer, negated, simplified, zero

@@ -22,7 +22,7 @@ from axon.suggest.members import half_of_a_window
 from axon.suggest.mend import asked, behind
 from axon.suggest.written import unused_given
 from axon.types import typed as T
-from axon.types.blank import dimension_arguments
+from axon.types.holes import dimension_arguments
 from axon.types.inference import Body, Inference
 from axon.types.show import Namer, show_dim
 from axon.types.type import Function, Row, Shape, Type

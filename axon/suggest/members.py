@@ -10,7 +10,7 @@ from axon.base.source import Span
 from axon.explain.quote import fitting, operand, shown
 from axon.shapes.dimension import Dim, atom_key
 from axon.types import typed as T
-from axon.types.blank import dimension_arguments
+from axon.types.holes import dimension_arguments
 from axon.types.resolve import Module, ValueName
 from axon.types.type import Function, Row, Tensor, Type
 from axon.types.unify import State

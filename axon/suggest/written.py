@@ -15,7 +15,7 @@ from axon.explain.origin import Trail
 from axon.explain.ranges import Origin
 from axon.shapes.constraint import Equal
 from axon.types import typed as T
-from axon.types.blank import dimension_arguments, parts
+from axon.types.holes import dimension_arguments, parts
 
 _MAX_BLANKS = 8  # of one error …
 _MAX_EQUATIONS = 12  # … and of those that it follows from

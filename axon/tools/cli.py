@@ -125,8 +125,8 @@ def _sig(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from axon.host.arguments import parse_arguments
     from axon.host.call import Session
+    from axon.host.command_arguments import parse_arguments
 
     if arguments.out and not arguments.out.endswith((".npy", ".npz")):
         note = "one array is written to a .npy file, several to a .npz file"

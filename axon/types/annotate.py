@@ -13,7 +13,7 @@ from axon.shapes.constraint import NOWHERE, Reason
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
 from axon.shapes.width import MOST
-from axon.types.blank import blank
+from axon.types.holes import blank
 from axon.types.inference import Inference, oblige, too_complex, wrong
 from axon.types.resolve import Alias, BrokenName, ModuleName, RunName, Scope, ValueName
 from axon.types.trouble import (

@@ -16,19 +16,7 @@ from axon.types import builtins
 from axon.types import typed as T
 from axon.types.access import needs_divisors, no_dimension
 from axon.types.annotate import left_blank
-from axon.types.inference import (
-    Binding,
-    Env,
-    Inference,
-    as_tensor,
-    infer,
-    narrow,
-    oblige,
-    only_where,
-    too_complex,
-    unify,
-    wrong,
-)
+from axon.types.inference import Binding, Env, Inference, as_tensor, infer, narrow, oblige, only_where, too_complex, unify, wrong
 from axon.types.names import existential_under_for
 from axon.types.patterns import bind_pattern
 from axon.types.resolve import ANONYMOUS_RUN, RunName, Scope, ValueName

@@ -18,8 +18,8 @@ from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Range, R
 from axon.shapes.dimension import Dim, DimensionTooLarge, atom_key
 from axon.shapes.relation import Relation
 from axon.types import typed as T
-from axon.types.blank import Blank
 from axon.types.constraint import Deferred
+from axon.types.holes import Blank
 from axon.types.literals import Literal, of_use
 from axon.types.resolve import Alias, Module, Scope
 from axon.types.symbolic import Says

@@ -17,15 +17,7 @@ from axon.types import typed as T
 from axon.types.annotate import Mentions, introduce, to_dim, to_type
 from axon.types.generalize import quantify
 from axon.types.inference import Env, Inference, broken, infer, instantiate, oblige, too_complex, wrong
-from axon.types.resolve import (
-    BrokenName,
-    BuiltinName,
-    Entity,
-    Module,
-    ModuleName,
-    Scope,
-    ValueName,
-)
+from axon.types.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName
 from axon.types.scheme import instantiate_type
 from axon.types.trouble import (
     DimsMissing,

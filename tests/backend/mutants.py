@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from axon.backend.gpu.proof.findings import Violation
-from axon.backend.gpu.proof.verify import verify
+from axon.backend.gpu.proof.prove import verify
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Op, Ring
 

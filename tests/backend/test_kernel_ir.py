@@ -9,20 +9,7 @@ from random import Random
 import pytest
 
 from axon.backend.kernel.code import Code
-from axon.backend.kernel.ir import (
-    Call,
-    Constant,
-    Expression,
-    Function,
-    Item,
-    Name,
-    Operator,
-    Prefix,
-    Several,
-    call,
-    lift,
-    same,
-)
+from axon.backend.kernel.ir import Call, Constant, Expression, Function, Item, Name, Operator, Prefix, Several, call, lift, same
 from axon.backend.kernel.printer import written
 from axon.backend.kernel.verify import KernelInvalid, verify
 

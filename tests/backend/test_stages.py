@@ -14,7 +14,7 @@ from axon.backend.gpu.build.pipeline import Stages, stages, traits
 from axon.backend.gpu.layout.memory import Tensor, contiguous
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.proof.verify import verify
+from axon.backend.gpu.proof.prove import verify
 from axon.backend.gpu.roles import ir as roles
 from axon.backend.gpu.roles import render as render_barriers
 from axon.backend.gpu.runtime.executable import Executable

@@ -15,8 +15,8 @@ from axon.backend.gpu.build.pipeline import stages, traits
 from axon.backend.gpu.layout.assumptions import Granted
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.proof.findings import Proof
+from axon.backend.gpu.proof.prove import verify
 from axon.backend.gpu.proof.simulate import simulate
-from axon.backend.gpu.proof.verify import verify
 from axon.backend.gpu.report.show import show
 from axon.backend.gpu.tile.bounds import bounds
 from axon.backend.gpu.tile.families import kernels

@@ -9,7 +9,7 @@ import pytest
 from axon.backend.gpu.build.pipeline import stages
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.proof.findings import Proof, Violation
-from axon.backend.gpu.proof.verify import verify
+from axon.backend.gpu.proof.prove import verify
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram
 from axon.backend.gpu.tile.families import kernels

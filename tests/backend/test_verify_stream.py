@@ -12,7 +12,7 @@ from axon.backend.gpu.build.pipeline import stages
 from axon.backend.gpu.layout.assumptions import Granted
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.proof.findings import Proof
-from axon.backend.gpu.proof.verify import verify
+from axon.backend.gpu.proof.prove import verify
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Op
 from axon.backend.gpu.tile import ir as t

@@ -4,7 +4,8 @@ import warnings
 
 import pytest
 
-from axon.interpret import compute, contract
+from axon.interpret import compute
+from axon.interpret import products as contract
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import axon
 from axon.base.source import Span
 from axon.compiler import check_text
 from axon.lower import definitions
-from axon.lower.calls import least_calls
+from axon.lower.call_count import least_calls
 from axon.lower.evaluate import Evaluator
 
 

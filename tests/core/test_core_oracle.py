@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from axon.base.errors import AxonError
 from axon.core.printer import print_program
 from axon.core.verify import CoreInvalid, verify
-from axon.interpret import box, compute, contract, run
+from axon.interpret import box, compute, run
+from axon.interpret import products as contract
 
 SOAK = 25 if os.environ.get("AXON_SOAK") else 1
 

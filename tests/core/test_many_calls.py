@@ -6,7 +6,8 @@ import pytest
 
 import axon
 from axon import lower
-from axon.lower import calls, evaluate
+from axon.lower import call_count as calls
+from axon.lower import evaluate
 
 
 def test_calls_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,8 +70,8 @@ def made(stages: str, paths: Sequence[str], jobs: int = 2) -> dict[str, dict[str
 
 
 def machine(sass: str) -> str:
-    """The instructions alone: what names and places debuggers is left out."""
-    return "\n".join(re.findall(r"^\s*/\*[0-9a-f]+\*/\s+(.*?;)", sass, re.M))
+    """The instructions alone: what names and places debuggers is left out, and so are mangled names, which count what was compiled."""
+    return "\n".join(re.findall(r"^\s*/\*[0-9a-f]+\*/\s+(.*?;)", re.sub(r"_ZN\w+", "function", sass), re.M))
 
 
 def digests(texts: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
@@ -110,7 +110,8 @@ def main() -> int:
     if given.show:
         file, what = given.show
         stages = next((stages for stages in SETS if what.split()[-1] in stages.split(",")), HOST)
-        print(made(stages, [file])[file][what])
+        texts = made(stages, [file])[file]
+        print("\n".join(text for name, text in texts.items() if what in (name, name.split()[-1])))  # of a function, or of all
         return 0
     now: dict[str, dict[str, str]] = {}
     for stages in SETS:

@@ -11,7 +11,7 @@ import pytest
 
 from axon.base.errors import AxonError
 from axon.base.output import save_arrays
-from axon.host.arguments import parse_arguments
+from axon.host.command_arguments import parse_arguments
 
 
 def parse(*texts: str, seed: int = 0) -> dict[str, Any]:

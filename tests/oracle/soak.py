@@ -111,7 +111,8 @@ def emulation() -> Iterator[None]:
 def blocks() -> Iterator[None]:
     """Blocks of a few points and lanes in the interpreter and the CPU backend: many boundaries in small programs."""
     from axon.backend.cpu import function, nests, products, threads
-    from axon.interpret import compute, contract
+    from axon.interpret import compute
+    from axon.interpret import products as contract
 
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(compute, "points", lambda bodies: 3)

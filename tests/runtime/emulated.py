@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from axon.backend import needs
-from axon.backend.cache import Kernel
 from axon.backend.gpu.emit.kernel import ExtentParameter, MapParameter, PointerParameter, SizeParameter, StatusParameter
 from axon.backend.gpu.layout.memory import Tensor, contiguous
 from axon.backend.gpu.layout.views import with_views
@@ -25,6 +24,7 @@ from axon.backend.gpu.runtime import executable as runtime
 from axon.backend.gpu.runtime.binding import Binder
 from axon.backend.gpu.simt.mapping import Grid
 from axon.backend.gpu.tile.families import views_of
+from axon.backend.kernel_cache import Kernel
 from axon.backend.plan.ir import Nest
 from axon.base.element import Element
 from axon.base.names import Symbol

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from axon.backend.cache import Kernel
 from axon.backend.gpu.emit.kernel import MapParameter, PointerParameter, SizeParameter, StrideParameter
 from axon.backend.gpu.proof.simulate import simulate
 from axon.backend.gpu.runtime.binding import Binder
 from axon.backend.gpu.runtime.building import Ready
 from axon.backend.gpu.runtime.driver import DeviceError, LaunchConfig, NodeParameters, OutOfDeviceMemory
+from axon.backend.kernel_cache import Kernel
 from axon.backend.libraries import Memory
 from axon.base.element import Element, of_dtype
 from axon.core.ir import Block

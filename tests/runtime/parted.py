@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from axon.backend.cache import Kernel
 from axon.backend.gpu.runtime import algorithms, arrays, failures, sorting, stepped_call, steps
 from axon.backend.gpu.runtime import executable as runtime
 from axon.backend.gpu.runtime.binding import Bound
 from axon.backend.gpu.runtime.device_tables import NONE, DeviceTables
+from axon.backend.kernel_cache import Kernel
 from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.core.ir import Program

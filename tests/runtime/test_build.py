@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import axon
-from axon.backend import cache
+from axon.backend import kernel_cache as cache
 from axon.backend.gpu.build import cubin as build
 from axon.backend.gpu.build import worker
 from axon.backend.gpu.build.pipeline import Stages

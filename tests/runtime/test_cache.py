@@ -17,8 +17,8 @@ from random import Random
 import pytest
 
 import axon
-from axon.backend import cache
-from axon.backend.cache import Kernel, Refused
+from axon.backend import kernel_cache as cache
+from axon.backend.kernel_cache import Kernel, Refused
 
 KEY = hashlib.sha256(b"one").hexdigest()
 OTHER = hashlib.sha256(b"two").hexdigest()
@@ -152,7 +152,7 @@ PROCESSES = 32 if os.environ.get("AXON_SOAK") else 6
 MAKE = """
 import os, sys, time
 from pathlib import Path
-from axon.backend import cache
+from axon.backend import kernel_cache as cache
 key, log = sys.argv[1], Path(sys.argv[2])
 with cache.lock(key):
     if cache.read(key) is None:
@@ -178,7 +178,7 @@ def test_one_of_many_processes_makes_a_kernel(tmp_path: Path) -> None:
 
 HANG = """
 import os, sys, time
-from axon.backend import cache
+from axon.backend import kernel_cache as cache
 write = os.replace
 def hang(*_):
     print("here", flush=True)

@@ -12,10 +12,10 @@ import pytest
 import axon
 from axon import compiler
 from axon.backend import libraries
-from axon.backend.cache import Kernel
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.runtime.binding import Binder
 from axon.backend.gpu.runtime.executable import Executable
+from axon.backend.kernel_cache import Kernel
 from axon.backend.libraries import Jax
 from axon.base.element import Element
 from axon.lower import TensorType

@@ -27,7 +27,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from axon.backend import cache
+from axon.backend import kernel_cache as cache
 from axon.backend.cpu.function import BufferParameter, Function, LanesParameter, SizeParameter, TensorParameter
 from axon.backend.kernel.verify_text import verify_text
 from axon.backend.needs import Missing

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from axon.backend.cpu.best import split_best
+from axon.backend.cpu.argmax import split_best
 from axon.backend.cpu.collapse import collapsed
 from axon.backend.cpu.function import Function, Parameters
 from axon.backend.kernel.ir import FALSE, Constant, Expression, Name, call

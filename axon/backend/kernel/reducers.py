@@ -1,4 +1,7 @@
-"""How a reduction or a scan accumulates: its state as elements, where they are, and one step of it as statements."""
+"""How a reduction or a scan accumulates: its state as elements, where they are, and one step of it as statements.
+
+In which element type it does is `Element.accumulator`.
+"""
 
 from __future__ import annotations
 

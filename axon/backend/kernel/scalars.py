@@ -10,7 +10,7 @@ from collections.abc import Callable, Set
 
 from axon.base.element import Element
 from axon.base.names import Symbol
-from axon.core import ranges
+from axon.core import integer_ranges as ranges
 from axon.core.ir import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
 from axon.core.scalar_facts import few_factors
 from axon.core.walk import nodes

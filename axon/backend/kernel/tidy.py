@@ -8,20 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from axon.backend.kernel.ir import (
-    Assign,
-    Body,
-    Call,
-    Expression,
-    For,
-    Function,
-    If,
-    Name,
-    Statement,
-    While,
-    evaluated,
-    expressions,
-)
+from axon.backend.kernel.ir import Assign, Body, Call, Expression, For, Function, If, Name, Statement, While, evaluated, expressions
 
 
 def tidied(function: Function) -> Function:

@@ -1,4 +1,4 @@
-"""Core to a plan of kernels.
+"""Which operations become one kernel, and why: core to a plan (what the tensor cores take, `gpu.tile.families` decides before).
 
     fuse    a program -> its Plan: dissolved, grouped into kernels, common expressions of a row shared
 

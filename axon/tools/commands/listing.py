@@ -103,7 +103,7 @@ def stage_of(session: Session, callee: Callee, stage: str, arguments: Sequence[s
 
 
 def _lowered(session: Session, callee: Callee, arguments: Sequence[str]) -> core.Program:
-    from axon.host.arguments import parse_arguments
+    from axon.host.command_arguments import parse_arguments
 
     given = parse_arguments(list(arguments), seed=None)
     return session.program(callee, (), given) if given else compiler.lower(session.checked, callee.name, None)
@@ -116,7 +116,7 @@ def of_kernels(
     phase: Callable[[core.Program, dict[Symbol, int] | None], str],
 ) -> str:
     """What a phase says of a function's kernels, for the arguments given, else for general ones at typical sizes."""
-    from axon.host.arguments import parse_arguments
+    from axon.host.command_arguments import parse_arguments
 
     given = parse_arguments(list(arguments), seed=None)
     sizes = [given.pop(size) for size in callee.dimensions if size in given]

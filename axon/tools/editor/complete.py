@@ -14,9 +14,9 @@ from axon.grammar.lexer import Token
 from axon.tools.editor.analysis import Analysis, Checked, shifted
 from axon.tools.editor.facts import Facts
 from axon.tools.editor.hover import builtin_signature
-from axon.tools.editor.mend import HOLE, Mended, mend, partial
 from axon.tools.editor.names import ELEMENTS, Binding, Kind, names_of, place
 from axon.tools.editor.places import declarations, is_function, parts, records, whole
+from axon.tools.editor.repair import HOLE, Mended, mend, partial
 from axon.tools.editor.workspace import Workspace
 from axon.types import builtins
 from axon.types.show import signature

@@ -9,9 +9,9 @@ from axon.tools.editor.analysis import Analysis, Checked
 from axon.tools.editor.complete import facts_of, nodes
 from axon.tools.editor.facts import Facts
 from axon.tools.editor.hover import builtin_signature, documentation
-from axon.tools.editor.mend import HOLE, Mended, mend
 from axon.tools.editor.names import Free, names_of
 from axon.tools.editor.places import of_module
+from axon.tools.editor.repair import HOLE, Mended, mend
 from axon.types import typed as T
 from axon.types.type import Function, Type
 

@@ -13,7 +13,7 @@ from axon.base.source import SourceFile
 from axon.checker.loader import SUFFIX
 from axon.tools.commands.listing import STAGES
 from axon.tools.editor.complete import Item, complete
-from axon.tools.editor.mend import partial
+from axon.tools.editor.repair import partial
 from axon.tools.editor.workspace import Workspace
 from axon.tools.prompt.commands import COMMANDS, is_command
 from axon.tools.prompt.interactive import Interactive

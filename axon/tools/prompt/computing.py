@@ -130,7 +130,7 @@ def main() -> None:
             try:
                 request = pickle.loads(body)  # here, since it imports modules, and two threads must not import the same at once
                 if request[0] == "arguments":
-                    from axon.host.arguments import parse_arguments
+                    from axon.host.command_arguments import parse_arguments
 
                     answer = (None, parse_arguments(request[1], seed=0), perf_counter() - began)
                 else:

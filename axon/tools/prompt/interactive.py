@@ -256,7 +256,7 @@ class Interactive:
         """Values by name, as `axon run` takes them. Raises AxonError."""
         if self._process is not None:
             return self._process.arguments(words)
-        from axon.host.arguments import parse_arguments
+        from axon.host.command_arguments import parse_arguments
 
         return parse_arguments(words, seed=0)
 

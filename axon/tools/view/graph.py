@@ -19,7 +19,7 @@ from axon.base.element import Element
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.core import cost
+from axon.core import operation_count as cost
 from axon.core.ir import Block, Check, Compress, Index, Leaf, Loop, Op, Program, RecordOf, Sort, Structure, TupleOf, Value
 from axon.core.passes import parts
 from axon.core.printer import names_in, print_op

@@ -14,7 +14,7 @@ from axon.backend.gpu.report.show import TYPICAL
 from axon.backend.gpu.tile.families import family_of
 from axon.backend.gpu.tile.schedule_file import NOTHING
 from axon.host import html
-from axon.host.arguments import parse_arguments
+from axon.host.command_arguments import parse_arguments
 from axon.tools.editor.hover import Hover
 from axon.tools.view.draw import SLOTS, Words, amount, draw_graph, draw_timeline
 from axon.tools.view.graph import CPU, Graph, as_written, graph, kernels

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from axon.base.names import Symbol, fresh
-from axon.core.cost import least_of
 from axon.core.ir import Compute, Loop, Op, Scan
+from axon.core.operation_count import least_of
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, rebuilt
 
 LONG = 20  # letters of a size that has a name

@@ -20,8 +20,7 @@ from pathlib import Path
 from threading import Lock
 from typing import IO
 
-from axon.backend import cache
-from axon.backend.cache import Kernel, Refused
+from axon.backend import kernel_cache as cache
 from axon.backend.gpu.build.link import assembly, link
 from axon.backend.gpu.build.pipeline import Forms, Plain
 from axon.backend.gpu.build.progress import bar
@@ -29,8 +28,9 @@ from axon.backend.gpu.build.worker import Worker, answering, crew
 from axon.backend.gpu.emit.kernel import Emitted
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.proof.findings import Violation
-from axon.backend.gpu.proof.verify import verify
+from axon.backend.gpu.proof.prove import verify
 from axon.backend.kernel.verify_text import verify_text
+from axon.backend.kernel_cache import Kernel, Refused
 from axon.backend.needs import toolchain
 from axon.base.diagnostics import Diagnostic
 from axon.base.errors import AxonError

@@ -22,7 +22,7 @@ from axon.backend.kernel.render import Names
 from axon.backend.kernel.scalars import Writer, loaded
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
-from axon.core import ranges
+from axon.core import integer_ranges as ranges
 from axon.core.ir import Binary, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
 from axon.core.walk import rewrite
 from axon.shapes.dimension import Dim

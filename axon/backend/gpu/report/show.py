@@ -35,8 +35,8 @@ from axon.backend.needs import Missing, gpu
 from axon.backend.plan.ir import Nest, bytes_moved, size_in_bytes
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.core.cost import flops, other_operations
 from axon.core.ir import Axis, Compress, Program, Sort, Value
+from axon.core.operation_count import flops, other_operations
 from axon.core.passes.parts import everything, parts
 from axon.core.printer import names_in
 

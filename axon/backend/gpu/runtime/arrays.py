@@ -29,7 +29,7 @@ from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.binding import Bound
 from axon.backend.gpu.runtime.driver import OutOfDeviceMemory, driver
 from axon.backend.gpu.runtime.executable import Executable
-from axon.backend.gpu.runtime.given import (  # fmt: skip
+from axon.backend.gpu.runtime.given import (
     ALIGNMENT,
     Given,
     check_apart,

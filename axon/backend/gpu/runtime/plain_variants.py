@@ -1,4 +1,4 @@
-"""The few machine codes of a nest among which every size finds one; the rule is that of Note [Variants] in `backend.variants`."""
+"""The few machine codes of a nest among which every size finds one; the rule is that of Note [Variants] in `runtime.variants`."""
 
 from __future__ import annotations
 

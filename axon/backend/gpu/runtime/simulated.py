@@ -18,8 +18,8 @@ from axon.backend.gpu.layout.memory import contiguous
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.proof.findings import Violation
+from axon.backend.gpu.proof.prove import verify
 from axon.backend.gpu.proof.simulate import SimulationError, simulate
-from axon.backend.gpu.proof.verify import verify
 from axon.backend.gpu.runtime.foreseen import lives_of, values_between
 from axon.backend.gpu.runtime.prepare import Prepared, is_empty, prepare
 from axon.backend.gpu.runtime.ways import NO_MAPPING, Planned, following, plan

@@ -16,7 +16,7 @@ import numpy as np
 from axon.backend.gpu.layout.memory import Tensor, contiguous
 from axon.backend.gpu.runtime.driver import Driver, OutOfDeviceMemory, driver
 from axon.backend.gpu.runtime.failures import Copies
-from axon.backend.gpu.runtime.given import (  # fmt: skip
+from axon.backend.gpu.runtime.given import (
     Given,
     check_apart,
     check_room,

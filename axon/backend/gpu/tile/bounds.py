@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
-from axon.core import ranges
+from axon.core import integer_ranges as ranges
+from axon.core.integer_ranges import MOST, Range
 from axon.core.ir import Binary, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
-from axon.core.ranges import MOST, Range
 from axon.core.walk import nodes
 from axon.shapes.dimension import Dim
 

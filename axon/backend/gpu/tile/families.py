@@ -1,4 +1,4 @@
-"""Core to GPU kernels: which operations become one kernel, and of which family.
+"""Core to GPU kernels: which operations the tensor cores take, of which family; the others are a plan (`backend.plan.fuse`).
 
 Streams are looked for first, then products for the tensor cores, each with the pointwise operations on its results; what is left
 becomes the nests of a plan (see `plan` and `fuse`), in as few pieces as the order among kernels leaves.

@@ -1,4 +1,4 @@
-"""Sizes left blank: what a written size would have to be for the rest to fit.
+"""Holes: sizes left blank, and what a written size would have to be for the rest to fit.
 
 A module is checked once more with one written size open, an unknown like any other. What it is found to be, in names that are known
 where it stands, is proposed in its place.

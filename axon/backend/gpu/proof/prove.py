@@ -1,4 +1,4 @@
-"""Proof that a barrier program neither deadlocks nor races, for any number of tiles and steps.
+"""Proof that a barrier program neither deadlocks nor overwrites a stage that is still read, for any number of tiles and steps.
 
 Note [One interleaving is enough]
     No operation branches on the state of a barrier: roles only wait for counts that grow. Such programs are confluent. For one

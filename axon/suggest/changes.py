@@ -1,4 +1,4 @@
-"""What is wrong with the sizes of a declaration, in words: where each comes from, and the changes to try, the likeliest first."""
+"""The changes to try where sizes of a declaration are wrong, the likeliest first, beside the words of `explain.sizes`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Built kernels on disk, by the digest of all that they depend on. Holds machine code and numbers; nothing in it is evaluated.
+"""Built kernels of every target on disk, by the digest of all that they depend on (`_key` of each `build`).
+
+They are machine code and numbers; nothing in them is evaluated.
 
 One file per kernel: a line of JSON, then the cubin. A file counts only if it is this user's, nobody else can write it, it names
 its own key, and its digest is right: what is truncated, altered or foreign is as if it were not there, and is made again. Files
