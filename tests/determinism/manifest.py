@@ -70,7 +70,7 @@ def made(stages: str, paths: Sequence[str], jobs: int = 2) -> dict[str, dict[str
 
 
 def machine(sass: str) -> str:
-    """The instructions alone: what names and places debuggers is left out, and so are mangled names, which count what was compiled."""
+    """The instructions alone: without names and places for debuggers, and without mangled names, which count what was compiled."""
     return "\n".join(re.findall(r"^\s*/\*[0-9a-f]+\*/\s+(.*?;)", re.sub(r"_ZN\w+", "function", sass), re.M))
 
 
