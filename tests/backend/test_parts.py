@@ -11,7 +11,7 @@ import axon
 from axon import compiler
 from axon.base.errors import AxonError
 from axon.base.names import fresh
-from axon.core.ir import Check, Sort
+from axon.core.ir import Check, Index, Sort
 from axon.core.passes.parts import Body, HostLoop, PartsInvalid, Straight, as_program, parts, print_parts, straights, verify_parts
 from axon.core.verify import CoreInvalid
 from axon.interpret import run
@@ -152,7 +152,7 @@ def test_broken_parts_are_named():
     broken(Body((first, loop), (fresh("nothing"),)), "no program of core")
     outside = replace(first, program=replace(first.program, explicit=(*first.program.explicit, fresh("m"))))
     broken(Body((outside, loop), results), "a dimension that is not known")
-    broken(Body((first, replace(loop, trip=Dim.of(fresh("m")))), results), "a trip count")
+    broken(Body((first, replace(loop, op=replace(loop.op, trip=Index(Dim.of(fresh("m")))))), results), "a trip count")
     broken(Body((replace(first, program=made.program), loop), results), "no program of core|not straight")
 
 
