@@ -152,7 +152,8 @@ def test_broken_parts_are_named():
     broken(Body((first, loop), (fresh("nothing"),)), "no program of core")
     outside = replace(first, program=replace(first.program, explicit=(*first.program.explicit, fresh("m"))))
     broken(Body((outside, loop), results), "a dimension that is not known")
-    broken(Body((first, replace(loop, op=replace(loop.op, trip=Index(Dim.of(fresh("m")))))), results), "a trip count")
+    endless = replace(loop, op=replace(loop.op, trip=Index(Dim.of(fresh("m")))))
+    broken(Body((first, endless), results), "of the dimension m is not in scope")
     broken(Body((replace(first, program=made.program), loop), results), "no program of core|not straight")
 
 
