@@ -9,7 +9,7 @@ from axon.base.names import Symbol
 from axon.explain.wording import Words, distinct, plainly
 from axon.shapes.algebra.counterexample import counterexample
 from axon.shapes.algebra.prove import Facts, proves
-from axon.shapes.algebra.roots import never_multiple
+from axon.shapes.algebra.remainders import never_multiple
 from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.relation import Relation

@@ -277,23 +277,23 @@ class Dim:
                 raise DimensionTooLarge(f"a product of more than {MAX_TERMS} terms")
         return Dim(terms) if self.degree + other.degree <= _LONG and len(terms) <= _LONG else _checked(Dim(terms))
 
-    def exact_quotient(self, divisor: Dim) -> Dim | None:
-        """The polynomial q with self = q * divisor, if there is one (integer coefficients; atoms are not looked into)."""
-        if not divisor._terms:
-            return None
+    def plain_quotient(self, divisor: Dim) -> Dim | None:
+        """The polynomial q with self = q * divisor, if there is one and the divisor or q has one term (integer coefficients; atoms
+        are not looked into)."""
+        if not divisor._terms or not self._terms:
+            return self if divisor._terms else None
         lead = min(divisor._terms, key=monomial_key)
-        rest, quotient = self, Dim({})
-        for _ in range(MAX_TERMS):
-            if not rest._terms:
-                return quotient
-            top = min(rest._terms, key=monomial_key)
-            over = without(top, lead)
-            factor, left = divmod(rest._terms[top], divisor._terms[lead])
-            if over is None or left:
+        if len(divisor._terms) > 1:
+            top = min(self._terms, key=monomial_key)
+            found = _term_quotient(self, top, divisor, lead)
+            return Dim(found) if found and Dim(found) * divisor == self else None
+        quotient: dict[Monomial, int] = {}
+        for monomial in self._terms:
+            found = _term_quotient(self, monomial, divisor, lead)
+            if found is None:
                 return None
-            step = Dim({over: factor})
-            quotient, rest = quotient + step, rest - step * divisor
-        return None
+            quotient |= found
+        return Dim(quotient)
 
     def linear_in(self, symbol: Symbol) -> tuple[Dim, Dim] | None:
         """(coefficient, rest) with self = coefficient * symbol + rest, neither mentioning symbol, also not inside atoms."""
@@ -558,6 +558,13 @@ def _split(dividend: Dim, monomial: Monomial, k: int) -> tuple[Dim, Dim]:
         if r:
             rest[m] = r
     return Dim(whole), Dim(rest)
+
+
+def _term_quotient(dividend: Dim, m: Monomial, divisor: Dim, lead: Monomial) -> dict[Monomial, int] | None:
+    """The term that a term of one Dim is of a term of another, if it is a multiple."""
+    over = without(m, lead)
+    factor, left = divmod(dividend.mapping[m], divisor.mapping[lead])
+    return None if over is None or left else {over: factor}
 
 
 def divided(dim: Dim, k: int) -> Dim:

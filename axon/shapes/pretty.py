@@ -144,7 +144,7 @@ def _as_remainder(atom: Quotient, dim: Dim) -> tuple[Dim, Dim] | None:
     split = dim.split(atom)
     if split is None or not split[0].mapping:
         return None
-    scale = split[0].exact_quotient(-atom.divisor)
+    scale = split[0].plain_quotient(-atom.divisor)
     if scale is None or not _covers(split[1], scale * atom.dividend):
         return None
     return scale, split[1] - scale * atom.dividend

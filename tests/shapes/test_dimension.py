@@ -196,9 +196,10 @@ def test_parts() -> None:
     assert dim.linear_in(n.symbol) is None  # type: ignore[arg-type]
     assert dim.linear_in(k.symbol) is None  # type: ignore[arg-type]
     assert (n * n).linear_in(n.symbol) is None  # type: ignore[arg-type]
-    assert (2 * n * m + n).exact_quotient(n) == 2 * m + 1
-    assert (n * n - m * m).exact_quotient(n + m) == n - m
-    assert (n * m + 1).exact_quotient(n) is None
+    assert (2 * n * m + n).plain_quotient(n) == 2 * m + 1
+    assert (2 * n * m + n).plain_quotient(2 * m + 1) == n
+    assert (n * n - m * m).plain_quotient(n + m) is None
+    assert (n * m + 1).plain_quotient(n) is None
 
 
 def eighth_power() -> Dim:

@@ -11,8 +11,9 @@ from generate import holds, relation, sets
 from axon import compiler
 from axon.base.names import fresh
 from axon.shapes.algebra.facts import Facts
+from axon.shapes.algebra.polynomials import roots_of
 from axon.shapes.algebra.prove import unsatisfiable
-from axon.shapes.algebra.roots import beside_all_sums, roots_of, without_remainder
+from axon.shapes.algebra.remainders import beside_all_sums, without_remainder
 from axon.shapes.dimension import Dim, dim_sum
 from axon.shapes.relation import Relation
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from axon.shapes.algebra.polynomials import spanned
 from axon.shapes.constraint import Reason
-from axon.shapes.dimension import Dim, Monomial, Quotient, atom_key, monomial_key, without
+from axon.shapes.dimension import Dim, Quotient, atom_key, monomial_key, without
 from axon.shapes.relation import Relation
 
 _ZERO, _ONE = Dim.of(0), Dim.of(1)
@@ -75,15 +76,12 @@ def divides(dividend: Dim, divisor: Dim, known: Sequence[tuple[Dim, Dim]], zeros
     """
     if len(known) > _MAX_KNOWN:
         return False
-    multiples = _Sums()
-    for dim in (divisor, *zeros):
-        multiples.add(_modulo(dim, divisor))
+    multiples = [m for dim in (divisor, *zeros) if (m := _modulo(dim, divisor)).mapping]
     waiting = list(known)
-    while found := [(x, y) for x, y in waiting if _modulo(y, divisor) in multiples]:
+    while found := [(x, y) for x, y in waiting if _sum_of(_modulo(y, divisor), multiples)]:
         waiting = [e for e in waiting if e not in found]
-        for x, _ in found:
-            multiples.add(_modulo(x, divisor))
-    return _modulo(dividend, divisor) in multiples
+        multiples += [_modulo(x, divisor) for x, _ in found]
+    return _sum_of(_modulo(dividend, divisor), multiples)
 
 
 def _modulo(dim: Dim, divisor: Dim) -> Dim:
@@ -94,32 +92,15 @@ def _modulo(dim: Dim, divisor: Dim) -> Dim:
     return Dim({m: left for m, c in dim.mapping.items() if (left := c % abs(k) if without(m, monomial) is not None else c)})
 
 
-class _Sums:
-    """The sums of integer multiples of some Dims, whose monomials count as unknowns: rows in echelon form."""
-
-    def __init__(self) -> None:
-        self._rows: dict[Monomial, Dim] = {}
-
-    def add(self, dim: Dim) -> None:
-        while dim.mapping:
-            lead = _lead(dim)
-            row = self._rows.get(lead, Dim({}))
-            while lead in dim.mapping:  # Euclid's algorithm on the leading coefficients
-                row, dim = dim, row.plus(dim, -(row.mapping.get(lead, 0) // dim.mapping[lead]))
-            self._rows[lead] = row
-
-    def __contains__(self, dim: Dim) -> bool:
-        while dim.mapping:
-            lead = _lead(dim)
-            row = self._rows.get(lead)
-            if row is None or dim.mapping[lead] % row.mapping[lead]:
-                return False
-            dim = dim.plus(row, -(dim.mapping[lead] // row.mapping[lead]))
+def _sum_of(dim: Dim, others: Sequence[Dim]) -> bool:
+    """Whether a Dim is a sum of integer multiples of others, whose monomials count as unknowns."""
+    if not dim.mapping or dim in others or -dim in others:
         return True
-
-
-def _lead(dim: Dim) -> Monomial:
-    return min(dim.mapping, key=monomial_key)
+    monomials = sorted({m for other in others for m in other.mapping}, key=monomial_key)
+    if not dim.mapping.keys() <= set(monomials):
+        return False
+    goal, *rows = ([d.mapping.get(m, 0) for m in monomials] for d in (dim, *others))
+    return spanned(goal, rows)
 
 
 def is_divisibility(relation: Relation) -> bool:

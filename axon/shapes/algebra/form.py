@@ -7,9 +7,10 @@ from math import gcd
 
 from axon.base.names import Symbol
 from axon.shapes.algebra.clauses import clauses, joined
+from axon.shapes.algebra.polynomials import factors
 from axon.shapes.algebra.prove import Facts, nonnegative, positive
 from axon.shapes.dimension import Dim, Minimum, Monomial, Quotient, atom_key, divided, without
-from axon.shapes.relation import Relation, integer_root, tight
+from axon.shapes.relation import Relation, tight
 
 _ZERO = Dim.of(0)
 
@@ -46,8 +47,8 @@ def _apart(relation: Relation) -> list[Relation]:
         if len(slack.mapping) == 1 and plain:
             return [Relation(Dim.of(v), ">=", Dim.of(1)) for v in sorted(slack.variables, key=lambda v: v.id)]
         return [relation]
-    if (base := _base(slack)) is not None:
-        return unfolded(Relation(base, op, _ZERO))
+    if (factor := _deciding(slack, op)) is not None:
+        return unfolded(Relation(factor, op, _ZERO))
     if plain and slack.mapping and not slack.offset and (_falls(slack) or (op == "=" and _falls(-slack))):
         return [Relation(Dim({m: 1}), "=", _ZERO) for _, m in slack.terms]
     if not plain and any(isinstance(a, Minimum) for a in slack.atoms):
@@ -57,13 +58,16 @@ def _apart(relation: Relation) -> list[Relation]:
         for v in sorted(product.variables, key=lambda v: v.id):
             split = product.split(v)
             if split is not None and not split[1].mapping and split[0].constant is None:
-                factors = [Relation(factor, ">=", Dim.of(1)) for factor in (Dim.of(v), split[0])]
-                return [r for factor in factors for r in unfolded(factor)]
+                return [r for factor in (Dim.of(v), split[0]) for r in unfolded(Relation(factor, ">=", Dim.of(1)))]
     return [relation]
 
 
 def _falls(slack: Dim) -> bool:
     return all(c < 0 for c in slack.mapping.values())
+
+
+def _rises(slack: Dim) -> bool:
+    return all(c > 0 and all(isinstance(a, Symbol) for a in m) for m, c in slack.mapping.items())
 
 
 def _without_minima(relation: Relation, slack: Dim, op: str) -> list[Relation]:
@@ -83,21 +87,19 @@ def at_least_one(parts: Iterable[Dim]) -> Relation:
     return Relation(joined([tight(part) for part in parts]), ">=", _ZERO)
 
 
-def _base(slack: Dim) -> Dim | None:
-    """a - b of a ** p - b ** p, whose sign is the same for sizes, which are not negative."""
-    if len(slack.mapping) != 2:
+def _deciding(slack: Dim, op: str) -> Dim | None:
+    """a - b of a * a - b * b: the factor that decides where all others are sums of sizes that are 0 only where this follows."""
+    each = factors(slack)
+    deciding = [p for p in dict.fromkeys(each) if not _rises(p)]
+    if len(each) < 2 or len(deciding) != 1 or (op == ">=" and each.count(deciding[0]) % 2 == 0):
         return None
-    powers = [m.count(a) for m in slack.mapping for a in m]
-    if any(not isinstance(a, Symbol) for m in slack.mapping for a in m) or (p := gcd(*powers)) < 2:
-        return None
-    terms: dict[Monomial, int] = {}
-    for m, c in slack.mapping.items():
-        root = integer_root(abs(c), p)
-        if root**p != abs(c):
+    factor = deciding[0] if slack.terms[0][0] > 0 else -deciding[0]
+    for other in each:
+        zero = [set(m) for m in other.mapping]  # where a sum of sizes is 0, all its terms are
+        rest = [c for m, c in factor.mapping.items() if not any(z <= set(m) for z in zero)]
+        if other != deciding[0] and not other.offset and (min(rest, default=0) < 0 if op == ">=" else rest):
             return None
-        base = tuple(a for a in dict.fromkeys(m) for _ in range(m.count(a) // p))
-        terms[base] = root if c > 0 else -root
-    return Dim(terms) if min(terms.values()) < 0 < max(terms.values()) else None
+    return factor
 
 
 def canonical(relation: Relation, facts: Facts) -> Relation:

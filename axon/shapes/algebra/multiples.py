@@ -7,11 +7,13 @@ polynomial in any integers is what divides its values where each runs from 0 to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import product
 from math import gcd
 
 from axon.base.names import Symbol, fresh
+from axon.shapes.algebra.polynomials import solutions
 from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Monomial, rebuilt
 from axon.shapes.relation import Relation
 
@@ -23,14 +25,11 @@ class Multiples:
     """The integer solutions of the equations among some relations."""
 
     def __init__(self, relations: Iterable[Relation]) -> None:
-        self._images: dict[Symbol, Dim] = {}
         self._monomials: dict[Monomial, Symbol] = {}  # what stands for products, quotients and minima
-        equations = [r.slack for r in relations if r.op == "="][:_MAX_EQUATIONS]
-        try:
-            for slack in sorted(equations, key=lambda dim: dim.sort_key):
-                self._learn(self._linear(slack))
-        except DimensionTooLarge:
-            pass  # what was learnt so far is right
+        equations = sorted((r.slack for r in relations if r.op == "="), key=lambda dim: dim.sort_key)
+        self._images: dict[Symbol, Dim] = {}
+        with suppress(DimensionTooLarge):  # what was learnt so far is right
+            self._learn([self._linear(slack) for slack in equations[:_MAX_EQUATIONS]])
 
     def of(self, dim: Dim) -> int:
         """The greatest number that is seen to divide every value of a size; 0 for the size 0."""
@@ -59,27 +58,16 @@ class Multiples:
     def _now(self, dim: Dim) -> Dim:
         return dim.substitute(self._images)
 
-    def _learn(self, equation: Dim) -> None:
-        """One more linear equation = 0, by Euclid's algorithm on its coefficients."""
-        equation = self._now(equation)
-        while equation.variables:
-            step = gcd(*(c for m, c in equation.mapping.items() if m))
-            if equation.offset % step:
-                return  # no integers satisfy it: anything divides, and 1 is right
-            equation = Dim({m: c // step for m, c in equation.mapping.items()})
-            (atom,), c = min(((m, c) for m, c in equation.mapping.items() if m), key=lambda item: (abs(item[1]), _age(item[0])))
-            assert isinstance(atom, Symbol)
-            size, sign = abs(c), 1 if c > 0 else -1
-            # sign * size * v + rest = 0, and with t = sign * v + rest // size it reads size * t + rest % size = 0.
-            whole = {m: -sign * (d // size) for m, d in equation.mapping.items() if m != (atom,) and d // size}
-            rest = {m: d % size for m, d in equation.mapping.items() if m != (atom,) and d % size}
-            if size > 1:
-                t = fresh("z")
-                whole[(t,)] = sign
-                rest[(t,)] = size
-            image = {atom: Dim(whole)}
-            self._images = {v: dim.substitute(image) for v, dim in self._images.items()} | image
-            equation = Dim(rest)
+    def _learn(self, equations: Sequence[Dim]) -> None:
+        """Linear equations = 0: variables that stand alone in one are eliminated, the rest is solved over the integers."""
+        while (found := next(((e, v) for e in equations if (v := _alone(e)) is not None), None)) is not None:
+            equation, v = found
+            self._put_in({v: equation.plus(Dim.of(v), -equation.mapping[(v,)]) * -equation.mapping[(v,)]})
+            equations = [left for e in equations if (left := self._now(e)).mapping]
+        self._put_in(solutions(equations) or {})
+
+    def _put_in(self, images: dict[Symbol, Dim]) -> None:
+        self._images = {v: dim.substitute(images) for v, dim in self._images.items()} | images
 
     def _substituted(self, dim: Dim) -> Dim:
         """The Dim with variables replaced, also inside quotients: (8 * z) / 2 is 4 * z."""
@@ -94,8 +82,10 @@ class Multiples:
         return dim.rewrite(image)
 
 
-def _age(monomial: Monomial) -> int:
-    return -max((atom.id for atom in monomial if isinstance(atom, Symbol)), default=0)
+def _alone(equation: Dim) -> Symbol | None:
+    """The youngest variable with a coefficient of 1 or -1."""
+    found = [m[0] for m, c in equation.mapping.items() if m and abs(c) == 1 and isinstance(m[0], Symbol)]
+    return max(found, key=lambda v: v.id, default=None)
 
 
 def _fixed_divisor(dim: Dim) -> int:

@@ -21,9 +21,9 @@ from axon.shapes.algebra.counterexample import counterexample
 from axon.shapes.algebra.divisibility import divides, divisibility
 from axon.shapes.algebra.facts import Answer, Claim, Facts, claim_holds
 from axon.shapes.algebra.grid import seen
-from axon.shapes.algebra.groebner import Basis
+from axon.shapes.algebra.polynomials import Ideal, exact_quotient
 from axon.shapes.algebra.refute import Refutation, lowest_terms
-from axon.shapes.algebra.roots import beside_all_sums, without_remainder
+from axon.shapes.algebra.remainders import beside_all_sums, without_remainder
 from axon.shapes.algebra.single import never
 from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Minimum, Quotient, atom_key, rebuilt
 from axon.shapes.relation import Relation
@@ -117,7 +117,7 @@ def reduced(facts: Facts, dim: Dim) -> Dim:
     for atom in sorted(dim.atoms, key=atom_key):  # a size is written in one way
         if isinstance(atom, Quotient):
             split = dim.split(atom)
-            factor = split and split[0].exact_quotient(atom.divisor)
+            factor = split and exact_quotient(split[0], atom.divisor)
             if split and factor and factor.mapping:
                 itself = Dim({(atom,): 1})
                 if proves(facts, Relation(atom.dividend, "=", atom.divisor * itself)):
@@ -274,7 +274,8 @@ class _Prover:
         known = [p for kind, p in claims if kind == "="]
         if not known or max(p.degree for p in (slack, *known)) < 2:
             return False
-        return not Basis(known, Budget(_SATURATION, self.facts.budget)).reduce(slack, self.budget).mapping
+        ideal = Ideal(known, [slack], Budget(_SATURATION, self.facts.budget))
+        return ideal.consequence(slack, self.budget) is not None
 
 
 def _divides(claims: list[Claim], slack: Dim) -> bool:

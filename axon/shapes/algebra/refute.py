@@ -12,6 +12,7 @@ from axon.base.names import Symbol, fresh
 from axon.shapes.algebra.budget import Budget
 from axon.shapes.algebra.facts import Claim
 from axon.shapes.algebra.linear import Row, infeasible
+from axon.shapes.algebra.polynomials import exact_quotient
 from axon.shapes.dimension import (
     Atom,
     Dim,
@@ -343,7 +344,7 @@ def lowest_terms(quotient: Quotient, at_least_one: Callable[[Dim], bool]) -> Dim
         if len(inner) == 1 and at_least_one(b):  # (x / y + p) / b = (x + p * y) / (y * b)
             x, y = inner[0].dividend, inner[0].divisor
             return (x + (a - Dim({(inner[0],): 1})) * y) // (y * b)
-        exact = a.exact_quotient(b)
+        exact = exact_quotient(a, b)
         if exact is not None and at_least_one(b):
             return exact
         factor = tuple(s for s in _shared((*a.mapping, *b.mapping)) if at_least_one(Dim({(s,): 1})))

@@ -20,7 +20,7 @@ from math import lcm
 from typing import TypeAlias
 
 from axon.base.names import Symbol
-from axon.shapes.algebra.roots import roots_of
+from axon.shapes.algebra.polynomials import roots_of
 from axon.shapes.dimension import Dim, Minimum, Quotient
 from axon.shapes.relation import Relation
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from axon.base.names import Symbol, fresh
+from axon.shapes.algebra.polynomials import exact_quotient
 from axon.shapes.algebra.prove import Facts, proves
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, atom_key, maximum, minimum, variables_of
 from axon.shapes.relation import Relation
@@ -47,7 +48,7 @@ class _Parts:
         """With an r from 0 to b - 1 for a % b, which is a - b * (a / b): both parts by themselves go much further."""
         for atom in sorted(dim.quotients, key=atom_key):
             split = dim.split(atom) if variables_of(atom) & self.ends.keys() else None
-            if split is None or (times := split[0].exact_quotient(-atom.divisor)) is None:
+            if split is None or (times := exact_quotient(split[0], -atom.divisor)) is None:
                 continue
             rest = fresh("r")
             new = split[1] + times * (Dim.of(rest) - atom.dividend)

@@ -1,9 +1,10 @@
 """Solving equations between dimensions.
 
 `solve` eliminates flexible variables, in an order that keeps answers unique where they are: first equations `v = expr` with a unit
-coefficient; then linear ones over the integers; then `c * v = expr` with a polynomial c, which gives `v = expr / c` and the
-condition that c divides. An equation that holds by the facts disappears; one that cannot hold, or only in a degenerate way,
-becomes a Conflict with a minimal set of reasons; the others are residual, for the caller to judge.
+coefficient; then linear ones over the integers; then those that equations between products have together, or one whose other
+factors are never 0; then `c * v = expr` with a polynomial c, which gives `v = expr / c` and the condition that c divides. An
+equation that holds by the facts disappears; one that cannot hold, or only in a degenerate way, becomes a Conflict with a minimal
+set of reasons; the others are residual, for the caller to judge.
 
 Note [Degenerate]
     An equation between sizes that forces one of them to be 0 or 1 (`4 * d = 3 * d`, `n = n + m`, `n * n = n`) is refuted: nobody
@@ -17,7 +18,7 @@ Note [Degenerate]
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -25,9 +26,10 @@ from typing import TypeAlias
 from axon.base.names import Symbol
 from axon.shapes.algebra.budget import Budget
 from axon.shapes.algebra.minimal import minimal
+from axon.shapes.algebra.polynomials import Ideal, exact_quotient, factors, triangular
 from axon.shapes.algebra.prove import Answer, Facts, nonnegative, positive, prove, proves, reduced, unsatisfiable
-from axon.shapes.dimension import Dim, DimensionTooLarge, Monomial, divided, without
-from axon.shapes.relation import Relation, integer_root
+from axon.shapes.dimension import Dim, DimensionTooLarge, Monomial, dim_sum, divided, without
+from axon.shapes.relation import Relation
 
 _ZERO = Dim.of(0)
 _STEPS = 60_000  # of a system, after which nothing is looked at in depth …
@@ -35,6 +37,9 @@ _MINIMISE = 60_000  # … and to find what is to blame for conflicts
 _EQUATION = 2  # steps that an equation takes whose variable is eliminated
 _FEW = 12
 _MAX_JUDGED = 200  # relations of one system that are looked at in depth
+_MAX_COMBINED = 8  # times that equations between products are combined …
+_MAX_CURVED = 8  # … so many at most
+_COMBINING = 2_000  # steps of that
 _MAX_FORCED = 20  # variables forced to be 0 or 1 for which it is looked whether the rest of the system says so too
 
 
@@ -210,6 +215,7 @@ class _Solver:
         self._watchers: dict[Symbol, set[int]] = {}  # which of them mention a flexible variable
         self._count = 0
         self._judged = 0
+        self._combined = 0
         self._divided: list[tuple[Relation, _Trace]] = []
         self._quotients: set[Symbol] = set()
         self._forced: list[tuple[Symbol, _Trace, Relation]] = []
@@ -219,7 +225,7 @@ class _Solver:
 
     def run(self, judge_degenerate: bool = True) -> None:
         self._eliminate_units()
-        while self._waiting and (self._reduce_linear() or self._divide() or self._take_roots()):
+        while self._waiting and (self._reduce_linear() or self._combine() or self._factor() or self._divide()):
             self._eliminate_units()
         self._judge_conditions()
         self._judge_residual()
@@ -320,32 +326,62 @@ class _Solver:
                 self._wait(equation)
 
     def _reduce_linear(self) -> bool:
-        """Integer elimination between waiting equations that are linear in flexible variables, with one leading variable."""
-        rows: dict[Symbol, tuple[int, Dim]] = {}
-        changed = False
-        for number, equation in list(self._waiting.items()):
-            slack = cancelled(equation.slack)
-            lead = self._lead(slack)
-            if lead is None or _made_a_number(slack, equation):
-                continue
-            if lead not in rows:
-                rows[lead] = (number, slack)
-                continue
-            other_number, b = rows.pop(lead)
-            a, used = slack, _Trace(None, (self._waiting.pop(number).used, self._waiting.pop(other_number).used))
-            while (lead,) in b.mapping:  # Euclid's algorithm on the leading coefficients
-                a, b = b, a.plus(b, -(a.mapping.get((lead,), 0) // b.mapping[(lead,)]))
-            self._queue += [_Open(*_sides(a), used), _Open(*_sides(b), used)]
-            changed = True
-        return changed
+        """Integer elimination between waiting equations that are linear in all their flexible variables: echelon form."""
+        linear = [(n, e, slack) for n, e in self._waiting.items() if self._is_linear(slack := cancelled(e.slack), e)]
+        shared = [v for v, count in Counter(v for _, _, slack in linear for v in self._free(slack)).items() if count > 1]
+        linear = [item for item in linear if not item[2].variables.isdisjoint(shared)]
+        order = sorted({v for _, _, slack in linear for v in self._free(slack)}, key=lambda v: -self._rank[v])
+        made = triangular([[slack.mapping.get((v,), 0) for v in order] for _, _, slack in linear]) if shared else None
+        if made is None or all(sum(map(abs, row)) == 1 for row in made):
+            return False
+        for number, _, _ in linear:
+            del self._waiting[number]
+        for row in made:
+            parts = [(c, e, slack) for c, (_, e, slack) in zip(row, linear, strict=True) if c]
+            left, right = _sides(dim_sum(slack * c for c, _, slack in parts))
+            self._queue.append(_Open(left, right, _Trace(None, tuple(e.used for _, e, _ in parts))))
+        return True
 
-    def _lead(self, slack: Dim) -> Symbol | None:
-        """The flexible variable to eliminate first, if the slack is linear in all of them with integer coefficients."""
+    def _is_linear(self, slack: Dim, equation: _Open) -> bool:
         free = self._free(slack)
         alone: set[Monomial] = {(v,) for v in free}
         if not free or any(m not in alone and not Dim({m: 1}).variables.isdisjoint(free) for m in slack.mapping):
-            return None
-        return free[0]
+            return False
+        return not _made_a_number(slack, equation)
+
+    def _factor(self) -> bool:
+        """v * v = k * k is v = k, for v + k is 0 only if both are: a product is 0 where the one factor is that can be."""
+        for number, equation in list(self._waiting.items()):
+            slack = cancelled(equation.slack)
+            each = factors(slack) if self._free(slack) else (slack,)
+            left = list(dict.fromkeys(p for p in each if not self._sign(p))) if len(each) > 1 else []
+            if len(left) == 1:
+                del self._waiting[number]
+                self._queue.append(_Open(*_sides(left[0]), equation.used))
+                return True
+        return False
+
+    def _combine(self) -> bool:
+        """What equations say together of the product of flexible variables: h * d = m and h * d + h = n, that h = n - m."""
+        curved = [e for e in self._waiting.values() if self._multiplies(cancelled(e.slack))]
+        if self._combined >= _MAX_COMBINED or not 1 < len(curved) <= _MAX_CURVED:
+            return False
+        self._combined += 1
+        slacks = [cancelled(e.slack) for e in curved]
+        free = sorted({v for slack in slacks for v in self._free(slack)}, key=lambda v: -self._rank[v])
+        for found in Ideal(slacks, [], self._budget.part(_COMBINING), free).consequences():
+            zero = cancelled(found.zero)
+            for v in self._free(zero):
+                split = zero.linear_in(v)
+                if split is not None and split[0].constant in (1, -1):
+                    used = _Trace(None, tuple(curved[i].used for i in found.used))
+                    self._queue.append(_Open(*_sides(zero), used))
+                    return True
+        return False
+
+    def _multiplies(self, slack: Dim) -> bool:
+        """Whether there is a product of flexible variables in it."""
+        return any(sum(a in self._rank for a in m if isinstance(a, Symbol)) > 1 for m in slack.mapping)
 
     def _divide(self) -> bool:
         """c * v = expr: v = expr / c. Number coefficients and equations with few undetermined variables come first."""
@@ -370,18 +406,6 @@ class _Solver:
                 self._bind_quotient(v, *split, equation)
         return True
 
-    def _take_roots(self) -> bool:
-        """v * v = k * k: v = k, since sizes are not negative."""
-        for number, equation in self._waiting.items():
-            slack = cancelled(equation.slack)
-            for v in self._free(slack):
-                value = _root(slack, v)
-                if value is not None:
-                    del self._waiting[number]
-                    self._bind(v, value, equation)
-                    return True
-        return False
-
     def _sign(self, dim: Dim) -> int:
         """1 if it is never negative, and positive for all sizes that are not degenerate; -1 if its negative is; else 0."""
         if dim.mapping and all(c > 0 and all(isinstance(a, Symbol) for a in m) for m, c in dim.mapping.items()):
@@ -396,7 +420,7 @@ class _Solver:
         """variable := -rest / coefficient, with its conditions."""
         if self._sign(coefficient) < 0:
             coefficient, rest = -coefficient, -rest
-        exact = (-rest).exact_quotient(coefficient)
+        exact = exact_quotient(-rest, coefficient)
         if exact is not None:
             self._bind(variable, exact, equation)
             return
@@ -551,22 +575,6 @@ def cancelled(slack: Dim) -> Dim:
 def _made_a_number(slack: Dim, equation: _Open) -> bool:
     """Of s * k = s, whether it would make k a number: it is right only if nothing else says what k is, and blamed if so."""
     return len(slack.variables) == 1 and slack.degree < equation.slack.degree
-
-
-def _root(slack: Dim, v: Symbol) -> Dim | None:
-    """The size that a variable is by v ** p = (what is raised to p), if the slack says that and nothing else."""
-    if len(slack.mapping) != 2:
-        return None
-    ((power, c), (other, d)) = sorted(slack.mapping.items(), key=lambda item: v not in item[0])
-    p = len(power)
-    if power != (v,) * p or p < 2 or c * d >= 0:
-        return None
-    size, left = divmod(abs(d), abs(c))
-    base = integer_root(size, p)
-    atoms = dict.fromkeys(other)
-    if left or base**p != size or any(other.count(a) % p or a == v or not isinstance(a, Symbol) for a in atoms):
-        return None
-    return Dim({tuple(a for a in atoms for _ in range(other.count(a) // p)): base})
 
 
 def _sides(slack: Dim) -> tuple[Dim, Dim]:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from axon.base.names import Symbol, fresh
+from axon.shapes.algebra.polynomials import exact_quotient
 from axon.shapes.algebra.prove import Facts, proves, reduced
 from axon.shapes.dimension import (
     Atom,
@@ -157,7 +158,7 @@ class Reach:
                 continue
             defined = self.facts.assume(Relation(divisor, ">=", _ONE))
             if whole == _ZERO or proves(defined, Relation(whole % divisor, "=", _ZERO)):
-                exact = whole.exact_quotient(divisor)
+                exact = exact_quotient(whole, divisor)
                 dim = replaced(dim, atom, (whole // divisor if exact is None else exact) - 1)
         return dim
 
@@ -324,7 +325,7 @@ class Reach:
 
     def _whole(self, extent: Dim, divisor: Dim) -> Dim | None:
         """How often a divisor goes into a multiple of it."""
-        size = extent.exact_quotient(divisor)
+        size = exact_quotient(extent, divisor)
         multiple = size is None and proves(self.facts, Relation(extent % divisor, "=", _ZERO))
         return extent // divisor if multiple else size
 
@@ -362,7 +363,7 @@ class Reach:
             if not isinstance(atom, Quotient) or symbol in atom.divisor.variables or (split := dim.split(atom)) is None:
                 continue
             a, b = atom.dividend, atom.divisor
-            c, inner = (-split[0]).exact_quotient(b), a.linear_in(symbol)
+            c, inner = exact_quotient(-split[0], b), a.linear_in(symbol)
             if c is None or inner is None or symbol in (rest := split[1] - c * a).variables:
                 continue
             rises = self._sign(c)

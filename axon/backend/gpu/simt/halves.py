@@ -80,7 +80,7 @@ class Halves:
 
 def halved(axis: Axis) -> Axis | None:
     """The first half of an axis, if it has two."""
-    half = axis.extent.exact_quotient(Dim.of(2))
+    half = axis.extent.plain_quotient(Dim.of(2))
     return None if half is None else Axis(axis.symbol, half)
 
 

@@ -1,9 +1,8 @@
-"""Equations between polynomials that no sizes satisfy: of one size, by its roots; of several, by remainders, or by trying all."""
+"""Equations between polynomials that no sizes satisfy, by the remainders that they can have, or by trying all sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise, product
+from itertools import product
 from math import prod
 
 from axon.base.names import Symbol
@@ -12,43 +11,6 @@ from axon.shapes.relation import integer_root
 
 _MAX_MODULUS = 16
 _MAX_CASES = 512  # remainders, or sizes, of all variables together that are tried
-_MAX_DEGREE = 6
-
-
-def roots_of(equation: Dim) -> list[int] | None:
-    """The sizes for which a polynomial of one size is 0; None if it is none, or of too high a degree."""
-    if len(equation.variables) != 1 or equation.degree > _MAX_DEGREE or not all(isinstance(a, Symbol) for a in equation.atoms):
-        return None
-    coefficients = [0] * (equation.degree + 1)
-    for monomial, c in equation.mapping.items():
-        coefficients[len(monomial)] = c
-    near = (n for k in _changes(coefficients) for n in (k, k + 1))
-    return sorted({n for n in near if not _value(coefficients, n)})
-
-
-def _changes(p: Sequence[int]) -> list[int]:
-    """Integers k such that each root that is not negative lies between a k and k + 1: at most one is between two of its turns."""
-    if len(p) < 2:
-        return []
-    turns = _changes([i * c for i, c in enumerate(p)][1:])
-    bound = 2 + max(map(abs, p)) // abs(p[-1])  # Cauchy's: beyond all roots
-    ends = sorted({0, bound, *turns, *(k + 1 for k in turns)})
-    found = {*turns, *(n for n in ends if not _value(p, n))}
-    for low, high in pairwise(ends):
-        rises = _value(p, low) < 0
-        if _value(p, low) * _value(p, high) < 0:
-            while high - low > 1:
-                middle = (low + high) // 2
-                low, high = (middle, high) if (_value(p, middle) < 0) == rises else (low, middle)
-            found.add(low)
-    return sorted(found)
-
-
-def _value(p: Sequence[int], n: int) -> int:
-    total = 0
-    for c in reversed(p):
-        total = total * n + c
-    return total
 
 
 def without_remainder(equation: Dim) -> bool:

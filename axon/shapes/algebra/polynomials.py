@@ -1,0 +1,350 @@
+"""What SymPy is asked about sizes: polynomials that are divided, factored and reduced by equations, integer systems, and roots.
+
+This module alone imports SymPy, when it is first asked what plain rules do not answer: that takes 0.3 s, and most programs need
+none of it. Atoms (sizes, quotients, minima) are the generators of a ring, opaque here. Each question is within limits: a Gröbner
+basis is stopped by a monomial order that counts how often it is asked, the others are not begun where degree, terms or digits are
+too many. Each answer is checked in our own normal form before anybody relies on it.
+
+Note [Certificates]
+    To show that p = 0 follows from equations f = 0, g = 0, … it is not enough that SymPy says so. A tag stands for each equation:
+    the basis is one of f - s, g - t, …, in an order in which any size is greater than any tag. What p leaves in it says how p is
+    made of the equations: a remainder `k * s + t` is a proof that p = k * f + g, which is multiplied out to see that it is right;
+    and its tags are the equations that were needed. So are those of any other polynomial that the basis has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from math import floor, gcd, lcm
+from operator import mul
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+from axon.base.names import Symbol, fresh
+from axon.shapes.algebra.budget import Budget, OutOfBudget
+from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Monomial, atom_key, dim_sum, monomial_key, without
+
+_MAX_DEGREE = 8  # of what is factored …
+_MAX_VARIABLES = 5
+_MAX_TERMS = 30
+_MAX_BITS = 64
+_MAX_ENTRIES = 4_000  # of an integer matrix
+_ASKED = 4  # times that a monomial order is asked in a step
+
+_Poly: TypeAlias = Any  # an element of a SymPy ring
+
+
+@cache
+def _sympy() -> SimpleNamespace:
+    """What is used of SymPy."""
+    from sympy.core.random import rng
+    from sympy.polys.domains import QQ, ZZ
+    from sympy.polys.groebnertools import groebner
+    from sympy.polys.matrices import DomainMatrix
+    from sympy.polys.matrices.normalforms import hermite_normal_form
+    from sympy.polys.orderings import grevlex
+    from sympy.polys.rings import PolyRing
+    from sympy.polys.rootisolation import dup_isolate_real_roots
+
+    return SimpleNamespace(
+        rng=rng, QQ=QQ, ZZ=ZZ, groebner=groebner, DomainMatrix=DomainMatrix, hermite_normal_form=hermite_normal_form,
+        grevlex=grevlex, PolyRing=PolyRing, isolate=dup_isolate_real_roots,
+    )  # fmt: skip
+
+
+# ── Dims as elements of a ring ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Ring:
+    """Polynomials whose first generators stand for atoms."""
+
+    def __init__(self, atoms: Sequence[Atom], ring: _Poly) -> None:
+        self.atoms = atoms
+        self._place = {a: i for i, a in enumerate(atoms)}
+        self.ring = ring
+
+    @staticmethod
+    def of(*dims: Dim) -> _Ring:
+        """Integer polynomials over the atoms of some Dims."""
+        atoms = sorted({a for dim in dims for a in dim.atoms}, key=atom_key)
+        return _Ring(atoms, _plain_ring(len(atoms)))
+
+    def poly(self, dim: Dim) -> _Poly:
+        return self.ring.from_dict({self._exponents(m): self.ring.domain(c) for m, c in dim.mapping.items()})
+
+    def dim(self, poly: Mapping[tuple[int, ...], int]) -> Dim:
+        """Of a polynomial with integer coefficients. May raise DimensionTooLarge."""
+        terms: dict[Monomial, int] = {}
+        for exponents, c in poly.items():
+            atoms = [a for a, e in zip(self.atoms, exponents, strict=False) for _ in range(e)]
+            terms[tuple(sorted(atoms, key=atom_key))] = int(c)
+        return Dim(terms)
+
+    def _exponents(self, monomial: Monomial) -> tuple[int, ...]:
+        exponents = [0] * self.ring.ngens
+        for atom in monomial:
+            exponents[self._place[atom]] += 1
+        return tuple(exponents)
+
+
+@lru_cache(maxsize=64)
+def _plain_ring(count: int) -> _Poly:
+    s = _sympy()
+    return s.PolyRing([f"x{i}" for i in range(max(count, 1))], s.ZZ, s.grevlex)
+
+
+# ── quotients and factors ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def exact_quotient(dividend: Dim, divisor: Dim) -> Dim | None:
+    """The polynomial q with dividend = q * divisor, if there is one (integer coefficients; atoms are not looked into)."""
+    if (plain := dividend.plain_quotient(divisor)) is not None or len(divisor.mapping) < 2:
+        return plain
+    for end in (min, max):  # the first terms divide, and the last ones
+        top, lead = (end(dim.mapping, key=monomial_key) for dim in (dividend, divisor))
+        if without(top, lead) is None or dividend.mapping[top] % divisor.mapping[lead]:
+            return None
+    ring = _Ring.of(dividend, divisor)
+    (quotient,), rest = ring.poly(dividend).div([ring.poly(divisor)])
+    found = None if rest else ring.dim(quotient)
+    return found if found is not None and found * divisor == dividend else None
+
+
+def factors(dim: Dim) -> tuple[Dim, ...]:
+    """The irreducible factors of a polynomial with their repetitions, without its sign and the number that its terms share.
+
+    A polynomial that is not taken apart, because it is irreducible or too large, is one factor.
+    """
+    if not _may_factor(dim):
+        return (dim,)
+    return _factors(dim)
+
+
+@lru_cache(maxsize=1_000)
+def _factors(dim: Dim) -> tuple[Dim, ...]:
+    ring, rng = _Ring.of(dim), _sympy().rng
+    state = rng.getstate()  # the order of the search, and so its time, would depend on what was asked before
+    rng.seed(0)
+    try:
+        _, found = ring.poly(dim).factor_list()
+    finally:
+        rng.setstate(state)
+    try:
+        each = [ring.dim(p) for p, count in found for _ in range(count)]
+        each = sorted((p if p.terms[0][0] > 0 else -p for p in each), key=lambda p: p.sort_key)
+        whole = Dim.of(dim.content)
+        for p in each:
+            whole *= p
+    except DimensionTooLarge:
+        return (dim,)
+    return tuple(each) if whole in (dim, -dim) else (dim,)
+
+
+def _may_factor(dim: Dim) -> bool:
+    """Whether it is worth asking: not of c * v + p, where c and p share nothing, which is irreducible."""
+    if dim.degree < 2 or len(dim.mapping) < 2 or dim.degree > _MAX_DEGREE or len(dim.mapping) > _MAX_TERMS:
+        return False
+    if len(dim.atoms) > _MAX_VARIABLES or any(c.bit_length() > _MAX_BITS for c in dim.mapping.values()):
+        return False
+    for atom in dim.atoms:
+        split = dim.split(atom)
+        if split is not None and len(split[0].mapping) == 1:  # c is one term: what could be shared is one of its atoms
+            ((term, _),) = split[0].mapping.items()
+            if not any(all(a in m for m in split[1].mapping) for a in term):
+                return False
+    return True
+
+
+# ── what follows from equations ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Counting:
+    """A monomial order that stops what asks it too often: the `first` sizes one by one, the other sizes by degree, then tags."""
+
+    def __init__(self, sizes: int, first: int) -> None:
+        self._sizes, self._first = sizes, first
+        self._grevlex = _sympy().grevlex
+        self.budget: Budget | None = None
+        self._asked = 0
+
+    def __call__(self, exponents: tuple[int, ...]) -> object:
+        self._asked += 1
+        if self._asked % _ASKED == 0 and self.budget is not None:
+            self.budget.spend()
+        first, sizes = self._first, self._sizes
+        return exponents[:first], self._grevlex(exponents[first:sizes]), self._grevlex(exponents[sizes:])
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """`zero` = 0 follows from equations: `factor * zero` is the sum of these multiples of them, by their numbers."""
+
+    zero: Dim
+    factor: int
+    multiples: tuple[tuple[int, Dim], ...]
+
+    @property
+    def used(self) -> tuple[int, ...]:
+        return tuple(i for i, _ in self.multiples)
+
+    def holds(self, equations: Sequence[Dim]) -> bool:
+        """Whether it is so, multiplied out."""
+        total = Dim.of(0)
+        for i, multiple in self.multiples:
+            total += multiple * equations[i]
+        return total == self.zero * self.factor and self.factor > 0
+
+
+class Ideal:
+    """What follows from equations p = 0 between polynomials, by a Gröbner basis. See Note [Certificates]."""
+
+    def __init__(self, equations: Sequence[Dim], others: Iterable[Dim], budget: Budget, first: Sequence[Symbol] = ()) -> None:
+        """Spends at most the budget, and stops there with what it has. The ring has the atoms of the `others` too. `first` are
+        eliminated where they can be, the earlier ones rather."""
+        self.equations = tuple(equations)
+        atoms = {a for dim in (*equations, *others) for a in dim.atoms}
+        first = [v for v in first if v in atoms]
+        s, self._order = _sympy(), _Counting(len(atoms), len(first))
+        ring = s.PolyRing([*(f"x{i}" for i in range(len(atoms))), *(f"t{i}" for i in range(len(equations)))], s.QQ, self._order)
+        self._ring = _Ring([*first, *sorted(atoms.difference(first), key=atom_key)], ring)
+        made = [self._ring.poly(p) - tag for p, tag in zip(equations, ring.gens[len(atoms) :], strict=True)]
+        try:
+            self._basis = self._counted(budget, lambda: s.groebner(made, ring, method="buchberger"))
+        except OutOfBudget:
+            self._basis = made
+
+    def consequence(self, dim: Dim, budget: Budget) -> Consequence | None:
+        """That a Dim is 0, if it is seen to follow. May raise OutOfBudget."""
+        poly = self._ring.poly(dim)
+        return self._certified(dim, self._counted(budget, lambda: poly.rem(self._basis)))
+
+    def consequences(self) -> list[Consequence]:
+        """The polynomials of the basis that are 0, in its order; those whose coefficients are too large are left out."""
+        found: list[Consequence] = []
+        for poly in self._basis:
+            plain = {m: c for m, c in poly.items() if not self._tags(m)}
+            if plain:
+                scale = 1 / _rational_gcd(plain.values())
+                with suppress(DimensionTooLarge):
+                    zero = self._ring.dim({m: int(c * scale) for m, c in plain.items()})
+                    certified = self._certified(zero, {m: -c * scale for m, c in poly.items() if m not in plain})
+                    found += [certified] if certified is not None else []
+        return found
+
+    def _counted(self, budget: Budget, work: Callable[[], Any]) -> Any:
+        """Some work, during which each comparison of monomials is charged."""
+        self._order.budget = budget
+        try:
+            return work()
+        finally:
+            self._order.budget = None
+
+    def _tags(self, exponents: tuple[int, ...]) -> list[int]:
+        """The equations whose tags are in a monomial, with repetitions."""
+        return [i for i, e in enumerate(exponents[len(self._ring.atoms) :]) for _ in range(e)]
+
+    def _certified(self, zero: Dim, rest: Mapping[tuple[int, ...], Any]) -> Consequence | None:
+        """That a Dim is 0, by what is left of it: each term has a tag, for which its equation is put in."""
+        factor = lcm(*(int(c.denominator) for c in rest.values()))
+        multiples: dict[int, Dim] = {}
+        try:
+            for exponents, c in rest.items():
+                tags = self._tags(exponents)
+                if not tags:
+                    return None
+                term = self._ring.dim({exponents: int(c * factor)})
+                for i in tags[1:]:
+                    term *= self.equations[i]
+                multiples[tags[0]] = multiples.get(tags[0], Dim.of(0)) + term
+            found = Consequence(zero, factor, tuple(sorted(multiples.items())))
+            return found if found.holds(self.equations) else None
+        except DimensionTooLarge:
+            return None
+
+
+def _rational_gcd(numbers: Iterable[Any]) -> Any:
+    """The greatest rational of which all are integer multiples."""
+    numbers = list(numbers)
+    below = lcm(*(int(c.denominator) for c in numbers))
+    return _sympy().QQ(gcd(*(int(c * below) for c in numbers)), below)
+
+
+# ── integer systems ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def solutions(equations: Sequence[Dim]) -> dict[Symbol, Dim] | None:
+    """All integers that satisfy linear equations = 0: variables as combinations of new ones, which may be any. Those that the
+    equations do not mention are missing. None if there are no such integers, or the system is too large."""
+    if not equations:
+        return {}
+    variables = sorted({v for e in equations for v in e.variables}, key=lambda v: v.id)
+    columns = [[e.mapping.get((v,), 0) for e in equations] for v in variables]
+    made = triangular(columns)
+    if made is None:
+        return None
+    values: list[Dim] = []  # of new variables y with x = y * made, of which the equations determine the first few
+    steps = [[sum(map(mul, row, column)) for column in zip(*columns, strict=True)] for row in made]
+    for row in steps:
+        place = next((i for i, c in enumerate(row) if c), None)
+        if place is None:
+            values.append(Dim.of(fresh("z")))
+            continue
+        rest = -equations[place].offset - sum(y.offset * step[place] for y, step in zip(values, steps, strict=False))
+        if rest % row[place]:
+            return None
+        values.append(Dim.of(rest // row[place]))
+    found = {v: dim_sum(y * row[i] for y, row in zip(values, made, strict=True)) for i, v in enumerate(variables)}
+    return found if not any(e.substitute(found).mapping for e in equations) else None
+
+
+def spanned(goal: Sequence[int], rows: Sequence[Sequence[int]]) -> bool:
+    """Whether a row is a sum of integer multiples of others."""
+    made = triangular(rows)
+    left = list(goal)
+    for combination in made or ():
+        row = [sum(map(mul, combination, column)) for column in zip(*rows, strict=True)]
+        place = next((i for i, c in enumerate(row) if c), None)
+        if place is not None and not left[place] % row[place]:
+            times = left[place] // row[place]
+            left = [a - times * b for a, b in zip(left, row, strict=True)]
+    return not any(left)
+
+
+def triangular(rows: Sequence[Sequence[int]]) -> list[list[int]] | None:
+    """A unimodular matrix U with `U * rows` in echelon form (the first columns eliminated first), as rows; None if too large.
+
+    By the Hermite normal form of the columns beside an identity, which keeps what was done: H. Cohen, A Course in Computational
+    Algebraic Number Theory, algorithm 2.4.5.
+    """
+    count, width = len(rows), len(rows[0]) if rows else 0
+    if count * (count + width) > _MAX_ENTRIES:
+        return None
+    s = _sympy()
+    identity = [[int(i == j) for j in range(count)] for i in range(count)]
+    stacked = identity + [[row[place] for row in rows] for place in reversed(range(width))]  # it begins with the last
+    form = s.hermite_normal_form(s.DomainMatrix([list(map(s.ZZ, row)) for row in stacked], (len(stacked), count), s.ZZ))
+    found = [[int(x) for x in column] for column in form.transpose().to_list()]
+    return [row[:count] for row in reversed(found)]
+
+
+# ── roots ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def roots_of(equation: Dim) -> list[int] | None:
+    """The sizes for which a polynomial of one size is 0; None if it is none, or of too high a degree."""
+    if len(equation.variables) != 1 or equation.degree > _MAX_DEGREE or not all(isinstance(a, Symbol) for a in equation.atoms):
+        return None
+    coefficients = [0] * (equation.degree + 1)
+    for monomial, c in equation.mapping.items():
+        coefficients[equation.degree - len(monomial)] = c
+    if equation.degree == 1:
+        root, left = divmod(-coefficients[1], coefficients[0])
+        return [root] if root >= 0 and not left else []
+    s = _sympy()
+    isolated = s.isolate(list(map(s.ZZ, coefficients)), s.ZZ, eps=s.QQ(1, 2), inf=s.ZZ(0))
+    near = {n for (low, high), _ in isolated for n in (floor(low), floor(high))}
+    (variable,) = equation.variables
+    return sorted(n for n in near if n >= 0 and not equation.evaluate({variable: n}))
