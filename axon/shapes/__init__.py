@@ -8,7 +8,7 @@ The engine is arithmetic and proof, with no syntax, no types and no wording. In 
 
     prove       decides a relation under facts         facts           what is assumed, indexed by variable
       refute      contradictions between claims          linear          … over the integers
-      groebner    … between products                     roots           equations that no sizes satisfy
+      polynomials what SymPy is asked: factors, ideals    remainders      equations that no sizes satisfy
       form        the form of one relation               single          … of all that one variable alone has
       clauses     minima and maxima taken apart          cycles          sizes that inequalities make equal
       divisibility  quotients said without them          multiples       what divides a size
