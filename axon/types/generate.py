@@ -15,6 +15,7 @@ from axon.types.access import infer_access
 from axon.types.annotate import to_type
 from axon.types.application import infer_application
 from axon.types.comprehension import infer_for, infer_loop, infer_reduce, is_single_bool
+from axon.types.conditions import says
 from axon.types.constraint import Member
 from axon.types.declare import infer_let
 from axon.types.inference import Env, Inference, Words, as_tensor, broken, clash, infer, only_where, too_complex, unify, wrong
@@ -24,7 +25,7 @@ from axon.types.operators import infer_binary, infer_unary
 from axon.types.patterns import bind_pattern
 from axon.types.resolve import ModuleName
 from axon.types.solve import defer, prepend
-from axon.types.symbolic import chosen, says
+from axon.types.symbolic import chosen
 from axon.types.trouble import Choice, Mismatched, NotBool, Rule, RuleBroken, StoredFunction, UnknownElement
 from axon.types.type import UNIT, Function, RecordType, Row, Tensor, TupleType, Type, TypeVar, function, scalar
 from axon.types.unify import State
@@ -222,7 +223,7 @@ def _conform(inf: Inference, found: Type, t: Type, value: S.Expr, written: Span)
 def _if(inf: Inference, env: Env, e: S.If, expected: Type | None) -> T.Expr:
     condition = infer(inf, env, e.condition)
     single = is_single_bool(inf, condition)
-    yes, no = (env.guarded(says(condition, holds, inf.named)) for holds in (True, False))
+    yes, no = (env.guarded(says(inf, condition, holds)) for holds in (True, False))
     with only_where(inf, yes.context):
         then = infer(inf, yes, e.then, expected)
     with only_where(inf, no.context):

@@ -1,17 +1,14 @@
-"""Expressions as sizes: which integer expressions are sizes, and what conditions say about sizes."""
+"""Expressions as sizes: which integer expressions are sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
 from axon.types import typed as T
-
-_RELATIONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
 def symbolic(e: T.Expr, whole: bool = False) -> Dim | None:
@@ -72,48 +69,6 @@ class Says:
     exact: bool = True
 
 
-Named = Mapping[Symbol, tuple[Says, Says]]  # what names that a `val` binds say if they are false, and if they are true
-
-_NOTHING = Says()
-_ALTERNATIVE = Says((), False)
-
-
-def says(e: T.Expr, holds: bool, named: Named) -> Says:
-    """What a condition says if it holds, or if it does not. Names never change: what one stands for holds where it is in scope."""
-    match e:
-        case T.Binary(op=op, left=left, right=right) if op in _RELATIONS:
-            for side, other in ((left, right), (right, left)):
-                if isinstance(side, T.Literal) and isinstance(side.value, bool) and op in ("eq", "ne"):
-                    return says(other, (side.value == (op == "eq")) == holds, named)
-            relation = _relation(op, left, right)
-            if relation is not None:
-                return Says((relation if holds else relation.negated,))
-        case T.Binary(op="and" | "or" as op, left=left, right=right) if (op == "and") == holds:
-            return _both(says(left, holds, named), says(right, holds, named))
-        case T.Unary(op="not", operand=operand):
-            return says(operand, not holds, named)
-        case T.If(condition=condition, then=then, otherwise=otherwise):
-            for taken, never in ((True, otherwise), (False, then)):
-                if isinstance(never, T.Literal) and never.value is (not holds):  # else it would be that
-                    return _both(says(condition, taken, named), says(then if taken else otherwise, holds, named))
-        case T.Let(body=body):
-            return says(body, holds, named)
-        case T.Variable(symbol=symbol):
-            return named[symbol][holds] if symbol in named else _NOTHING
-    return _ALTERNATIVE if _about_sizes(e, named) else _NOTHING
-
-
-def _both(a: Says, b: Says) -> Says:
-    return Says(tuple(dict.fromkeys((*a.facts, *b.facts))), a.exact and b.exact)
-
-
-def _relation(op: str, left: T.Expr, right: T.Expr) -> Relation | None:
-    """A comparison of sizes."""
-    whole = _has_size(left) or _has_size(right)  # what a size is compared with is a whole number, too
-    a, b = symbolic(left, whole), symbolic(right, whole)
-    return None if a is None or b is None else Relation(a, _RELATIONS[op], b)
-
-
 def only_sizes(e: T.Expr) -> bool:
     """Whether an expression is arithmetic on sizes alone; then only its own size keeps it from being one."""
     match e:
@@ -132,26 +87,10 @@ def impossible_divisors(e: T.Expr) -> Iterator[tuple[Dim, Span]]:
         yield from impossible_divisors(e.right)
 
 
-def _has_size(e: T.Expr) -> bool:
+def has_size(e: T.Expr) -> bool:
     match e:
         case T.Unary(op="neg", operand=operand):
-            return _has_size(operand)
+            return has_size(operand)
         case T.Binary(op="add" | "sub" | "mul" | "div" | "mod" | "max" | "min", left=left, right=right):
-            return _has_size(left) or _has_size(right)
+            return has_size(left) or has_size(right)
     return isinstance(e, T.Dimension)
-
-
-def _about_sizes(e: T.Expr, named: Named) -> bool:
-    match e:
-        case T.Binary(op=op, left=left, right=right) if op in ("and", "or") or op in _RELATIONS:
-            known = op in _RELATIONS and _relation(op, left, right) is not None
-            return known or _about_sizes(left, named) or _about_sizes(right, named)
-        case T.Unary(op="not", operand=operand):
-            return _about_sizes(operand, named)
-        case T.If(condition=condition, then=then, otherwise=otherwise):
-            return any(_about_sizes(part, named) for part in (condition, then, otherwise))
-        case T.Let(body=body):
-            return _about_sizes(body, named)
-        case T.Variable(symbol=symbol):
-            return symbol in named
-    return False

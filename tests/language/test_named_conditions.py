@@ -1,4 +1,4 @@
-"""Conditions that a `val` names say what they say where they are written out."""
+"""Conditions that a `val` names, or a function computes, say what they say where they are written out."""
 
 from __future__ import annotations
 
@@ -52,6 +52,58 @@ def test_a_named_condition_says_what_it_says_inline(named: str, inline: str) -> 
     for n, m, k in ((0, 0, 0), (3, 1, 2), (1, 3, 1)):
         x, y = np.arange(1, n + 1, dtype=np.float32), np.arange(2, m + 2, dtype=np.float32)
         assert _outcome(f, k, x, y, "cpu") == _outcome(g, k, x, y, "interpret"), (n, m, k)
+
+
+FUNCTIONS = """
+fun under n a = a < n
+fun inside n a = a >= 0 andalso under n a
+fun fits {n} a = a < n * n
+fun has (x : f32[n]) a = a < n
+fun outside n a = not (inside n a)
+fun later n a = let val j = a in j < n end
+fun next n a = a + 1 < n
+fun some n a = a < n orelse a = 0
+"""
+
+# (the body with a condition that a function computes, the same with the condition written out)
+CALLED = [
+    ("if under n k then x[k] else 0.0", "if k < n then x[k] else 0.0"),
+    ("for i < n => if inside n (i + k - 1) then x[i + k - 1] else 0.0",
+     "for i < n => if i + k - 1 >= 0 andalso i + k - 1 < n then x[i + k - 1] else 0.0"),
+    ("if outside n k then 0.0 else x[k]", "if k < n then x[k] else 0.0"),
+    ("if has x k then x[k] else 0.0", "if k < n then x[k] else 0.0"),
+    ("if has y k andalso has x k then x[k] * y[k] else 0.0", "if k < m andalso k < n then x[k] * y[k] else 0.0"),
+    ("if later n k then x[k] else 0.0", "if k < n then x[k] else 0.0"),
+    ("let val ok = under n k in if ok then x[k] else 0.0 end", "if k < n then x[k] else 0.0"),
+    ("let fun ok a = a < n in if ok k then x[k] else 0.0 end", "if k < n then x[k] else 0.0"),
+    ("let fun both a = under n a andalso a < m in if both k then x[k] * y[k] else 0.0 end",
+     "if k < n andalso k < m then x[k] * y[k] else 0.0"),
+    ("sum for i < m where inside n (i + k) => x[i + k]", "sum for i < m where i + k < n => x[i + k]"),
+    # an alternative says nothing by itself, and so does what may wrap: what is read is looked at while running
+    ("if some n k then x[0] else 0.0", "if k < n orelse k = 0 then x[0] else 0.0"),
+    ("if next n k then x[k] else 0.0", "if k < n orelse k = n + 1 then x[k] else 0.0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("called", "inline"), CALLED, ids=[called for called, _ in CALLED])
+def test_a_condition_that_a_function_computes_says_what_it_says_inline(called: str, inline: str) -> None:
+    f, g = (axon.compile(f"{FUNCTIONS}fun f {{k}} (x : f32[n]) (y : f32[m]) = {body}").f for body in (called, inline))
+    assert str(f.signature) == str(g.signature)
+    same = "next" not in called
+    for n, m, k in product(range(4), range(4), range(4)):
+        x, y = np.arange(1, n + 1, dtype=np.float32), np.arange(2, m + 2, dtype=np.float32)
+        found = _outcome(f, k, x, y, "interpret")
+        assert not same or found == _outcome(g, k, x, y, "interpret"), (n, m, k)
+        if (n, m, k) in ((0, 0, 0), (3, 1, 2), (1, 3, 1)):
+            assert _outcome(f, k, x, y, "cpu") == found, (n, m, k)
+
+
+def test_a_comparison_that_may_wrap_says_nothing() -> None:
+    """a * a of 65,536 is 0 in 32 bits: whatever a function makes of it, nothing is read outside."""
+    m = axon.compile("fun small n a = a * a < n\nfun f {a} (x : f32[n]) = if small n a then x[a * a] else 0.0")
+    x = np.arange(3, dtype=np.float32)
+    for target in ("interpret", "cpu"):
+        assert [float(m.f[a](x, target=target)) for a in (1, 2, 65_536)] == [1.0, 0.0, 0.0]
 
 
 def _outcome(f: axon.Function, k: int, x: object, y: object, target: str) -> object:
