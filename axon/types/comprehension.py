@@ -16,13 +16,12 @@ from axon.types import builtins
 from axon.types import typed as T
 from axon.types.access import needs_divisors, no_dimension
 from axon.types.annotate import left_blank
-from axon.types.conditions import says
 from axon.types.inference import Binding, Env, Inference, as_tensor, infer, narrow, oblige, only_where, too_complex, unify, wrong
 from axon.types.names import existential_under_for
 from axon.types.patterns import bind_pattern
 from axon.types.resolve import ANONYMOUS_RUN, RunName, Scope, ValueName
 from axon.types.solve import prepend
-from axon.types.symbolic import only_sizes, symbolic
+from axon.types.symbolic import only_sizes, says, symbolic
 from axon.types.trouble import NotBool, Rule, RuleBroken, StatesLacking, StoredFunction, UnknownName
 from axon.types.type import (
     BOOL,

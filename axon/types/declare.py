@@ -14,14 +14,13 @@ from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.types import typed as T
 from axon.types.annotate import Mentions, bind_dimension, introduce, stripped, to_facts, to_type
-from axon.types.conditions import says
 from axon.types.generalize import enter, generalize
 from axon.types.inference import Env, Inference, infer, unify, wrong
 from axon.types.names import open_size
 from axon.types.patterns import bind_pattern
 from axon.types.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, ModuleName, RunName, Scope, ValueName
 from axon.types.scheme import instantiate_type
-from axon.types.symbolic import symbolic
+from axon.types.symbolic import says, symbolic
 from axon.types.trouble import Rule, RuleBroken, TypeTooLarge
 from axon.types.type import POISON, Exists, Function, Poison, Tensor, TupleType, Type, function
 from axon.types.undetermined import known_by_product

@@ -15,7 +15,6 @@ from axon.types.access import infer_access
 from axon.types.annotate import to_type
 from axon.types.application import infer_application
 from axon.types.comprehension import infer_for, infer_loop, infer_reduce, is_single_bool
-from axon.types.conditions import says
 from axon.types.constraint import Member
 from axon.types.declare import infer_let
 from axon.types.inference import Env, Inference, Words, as_tensor, broken, clash, infer, only_where, too_complex, unify, wrong
@@ -25,7 +24,7 @@ from axon.types.operators import infer_binary, infer_unary
 from axon.types.patterns import bind_pattern
 from axon.types.resolve import ModuleName
 from axon.types.solve import defer, prepend
-from axon.types.symbolic import chosen
+from axon.types.symbolic import chosen, says
 from axon.types.trouble import Choice, Mismatched, NotBool, Rule, RuleBroken, StoredFunction, UnknownElement
 from axon.types.type import UNIT, Function, RecordType, Row, Tensor, TupleType, Type, TypeVar, function, scalar
 from axon.types.unify import State

@@ -22,7 +22,6 @@ from axon.types.constraint import Deferred
 from axon.types.holes import Blank
 from axon.types.literals import Literal, of_use
 from axon.types.resolve import Alias, Module, Scope
-from axon.types.symbolic import Says
 from axon.types.trouble import Mismatched, Operand, Rule, RuleBroken, Trouble
 from axon.types.type import POISON, ElementType, Poison, Scheme, SchemeFact, Tensor, Type
 from axon.types.typed import Instance
@@ -51,6 +50,14 @@ class Body:
     equals: tuple[Equal, ...]
     flexible: tuple[Symbol, ...]
     made: dict[tuple[int, int, tuple[int | str, ...]], object] = field(default_factory=dict)  # what has been found of its result
+
+
+@dataclass(frozen=True, slots=True)
+class Says:
+    """What a condition says about sizes and indices. `exact`: that is all; what it says about data does not matter."""
+
+    facts: tuple[Relation, ...] = ()
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,13 +12,12 @@ from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
 from axon.types import builtins
 from axon.types import typed as T
-from axon.types.conditions import says
 from axon.types.constraint import Product
 from axon.types.inference import Env, Inference, as_tensor, broken, infer, narrow, oblige, only_where, wrong
 from axon.types.literals import Literal, folded
 from axon.types.show import Namer, show_element
 from axon.types.solve import broadcast, defer
-from axon.types.symbolic import symbolic
+from axon.types.symbolic import says, symbolic
 from axon.types.trouble import Mismatched, Operands
 from axon.types.type import Poison, Tensor
 from axon.types.unify import Mismatch, State

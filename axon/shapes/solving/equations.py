@@ -28,7 +28,8 @@ from axon.shapes.algebra.budget import Budget
 from axon.shapes.algebra.minimal import minimal
 from axon.shapes.algebra.polynomials import Ideal, exact_quotient, factors, triangular
 from axon.shapes.algebra.prove import Answer, Facts, nonnegative, positive, prove, proves, reduced, unsatisfiable
-from axon.shapes.dimension import Dim, DimensionTooLarge, Monomial, dim_sum, divided, without
+from axon.shapes.algebra.refute import residue
+from axon.shapes.dimension import Dim, DimensionTooLarge, Monomial, Quotient, atom_key, dim_sum, divided, without
 from axon.shapes.relation import Relation
 
 _ZERO = Dim.of(0)
@@ -225,7 +226,7 @@ class _Solver:
 
     def run(self, judge_degenerate: bool = True) -> None:
         self._eliminate_units()
-        while self._waiting and (self._reduce_linear() or self._combine() or self._factor() or self._divide()):
+        while self._waiting and (self._reduce_linear() or self._combine() or self._factor() or self._suppose() or self._divide()):
             self._eliminate_units()
         self._judge_conditions()
         self._judge_residual()
@@ -317,12 +318,7 @@ class _Solver:
             free = [] if _made_a_number(slack, equation) else self._free(slack)
             if self.kept and len(slack.mapping) > 1 + (len(free) == 2 and len(slack.variables) == 2 and not slack.offset):
                 free.sort(key=self.kept.__contains__)
-            for v in free:
-                split = slack.linear_in(v)
-                if split is not None and split[0].constant in (1, -1):
-                    self._bind(v, -split[1] if split[0].constant == 1 else split[1], equation)
-                    break
-            else:
+            if not any(self._bind_unit(v, slack, equation) for v in free):
                 self._wait(equation)
 
     def _reduce_linear(self) -> bool:
@@ -352,14 +348,45 @@ class _Solver:
     def _factor(self) -> bool:
         """v * v = k * k is v = k, for v + k is 0 only if both are: a product is 0 where the one factor is that can be."""
         for number, equation in list(self._waiting.items()):
-            slack = cancelled(equation.slack)
-            each = factors(slack) if self._free(slack) else (slack,)
-            left = list(dict.fromkeys(p for p in each if not self._sign(p))) if len(each) > 1 else []
-            if len(left) == 1:
+            factor = self._deciding(cancelled(equation.slack))
+            if factor is not None:
                 del self._waiting[number]
-                self._queue.append(_Open(*_sides(left[0]), equation.used))
+                self._queue.append(_Open(*_sides(factor), equation.used))
                 return True
         return False
+
+    def _deciding(self, slack: Dim) -> Dim | None:
+        """The one factor of several that can be 0."""
+        each = factors(_without_exact_quotients(slack)) if self._free(slack) else (slack,)
+        left = list(dict.fromkeys(p for p in each if not self._sign(p))) if len(each) > 1 else []
+        return left[0] if len(left) == 1 else None
+
+    def _suppose(self) -> bool:
+        """v * v = n, needed only where n = 4, is v = 2 if nothing else says what v is: elsewhere it may be anything."""
+        for equation in self._waiting.values() if self._guarded else ():
+            slack = _without_exact_quotients(cancelled(equation.slack))
+            given = [r.slack for r in self._given(equation.used) if r.op == "="]
+            alone = [v for v in self._free(slack) if v not in self._passed and self._watched(v) == 1] if given else []
+            if not alone:
+                continue
+            said = [max(single, key=lambda v: v.id) for g in given if (single := _linear(g))]  # n of n = k * k
+            for found in Ideal([slack, *given], [], self._budget.part(_COMBINING), [*alone, *said]).consequences():
+                factor = self._deciding(found.zero) if found.used != (0,) else None
+                if factor is not None and any(self._bind_unit(v, factor, equation) for v in alone):
+                    return True
+        return False
+
+    def _watched(self, variable: Symbol) -> int:
+        """How many waiting equations mention a variable."""
+        return sum(number in self._waiting for number in self._watchers.get(variable, ()))
+
+    def _bind_unit(self, variable: Symbol, slack: Dim, equation: _Open) -> bool:
+        """variable := what slack = 0 says that it is, if its coefficient is 1 or -1."""
+        split = slack.linear_in(variable)
+        if split is None or split[0].constant not in (1, -1):
+            return False
+        self._bind(variable, -split[1] if split[0].constant == 1 else split[1], equation)
+        return True
 
     def _combine(self) -> bool:
         """What equations say together of the product of flexible variables: h * d = m and h * d + h = n, that h = n - m."""
@@ -486,9 +513,13 @@ class _Solver:
         """Whether it follows from the conditions under which the equations that made it are needed; elsewhere nobody asks."""
         if not self._guarded or self._budget.spent:
             return False
+        given = self._given(used)
+        return bool(given) and proves(self._facts.assume(*given), relation)
+
+    def _given(self, used: _Trace) -> list[Relation]:
+        """The conditions under which the equations that made something are needed."""
         given = dict.fromkeys(r for i in sorted(used.equations()) for r in self._system[i].given)
-        resolved = [Relation(self._resolve(r.left)[0], r.op, self._resolve(r.right)[0]) for r in given]
-        return bool(resolved) and proves(self._facts.assume(*resolved), relation)
+        return [Relation(self._resolve(r.left)[0], r.op, self._resolve(r.right)[0]) for r in given]
 
     def _judge(self, relation: Relation) -> Answer:
         """As `prove`, where what only degenerate sizes satisfy is refuted. See Note [Degenerate]."""
@@ -575,6 +606,21 @@ def cancelled(slack: Dim) -> Dim:
 def _made_a_number(slack: Dim, equation: _Open) -> bool:
     """Of s * k = s, whether it would make k a number: it is right only if nothing else says what k is, and blamed if so."""
     return len(slack.variables) == 1 and slack.degree < equation.slack.degree
+
+
+def _without_exact_quotients(slack: Dim) -> Dim:
+    """A multiple of the slack without those quotients whose remainder is the same for all sizes: n * (n + 1) / 2."""
+    for q in sorted((a for a in slack.atoms if isinstance(a, Quotient)), key=atom_key):
+        rest, split = residue(q.dividend, q.divisor), slack.split(q)
+        if rest is not None and split is not None:
+            slack = split[0] * (q.dividend - rest) + split[1] * q.divisor
+    return slack
+
+
+def _linear(slack: Dim) -> list[Symbol]:
+    """The variables with a number for their coefficient."""
+    splits = ((v, slack.linear_in(v)) for v in sorted(slack.variables, key=lambda v: v.id))
+    return [v for v, split in splits if split is not None and split[0].constant is not None]
 
 
 def _sides(slack: Dim) -> tuple[Dim, Dim]:
