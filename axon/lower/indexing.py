@@ -225,7 +225,7 @@ class Indexing(ABC):
                     a, s = self.dim(env, start), self.dim(env, step)
                     b = base.shape[position] if stop is None else self.dim(env, stop)
                     plan.append((a, s))
-                    shape.append(b - a if s == ONE else (b - a + s - 1) // s)
+                    shape.append(self._slice_length(env, a, b, s))
                     self.b.note(shape[-1], c)
                     position += 1
                 case _:
@@ -249,6 +249,12 @@ class Indexing(ABC):
         if isinstance(probe, Read) and probe.checked is not None:
             return self.b.compute(own, (probe,), c, True, ("t",))[0]
         return TensorValue(base.element, tuple(shape), lambda s: base.at(subscripts(s)), guarded=risky)
+
+    def _slice_length(self, env: Env, start: Dim, stop: Dim, step: Dim) -> Dim:
+        """How many elements a slice has. Where an index decides where it starts, within a step that divides the whole, that is the
+        same for all of them: the checker has seen to it."""
+        length = stop - start if step == ONE else (stop - start + step - 1) // step
+        return next(((stop - start + i) // step for i in env.dims.values() if not length.variables.isdisjoint(i.variables)), length)
 
     def _subscript(self, env: Env, scalars: list[Scalar], sizes: tuple[Dim, ...]) -> Dim | Scalar:
         """One subscript; of a split, the indices with the first varying slowest.

@@ -275,14 +275,27 @@ def _slice(
         )
         ends = Reason(span, f"{what} ends after it: it needs {{}}", (sliced,))
         oblige(inf.state, Relation(stop, "<=", size), context, ends, True)
-    oblige(inf.state, Relation(s.start, "<=", stop), context, Reason(span, f"{what} ends before it starts: it needs {{}}"), True)
+    start = _interleaved(context, s, stop)
+    oblige(inf.state, Relation(start, "<=", stop), context, Reason(span, f"{what} ends before it starts: it needs {{}}"), True)
     oblige(inf.state, Relation(s.step, ">=", Dim.of(1)), context, Reason(span, f"the step of {what} must be positive: {{}}"), True)
-    length = dim_sum((stop, -s.start))
-    extent = length if s.step.constant == 1 else (length + s.step - 1) // s.step
-    indices = {i for i, _ in context.indices}
-    if extent.variables & indices:
+    length = dim_sum((stop, -start))
+    if start != s.start:
+        even = Reason(span, f"the step of {what} must divide what it runs over: {{}}")
+        oblige(inf.state, Relation(length % s.step, "=", Dim.of(0)), context, even)
+    extent = length if s.step.constant == 1 else (length + (s.step - 1 if start == s.start else 0)) // s.step
+    if extent.variables & dict(context.indices).keys():
         wrong(inf, LengthByIndex(span, name, s.start, s.step))
     return extent
+
+
+def _interleaved(context: Context, s: T.Slice, stop: Dim) -> Dim:
+    """Where a slice starts, without an index: those of x[i : n : 2] over i < 2 have one length, n / 2, if 2 divides n."""
+    for i, extent in context.indices:
+        within = (s.step - extent).constant  # seen at once
+        first = s.start - i
+        if within is not None and within >= 0 and i not in (first + stop + s.step).variables:
+            return first
+    return s.start
 
 
 def needs_divisors(state: State, env: Env, value: T.Expr) -> bool:
