@@ -12,8 +12,8 @@ import pytest
 import axon
 from axon.explain.rules import ROWS
 from axon.types.trouble import Rule
+from tests import ROOT
 
-ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "axon"
 FILES = sorted(PACKAGE.rglob("*.py"))
 

@@ -10,9 +10,10 @@ import pytest
 
 import axon
 from axon.base.codes import CODES, page
+from tests import ROOT
 
 FENCE = re.compile(r"(^Wrong:\n\n)?^```(axon|python)( error)?( [\w.]+)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-ERRORS = Path(__file__).parents[1] / "docs" / "errors"
+ERRORS = ROOT / "docs" / "errors"
 
 # Codes that no program by itself can show: internal ones, and those of files and of the command line.
 WITHOUT_EXAMPLE = {

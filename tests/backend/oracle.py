@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 
 from axon.base.errors import AxonError
-
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "core"))
-from core_arguments import admitted, general  # noqa: E402
+from tests import ROOT
+from tests.core.core_arguments import admitted, general
 
 # Floats of 16 and 8 bits are rounded when they are stored, where the interpreter rounds after each operation. A wider result may
 # show that, too, if it comes from one; such programs are few, and counted.

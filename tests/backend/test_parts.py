@@ -1,8 +1,6 @@
 """Programs in parts: what they mean is what was split, straight parts are few, and what is broken is named."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -16,12 +14,9 @@ from axon.core.passes.parts import Body, HostLoop, PartsInvalid, Straight, as_pr
 from axon.core.verify import CoreInvalid
 from axon.interpret import run
 from axon.shapes.dimension import Dim
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
-from core_arguments import general
-from core_random import Generator
-
-ROOT = Path(__file__).parents[2]
+from tests import ROOT
+from tests.core.core_arguments import general
+from tests.core.core_random import Generator
 
 
 def split(source, name="f"):

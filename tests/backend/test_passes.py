@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -35,12 +34,13 @@ from axon.core.passes.parts import Straight
 from axon.core.printer import print_program
 from axon.core.verify import LARGE, CoreInvalid, verify
 from axon.pipeline import PIPELINES
+from tests import ROOT
 from tests.backend import form_mutants as m
 from tests.backend.programs import contraction
 from tests.backend.test_stages import SMALL
 from tests.backend.test_stages import made as stages_of
 
-ACCEPTED = Path(__file__).parents[1] / "corpus" / "accepted"
+ACCEPTED = ROOT / "tests" / "corpus" / "accepted"
 SAMPLE = 80 if os.environ.get("AXON_SOAK") else 5
 
 ATTENTION = """

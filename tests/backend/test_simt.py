@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -46,9 +45,7 @@ from tests.backend.plain_cases import (
     threads,
 )
 from tests.backend.plain_programs import INTEGERS, NAMES, SOURCE, WHOLE
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
-from core_random import Generator
+from tests.core.core_random import Generator
 
 GOLDENS = Path(__file__).parent / "goldens"
 SOAK = bool(os.environ.get("AXON_SOAK"))

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from random import Random
 
 import numpy as np
-from core_build import BOOL, F32, I32, I64, Build, at, custom, dim, index, ix, lit, local, op
 
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import SourceFile
 from axon.core.ir import Axis, Bind, Convert, Monoid, Scalar, Select, Unary, Value
 from axon.shapes.dimension import Dim, maximum, minimum
+from tests.core.core_build import BOOL, F32, I32, I64, Build, at, custom, dim, index, ix, lit, local, op
 
 SPAN = SourceFile("random.axon", "here").span()
 SIZES = (0, 1, 1, 2, 2, 3, 5)

@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from core_build import BF16, BOOL, F8E4M3, F8E5M2, F16, F32, F64, I8, I32, I64, U8
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from axon.base.element import FLOAT, INT, Element
 from axon.core.ir import identity
 from axon.core.verify import BINARY_ELEMENTS, UNARY_ELEMENTS
 from axon.interpret import arithmetic
+from tests.core.core_build import BF16, BOOL, F8E4M3, F8E5M2, F16, F32, F64, I8, I32, I64, U8
 
 NARROW = (F16, BF16, F8E4M3, F8E5M2)
 # mantissa bits with the hidden one, least exponent of a normal number, greatest finite value

@@ -5,7 +5,16 @@ from itertools import pairwise
 import ml_dtypes
 import numpy as np
 import pytest
-from core_build import (
+
+from axon.base.element import Element
+from axon.base.errors import AxonError, ShapeError
+from axon.base.names import fresh
+from axon.core.ir import Bind, Convert, Scalar, Select, Unary
+from axon.core.verify import CoreInvalid, verify
+from axon.interpret import box, run
+from axon.shapes.contracts.contract import ContractBroken
+from axon.shapes.dimension import Dim, maximum, minimum
+from tests.core.core_build import (
     BF16,
     BOOL,
     F32,
@@ -28,15 +37,6 @@ from core_build import (
     op,
     sizes,
 )
-
-from axon.base.element import Element
-from axon.base.errors import AxonError, ShapeError
-from axon.base.names import fresh
-from axon.core.ir import Bind, Convert, Scalar, Select, Unary
-from axon.core.verify import CoreInvalid, verify
-from axon.interpret import box, run
-from axon.shapes.contracts.contract import ContractBroken
-from axon.shapes.dimension import Dim, maximum, minimum
 
 # ── reads ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -5,8 +5,6 @@ from random import Random
 
 import numpy as np
 import pytest
-from core_random import Generator
-from core_slow import Fails, Slow
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
@@ -15,6 +13,8 @@ from axon.core.printer import print_program
 from axon.core.verify import CoreInvalid, verify
 from axon.interpret import box, compute, run
 from axon.interpret import products as contract
+from tests.core.core_random import Generator
+from tests.core.core_slow import Fails, Slow
 
 SOAK = 25 if os.environ.get("AXON_SOAK") else 1
 

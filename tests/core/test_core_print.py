@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from core_build import BF16, F32, I32, I64, SOURCE, Build, at, custom, dim, index, ix, lit, local, op
-from test_core_verify import good
 
 from axon.base.names import fresh
 from axon.core.ir import Axis, Bind, Convert, Leaf, Param, Program, RecordOf, Scalar, Select, TupleOf, Unary, Value
@@ -15,6 +13,8 @@ from axon.core.verify import verify
 from axon.shapes.contracts.contract import Contract, ContractFact
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
+from tests.core.core_build import BF16, F32, I32, I64, SOURCE, Build, at, custom, dim, index, ix, lit, local, op
+from tests.core.test_core_verify import good
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -3,7 +3,13 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from core_build import (
+
+from axon.base.element import Element
+from axon.base.errors import AxonError
+from axon.base.names import fresh
+from axon.core.ir import Bind, Convert, Monoid, Select, Unary
+from axon.shapes.dimension import Dim, minimum
+from tests.core.core_build import (
     BF16,
     BOOL,
     F8E4M3,
@@ -32,12 +38,6 @@ from core_build import (
     op,
     sizes,
 )
-
-from axon.base.element import Element
-from axon.base.errors import AxonError
-from axon.base.names import fresh
-from axon.core.ir import Bind, Convert, Monoid, Select, Unary
-from axon.shapes.dimension import Dim, minimum
 
 # ── reductions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from core_build import BF16, BOOL, F32, F64, I8, I32, I64, SOURCE, Build, at, custom, dim, index, ix, lit, local, op
 
 from axon.base.names import fresh
 from axon.core.ir import Bind, Block, Compress, Const, Convert, Index, Leaf, Local, Monoid, RecordOf, Select, TupleOf, Unary, Value
@@ -11,6 +10,7 @@ from axon.core.verify import CoreInvalid, verify
 from axon.shapes.contracts.contract import Contract, ContractFact
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
+from tests.core.core_build import BF16, BOOL, F32, F64, I8, I32, I64, SOURCE, Build, at, custom, dim, index, ix, lit, local, op
 
 N, M = Dim.of(fresh("n")), Dim.of(fresh("m"))
 STRANGER = fresh("stranger")

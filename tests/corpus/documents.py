@@ -22,8 +22,8 @@ import axon
 from axon.checker.loader import FileLoader
 from axon.tools.cli import main
 from axon.tools.commands.doctest import run_file
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md", "examples/models/README.md")),
     *sorted((ROOT / "docs").glob("*.md")),

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from documents import NEEDS, PAGES, ROOT, Block, Reader, blocks, lacking
+
+from tests import ROOT
+from tests.corpus.documents import NEEDS, PAGES, Block, Reader, blocks, lacking
 
 BLOCKS = {page: blocks(page) for page in PAGES}
 NEEDING = [block for page in PAGES for block in BLOCKS[page] if block.needs]

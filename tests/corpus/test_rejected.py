@@ -10,10 +10,10 @@ import shlex
 from pathlib import Path
 
 import pytest
-from goldens import compare, run_axon
 
 import axon
 from axon.base.codes import CODES
+from tests.corpus.goldens import compare, run_axon
 
 REJECTED = Path(__file__).parent / "rejected"
 PROGRAMS = sorted(REJECTED.glob("*.axon"))

@@ -1,12 +1,8 @@
 """Fixtures of the CPU backend's tests: a cache of their own, and the generator of core programs."""
 
 import os
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 
 
 @pytest.fixture(scope="session", autouse=True)

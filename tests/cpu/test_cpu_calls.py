@@ -3,10 +3,8 @@
 import _thread
 import os
 import signal
-import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import Timer
 from time import monotonic
 
@@ -18,9 +16,7 @@ import axon
 from axon.backend.cpu import build, host, run
 from axon.base.errors import AxonError
 from axon.interpret import run as interpret
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "corpus"))
-from test_values import CASES, module, same
+from tests.corpus.test_values import CASES, module, same
 
 
 @pytest.mark.parametrize("part", range(12))

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from core_build import Build, at, index, ix, op
 from scipy.special import erf
 
 from axon.backend.cpu.executable import CpuExecutable
@@ -11,6 +10,7 @@ from axon.base.element import FLOAT, INT, Element
 from axon.core.ir import Convert, Unary
 from axon.interpret import run
 from axon.shapes.dimension import Dim
+from tests.core.core_build import Build, at, index, ix, op
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-38, 3.4e38, -3.4e38, 0.5, 1.5, 2.5, -0.5, 448.0, 464.0]
 SPECIAL += [

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from core_build import F32, Build, at, ix, op
 
 import axon
 from axon.backend.cpu.show import show
@@ -15,6 +14,7 @@ from axon.backend.plan.verify import PlanInvalid, verify_plan
 from axon.base.names import fresh
 from axon.core.ir import Unary
 from axon.shapes.dimension import Dim
+from tests.core.core_build import F32, Build, at, ix, op
 
 GOLDEN = Path(__file__).with_name("plans.txt")
 PROGRAMS = """

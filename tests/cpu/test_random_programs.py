@@ -5,7 +5,6 @@ from random import Random
 
 import numpy as np
 import pytest
-from core_random import Generator
 
 from axon.backend.cpu.executable import CpuExecutable
 from axon.backend.cpu.run import run as call
@@ -16,6 +15,7 @@ from axon.base.errors import AxonError
 from axon.core.printer import print_program
 from axon.core.verify import CoreInvalid, verify
 from axon.interpret import run
+from tests.core.core_random import Generator
 
 PROGRAMS = 2_000 if os.environ.get("AXON_SOAK") else 40
 PLANS = 4_000 if os.environ.get("AXON_SOAK") else 200

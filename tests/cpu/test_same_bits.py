@@ -6,15 +6,14 @@ import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import axon
 from axon.backend.cpu import blas
+from tests import ROOT
 
-HERE = Path(__file__).parent
 PROGRAM = """
 import linalg
 import nn
@@ -191,10 +190,9 @@ print(json.dumps({k: hashlib.sha256(v).hexdigest() for k, v in t.everything(axon
 
 def test_in_processes_that_compile_and_that_find_machine_code(once, tmp_path):
     mine = {name: hashlib.sha256(value).hexdigest() for name, value in once.items()}
-    root = HERE.parents[1]
     for threads in ("1", "2"):  # the second finds what the first has made
         environment = {**os.environ, "AXON_CACHE": str(tmp_path), "AXON_THREADS": threads, "OPENBLAS_NUM_THREADS": threads,
-                       "PYTHONHASHSEED": threads, "PYTHONPATH": str(root)}  # fmt: skip
-        done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, cwd=root)
+                       "PYTHONHASHSEED": threads, "PYTHONPATH": str(ROOT)}  # fmt: skip
+        done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, cwd=ROOT)
         assert done.returncode == 0, done.stderr
         compare(mine, json.loads(done.stdout))

@@ -18,6 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from axon.tools.cli import main
 from axon.tools.commands.batch import files_of
+from tests import ROOT
 
 Cli = Callable[..., object]
 
@@ -356,8 +357,7 @@ def test_who_waits_for_files_is_told(here: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_fmt_finds_nothing_to_change_in_what_is_shipped(axon_cli: Cli) -> None:
-    root = Path(__file__).parents[2]
-    ran = axon_cli("fmt", "--check", root / "examples", root / "stdlib")
+    ran = axon_cli("fmt", "--check", ROOT / "examples", ROOT / "stdlib")
     assert (ran.status, ran.out) == (0, "")
 
 

@@ -8,6 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from axon.tools.cli import main
+from tests import ROOT
 
 PROGRAM = """\
 import nn
@@ -50,7 +51,7 @@ def test_one_declaration(program: str, capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.parametrize("module", ["linalg", "nn"])
 def test_the_library_can_be_explained(module: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", str(Path(__file__).parents[2] / f"stdlib/{module}.axon"), "--shapes"]) == 0
+    assert main(["explain", str(ROOT / f"stdlib/{module}.axon"), "--shapes"]) == 0
     lines = capsys.readouterr().out.splitlines()
     vague = [line for line in lines if "as the expression says" in line]
     assert len(vague) < len(lines) / 100  # a result that only a local function or an unusual expression decides
@@ -74,7 +75,7 @@ def test_an_unknown_name(program: str, capsys: pytest.CaptureFixture[str]) -> No
     ],
 )
 def test_of_models(declaration: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", str(Path(__file__).parents[2] / "examples" / "models" / declaration), "--shapes"]) == 0
+    assert main(["explain", str(ROOT / "examples" / "models" / declaration), "--shapes"]) == 0
     assert line in capsys.readouterr().out
 
 

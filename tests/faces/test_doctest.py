@@ -9,8 +9,9 @@ import pytest
 from axon.base.source import SourceFile
 from axon.checker.loader import FileLoader
 from axon.tools.commands.doctest import Outcome, find_examples, run_file
+from tests import ROOT
 
-LIBRARY = Path(__file__).parents[2] / "stdlib"
+LIBRARY = ROOT / "stdlib"
 
 
 def found(text: str) -> list[tuple[str, str]]:

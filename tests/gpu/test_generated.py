@@ -6,8 +6,6 @@ All kernels are built together first. AXON_SOAK=1 takes 2,000 programs.
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -22,9 +20,7 @@ from axon.core.printer import print_program
 from axon.core.verify import CoreInvalid
 from axon.interpret import run
 from tests.backend.oracle import NARROW, different, outcome
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
-from core_random import Generator
+from tests.core.core_random import Generator
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +12,8 @@ from axon.base.source import SourceFile
 from axon.grammar.lexer import tokenize
 from axon.grammar.table import load
 from axon.tools.editor.workspace import Workspace
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.axon"))
 
 ONE_SLIP = [

@@ -13,8 +13,8 @@ from axon.base.source import SourceFile
 from axon.checker.check import CheckedModule, Session
 from axon.checker.loader import FileLoader
 from axon.checker.unchanged import Step
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 MODELS = ("gcn", "gpt2", "llama3", "mamba", "seq2seq", "whisper")
 FILES = [ROOT / "examples" / "models" / f"{name}.axon" for name in MODELS] + [ROOT / "stdlib" / "linalg.axon"]
 SIZES = re.compile(r"\[[^\[\]\n]*\b([a-z]\w*)\b, ([a-z]\w*)\]")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from axon.tools.editor.analysis import Analysis
 from axon.tools.editor.workspace import Workspace
+from tests import ROOT
 
 SOAK = bool(os.environ.get("AXON_SOAK"))
-ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.axon"))
 LIBRARY = sorted((ROOT / "stdlib").glob("*.axon"))
 ACCEPTED = sorted((ROOT / "tests" / "corpus" / "accepted").glob("*.axon"))

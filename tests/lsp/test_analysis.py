@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-from lsp_programs import ACCEPTED, EXAMPLES, LIBRARY, REJECTED, SOAK, analysed, informed, text_of
 
 from axon import compiler
 from axon.base.diagnostics import Diagnostic
@@ -18,6 +17,7 @@ from axon.tools.editor.analysis import Analysis, shifted
 from axon.tools.editor.chunks import read
 from axon.tools.editor.workspace import Workspace, applied
 from axon.types.show import signature
+from tests.lsp.lsp_programs import ACCEPTED, EXAMPLES, LIBRARY, REJECTED, SOAK, analysed, informed, text_of
 
 # After a syntax error these go on elsewhere than the command line, which reads on through the declarations that follow.
 RECOVER_ELSEWHERE = {"syntax_many", "syntax_unclosed_let"}

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-from lsp_programs import ACCEPTED, EXAMPLES, LIBRARY, SOAK, analysed, cursor, informed, text_of
 
 from axon.base.names import Symbol
 from axon.base.source import Span
@@ -17,6 +16,7 @@ from axon.tools.editor.places import declarations, definition, references
 from axon.tools.editor.rename import Refused, rename, renamed_at
 from axon.types import typed as T
 from axon.types.show import signature
+from tests.lsp.lsp_programs import ACCEPTED, EXAMPLES, LIBRARY, SOAK, analysed, cursor, informed, text_of
 
 
 def at_mark(marked: str) -> tuple[Analysis, int]:

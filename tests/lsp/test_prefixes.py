@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from lsp_programs import ACCEPTED, EXAMPLES, LIBRARY, SOAK, text_of
 
 from axon import compiler
 from axon.base.source import SourceFile
@@ -27,6 +26,7 @@ from axon.tools.editor.signatures import signature_help
 from axon.tools.editor.tokens import words
 from axon.tools.editor.workspace import Workspace
 from axon.tools.lsp.convert import Converter
+from tests.lsp.lsp_programs import ACCEPTED, EXAMPLES, LIBRARY, SOAK, text_of
 
 FILES = [*EXAMPLES, *LIBRARY, *(ACCEPTED if SOAK else [])]
 INTERNAL = ("AX0001", "AX0002")

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lsp_session import COMMAND
 from lsprotocol import types as lsp
 
 from axon.tools.lsp.positions import Positions
 from axon.tools.lsp.stdio import MAX_MESSAGE, Messages
+from tests.lsp.lsp_session import COMMAND
 
 INITIALIZE = {"id": 1, "method": "initialize", "params": {"processId": None, "rootUri": None, "capabilities": {}}}
 TEXT = "fun f x = y\n"

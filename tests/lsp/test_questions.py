@@ -7,7 +7,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from lsp_programs import EXAMPLES, ROOT, analysed, cursor, informed, text_of
 
 from axon.tools.editor.analysis import Analysis
 from axon.tools.editor.complete import complete
@@ -18,6 +17,8 @@ from axon.tools.editor.places import declarations, definition
 from axon.tools.editor.signatures import signature_help
 from axon.tools.editor.tokens import words
 from axon.tools.editor.workspace import Workspace
+from tests import ROOT
+from tests.lsp.lsp_programs import EXAMPLES, analysed, cursor, informed, text_of
 
 RECORDS = "type r = { w : f32[3, 2], in_ : { alpha : f32 } }\ntype s = { other : f32 }\n"
 SPLIT = "fun split {h} x = for i < h, j c => x[j, (i, c)]\n"

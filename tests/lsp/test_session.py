@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 import pytest_lsp
-from lsp_programs import ROOT
-from lsp_session import COMMAND, Session
 from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
+
+from tests import ROOT
+from tests.lsp.lsp_session import COMMAND, Session
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -13,8 +13,8 @@ from axon import compiler
 from axon.host.call import Session
 from axon.tools.cli import main
 from axon.tools.commands.stub import stub
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 MODEL = """\
 type linear[d, k] = { w : f32[d, k], b : f32[k] }
 

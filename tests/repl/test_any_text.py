@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,8 +12,8 @@ from axon.base.errors import AxonError
 from axon.base.source import SourceFile
 from axon.tools.prompt.completion import Completer
 from axon.tools.prompt.interactive import Interactive
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 PROGRAM = (ROOT / "examples" / "attention.axon").read_text()
 WORDS = [
     "val",

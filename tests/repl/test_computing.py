@@ -21,8 +21,8 @@ from axon.base.source import SourceFile
 from axon.core.printer import print_program
 from axon.tools.prompt.computing import Computing
 from axon.tools.prompt.interactive import Evaluated, Interactive
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 PROGRAMS = [*sorted((ROOT / "examples").rglob("*.axon")), *sorted((ROOT / "stdlib").glob("*.axon"))]
 SLOW = "fun slow (n : i32) = loop (r = 1.0) for i < n => sin (exp (cos (sin (exp (cos (sin (exp (cos r))))))))"
 FOREVER = "slow 2000000000"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from axon.tools.prompt.interactive import Interactive
 from axon.tools.prompt.repl import Reader
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "prompt.md").read_text(encoding="utf-8")
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -30,13 +28,12 @@ from axon.core.printer import print_program
 from axon.core.verify import CoreInvalid
 from axon.interpret import run
 from axon.tools.commands.doctest import run_file
-from tests.backend.oracle import NARROW, ROOT, corpus, different, outcome
+from tests import ROOT
+from tests.backend.oracle import NARROW, corpus, different, outcome
+from tests.core.core_arguments import admitted
+from tests.core.core_random import Generator
 from tests.runtime.emulated import EmulatedDriver, emulated
 from tests.runtime.fake import DeviceArray, FakeLibrary
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
-from core_arguments import admitted
-from core_random import Generator
 
 SOAK = bool(os.environ.get("AXON_SOAK"))
 PROGRAMS = 2_000 if SOAK else 60

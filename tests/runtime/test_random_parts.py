@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -19,10 +17,8 @@ from axon.core.printer import print_program
 from axon.core.verify import CoreInvalid
 from axon.interpret import run
 from tests.backend.plain_cases import choices, compare, expected, plain, side_by_side
+from tests.core.core_random import Generator
 from tests.runtime.parted import PlayedDriver, PlayedExecutable, built, small
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
-from core_random import Generator
 
 SOAK = bool(os.environ.get("AXON_SOAK"))
 PROGRAMS = 2_000 if SOAK else 160

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
-from clock import within
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests import ROOT
+from tests.shapes.clock import within
+
 GENEROUS = 2.5  # times the benchmark's target, for machines that do other things as well
 
 

@@ -6,7 +6,6 @@ import random
 from itertools import permutations
 
 import pytest
-from generate import assignments, parse, relation, sets
 
 from axon.base.names import fresh
 from axon.shapes.algebra.alike import exchanged
@@ -14,6 +13,7 @@ from axon.shapes.algebra.form import normal
 from axon.shapes.contracts.legal import satisfied
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
+from tests.shapes.generate import assignments, parse, relation, sets
 
 SYMBOLS = [fresh(name) for name in "abcd"]
 NAMES = {s.name: Dim.of(s) for s in SYMBOLS}

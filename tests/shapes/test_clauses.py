@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
-from generate import assignments, parse, sets
 
 from axon.base.names import fresh
 from axon.shapes.algebra.clauses import shared
 from axon.shapes.dimension import Dim
+from tests.shapes.generate import assignments, parse, sets
 
 NAMES = {name: Dim.of(fresh(name)) for name in "nmk"}
 

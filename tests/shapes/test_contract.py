@@ -9,7 +9,6 @@ from math import gcd
 from time import process_time
 
 import pytest
-from generate import assignments, holds, parse, sets
 
 from axon.base.names import Symbol, fresh
 from axon.shapes.algebra.monotone import shown
@@ -18,6 +17,7 @@ from axon.shapes.contracts.determine import Root
 from axon.shapes.contracts.guard import explain_broken, root, source
 from axon.shapes.dimension import Dim, dim_sum, minimum
 from axon.shapes.relation import Relation
+from tests.shapes.generate import assignments, holds, parse, sets
 
 NAMES = {name: Dim.of(fresh(name)) for name in ["k", "b", "n", "c", "h", "w", "d", "m", "r", "s", "class", "E"]}
 

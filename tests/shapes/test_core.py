@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from clock import within
-from generate import assignments, relation, sets
 
 from axon import compiler
 from axon.base.names import fresh
@@ -15,6 +13,8 @@ from axon.shapes.contracts.legal import satisfied
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.shapes.solving.unsatisfiable import contradictory, core
+from tests.shapes.clock import within
+from tests.shapes.generate import assignments, relation, sets
 
 SYMBOLS = tuple(fresh(name) for name in "abc")
 SIZES = {1: 60, 2: 24, 3: 12}  # up to which sizes are enumerated, by how many there are

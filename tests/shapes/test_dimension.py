@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from clock import within
-from generate import Tree, assignments, parse, sets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axon.base.names import Symbol, fresh
 from axon.shapes.dimension import Dim, DimensionTooLarge, dim_sum, maximum, minimum
+from tests.shapes.clock import within
+from tests.shapes.generate import Tree, assignments, parse, sets
 
 SYMBOLS = tuple(fresh(name) for name in "abc")
 NAMES = {s.name: Dim.of(s) for s in SYMBOLS}

@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-from generate import assignments, holds, relation, sets
-
 from axon.base.names import fresh
 from axon.shapes.algebra.clauses import clauses, joined
 from axon.shapes.algebra.cycles import made_equal
 from axon.shapes.algebra.form import normal
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
+from tests.shapes.generate import assignments, holds, relation, sets
 
 SYMBOLS = tuple(fresh(name) for name in "abc")
 

@@ -6,11 +6,11 @@ import random
 from itertools import product
 
 import pytest
-from generate import holds, relation, sets
 
 from axon.base.names import fresh
 from axon.shapes.algebra import grid
 from axon.shapes.algebra.facts import claims_of
+from tests.shapes.generate import holds, relation, sets
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from generate import sets
 
 import axon
 from axon.base.errors import AxonError
+from tests.shapes.generate import sets
 
 LONGEST = 30  # no range here that ends is as long
 Affine = Callable[[int, int, int], int]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import random
 from itertools import combinations
 
-from generate import assignments, relation, sets
-
 from axon.base.names import Symbol, fresh
 from axon.shapes.contracts.legal import alone, satisfied, together
 from axon.shapes.dimension import Dim, minimum
 from axon.shapes.relation import Relation
+from tests.shapes.generate import assignments, relation, sets
 
 SIZE = 10  # up to which sizes are enumerated together; what is given is smaller
 ALONE = 2 * SIZE  # up to which one is

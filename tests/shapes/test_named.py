@@ -7,7 +7,6 @@ import re
 from itertools import pairwise
 
 import pytest
-from generate import assignments, holds, parse, relation, sets
 
 from axon.base.names import fresh
 from axon.shapes.algebra.facts import Facts
@@ -17,6 +16,7 @@ from axon.shapes.relation import Relation
 from axon.shapes.solving import named
 from axon.shapes.solving.named import forced, never_equal
 from axon.shapes.solving.simplify import independent, normal
+from tests.shapes.generate import assignments, holds, parse, relation, sets
 
 NAMES = {name: Dim.of(fresh(name)) for name in "hwrijn"}
 

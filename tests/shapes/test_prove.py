@@ -7,13 +7,13 @@ import re
 from itertools import pairwise
 
 import pytest
-from clock import within
-from generate import assignments, holds, parse, relation, sets
 
 from axon.base.names import fresh
 from axon.shapes.algebra.prove import Answer, Facts, counterexample, nonnegative, positive, prove, reduced, unsatisfiable
 from axon.shapes.dimension import Dim, dim_sum
 from axon.shapes.relation import Relation
+from tests.shapes.clock import within
+from tests.shapes.generate import assignments, holds, parse, relation, sets
 
 NAMES = {name: Dim.of(fresh(name)) for name in ["h", "r", "s", "n", "m", "d", "k", "i", "j", "w", "c", "a", "b"]}
 OPS = ("+ + - * / % min max", "+ + - *", "+ -", "+ - / %", "+ - min max")

@@ -6,7 +6,6 @@ import random
 from itertools import product
 
 import pytest
-from generate import sets
 
 from axon.base.names import Symbol, fresh
 from axon.shapes.algebra.facts import Facts
@@ -14,6 +13,7 @@ from axon.shapes.algebra.prove import Answer, prove
 from axon.shapes.dimension import Dim, maximum, minimum
 from axon.shapes.relation import Relation
 from axon.shapes.solving.reach import Reach
+from tests.shapes.generate import sets
 
 P, Q, N, M = (Dim.of(fresh(name)) for name in "pqnm")
 

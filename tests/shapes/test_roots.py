@@ -6,7 +6,6 @@ import random
 from itertools import product
 
 import pytest
-from generate import holds, relation, sets
 
 from axon import compiler
 from axon.base.names import fresh
@@ -15,6 +14,7 @@ from axon.shapes.algebra.prove import unsatisfiable
 from axon.shapes.algebra.roots import beside_all_sums, roots_of, without_remainder
 from axon.shapes.dimension import Dim, dim_sum
 from axon.shapes.relation import Relation
+from tests.shapes.generate import holds, relation, sets
 
 SYMBOLS = tuple(fresh(name) for name in "nmk")
 N, M, K = map(Dim.of, SYMBOLS)

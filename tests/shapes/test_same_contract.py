@@ -9,7 +9,6 @@ import re
 from itertools import permutations, product
 
 import pytest
-from generate import RELATIONS, Tree, parse, sets, tree
 
 from axon import compiler
 from axon.base.names import fresh
@@ -19,6 +18,7 @@ from axon.shapes.contracts.legal import satisfied
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.shapes.solving.simplify import independent
+from tests.shapes.generate import RELATIONS, Tree, parse, sets, tree
 
 NAMES = ("n", "m", "k")
 OTHERS = {"n": "zz", "m": "a1", "k": "mm"}

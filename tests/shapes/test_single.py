@@ -6,12 +6,12 @@ import random
 import re
 
 import pytest
-from generate import holds, parse, relation, sets
 
 from axon.base.names import fresh
 from axon.shapes.algebra.single import of_one_variable
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
+from tests.shapes.generate import holds, parse, relation, sets
 
 N = fresh("n")
 NAMES = {"n": Dim.of(N)}

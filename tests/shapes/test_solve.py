@@ -7,8 +7,6 @@ import re
 from itertools import pairwise
 
 import pytest
-from clock import within
-from generate import assignments, holds, parse, relation, sets, tree
 
 from axon.base.names import fresh
 from axon.shapes.algebra.prove import Answer, Facts, prove
@@ -16,6 +14,8 @@ from axon.shapes.dimension import Dim, dim_sum
 from axon.shapes.relation import Relation
 from axon.shapes.solving.equations import Equation, Solution, solve
 from axon.shapes.solving.simplify import simplify
+from tests.shapes.clock import within
+from tests.shapes.generate import assignments, holds, parse, relation, sets, tree
 
 NAMES = {name: Dim.of(fresh(name)) for name in ["h", "r", "s", "n", "m", "d", "k", "e", "w", "a", "b", "c"]}
 

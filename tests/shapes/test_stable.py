@@ -11,8 +11,8 @@ import pytest
 
 from axon import compiler
 from axon.checker.loader import FileLoader
+from tests import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 CORPUS = sorted((ROOT / "tests" / "corpus" / "accepted").glob("*.axon"))
 MODELS = [ROOT / "examples" / "models" / f"{name}.axon" for name in ("gpt2", "unet", "vit")]
 LETTER = re.compile(r"(?<![\w'])[a-z](?![\w'])")  # a name of one letter that is no type variable

@@ -7,7 +7,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from generate import sets, tree
 
 import axon
 from axon.base.names import fresh
@@ -18,6 +17,7 @@ from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.shapes.solving.simplify import normal
 from axon.tools.cli import main
+from tests.shapes.generate import sets, tree
 
 QUIET = Reason(SourceFile("", "").span(), "")
 

@@ -15,8 +15,8 @@ from axon.grammar.lexer import tokenize
 from axon.grammar.table import load
 from axon.host import lexer
 from axon.host.lexer import AxonLexer
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 PROGRAMS = sorted([*ROOT.glob("stdlib/*.axon"), *ROOT.glob("examples/**/*.axon"), *ROOT.glob("tests/corpus/accepted/*.axon")])
 
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from axon import compiler
 from axon.tools.cli import main
 from axon.tools.view.draw import WRAP, _formula
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 ATTENTION = """\
 fun softmax x = for ..i j =>
   let val m = max k => x[..i, k]
