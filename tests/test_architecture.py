@@ -83,6 +83,27 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.tools.view": {"base", "shapes", "core", "core.passes", "lower", "host", "compiler", "tools.editor"}
     | {"backend.plan", "backend.cpu", *(f"backend.gpu.{folder}" for folder in ("layout", "tile", "build", "runtime", "report"))},
 }
+# Folders of tests that cut across those of `axon/`, and what each is about.
+SUITES = {
+    "attacks": "hostile texts, arrays and arguments",
+    "corpus": "programs that are right and wrong, with what is printed of each",
+    "determinism": "the same source gives the same texts, bits and machine code",
+    "docs": "what the documentation shows is true",
+    "editors": "of `editors/`",
+    "fuzz": "any text at all",
+    "gpu": "what needs the chip",
+    "language": "what programs mean, through every phase and on every target",
+    "library": "of `stdlib/` and `examples/`",
+    "models": "of `examples/models/`",
+    "onnx": "the operators of ONNX",
+    "oracle": "generated programs against their definition",
+    "properties": "generated programs against NumPy",
+}
+# Folders of `axon/` without tests of their own: who tests them.
+TESTED_BY = {
+    "explain": "tests/corpus/test_rejected.py",  # every error in words, each a golden
+    "backend/gpu/roles": "tests/backend/gpu/proof/test_prove.py",  # and its texts: tests/backend/gpu/test_stages.py
+}
 FACES = ("axon", "axon.compiler", "axon.host", "axon.tools")  # which share the pipeline, and one another
 MOST_FILES = 25  # of a folder, besides what says what it is
 MOST_MODULES = 8  # directly in `axon`
@@ -175,6 +196,18 @@ def test_folders_form_no_circle() -> None:
             below[folder] |= more
             todo += more
     assert not {frozenset(g for g in below[f] if f in below[g]) for f in rows if f in below[f]}
+
+
+def test_tests_mirror_the_tree() -> None:
+    """What tests `axon/X/y.py` is looked for in `tests/X`."""
+    tests = {file.parent.relative_to(ROOT / "tests").as_posix() for file in (ROOT / "tests").rglob("test_*.py")} - {"."}
+    folders = {file.parent.relative_to(PACKAGE).as_posix() for file in FILES if file.name != "__init__.py"} - {"."}
+    suites = {folder for folder in tests if folder in SUITES}
+    assert suites == SUITES.keys()
+    strays = {folder for folder in tests - suites if not (PACKAGE / folder).is_dir()}
+    assert not strays, "neither a folder of axon nor a suite"
+    assert folders - tests == TESTED_BY.keys(), "a folder of axon has tests, or is tested elsewhere"
+    assert all((ROOT / file).is_file() for file in TESTED_BY.values())
 
 
 def test_no_module_takes_the_place_of_what_is_public() -> None:

@@ -19,8 +19,8 @@ from axon.backend.gpu.runtime.steps import Stepped
 from axon.core.printer import print_program
 from axon.core.verify import CoreInvalid
 from axon.interpret import run
-from tests.backend.oracle import NARROW, different, outcome
-from tests.core.core_random import Generator
+from tests.backend.gpu.oracle import NARROW, different, outcome
+from tests.core.random_programs import Generator
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
