@@ -11,6 +11,7 @@ import pytest
 from axon.base.names import fresh
 from axon.shapes.algebra.prove import Answer, Facts, prove
 from axon.shapes.dimension import Dim, dim_sum
+from axon.shapes.pretty import render
 from axon.shapes.relation import Relation
 from axon.shapes.solving.equations import Equation, Solution, solve
 from axon.shapes.solving.simplify import simplify
@@ -38,7 +39,7 @@ def shown(solution: Solution) -> str:
     """The whole of a solution on one line."""
     return "; ".join(
         [
-            *(f"{symbol.name} := {dim}" for symbol, dim in solution.substitution.items()),
+            *(f"{symbol.name} := {render(dim)}" for symbol, dim in solution.substitution.items()),
             *(f"where {r}" for r, _ in solution.conditions),
             *(f"open {r}" for r, _ in solution.residual),
             *(f"conflict {c.relation}" for c in solution.conflicts),

@@ -14,6 +14,7 @@ from axon.base.source import SourceFile
 from axon.shapes.algebra.divisibility import inequalities
 from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim
+from axon.shapes.pretty import render
 from axon.shapes.relation import Relation
 from axon.shapes.solving.simplify import normal
 from axon.tools.cli import main
@@ -83,7 +84,7 @@ def test_inequalities_keep_their_meaning_in_the_contract() -> None:
         dim = tree(rng, 3, 3, "+ - * / %").dim(symbols)
         choices = [dim - rng.randint(-3, 3)]
         if dim.quotients:
-            q = min(dim.quotients, key=lambda q: str(q.dividend))
+            q = min(dim.quotients, key=lambda q: render(q.dividend))
             whole, c = q.dividend // q.divisor, rng.randint(1, 3)
             choices += [c * (whole - (q.dividend - 1) // q.divisor) - rng.randint(0, 4)]
             choices += [q.dividend % q.divisor - q.divisor + rng.randint(0, 2), rng.randint(-1, 1) - q.dividend % q.divisor]
