@@ -29,7 +29,7 @@ soak: $(STAMP)
 FUZZ ?= 3600
 fuzz: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,fuzz]'
-	$(BIN)/python tests/fuzz/fuzz_check.py --seconds $(FUZZ)
+	$(BIN)/python -m tests.fuzz.fuzz_check --seconds $(FUZZ)
 
 bench: $(STAMP)
 	@mkdir -p benchmarks/results

@@ -4,7 +4,7 @@ python benchmarks/shapes.py       (`make bench` also keeps what it prints under 
 
 Everything runs in this process, warm: each figure is the median of a few runs after a first one, in seconds of processor time. A
 system made to hurt must also be answered rightly: the answer stands beside its time. The exit code is 1 when a target is missed or
-an answer is wrong. `tests/shapes/test_adversarial.py` holds the answers, and generous times, in the test suite.
+an answer is wrong. `tests/shapes/algebra/test_adversarial.py` holds the answers, and generous times, in the test suite.
 """
 
 from __future__ import annotations

@@ -1,6 +1,48 @@
 """What all tests share: messages are the same on every machine."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
 
 os.environ["NO_COLOR"] = "1"
 os.environ.pop("AXON_DEBUG", None)
+
+
+@dataclass(frozen=True)
+class Ran:
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def axon_cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """Run `axon ARGUMENTS…` in this process."""
+    from axon.tools.cli import main
+
+    def run(*arguments: object) -> Ran:
+        capsys.readouterr()
+        status = main([str(a) for a in arguments])
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.out + captured.err
+        return Ran(status, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of kernels that holds nothing yet."""
+    monkeypatch.setenv("AXON_CACHE", str(tmp_path / "cache"))

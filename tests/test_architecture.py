@@ -12,8 +12,8 @@ import pytest
 import axon
 from axon.explain.rules import ROWS
 from axon.types.trouble import Rule
+from tests import ROOT
 
-ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "axon"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
@@ -82,6 +82,27 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"tools.commands", "tools.editor"},
     "axon.tools.view": {"base", "shapes", "core", "core.passes", "lower", "host", "compiler", "tools.editor"}
     | {"backend.plan", "backend.cpu", *(f"backend.gpu.{folder}" for folder in ("layout", "tile", "build", "runtime", "report"))},
+}
+# Folders of tests that cut across those of `axon/`, and what each is about.
+SUITES = {
+    "attacks": "hostile texts, arrays and arguments",
+    "corpus": "programs that are right and wrong, with what is printed of each",
+    "determinism": "the same source gives the same texts, bits and machine code",
+    "docs": "what the documentation shows is true",
+    "editors": "of `editors/`",
+    "fuzz": "any text at all",
+    "gpu": "what needs the chip",
+    "language": "what programs mean, through every phase and on every target",
+    "library": "of `stdlib/` and `examples/`",
+    "models": "of `examples/models/`",
+    "onnx": "the operators of ONNX",
+    "oracle": "generated programs against their definition",
+    "properties": "generated programs against NumPy",
+}
+# Folders of `axon/` without tests of their own: who tests them.
+TESTED_BY = {
+    "explain": "tests/corpus/test_rejected.py",  # every error in words, each a golden
+    "backend/gpu/roles": "tests/backend/gpu/proof/test_prove.py",  # and its texts: tests/backend/gpu/test_stages.py
 }
 FACES = ("axon", "axon.compiler", "axon.host", "axon.tools")  # which share the pipeline, and one another
 MOST_FILES = 25  # of a folder, besides what says what it is
@@ -177,6 +198,18 @@ def test_folders_form_no_circle() -> None:
     assert not {frozenset(g for g in below[f] if f in below[g]) for f in rows if f in below[f]}
 
 
+def test_tests_mirror_the_tree() -> None:
+    """What tests `axon/X/y.py` is looked for in `tests/X`."""
+    tests = {file.parent.relative_to(ROOT / "tests").as_posix() for file in (ROOT / "tests").rglob("test_*.py")} - {"."}
+    folders = {file.parent.relative_to(PACKAGE).as_posix() for file in FILES if file.name != "__init__.py"} - {"."}
+    suites = {folder for folder in tests if folder in SUITES}
+    assert suites == SUITES.keys()
+    strays = {folder for folder in tests - suites if not (PACKAGE / folder).is_dir()}
+    assert not strays, "neither a folder of axon nor a suite"
+    assert folders - tests == TESTED_BY.keys(), "a folder of axon has tests, or is tested elsewhere"
+    assert all((ROOT / file).is_file() for file in TESTED_BY.values())
+
+
 def test_no_module_takes_the_place_of_what_is_public() -> None:
     """`axon.check` is a function: a module of that name would stand there instead as soon as it is imported."""
     assert not {file.stem for file in PACKAGE.iterdir()} & {*axon.__all__}
@@ -260,18 +293,11 @@ def test_every_module_has_a_docstring() -> None:
         assert ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))), file
 
 
-# The imports that close the circles which are left.
-CLOSING = {
-    ("axon.shapes.dimension", "axon.shapes.pretty"),
-}
-
-
 def test_there_are_no_circles() -> None:
     """Of imports, those inside functions too."""
     names = {name_of(file) for file in FILES}
     graph = {name_of(file): imports(file) & names - {name_of(file)} for file in FILES}
-    assert not {(a, b) for a, b in CLOSING if b not in graph[a]}, "these are gone"
     try:
-        TopologicalSorter({a: {b for b in to if (a, b) not in CLOSING} for a, to in graph.items()}).prepare()
+        TopologicalSorter(graph).prepare()
     except CycleError as error:
         raise AssertionError(" → ".join(error.args[1])) from None

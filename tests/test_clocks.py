@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[1] / "axon"
+from tests import ROOT
+
+PACKAGE = ROOT / "axon"
 MAY = {
     "backend/gpu/build/cubin.py": "waits for what other processes are making",
     "backend/kernel_cache.py": "the age of files, of which the oldest go first",

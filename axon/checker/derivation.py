@@ -17,6 +17,7 @@ from axon.checker.check import CheckedModule
 from axon.explain.origin import Trail
 from axon.explain.ranges import Origin
 from axon.shapes.dimension import Dim
+from axon.shapes.pretty import render
 from axon.types import typed as T
 from axon.types.show import Namer, dimension_names, show_relation, show_shape, show_type
 from axon.types.type import RecordType, Row, Scheme, Tensor, TupleType, Type
@@ -132,7 +133,7 @@ class _Writer:
                 return found.clause(self._dim).removeprefix("since ") or f"taken by {_excerpt(found.span)}"
 
     def _dim(self, dim: Dim) -> str:
-        return self._checked.state.dimension(dim).render(self._namer.dim)
+        return render(self._checked.state.dimension(dim), self._namer.dim)
 
     def _place(self, span: Span | None) -> str:
         if span is None:

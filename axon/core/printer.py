@@ -46,6 +46,7 @@ from axon.core.ir import (
     Value,
 )
 from axon.shapes.dimension import Dim
+from axon.shapes.pretty import render
 
 WIDTH = 110
 
@@ -118,7 +119,7 @@ class _Printer:
             self.taken.discard(self.names.pop(symbol))
 
     def dim(self, dim: Dim) -> str:
-        return self.short(dim).render(self.name)
+        return render(self.short(dim), self.name)
 
     def dims(self, dims: Iterable[Dim]) -> str:
         return ", ".join(map(self.dim, dims))

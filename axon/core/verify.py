@@ -52,6 +52,7 @@ from axon.core.ir import (
 )
 from axon.core.walk import outs_of
 from axon.shapes.dimension import Dim
+from axon.shapes.pretty import render
 
 
 class CoreInvalid(FormInvalid):
@@ -170,7 +171,7 @@ class Scope:
     def dim(self, dim: Dim) -> None:
         if not dim.variables <= self.dims:
             unknown = sorted(map(repr, dim.variables - self.dims))
-            self.fail(f"{', '.join(unknown)} of the dimension {dim} is not in scope")
+            self.fail(f"{', '.join(unknown)} of the dimension {render(dim)} is not in scope")
 
     def domain(self, axes: tuple[Axis, ...]) -> None:
         """Axes whose extents do not mention one another: a box."""
@@ -297,7 +298,7 @@ class Scope:
         if value.element is not element:
             self.fail(f"{value.symbol!r} should hold {element.value}")
         if value.shape != shape:
-            self.fail(f"the shape of {value.symbol!r} should be ({', '.join(map(str, shape))})")
+            self.fail(f"the shape of {value.symbol!r} should be ({', '.join(map(render, shape))})")
 
     def outputs(self, outs: tuple[Value, ...], elements: list[Element], shape: tuple[Dim, ...]) -> None:
         if len(outs) != len(elements):

@@ -16,6 +16,7 @@ from axon.base.source import Span
 from axon.shapes.contracts.contract import Contract, ContractBroken
 from axon.shapes.contracts.legal import alone, together
 from axon.shapes.dimension import Dim
+from axon.shapes.pretty import render
 from axon.shapes.relation import Relation
 
 MAX_WAYS = 2  # dimensions of one fact for which legal values are named
@@ -99,7 +100,7 @@ def contract_error(
 
 
 def _shown(dim: Dim | None, name: Callable[[Symbol], str]) -> str:
-    return "" if dim is None else dim.render(name)
+    return "" if dim is None else render(dim, name)
 
 
 def _formula(call: _Call) -> list[str]:

@@ -28,6 +28,7 @@ from axon.explain.wording import (
 from axon.shapes.algebra.prove import Facts
 from axon.shapes.constraint import Equal, Problem, Side
 from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.shapes.pretty import render
 from axon.shapes.relation import Relation
 from axon.shapes.solving.causes import primary as blamed
 from axon.shapes.solving.equations import Equation, Solution, solve
@@ -67,7 +68,7 @@ def clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
         # This is where the size changed; the others only notice.
         labels.insert(0, labels.pop(flattened[0]))
     labels = merged(distinct(labels))[:MAX_LABELS]
-    shown = f"{left.render(words.name)} = {right.render(words.name)}"
+    shown = f"{render(left, words.name)} = {render(right, words.name)}"
     if c.kind == "data":
         return Diagnostic(
             "AX0307",
@@ -181,7 +182,7 @@ def annotated(c: Clash, others: Sequence[Clash], problem: Problem, words: Words)
             place = words.origin(side, raw)
             around = pattern_around(place.span, words) if place is not None and place.kind == "annotation" else None
             if place is not None and around is not None and all(words.stated(s) for s in new.variables):
-                found[around] = (Edit(place.span, new.render(words.name)),)
+                found[around] = (Edit(place.span, render(new, words.name)),)
         ways.append(found)
     for around in ways[0]:
         edits = tuple(dict.fromkeys(e for way in ways for e in way.get(around, ())))
@@ -213,20 +214,20 @@ def _mends(left: Dim, right: Dim, places: list[Place | None], primary: Equal, c:
     """Changes that may make the sizes agree: a stated bound, an annotation, a stated fact; what is least likely comes last."""
     sides = primary.reason.sides
     name = short(sides[0].span) if sides else ""
-    if len(sides) == 2 and sides[0].text.endswith("must run to {}") and left.render(words.name) != name:
-        yield Suggestion(f"if it should not run over the whole dimension, state its bound: `{name} < {left.render(words.name)}`")
+    if len(sides) == 2 and sides[0].text.endswith("must run to {}") and render(left, words.name) != name:
+        yield Suggestion(f"if it should not run over the whole dimension, state its bound: `{name} < {render(left, words.name)}`")
     pairs = [(p, old, new) for p, old, new in ((places[1], right, left), (places[0], left, right)) if p is not None]
     folded = set[Span]()
     for place, old, new in pairs:
         near = neighbours(place.span, words) if place.kind == "annotation" else []
         for span in [s for d, s in near if d == new and adjacent(s, place.span)]:
-            edits = (Edit(place.span, new.render(words.name)), Edit(span, old.render(words.name)))
+            edits = (Edit(place.span, render(new, words.name)), Edit(span, render(old, words.name)))
             yield Suggestion(f"make it `{annotation(edits, words)}`", edits, change=Change.SIZE)
         yield from _turned(place, old, new, near, words)
         for other, span in near if all(words.stated(s) for s in new.variables) else ():  # `f32[b, s]` for what is flattened
             if adjacent(span, place.span) and other * old == new and new.constant is None:
                 first, last = sorted((span, place.span), key=lambda s: s.start)
-                whole = (Edit(Span(first.file, first.start, last.end), new.render(words.name)),)
+                whole = (Edit(Span(first.file, first.start, last.end), render(new, words.name)),)
                 folded.add(place.span)
                 yield Suggestion(f"make it `{annotation(whole, words)}`", whole, change=Change.SIZE)
     doubled: list[Suggestion] = []

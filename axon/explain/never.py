@@ -12,6 +12,7 @@ from axon.shapes.algebra.prove import Facts, proves
 from axon.shapes.algebra.remainders import never_multiple
 from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.shapes.pretty import render
 from axon.shapes.relation import Relation
 
 _MAX_SHOWN = 64  # up to which size a change of sign is looked for, and by how much a bound is lowered
@@ -38,7 +39,7 @@ def _needed(shown: str, reason: Reason, alone: bool) -> str:
 
 
 def _sides(relation: Relation, words: Words) -> str:
-    return f"{relation.left.render(words.name)} {relation.op} {relation.right.render(words.name)}"
+    return f"{render(relation.left, words.name)} {relation.op} {render(relation.right, words.name)}"
 
 
 def _by_itself(relation: Relation, words: Words) -> str:
@@ -57,7 +58,7 @@ def _by_itself(relation: Relation, words: Words) -> str:
         if relation.op == {left: ">", right: "<"}[low] and proves(Facts(), Relation(low, "<=", high)):
             return _bounded(low, high, words)
     if relation.op == "=" and (k := never_multiple(left - right)) is not None:
-        return f"divided by {k}, {left.render(words.name)} and {right.render(words.name)} never leave the same remainder"
+        return f"divided by {k}, {render(left, words.name)} and {render(right, words.name)} never leave the same remainder"
     return _near(relation, words)
 
 
@@ -68,8 +69,8 @@ def _than(op: str) -> str:
 def _bounded(low: Dim, high: Dim, words: Words) -> str:
     """That one side is at most the other, said of the one that varies."""
     if low.constant is not None:
-        return f"{high.render(words.name)} is never less than {low}"
-    return f"{low.render(words.name)} is never more than {high.render(words.name)}"
+        return f"{render(high, words.name)} is never less than {low}"
+    return f"{render(low, words.name)} is never more than {render(high, words.name)}"
 
 
 def _compared(low: Dim, high: Dim, words: Words) -> str:
@@ -78,7 +79,7 @@ def _compared(low: Dim, high: Dim, words: Words) -> str:
         return _bounded(low, Dim.of(_last(low, "<=", range(high.constant - 1, high.constant - _MAX_SHOWN, -1))), words)
     if low.constant is not None:
         return _bounded(Dim.of(_last(high, ">=", range(low.constant + 1, low.constant + _MAX_SHOWN))), high, words)
-    return f"{low.render(words.name)} is always less than {high.render(words.name)}"
+    return f"{render(low, words.name)} is always less than {render(high, words.name)}"
 
 
 def _last(dim: Dim, op: str, bounds: range) -> int:

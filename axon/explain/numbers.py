@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import Element
+from axon.shapes.pretty import render
 from axon.types.literals import Literal
 from axon.types.show import Namer, show_dim
 from axon.types.trouble import ImpossibleCoercion, LengthByIndex, NegativePosition, UnknownSize
@@ -13,7 +14,7 @@ from axon.types.unify import State
 def negative_position(state: State, wrong: NegativePosition) -> Diagnostic:
     label = Label(wrong.span, "positions count from 0, also in slices")
     shown = state.dimension(wrong.size)
-    n = str(shown) if shown.variables <= state.rigid else "n"
+    n = render(shown) if shown.variables <= state.rigid else "n"
     help_ = Suggestion(f"counted from the end, a position is `{n} - 1`, `{n} - 2`, …")
     return Diagnostic("AX0303", "a slice cannot begin or end at a negative position", (label,), (), (help_,))
 
@@ -30,7 +31,7 @@ def length_by_index(state: State, wrong: LengthByIndex) -> Diagnostic:
 
 def impossible_coercion(state: State, wrong: ImpossibleCoercion) -> Diagnostic:
     namer = Namer(state)
-    have, want = (d.render(namer.dim) for d in (wrong.have, wrong.want))
+    have, want = (render(d, namer.dim) for d in (wrong.have, wrong.want))
     words = f"can never be {want}" if wrong.never else f"is {want} only if some size is 0"
     label = Label(wrong.span, f"dimension {wrong.axis} is {have}, and {words}")
     return Diagnostic("AX0305", "this coercion cannot succeed", (label,))

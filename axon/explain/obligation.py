@@ -11,6 +11,7 @@ from axon.explain.wording import Place, Words, distinct, merged, numbers, origin
 from axon.shapes.constraint import Problem, Reason, Side, Use
 from axon.shapes.contracts.broken import Broken, as_taken, measure, nearest, refuted
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, rebuilt
+from axon.shapes.pretty import render
 from axon.shapes.relation import Relation
 from axon.shapes.solving.trouble import Refuted, Unprovable
 
@@ -64,7 +65,7 @@ def not_met(r: Refuted, problem: Problem, words: Words) -> Diagnostic:
     indices = [s for s, _ in r.obligation.context.indices if s in r.obligation.relation.variables]
     if not indices and "slice" in reason.text:
         asked = Relation(problem.resolve(r.obligation.relation.left), r.relation.op, problem.resolve(r.obligation.relation.right))
-        wanted = f"{asked.left.render(words.name)} {asked.op} {asked.right.render(words.name)}"
+        wanted = f"{render(asked.left, words.name)} {asked.op} {render(asked.right, words.name)}"
         notes = numbers(asked, words, wanted, _stated(problem)) if asked.slack.constant is None else ()
         found, mends = [Label(reason.span, _fill(reason, wanted))], list[Suggestion]()
         for side in reason.sides:  # what is sliced
@@ -97,7 +98,7 @@ def contract_broken(b: Broken, problem: Problem, words: Words) -> Diagnostic:
     reason = b.obligation.reason
     subject = ((name, raw, size) for (name, raw), size in zip(b.obligation.subject, b.sizes, strict=True))
     sizes = [as_taken(*variable, problem.equals) for variable in subject]
-    given = " and ".join(f"{n} is {d.render(words.name)}" for n, d in sizes if d.render(words.name) != n)
+    given = " and ".join(f"{n} is {render(d, words.name)}" for n, d in sizes if render(d, words.name) != n)
     labels = [Label(reason.span, reason.text + (f", and {given} here" if given else ""))]
     told: dict[Span, list[str]] = {}
     for _, variable in b.obligation.subject:
@@ -113,7 +114,7 @@ def contract_broken(b: Broken, problem: Problem, words: Words) -> Diagnostic:
         labels.append(Label(side.span, text))
     notes = list(nearest(b, problem))
     if b.relation.op == "=" and b.relation.slack.constant is None and b.relation.variables:
-        shown = f"{b.relation.left.render(words.name)} = {b.relation.right.render(words.name)}"
+        shown = f"{render(b.relation.left, words.name)} = {render(b.relation.right, words.name)}"
         notes += numbers(b.relation, words, shown, _stated(problem))
     return Diagnostic("AX0305", "the sizes here break a contract", tuple(merged(labels)), tuple(notes))
 
@@ -125,7 +126,7 @@ def _slice_mends(at: Span, place: Place | None, asked: Relation, words: Words) -
     if 2 <= len(pieces) <= 3 and pieces[1].strip() and not set("[({") & set(at.text):
         start = at.start + len(pieces[0]) + 1 + len(pieces[1]) - len(pieces[1].lstrip())
         span = Span(at.file, start, start + len(pieces[1].strip()))
-        text = asked.right.render(words.name)
+        text = render(asked.right, words.name)
         shown = f"{at.text[: span.start - at.start]}{text}{at.text[span.end - at.start :]}"
         ends.append(Suggestion(f"end with the dimension: `{shown}`", (Edit(span, text),)))
     named = all(words.stated(s) for s in asked.variables)
@@ -190,7 +191,7 @@ def _reached(r: Refuted, words: Words, several: bool, sized: bool) -> tuple[Labe
     assert use is not None
     assert r.reach is not None
     assert r.size is not None
-    reached, extent = _without_nothing(r.reach).render(words.name), r.size.render(words.name)
+    reached, extent = render(_without_nothing(r.reach), words.name), render(r.size, words.name)
     what = f"{use.axis} of `{use.base}`"
     whose = "" if sized else f", whose size is {extent}"
     low = r.obligation.relation.op != "<"
@@ -207,7 +208,7 @@ def _reached(r: Refuted, words: Words, several: bool, sized: bool) -> tuple[Labe
 
     same = {words.name(v) for _, e in r.ends for v in e.variables - indices}  # an index that is called like a size
     ends = [(f"{'the index ' * (s.name in same)}`{s.name}`", e) for s, e in r.ends]
-    notes = [f"{i} runs from 0 to {(e - 1).render(name)}" if e != Dim.of(1) else f"{i} is 0 at most" for i, e in ends]
+    notes = [f"{i} runs from 0 to {render(e - 1, name)}" if e != Dim.of(1) else f"{i} is 0 at most" for i, e in ends]
     if use.index.constant is not None and not low and r.size.constant is not None and r.size.constant > 0:
         notes.append(f"the last index{f' of {what}' if several else ''} is {r.size.constant - 1}")
     return Label(use.span, text), notes

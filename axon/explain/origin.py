@@ -15,6 +15,7 @@ from axon.base.source import Span
 from axon.explain.places import Inner, Parameter, excerpt, subscripts
 from axon.explain.ranges import Made, Origin, Ranges, listed
 from axon.shapes.dimension import Dim
+from axon.shapes.pretty import render
 from axon.types import typed as T
 from axon.types.holes import dimension_arguments
 from axon.types.type import Function, RecordType, Row, Shape, Tensor, TupleType, Type, which
@@ -456,7 +457,7 @@ class Trail(Ranges):
                 if found is not None:
                     return found
         name = excerpt(function.span)
-        formula = f"{item}" if "." in name and isinstance(item, Dim) else ""  # of what stands in another file
+        formula = render(item) if "." in name and isinstance(item, Dim) else ""  # of what stands in another file
         formula = f": {formula}" if "/" in formula or "-" in formula else ""
         made_of = tuple(self._made_of(item, params, arguments)) if isinstance(item, Dim) else ()
         there, given = self._inner(function, axis, len(shape), way), dimension_arguments(function.span)

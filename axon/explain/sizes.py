@@ -17,6 +17,7 @@ from axon.shapes.algebra.prove import Facts, proves
 from axon.shapes.constraint import Problem, Range, Reason
 from axon.shapes.contracts.broken import by_fact
 from axon.shapes.dimension import MAX_DEGREE, MAX_TERMS
+from axon.shapes.pretty import render
 from axon.shapes.solving.causes import Cause, Unbounded
 from axon.shapes.solving.trouble import Clash, Hopeless, Refuted, TooLarge, Unknown, Unprovable
 
@@ -49,7 +50,7 @@ def explain(trouble: Cause, problem: Problem, words: Words) -> Diagnostic:
 
 def _unknown(u: Unknown, words: Words) -> Diagnostic:
     name = u.range.symbol.name
-    ways = " and ".join(c.render(words.name) for c in u.candidates)
+    ways = " and ".join(render(c, words.name) for c in u.candidates)
     return Diagnostic(
         "AX0311",
         f"the uses of `{name}` ask for ranges that need not be equal",

@@ -15,6 +15,7 @@ from axon.shapes.algebra.counterexample import counterexample
 from axon.shapes.algebra.prove import Facts
 from axon.shapes.constraint import Callee, Equal, Side
 from axon.shapes.dimension import Dim, divided
+from axon.shapes.pretty import render
 from axon.shapes.relation import Relation
 
 _UNSTATED = "does not follow from what is stated"
@@ -87,7 +88,7 @@ def _rounded(slack: Dim) -> Relation | None:
 
 def unstated(equal: Relation, words: Words) -> str:
     """That nothing says that an equation holds, and what it comes down to."""
-    shown = f"{equal.left.render(words.name)} = {equal.right.render(words.name)}"
+    shown = f"{render(equal.left, words.name)} = {render(equal.right, words.name)}"
     fact = plainest(equal)
     if equal.right.constant == 0:
         shown = equal.render(words.name)
@@ -102,7 +103,7 @@ def unstated(equal: Relation, words: Words) -> str:
 
 def origin_label(side: Side, size: Dim, place: Place | None, words: Words) -> Label:
     """What decides a size, as a label on that place; on the expression that has it where nothing else does."""
-    text = side.text.replace("{}", size.render(words.name))
+    text = side.text.replace("{}", render(size, words.name))
     if place is None or place.kind == "parameter" or (place.kind == "call" and place.span == side.span):
         formula = place is not None and place.kind == "call" and "`: " in place.why  # by which a function makes it of others
         return Label(side.span, f"{text}, {place.why}" if place is not None and formula else text)
@@ -115,7 +116,7 @@ def origin_label(side: Side, size: Dim, place: Place | None, words: Words) -> La
 
 def _in_other_words(place: Span, size: Dim, words: Words) -> bool:
     """Whether a size is written by names of a type's own: `2 * o` for 16 * w."""
-    written, shown = _tokens(place.text), _tokens(size.render(words.name))
+    written, shown = _tokens(place.text), _tokens(render(size, words.name))
     return size.constant is None and written != shown and "," not in written and bool(set(written) - set(shown) - set("0123456789"))
 
 
@@ -248,7 +249,7 @@ def _among(relation: Relation, variable: Symbol, needed: Sequence[Relation], wor
     fitting = (next((n for n in way if all(_holds(r, {variable: n}) for r in about)), None) for way in (below, above))
     near = [str(n * factor + offset) for n in fitting if n is not None and n * factor + offset > 0]
     told = f"; the nearest {'are' if near[1:] else 'is'} {' and '.join(near)}" if near else ""
-    return f"{size} is not {form.render(words.name)}{told}"
+    return f"{size} is not {render(form, words.name)}{told}"
 
 
 def _multiples(size: int, factor: int) -> str:
@@ -287,7 +288,7 @@ def rewritten(place: Place, old: Dim, new: Dim, words: Words) -> Suggestion | No
     """An annotation with another size in the place of one."""
     if place.kind != "annotation" or _of_parameters(place.span, old, words):
         return None
-    edit = Edit(place.span, new.render(words.name))
+    edit = Edit(place.span, render(new, words.name))
     return Suggestion(f"make it `{annotation((edit,), words)}`", (edit,), change=Change.SIZE)
 
 
@@ -296,7 +297,7 @@ def _of_parameters(place: Span, size: Dim, words: Words) -> bool:
     around = pattern_around(place, words)
     field = around is not None and around not in words.patterns
     named = any(token.isidentifier() for token in _tokens(place.text))
-    return field and named and _tokens(place.text) != _tokens(size.render(words.name))
+    return field and named and _tokens(place.text) != _tokens(render(size, words.name))
 
 
 def _tokens(text: str) -> list[str]:

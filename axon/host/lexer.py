@@ -15,7 +15,7 @@ from pygments.token import Comment, Error, Keyword, Name, Number, Operator, Punc
 from axon.base.element import Element
 from axon.types.builtins import BINARY, CONSTANTS, FUNCTIONS, REDUCTIONS, UNARY
 
-# tests/view/test_lexer.py compares these with the grammar.
+# tests/host/test_lexer.py compares these with the grammar.
 DECLARATIONS = ("val", "fun", "type", "sig", "import")
 FORMS = ("let", "in", "end", "fn", "if", "then", "else", "for", "where", "loop", "unfold", "as", "cast", "op")
 LOGIC = ("andalso", "orelse", "not")

@@ -348,17 +348,9 @@ class Dim:
             total += coefficient
         return total
 
-    def render(self, name: Callable[[Symbol], str]) -> str:
-        """Surface syntax, with as few parentheses as needed. It parses back (minima of maxima perhaps to another form)."""
-        from axon.shapes.pretty import render  # it is made of Dims, and computing needs no printing
-
-        return render(self, name)
-
-    def __str__(self) -> str:
-        return self.render(lambda symbol: symbol.name)
-
     def __repr__(self) -> str:
-        return f"Dim({self.render(repr)})"
+        """The normal form as it is, for who looks for a mistake. What a person would write is `pretty.render`."""
+        return " + ".join(" * ".join(map(repr, [c, *m] if c != 1 or not m else m)) for c, m in self.terms) or "0"
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Dim) and hash(self) == hash(other) and self._terms == other._terms)

@@ -69,8 +69,8 @@ def _piece(coefficient: int, factors: list[_Text]) -> Piece:
     return Piece(coefficient < 0, text, level, None if factors else coefficient)
 
 
-def render(dim: Dim, name: Name) -> str:
-    """The text of a Dim, with as few parentheses as needed."""
+def render(dim: Dim, name: Name = lambda symbol: symbol.name) -> str:
+    """Surface syntax, with as few parentheses as needed. It parses back (minima of maxima perhaps to another form)."""
     return _sum(pieces(dim, name))[0]
 
 

@@ -8,7 +8,7 @@ from math import gcd
 
 from axon.base.names import Symbol
 from axon.shapes.dimension import Dim, Quotient, atom_key
-from axon.shapes.pretty import Piece, pieces, sum_text
+from axon.shapes.pretty import Piece, pieces, render, sum_text
 
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _FLIPPED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
@@ -108,7 +108,7 @@ class Relation:
                 if slack in (exact, -exact):
                     odd = a.offset if b.constant else 0
                     rest = (a - odd) % b
-                    return f"{rest.render(name)} {self.op} {b.constant - odd if odd and b.constant else 0}"
+                    return f"{render(rest, name)} {self.op} {b.constant - odd if odd and b.constant else 0}"
         return None
 
     def _balanced(self, name: Callable[[Symbol], str]) -> str:

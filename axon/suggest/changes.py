@@ -19,6 +19,7 @@ from axon.grammar import syntax as S
 from axon.shapes.constraint import Equal, Problem, Reason, Side
 from axon.shapes.contracts.broken import measure
 from axon.shapes.dimension import Dim
+from axon.shapes.pretty import render
 from axon.shapes.solving.causes import Cause, Unbounded, causes, primary
 from axon.shapes.solving.trouble import Clash, Hopeless, Refuted
 from axon.suggest.bodies import BOUND, called, trail_of, unreached_by
@@ -61,7 +62,7 @@ def unsettled(by: Inference, wrong: Unsettled) -> Iterator[Diagnostic]:
     origins = tuple((by.state.dimension(dim), span) for dim, span in by.origins)
 
     def show(dim: Dim) -> str:
-        return dim.render(namer.dim)
+        return render(dim, namer.dim)
 
     def origin(side: Side, size: Dim) -> Place | None:
         found = trail.of_place(side.span, size, bool(side.about))

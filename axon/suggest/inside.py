@@ -13,6 +13,7 @@ from axon.base.source import Span
 from axon.explain.origin import Trail
 from axon.shapes.constraint import Range, Use
 from axon.shapes.dimension import Dim
+from axon.shapes.pretty import render
 from axon.shapes.relation import Relation
 from axon.suggest import precedence
 from axon.types import builtins
@@ -86,7 +87,7 @@ def _beyond(
     yield from _stricter(access, [s for s, _ in ends], trail)
     names = {s: s.name if s in dict(ends) else show(Dim.of(s)) for s in use.index.variables}
     if shift is not None and len(_rising(use, ends)) < max(len(ends), 1):  # `x[n]`, `x[n - i]`
-        computed, written = (use.index - shift).render(names.__getitem__), f"{' '.join(use.span.text.split())} - {shift}"
+        computed, written = render(use.index - shift, names.__getitem__), f"{' '.join(use.span.text.split())} - {shift}"
         text = min(computed, written, key=len)  # multiplied out, `(i + 1) % (n + 1)` is long
         shifted = _replaced(access, use.span, text)
         others = [" ".join(a.span.text.split()) for a in _alike(access, use.index, trail) if a is not access]
@@ -96,7 +97,7 @@ def _beyond(
         least = _least(guard, use.index)
         if least is not None and least.constant != 0:
             names |= {s: show(Dim.of(s)) for s in least.variables}
-            text = (use.index - least).render(names.__getitem__)
+            text = render(use.index - least, names.__getitem__)
             shown = f"count from {show(least)}: `{_replaced(access, use.span, text)}`"
             yield Suggestion(shown, (Edit(use.span, text),), change=Change.SLIP)
     for symbol, extent in ends:  # as many strides as there is room for
@@ -260,11 +261,11 @@ def unreached(function: str, trail: Trail, state: State) -> Iterator[Unreached]:
             split = index.linear_in(symbol)
             if isinstance(size, Dim) and split is not None and split[0] == Dim.of(1) and split[1]:
                 bound = state.dimension(size) - split[1]
-                if bound.variables <= state.rigid and not is_called(symbol, bound, str):
-                    text = f"{symbol.name} < {bound}"
+                if bound.variables <= state.rigid and not is_called(symbol, bound, render):
+                    text = f"{symbol.name} < {render(bound)}"
                     where = f"in `{function}`, " if function else ""
                     why = f"{where}this holds for every `{symbol.name}`, so the other branch is never taken"
-                    edit = bound_edit(binding.span, symbol.name, str(bound), True)
+                    edit = bound_edit(binding.span, symbol.name, render(bound), True)
                     yield Unreached(test.span, why, Suggestion(f"{where}make the bound `{text}`", (edit,)))
 
 

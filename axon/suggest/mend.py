@@ -21,6 +21,7 @@ from axon.explain.quote import fitting, operand, short, shown
 from axon.explain.ranges import Origin
 from axon.shapes.constraint import Equal, Reason
 from axon.shapes.dimension import Dim
+from axon.shapes.pretty import render
 from axon.suggest.layout import in_order
 from axon.suggest.slips import headers, other_values, regrouped, rounded_up, stages
 from axon.suggest.written import exchanged
@@ -511,7 +512,7 @@ def _divided(access: T.Access, trail: Trail) -> Iterator[Suggestion]:
     parts = {s: found for s in spans if (found := _PART.fullmatch(s.text)) is not None}
     divisors = {found[2] for found in parts.values()}
     sizes = [size for n in range(len(spans)) if (size := trail.size(access.base, n)) is not None and size.symbol is not None]
-    for name in dict.fromkeys(str(size) for size in reversed(sizes)) if len(parts) > 1 and len(divisors) == 1 else ():
+    for name in dict.fromkeys(render(size) for size in reversed(sizes)) if len(parts) > 1 and len(divisors) == 1 else ():
         if name not in divisors:
             texts = {s: f"{found[1]}{name}" for s, found in parts.items()}
             text = f"divide by {name}: `{_with(access, texts)}`"

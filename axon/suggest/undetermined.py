@@ -10,6 +10,7 @@ from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.shapes.dimension import Dim
+from axon.shapes.pretty import render
 from axon.suggest.bodies import trail_of
 from axon.suggest.inside import flattened_later, parameter_edit, parts_bounded
 from axon.types.inference import Binding, Inference
@@ -92,7 +93,7 @@ def _untold(
 ) -> Iterator[Label]:
     """Where sizes that no argument tells are written, and the indices that run so far, with other names that the type has."""
     for symbol, binding in open_[:_MAX_UNTOLD]:
-        shown = by.state.dimension(binding.range.extent).render(namer.dim)
+        shown = render(by.state.dimension(binding.range.extent), namer.dim)
         other = f": {shown} in the inferred type" if shown != symbol.name else ""
         yield Label(binding.span, f"nothing says how far `{symbol.name}` runs{other}")
     for dim, place in by.origins:

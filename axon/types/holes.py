@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.shapes.dimension import Atom, Dim, DimensionTooLarge
+from axon.shapes.pretty import render
 from axon.shapes.relation import Relation
 from axon.types.resolve import Scope, ValueName
 from axon.types.unify import State
@@ -107,7 +108,7 @@ def _rendered(size: Dim, called: dict[Dim, str]) -> str | None:
     names = {dim.symbol: name for dim, name in called.items() if dim.symbol is not None}
     if not size.variables <= names.keys() or (size.constant is not None and size.constant < 0):
         return None
-    return size.render(names.__getitem__)
+    return render(size, names.__getitem__)
 
 
 def parts(span: Span) -> Iterator[Span]:

@@ -16,6 +16,7 @@ from axon.grammar import syntax as S
 from axon.shapes.algebra.divisibility import is_divisibility
 from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Range, Reason, Side
 from axon.shapes.dimension import Dim, DimensionTooLarge, atom_key
+from axon.shapes.pretty import render
 from axon.shapes.relation import Relation
 from axon.types import typed as T
 from axon.types.constraint import Deferred
@@ -265,7 +266,7 @@ def _require(
     source = (Side(at, fact.why.partition(":")[0]),) if at is not None and same else ()
     obligation = Obligation(relation, context, Reason(span, needs, source), subject=subject, asked=asked)
     if relation.op == "=" and relation.variables and not is_divisibility(relation):
-        sides = tuple(Side(span, f"its {side} is {{}}") for side in (fact.relation.left, fact.relation.right))
+        sides = tuple(Side(span, f"its {side} is {{}}") for side in map(render, (fact.relation.left, fact.relation.right)))
         if relation.left != relation.right:
             inf.state.equals.append(Equal(relation.left, relation.right, Reason(span, needs, sides), asked=obligation))
     elif relation.trivial is not True:

@@ -14,6 +14,7 @@ from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.grammar import syntax as S
 from axon.shapes.dimension import Dim
+from axon.shapes.pretty import render
 from axon.shapes.relation import Relation, said
 from axon.types.type import (
     ElementType,
@@ -144,7 +145,7 @@ def show_element(namer: Namer, e: ElementType) -> str:
 
 
 def show_dim(namer: Namer, dim: Dim) -> str:
-    return namer.state.dimension(dim).render(namer.dim)
+    return render(namer.state.dimension(dim), namer.dim)
 
 
 def show_shape(namer: Namer, shape: Shape) -> str:

@@ -2,7 +2,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from process import Axon, Forge, forge, runner
+
+from tests.attacks.process import Axon, Forge, forge, runner
 
 
 @pytest.fixture(scope="session")

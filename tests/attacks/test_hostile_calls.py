@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from process import Axon
+
+from tests.attacks.process import Axon
 
 PROGRAM = """\
 fun total (x : f32[n]) = sum i => x[i]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hostile import ATTACKS, SEVERAL
-from process import Axon
+
+from tests.attacks.hostile import ATTACKS, SEVERAL
+from tests.attacks.process import Axon
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

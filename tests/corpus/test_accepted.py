@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from goldens import compare, run_axon
+
+from tests.corpus.goldens import compare, run_axon
 
 ACCEPTED = Path(__file__).parent / "accepted"
 PROGRAMS = sorted(ACCEPTED.glob("*.axon"))

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from goldens import compare, run_axon
 from PIL import Image
 
 import axon
 from axon.checker.loader import library_modules
+from tests import ROOT
+from tests.corpus.goldens import compare, run_axon
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.axon"))
 COMMAND = re.compile(r"^   axon (.+?)(?: \*\))?$", re.MULTILINE)
 GALLERY = ROOT / "docs" / "gallery.md"

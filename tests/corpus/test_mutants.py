@@ -9,13 +9,12 @@ import os
 import random
 import re
 import time
-from pathlib import Path
 
 import pytest
 
 import axon
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 PROGRAMS = sorted([*(ROOT / "tests/corpus").rglob("*.axon"), *(ROOT / "stdlib").glob("*.axon")])
 TOKEN = re.compile(r"\.\.\w*|'\w+|\w+|\[\||\|\]|\|>|=>|->|<=|>=|<>|\*\*|\s+|.")
 SEEDS = range(40 if os.environ.get("AXON_SOAK") else 4)

@@ -10,10 +10,10 @@ import shlex
 from pathlib import Path
 
 import pytest
-from goldens import compare, run_axon
 
 import axon
 from axon.base.codes import CODES
+from tests.corpus.goldens import compare, run_axon
 
 REJECTED = Path(__file__).parent / "rejected"
 PROGRAMS = sorted(REJECTED.glob("*.axon"))
@@ -26,7 +26,7 @@ GENERATED = {
 }
 
 # Bugs in Axon itself and what depends on the machine (tests of `axon.compiler` make them happen), what a machine lacks
-# (tests/faces/test_targets.py), what its GPU refuses (tests/gpu), and commands of the prompt (tests of `axon.tools.prompt.repl`).
+# (tests/tools/test_targets.py), what its GPU refuses (tests/gpu), and commands of the prompt (tests of `axon.tools.prompt.repl`).
 NOT_PROGRAMS = {"AX0001", "AX0002", "AX0003", "AX0510", "AX0511", "AX0604", "AX0611", "AX0612", "AX0613"}
 
 

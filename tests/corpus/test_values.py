@@ -12,9 +12,10 @@ import pytest
 from scipy.special import erf
 
 import axon
+from tests import ROOT
 
 ACCEPTED = Path(__file__).parent / "accepted"
-STDLIB = Path(__file__).parents[2] / "stdlib"
+STDLIB = ROOT / "stdlib"
 
 
 @cache

@@ -21,8 +21,9 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from tests import ROOT
+
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
 TABLE = HERE / "manifest.json"
 HOST = "core,plan,cpu"
 KERNELS = "tile,roles,barriers,kernel"

@@ -24,10 +24,10 @@ from axon import compiler
 from axon.base import names
 from axon.checker.loader import FileLoader
 from axon.host.call import Session
+from tests import ROOT
 from tests.determinism import texts
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
 FAMILIES = str(HERE / "families.axon")
 SMALL = str(ROOT / "tests/corpus/accepted/affine_accesses.axon")
 SOAK = "AXON_SOAK" in os.environ

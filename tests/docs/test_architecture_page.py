@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests import ROOT
+
 PAGE = ROOT / "docs" / "architecture.md"
 HEADING = "## Every module\n"
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))

@@ -13,11 +13,11 @@ import pytest
 import axon
 from axon.base.codes import CODES
 from axon.checker.loader import library_modules, stdlib_root
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 
-import axon_pages  # noqa: E402
+import axon_pages
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "editors.md").read_text()
+from tests import ROOT
+
+PAGE = (ROOT / "docs" / "editors.md").read_text()
 PROGRAM = "fun f (x : f32[b, d]) (w : f32[4 * d, d]) = x @ w\n"
 MESSAGE = "these sizes cannot agree"
 

@@ -16,8 +16,8 @@ from axon.base.source import SourceFile
 from axon.grammar.lexer import END, tokenize
 from axon.grammar.table import load
 from axon.types import builtins
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "editors" / "vscode"
 GRAMMAR = json.loads((FOLDER / "syntaxes" / "axon.tmLanguage.json").read_text())
 MANIFEST = json.loads((FOLDER / "package.json").read_text())

@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of the parser and the checker, with atheris: `make fuzz`, or
 
-    python tests/fuzz/fuzz_check.py --seconds 600 [--work DIR]
+    python -m tests.fuzz.fuzz_check --seconds 600 [--work DIR]
 
 Texts are mutated by tokens (see `mutate`) or by bytes; those that find new branches of Axon's code are kept. A crash, a hang or
 a traceback ends the run with exit status 1; the shortest text that still shows it is written to DIR/found.axon. Needs
@@ -17,14 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 FOUND = "found.axon"
 
 
 def failure(text: str) -> str | None:
     """What is wrong with how a text is checked, in one word, so that shrinking keeps the mistake."""
-    from fuzz_target import check
+    from tests.fuzz.fuzz_target import check
 
     try:
         check(text)
@@ -39,7 +37,7 @@ def failure(text: str) -> str | None:
 
 def shrunk(text: str, fails: Callable[[str], bool]) -> str:
     """A text from which no run of tokens can be taken without its ceasing to fail, halving the runs."""
-    from mutate import tokens
+    from tests.fuzz.mutate import tokens
 
     parts, size = tokens(text), len(tokens(text)) // 2
     while size:
@@ -59,11 +57,10 @@ def fuzz(work: Path, seconds: int) -> None:
     import atheris
 
     with atheris.instrument_imports(include=["axon"]):
-        from fuzz_target import check, library
-
         import axon.checker.check
         import axon.grammar.parse  # noqa: F401
-    from mutate import LARGEST, mutated, seeds
+        from tests.fuzz.fuzz_target import check, library
+    from tests.fuzz.mutate import LARGEST, mutated, seeds
 
     library()
     corpus = work / "corpus"
@@ -102,7 +99,7 @@ def main() -> int:
         return 0
     work.mkdir(parents=True, exist_ok=True)
     (work / FOUND).unlink(missing_ok=True)
-    command = [sys.executable, __file__, "--inside", "--seconds", str(given.seconds), "--work", str(work)]
+    command = [sys.executable, "-m", "tests.fuzz.fuzz_check", "--inside", "--seconds", str(given.seconds), "--work", str(work)]
     status = subprocess.run(command, env={**os.environ, "AXON_DEBUG": "1"}).returncode
     found = work / FOUND
     if found.exists():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 from random import Random
 
-ROOT = Path(__file__).parents[2]
+from tests import ROOT
+
 LARGEST = 3_000  # characters; what is wrong with a long program is wrong with a part of it
 _TOKEN = re.compile(r"\s+|'?\w+|\(\*|\*\)|\[\||\|\]|\|>|=>|->|<=|>=|<>|\*\*|\.\.|.", re.DOTALL)
 WORDS = [

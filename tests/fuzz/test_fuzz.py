@@ -10,9 +10,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from fuzz_check import shrunk
-from fuzz_target import check
-from mutate import mutated, seeds, tokens
+
+from tests import ROOT
+from tests.fuzz.fuzz_check import shrunk
+from tests.fuzz.fuzz_target import check
+from tests.fuzz.mutate import mutated, seeds, tokens
 
 SOAK = bool(os.environ.get("AXON_SOAK"))
 HERE = Path(__file__).parent
@@ -48,6 +50,6 @@ def test_shrinking_keeps_what_fails() -> None:
 @pytest.mark.skipif(find_spec("atheris") is None, reason="needs the extra `fuzz`")
 @pytest.mark.skipif(not (SOAK or os.environ.get("CI")), reason="in CI for 20 s, in the soak for an hour: make fuzz")
 def test_guided_by_coverage(tmp_path: Path) -> None:
-    command = [sys.executable, str(HERE / "fuzz_check.py"), "--seconds", "20", "--work", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300)
+    command = [sys.executable, "-m", "tests.fuzz.fuzz_check", "--seconds", "20", "--work", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]

@@ -14,7 +14,7 @@ from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.roles.barriers import Scatter, operations
 from axon.backend.gpu.tile.schedule import TileMapping, Traits, check
 from axon.base.element import Element
-from tests.backend.programs import (
+from tests.backend.gpu.programs import (
     Binary,
     Case,
     Const,

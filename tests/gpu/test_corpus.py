@@ -16,7 +16,7 @@ from axon.core.printer import print_program
 from axon.core.verify import CoreInvalid
 from axon.interpret import run
 from axon.tools.commands.doctest import run_file
-from tests.backend.oracle import corpus, different, outcome
+from tests.backend.gpu.oracle import corpus, different, outcome
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):

@@ -6,8 +6,6 @@ All kernels are built together first. AXON_SOAK=1 takes 2,000 programs.
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -21,10 +19,8 @@ from axon.backend.gpu.runtime.steps import Stepped
 from axon.core.printer import print_program
 from axon.core.verify import CoreInvalid
 from axon.interpret import run
-from tests.backend.oracle import NARROW, different, outcome
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
-from core_random import Generator
+from tests.backend.gpu.oracle import NARROW, different, outcome
+from tests.core.random_programs import Generator
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):

@@ -1,4 +1,4 @@
-"""Results on a real GPU after calls of other sizes, as in tests/runtime/test_histories.py, which emulates one."""
+"""Results on a real GPU after calls of other sizes, as in tests/backend/gpu/runtime/test_histories.py, which emulates one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import axon
-from tests.runtime.histories import SUBJECTS, TEXT, compare, history, leaves
+from tests.backend.gpu.runtime.histories import SUBJECTS, TEXT, compare, history, leaves
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):

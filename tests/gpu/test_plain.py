@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import axon
-from tests.backend.plain_programs import INTEGERS, NAMES, SOURCE, WHOLE
+from tests.backend.gpu.simt.plain_programs import INTEGERS, NAMES, SOURCE, WHOLE
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):

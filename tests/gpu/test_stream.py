@@ -10,7 +10,7 @@ import pytest
 
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.element import Element
-from tests.backend.streams import NAMES, error, expected, inputs, program
+from tests.backend.gpu.streams import NAMES, error, expected, inputs, program
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):

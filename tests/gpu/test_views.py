@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import axon
-from tests.backend.test_views import FEED_FORWARD, SOURCE, STREAMS
+from tests.backend.gpu.layout.test_views import FEED_FORWARD, SOURCE, STREAMS
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):

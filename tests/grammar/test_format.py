@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-import strategies as g
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,10 +17,11 @@ from axon.grammar.format import format_source, print_declaration, print_dim, pri
 from axon.grammar.lexer import tokenize
 from axon.grammar.parse import parse, parse_expression, parse_type
 from axon.grammar.table import load
+from tests import ROOT
+from tests.grammar import strategies as g
 
 EXAMPLES = 3_000 if os.environ.get("AXON_SOAK") else 150
 SLOW = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-ROOT = Path(__file__).parents[2]
 
 
 def fmt(text: str) -> str:

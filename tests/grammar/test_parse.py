@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import strategies as g
 
 from axon.base.source import SourceFile
 from axon.grammar import syntax as s
 from axon.grammar.parse import parse, parse_expression, parse_type
 from axon.grammar.table import load
+from tests.grammar import strategies as g
 
 
 def program(text: str) -> tuple[s.Decl, ...]:

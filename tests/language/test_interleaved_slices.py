@@ -40,5 +40,5 @@ def test_by_a_size() -> None:
 @pytest.mark.parametrize("body", ["for i < 3 => x[i : n : 2]", "for i < 2, j < 2 => x[i + 2 * j : n : 4]", "for i < n => x[i : n]",
                                   "for i < 2 => x[2 * i : n : 2]", "for i < 2 => x[i : n + i : 3]"])  # fmt: skip
 def test_others_have_lengths_that_depend_on_the_index(body: str) -> None:
-    with pytest.raises(axon.AxonError, match="AX0308|AX0303"):
+    with pytest.raises(axon.AxonError, match=r"AX0308|AX0303"):
         axon.compile(f"fun f (x : f32[n]) = {body}")

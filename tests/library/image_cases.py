@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from library_case import Array, Comparison, Drawn, case, of
 from scipy import ndimage
+
+from tests.library.library_case import Array, Comparison, Drawn, case, of
 
 
 @case("image.planes")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.linalg
-from library_case import Array, Comparison, Drawn, case, of
+
+from tests.library.library_case import Array, Comparison, Drawn, case, of
 
 
 @case("linalg.dot")

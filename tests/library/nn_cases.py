@@ -6,9 +6,10 @@ import itertools
 from typing import Any
 
 import numpy as np
-from library_case import Array, Comparison, Drawn, case, of
 from scipy import special
 from scipy.stats import norm as normal
+
+from tests.library.library_case import Array, Comparison, Drawn, case, of
 
 
 def pointwise(name: str, f: Any, slack: float = 1.0) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from library_case import Array, Comparison, Drawn, case, of
 from scipy import special
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import cosine_similarity
+
+from tests.library.library_case import Array, Comparison, Drawn, case, of
 
 
 def over_rows(name: str, least: int, f: Any, slack: float = 3.0) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from library_case import Comparison, Drawn, case, of
+
+from tests.library.library_case import Comparison, Drawn, case, of
 
 
 @case("tensor.concat")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from nn_cases import attended, convolved, distance, kept, published_slopes, standardized
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 import axon
+from tests import ROOT
+from tests.library.nn_cases import attended, convolved, distance, kept, published_slopes, standardized
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = ROOT / "examples"
 RNG = np.random.default_rng(0)
 
 

@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import image_cases  # noqa: F401
-import linalg_cases  # noqa: F401
 import ml_dtypes
-import nn_cases  # noqa: F401
 import numpy as np
 import pytest
-import stats_cases  # noqa: F401
-import tensor_cases  # noqa: F401
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from library_case import CASES, Case, Drawn, check
 
 import axon
 from axon.checker.loader import library_modules, stdlib_root
+from tests.library import image_cases, linalg_cases, nn_cases, stats_cases, tensor_cases  # noqa: F401  (cases register themselves)
+from tests.library.library_case import CASES, Case, Drawn, check
 
 EXAMPLES = 500 if os.environ.get("AXON_SOAK") else 15
 SIGNATURES = Path(__file__).with_name("signatures.txt")

@@ -7,8 +7,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import numpy as np  # noqa: E402
-import weights as W  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
+
+from tests.models import weights as W  # noqa: E402
 
 
 class Convolution(nn.Module):

@@ -8,9 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import weights as W  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
+
+from tests.models import weights as W  # noqa: E402
 
 
 def rotated(x: Tensor, theta: float) -> Tensor:

@@ -8,9 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import weights as W  # noqa: E402
-from test_llama3 import Attention, Block, Decoder, FeedForward, attention, decoder, feed_forward, matrix  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
+
+from tests.models import weights as W  # noqa: E402
+from tests.models.test_llama3 import Attention, Block, Decoder, FeedForward, attention, decoder, feed_forward, matrix  # noqa: E402
 
 
 class Mixture(nn.Module):

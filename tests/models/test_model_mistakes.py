@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from goldens import compare, run_axon
 
-MODELS = Path(__file__).parents[2] / "examples" / "models"
+from tests import ROOT
+from tests.corpus.goldens import compare, run_axon
+
+MODELS = ROOT / "examples" / "models"
 GOLDENS = Path(__file__).parent / "mistakes"
 
 

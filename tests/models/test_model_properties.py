@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,9 @@ import axon
 from axon.shapes.dimension import Dim
 from axon.types.show import dimension_names
 from axon.types.type import Function, RecordType, Tensor, Type
+from tests import ROOT
 
-MODELS = Path(__file__).parents[2] / "examples" / "models"
+MODELS = ROOT / "examples" / "models"
 TOLERANCE = 2e-5  # of the largest element, in f32
 
 SIZES = {

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from goldens import compare, run_axon
 
 from axon.base.source import SourceFile
 from axon.grammar import syntax as S
 from axon.grammar.parse import parse
+from tests import ROOT
+from tests.corpus.goldens import compare, run_axon
 
-MODELS = Path(__file__).parents[2] / "examples" / "models"
+MODELS = ROOT / "examples" / "models"
 GOLDENS = Path(__file__).parent / "signatures"
 PROGRAMS = sorted(MODELS.glob("*.axon"))
 each = pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)

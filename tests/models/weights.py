@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 import axon
+from tests import ROOT
 
-MODELS = Path(__file__).parents[2] / "examples" / "models"
+MODELS = ROOT / "examples" / "models"
 
 # Of the largest element. PyTorch computes in float64, from the same float32 weights: this is what Axon's f32 loses.
 TOLERANCE = 5e-6

@@ -10,15 +10,11 @@ from typing import Any, Literal
 
 import numpy as np
 import onnx
-import onnx_layers  # noqa: F401  (templates register themselves)
-import onnx_moves  # noqa: F401
-import onnx_pointwise  # noqa: F401
-import onnx_quantized  # noqa: F401
-import onnx_windows  # noqa: F401
 from ml_dtypes import finfo
-from onnx_node import TEMPLATES, Node, NoElement, NotOffered, element
 
 import axon
+from tests.onnx import onnx_layers, onnx_moves, onnx_pointwise, onnx_quantized, onnx_windows  # noqa: F401  (templates register)
+from tests.onnx.onnx_node import TEMPLATES, Node, NoElement, NotOffered, element
 
 Outcome = Literal["passed", "operator", "element", "form"]
 # What ONNX expects of these was rounded to 16 bits at each step, and its tolerance is less than one such rounding.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from onnx_node import Node, NotOffered, at, bounds, names, number, over, reshaped, stretched, template
 
 from axon.base.element import Element
+from tests.onnx.onnx_node import Node, NotOffered, at, bounds, names, number, over, reshaped, stretched, template
 
 
 def real(n: Node, name: str, default: float = 0.0) -> str:

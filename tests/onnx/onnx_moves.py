@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from onnx_node import Node, NotOffered, at, chosen, names, number, over, reshaped, shaped, stretched, template, wrapped
 
 from axon.base.element import Element
+from tests.onnx.onnx_node import Node, NotOffered, at, chosen, names, number, over, reshaped, shaped, stretched, template, wrapped
 
 
 @template("Reshape")
@@ -203,7 +203,7 @@ def constant(n: Node) -> str:
 
 
 def literal(array: np.ndarray) -> str:
-    from onnx_node import element
+    from tests.onnx.onnx_node import element
 
     if array.shape:
         return f"[| {', '.join(literal(part) for part in array)} |]"

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import reduce
 
 import numpy as np
-from onnx_node import Node, at, names, number, over, stretched, template
 
 from axon.base.element import Element
+from tests.onnx.onnx_node import Node, at, names, number, over, stretched, template
 
 # ── of one tensor ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

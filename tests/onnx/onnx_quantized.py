@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from onnx_node import Node, NotOffered, at, names, number, over, template
-from onnx_reductions import matmul
 
 from axon.base.element import Element
+from tests.onnx.onnx_node import Node, NotOffered, at, names, number, over, template
+from tests.onnx.onnx_reductions import matmul
 
 _RANGE = {Element.U8: (0, 255), Element.I8: (-128, 127)}
 _FINITE = {Element.F8E4M3: 448.0, Element.F8E5M2: 57344.0}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import string
 
 import numpy as np
-from onnx_node import Node, at, least, names, number, over, template
 
 from axon.base.element import Element
+from tests.onnx.onnx_node import Node, at, least, names, number, over, template
 
 
 def along(n: Node, axes: list[int], keep: bool, body: str) -> str:
@@ -98,7 +98,7 @@ def matmul(n: Node, a: str, b: str, left: tuple[int, ...], right: tuple[int, ...
     columns = right[-1:] if len(right) > 1 else ()
     batch = np.broadcast_shapes(left[:-2], right[:-2])
     i = names(len(batch))
-    from onnx_node import stretched
+    from tests.onnx.onnx_node import stretched
 
     first = [*stretched(left[:-2], i), *(["p"] if rows else []), "k"]
     second = [*stretched(right[:-2], i), "k", *(["q"] if columns else [])]
@@ -121,7 +121,7 @@ def gemm(n: Node) -> str:
     alpha, beta = (number(n.a(name), Element.F32) for name in ("alpha", "beta"))
     text = f"{alpha} * (sum k => {a} * {b})"
     if n.has(2) and n.inputs[2].size:
-        from onnx_node import stretched
+        from tests.onnx.onnx_node import stretched
 
         text += f" + {beta} * {at(n.x(2), stretched(n.shape(2), ['i', 'j']))}"
     return f"for i j => {text}"
@@ -155,7 +155,7 @@ def einsum(n: Node) -> str:
 
 @template("Det")
 def det(n: Node) -> str:
-    from onnx_node import NotOffered
+    from tests.onnx.onnx_node import NotOffered
 
     raise NotOffered("determinants")
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import onnx
-from onnx_cases import ROUNDED, Case, Outcome, cases, classify
 
-PAGE = Path(__file__).parents[2] / "docs" / "onnx.md"
+from tests import ROOT
+from tests.onnx.onnx_cases import ROUNDED, Case, Outcome, cases, classify
+
+PAGE = ROOT / "docs" / "onnx.md"
 LEAST = 980  # cases that ran when this was written; the count may only grow
 
 INTRODUCTION = """# ONNX's node tests
@@ -16,7 +17,7 @@ INTRODUCTION = """# ONNX's node tests
 ONNX comes with tests of each of its operators: a node, inputs, and the outputs that it must have. `tests/onnx` states in Axon, one
 template for each, the operators that the language and its library offer, and runs every case of them in the interpreter and on
 the CPU backend (under `make test`, every sixth of them there), at the case's own tolerance: a relative error of 0.001, as a rule.
-`python tests/onnx/onnx_table.py` writes this page; `make test` fails if a case on it does not pass, or if the count shrinks.
+`python -m tests.onnx.onnx_table` writes this page; `make test` fails if a case on it does not pass, or if the count shrinks.
 
 A test of an operator that ONNX also defines by several others comes a second time, in those; they are not counted here.
 """

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from onnx_node import Node, NotOffered, at, bounds, least, names, number, over, template
 
 from axon.base.element import Element
+from tests.onnx.onnx_node import Node, NotOffered, at, bounds, least, names, number, over, template
 
 
 class Window:

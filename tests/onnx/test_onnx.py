@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 
 import numpy as np
-import onnx_table
 import pytest
-from onnx_cases import cases, classify, offered, run
+
+from tests.onnx import onnx_table
+from tests.onnx.onnx_cases import cases, classify, offered, run
 
 SOAK = bool(os.environ.get("AXON_SOAK"))
 PARTS = 8
@@ -33,6 +34,6 @@ def test_cases(part: int) -> None:
 
 def test_table() -> None:
     """docs/onnx.md counts what is there, and what there was."""
-    assert onnx_table.PAGE.read_text() == onnx_table.page(), "python tests/onnx/onnx_table.py writes docs/onnx.md anew"
+    assert onnx_table.PAGE.read_text() == onnx_table.page(), "python -m tests.onnx.onnx_table writes docs/onnx.md anew"
     passed = sum(classify(case)[0] == "passed" for case in cases())
     assert passed >= onnx_table.LEAST

@@ -100,7 +100,7 @@ def soak(seeds: Sequence[int], targets: Sequence[str], times: int = 3, shrink: b
 @contextmanager
 def emulation() -> Iterator[None]:
     """A GPU is emulated from here on."""
-    from tests.runtime.emulated import emulated
+    from tests.backend.gpu.runtime.emulated import emulated
 
     with pytest.MonkeyPatch.context() as monkeypatch:
         emulated(monkeypatch)

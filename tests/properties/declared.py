@@ -7,11 +7,11 @@ from math import erf
 from typing import Any
 
 import numpy as np
-from maker import Declared, Maker
-from scalars import EXACT, WIDE, Tensor, constant, quiet
-from sizes import Size, differ, named, number
 
 from axon.base.element import Element
+from tests.properties.maker import Declared, Maker
+from tests.properties.scalars import EXACT, WIDE, Tensor, constant, quiet
+from tests.properties.sizes import Size, differ, named, number
 
 _HELPERS = {
     "pair": "type pair['a, n] = { left : 'a[n], right : 'a[n] }\nfun added (p : pair['a, n]) = for i < n => p.left[i] + p.right[i]",

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-PLACE = Path(__file__).parents[2] / ".hypothesis" / "falsified"
+from tests import ROOT
+
+PLACE = ROOT / ".hypothesis" / "falsified"
 
 
 def falsified(test: str, text: str, arguments: Sequence[Any], explicit: Sequence[int] = ()) -> Path:

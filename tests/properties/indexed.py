@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from maker import Declared, Maker
-from scalars import EXACT, NARROW, WIDE, Outside, Scalar, Tensor, binders, constant, firm, quiet, reduced, scalar
-from sizes import Size, named, number
 
 from axon.base.element import Element
+from tests.properties.maker import Declared, Maker
+from tests.properties.scalars import EXACT, NARROW, WIDE, Outside, Scalar, Tensor, binders, constant, firm, quiet, reduced, scalar
+from tests.properties.sizes import Size, named, number
 
 
 class Indexed(Maker):

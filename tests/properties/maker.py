@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from scalars import WIDE, Draw, Index, Outside, Scalar, Scope, Tensor
-from sizes import Size
 
 from axon.base.element import Element
+from tests.properties.scalars import WIDE, Draw, Index, Outside, Scalar, Scope, Tensor
+from tests.properties.sizes import Size
 
 
 @dataclass

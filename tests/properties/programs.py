@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from declared import ASIDE, Aside
 from hypothesis import strategies as st
-from indexed import INDEXED, Indexed
-from maker import Declared
-from scalars import NARROW, Tensor
-from sizes import Size, named, number
-from whole import WHOLE, Whole
 
 from axon.base.element import Element
+from tests.properties.declared import ASIDE, Aside
+from tests.properties.indexed import INDEXED, Indexed
+from tests.properties.maker import Declared
+from tests.properties.scalars import NARROW, Tensor
+from tests.properties.sizes import Size, named, number
+from tests.properties.whole import WHOLE, Whole
 
 SIZES = (0, 1, 2, 3, 5)
 DIMENSIONS = ("n", "m", "k", "E", "lambda", "h", "I", "class")

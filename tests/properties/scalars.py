@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from sizes import Size, number
 
 from axon.base.element import Element
+from tests.properties.sizes import Size, number
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 Values = Mapping[str, Any]

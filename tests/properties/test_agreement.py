@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from falsified import falsified
 from hypothesis import HealthCheck, Phase, given, reject, settings
-from kernels_made import Kernel, kernels
-from programs import Program, leaves, programs
 
 from axon import compiler
 from axon.base.errors import AxonError
 from axon.host.call import Session
+from tests.properties.falsified import falsified
+from tests.properties.kernels_made import Kernel, kernels
+from tests.properties.programs import Program, leaves, programs
 
 EXAMPLES = 2_000 if os.environ.get("AXON_SOAK") else 40
 SIMULATED = 400 if os.environ.get("AXON_SOAK") else 5

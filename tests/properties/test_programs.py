@@ -11,9 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from programs import Program, leaves, programs
-from scalars import NARROW, Tensor
-from signature import Disagrees, accepts, check_result, read
 
 from axon import compiler
 from axon.base.element import Element
@@ -25,6 +22,9 @@ from axon.grammar import syntax
 from axon.grammar.parse import parse
 from axon.host.call import Session
 from axon.types import builtins
+from tests.properties.programs import Program, leaves, programs
+from tests.properties.scalars import NARROW, Tensor
+from tests.properties.signature import Disagrees, accepts, check_result, read
 
 _TOKEN = re.compile(r"\w+|\S")
 EXAMPLES = 2_000 if os.environ.get("AXON_SOAK") else 150

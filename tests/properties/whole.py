@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from maker import Declared, Maker
-from scalars import EXACT, NARROW, WIDE, Outside, Tensor, constant, quiet, scalar
-from sizes import Size, differ, named, number
 
 from axon.base.element import Element
+from tests.properties.maker import Declared, Maker
+from tests.properties.scalars import EXACT, NARROW, WIDE, Outside, Tensor, constant, quiet, scalar
+from tests.properties.sizes import Size, differ, named, number
 
 
 class Whole(Maker):

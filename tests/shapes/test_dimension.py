@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from clock import within
-from generate import Tree, assignments, parse, sets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axon.base.names import Symbol, fresh
 from axon.shapes.dimension import Dim, DimensionTooLarge, dim_sum, maximum, minimum
+from axon.shapes.pretty import render
+from tests.shapes.clock import within
+from tests.shapes.generate import Tree, assignments, parse, sets
 
 SYMBOLS = tuple(fresh(name) for name in "abc")
 NAMES = {s.name: Dim.of(s) for s in SYMBOLS}
@@ -58,7 +59,7 @@ def test_is_undefined_where_the_tree_is(tree: Tree) -> None:
 @settings(max_examples=sets(400), deadline=None)
 def test_rendering_parses_back(tree: Tree) -> None:
     dim = tree.dim(SYMBOLS)
-    assert parse(str(dim), NAMES) == dim
+    assert parse(render(dim), NAMES) == dim
 
 
 @given(TREES)
@@ -66,7 +67,7 @@ def test_rendering_parses_back(tree: Tree) -> None:
 def test_rendering_parses_back_to_the_same_function(tree: Tree) -> None:
     """With minima of maxima of minima, another form of it."""
     dim = tree.dim(SYMBOLS)
-    read = parse(str(dim), NAMES)
+    read = parse(render(dim), NAMES)
     for values in assignments(SYMBOLS, 4):
         try:
             expected = dim.evaluate(values)
@@ -181,7 +182,7 @@ def test_a_quotient_keeps_where_it_is_undefined() -> None:
     ],
 )
 def test_rendering_is_what_a_person_writes(dim: Dim, text: str) -> None:
-    assert str(dim) == text
+    assert render(dim) == text
 
 
 def test_parts() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
-from generate import RELATIONS, assignments, holds, parse, relation, sets
 
 from axon.base.names import fresh
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
+from tests.shapes.generate import RELATIONS, assignments, holds, parse, relation, sets
 
 h, r, n, m, d, i = (Dim.of(fresh(name)) for name in "hrnmdi")
 ZERO = Dim.of(0)

@@ -2,8 +2,8 @@
 
 Values of 16- and 8-bit floats are held as f32, rounded to what their element type has after each operation (`round_*`), so that
 kernels compute what the interpreter does; `load_*` and `store_*` change between that and the bits in memory. The functions of f32
-and `exp` and `log` of f64 are polynomials without branches, at most two units in the last place from the true value (`tests/cpu`
-measures them), because a vectorized loop cannot call the C library; the others of f64 are the C library's.
+and `exp` and `log` of f64 are polynomials without branches, at most two units in the last place from the true value
+(`tests/backend/cpu` measures them), because a vectorized loop cannot call the C library; the others of f64 are the C library's.
 
 Integers wrap. Divisions are given divisors that are not 0, except that any divisor may be given: 0 gives an arbitrary result
 and never stops the process (the kernel has taken note of it).

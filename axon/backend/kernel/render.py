@@ -9,6 +9,7 @@ from typing import assert_never
 from axon.base.names import Symbol
 from axon.core.ir import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary
 from axon.shapes.dimension import Dim
+from axon.shapes.pretty import render
 
 _SIGNS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "pow": "**", "eq": "=", "ne": "<>", "lt": "<", "le": "<=",
@@ -44,7 +45,7 @@ class Names:
 
 
 def dim_text(dim: Dim, names: Names) -> str:
-    return dim.render(lambda symbol: names[symbol])
+    return render(dim, lambda symbol: names[symbol])
 
 
 def scalar_text(scalar: Scalar, names: Names) -> str:

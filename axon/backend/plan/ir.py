@@ -35,6 +35,7 @@ from axon.core.printer import names_in, print_op
 from axon.core.scalar_facts import scatter
 from axon.core.walk import nodes, scalars, tensors_of
 from axon.shapes.dimension import Dim
+from axon.shapes.pretty import render
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +314,7 @@ def _axes(axes: tuple[Axis, ...]) -> str:
 def _moves(kernel: Kernel, values: Mapping[Symbol, Value], names: Mapping[Symbol, str]) -> list[str]:
     if isinstance(kernel, Whole) and isinstance(kernel.op, Check):
         return []
-    moved = bytes_moved(kernel, values).render(lambda symbol: names.get(symbol, symbol.name))
+    moved = render(bytes_moved(kernel, values), lambda symbol: names.get(symbol, symbol.name))
     return [f"moves {moved} bytes{' a step' if isinstance(kernel, Repeat) else ''}"]
 
 

@@ -65,6 +65,7 @@ from axon.core.verify import CoreInvalid, verify
 from axon.core.walk import dimensions_of, needs_of, outs_of, rewrite, tensors_of, trip_of
 from axon.shapes.contracts.contract import Contract, ContractFact, ParameterShape
 from axon.shapes.dimension import Dim
+from axon.shapes.pretty import render
 from axon.shapes.relation import Relation
 
 
@@ -485,7 +486,7 @@ def title(part: Part, names: Mapping[Symbol, str]) -> str:
         case Straight():
             return "straight"
         case HostLoop(op=op, trip=trip):
-            steps = trip.render(lambda s: names.get(s, s.name)) if isinstance(trip, Dim) else f"{names.get(trip, trip.name)}[]"
+            steps = render(trip, lambda s: names.get(s, s.name)) if isinstance(trip, Dim) else f"{names.get(trip, trip.name)}[]"
             waits = "" if isinstance(trip, Dim) else "; the host waits for the number of steps"
             return f"{'unfold' if op.stacked else 'loop'} of {steps} steps, by the host{waits}"
         case Sort() | Compress() | Check():

@@ -15,6 +15,7 @@ from axon.shapes.algebra.prove import Facts
 from axon.shapes.constraint import Equal, Obligation, Problem, Side
 from axon.shapes.contracts.legal import alone, together
 from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.shapes.pretty import render
 from axon.shapes.relation import Relation
 from axon.shapes.solving.equations import Equation, solve
 from axon.shapes.solving.trouble import Clash, Refuted
@@ -87,7 +88,7 @@ def as_taken(name: str, variable: Dim, size: Dim, equals: Iterable[Equal]) -> tu
     found = measure(variable, equals)
     if found is None or variable.symbol is None:
         return name, size
-    return found.taken.render(lambda _: name), found.taken.substitute({variable.symbol: size})
+    return render(found.taken, lambda _: name), found.taken.substitute({variable.symbol: size})
 
 
 def nearest(broken: Broken, problem: Problem) -> Iterator[str]:

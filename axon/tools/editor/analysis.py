@@ -26,6 +26,7 @@ from axon.checker.check import CheckedModule, Session, alias_names, binds
 from axon.checker.report import once_per_name, words
 from axon.checker.unchanged import closed
 from axon.grammar import syntax as S
+from axon.shapes.pretty import render
 from axon.suggest.headless import blamed, without_doubts
 from axon.suggest.tried import TRIED
 from axon.tools.editor.chunks import Chunk, Pieces, reading, succeed
@@ -500,7 +501,8 @@ class _Run:
             if isinstance(entity, ValueName):
                 why = "; ".join(f.why for f in entity.scheme.facts)
                 shown = distinct(checker.state, entity.scheme) or next(_fresh_version)
-                versions[name] = f"{shown} ({why}) {entity.literal} {entity.dim}"
+                size = None if entity.dim is None else render(entity.dim)
+                versions[name] = f"{shown} ({why}) {entity.literal} {size}"
         checker.state.aliases = self.a.alias_names  # from here on: a version does not hide what an alias stands for
         given, inner = tuple(s for s in sigs if isinstance(s, S.Sig)), tuple(checker.inner)
         return Checked(

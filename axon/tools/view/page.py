@@ -15,6 +15,7 @@ from axon.backend.gpu.tile.families import family_of
 from axon.backend.gpu.tile.schedule_file import NOTHING
 from axon.host import html
 from axon.host.command_arguments import parse_arguments
+from axon.shapes.pretty import render
 from axon.tools.editor.hover import Hover
 from axon.tools.view.draw import SLOTS, Words, amount, draw_graph, draw_timeline
 from axon.tools.view.graph import CPU, Graph, as_written, graph, kernels
@@ -54,7 +55,7 @@ def page(session: Session, callee: Callee, arguments: Sequence[str], target: str
 def _fill(session: Session, callee: Callee, program: Program, shown: Graph, sizes: Sizes | None, at: Sizes) -> str:
     source = session.checked.source
     names = shown.sizes.names
-    words = Words(lambda dim: shown.sizes.short(dim).render(lambda symbol: names.get(symbol, symbol.name)), _numbers(sizes))
+    words = Words(lambda dim: render(shown.sizes.short(dim), lambda symbol: names.get(symbol, symbol.name)), _numbers(sizes))
     text, hovers = pieces(source.path, source.text)
     schedule = session.schedule(callee) if shown.tiled else None
     start, end = _declared_at(session, callee)

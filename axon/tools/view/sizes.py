@@ -11,6 +11,7 @@ from axon.base.names import Symbol, fresh
 from axon.core.ir import Compute, Loop, Op, Scan
 from axon.core.operation_count import least_of
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, rebuilt
+from axon.shapes.pretty import render
 
 LONG = 20  # letters of a size that has a name
 
@@ -46,7 +47,7 @@ def sizes_of(ops: Iterable[Op], names: Mapping[Symbol, str]) -> Sizes:
         return Sizes(given, tuple(definitions), images)
 
     def text(dim: Dim) -> str:
-        return dim.render(lambda symbol: given.get(symbol, symbol.name))
+        return render(dim, lambda symbol: given.get(symbol, symbol.name))
 
     for stem, size in _extents(ops, frozenset(names)):
         for atom in sorted(_atoms(size), key=lambda a: len(text(_dim(a)))):

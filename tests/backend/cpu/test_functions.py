@@ -1,0 +1,183 @@
+"""Functions and conversions of emitted kernels: on every value of narrow element types, and on the awkward ones of the others."""
+
+import numpy as np
+import pytest
+from scipy.special import erf
+
+from axon.backend.cpu.executable import CpuExecutable
+from axon.backend.cpu.run import run as call
+from axon.base.element import FLOAT, INT, Element
+from axon.core.ir import Convert, Unary
+from axon.interpret import run
+from axon.shapes.dimension import Dim
+from tests.core.build import Build, at, index, ix, op
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-38, 3.4e38, -3.4e38, 0.5, 1.5, 2.5, -0.5, 448.0, 464.0]
+SPECIAL += [
+    465.0,
+    57344.0,
+    61440.0,
+    61441.0,
+    65504.0,
+    65520.0,
+    2.0**-9,
+    2.0**-10,
+    2.0**-24,
+    2.0**-25,
+    127.5,
+    -128.5,
+    255.5,
+    2.0**31,
+]
+SPECIAL += [-(2.0**31), 2.0**63, -(2.0**63), 9e18, 1 + 2.0**-8, 1 + 2.0**-8 + 2.0**-30, 1 + 2.0**-11 + 2.0**-40, 0.1, 1e300, 1e-300]
+INTEGERS = [
+    0,
+    1,
+    -1,
+    2,
+    -2,
+    7,
+    -7,
+    127,
+    -128,
+    255,
+    256,
+    2**24 + 1,
+    2**31 - 1,
+    -(2**31),
+    2**53 + 1,
+    -(2**53) - 1,
+    2**63 - 1,
+    -(2**63),
+]
+WIDE = np.concatenate(
+    [np.linspace(-110, 110, 200_001), np.logspace(-44, 38, 20_001), -np.logspace(-44, 38, 20_001), SPECIAL[:18]]
+).astype(np.float32)
+
+
+def values(element):
+    """All values of a narrow element type; for the others the awkward ones."""
+    if element.bits == 8 and element is not Element.BOOL:
+        return np.arange(256, dtype=np.uint8).view(element.dtype)
+    if element.bits == 16:
+        return np.arange(65536, dtype=np.uint16).view(element.dtype)
+    if element.is_float:
+        with np.errstate(all="ignore"):
+            numbers = np.array(SPECIAL, np.float64).astype(element.dtype)
+            return np.concatenate([numbers, np.random.default_rng(0).standard_normal(2000).astype(element.dtype) * 300])
+    if element is Element.BOOL:
+        return np.array([True, False])
+    limits = np.iinfo(element.dtype)
+    return np.array([n for n in INTEGERS if limits.min <= n <= limits.max], element.dtype)
+
+
+def both(program, *arrays):
+    """The results of the backend and of the interpreter."""
+    with np.errstate(all="ignore"):
+        return call(CpuExecutable(program), arrays), run(program, arrays)
+
+
+def agree(program, *arrays):
+    for actual, expected in zip(*both(program, *arrays), strict=True):
+        assert_equal(actual, expected)
+
+
+def assert_equal(actual, expected):
+    assert actual.dtype == expected.dtype
+    with np.errstate(all="ignore"):
+        same = (actual == expected) | ((actual != actual) & (expected != expected))
+    assert same.all(), (actual[~same][:5], expected[~same][:5])
+
+
+@pytest.mark.parametrize("source", Element, ids=lambda e: e.value)
+def test_conversions_are_those_of_the_interpreter(source):
+    build = Build("convert")
+    x = build.input("x", source, Dim.of(ix("n", 1).symbol))
+    results = [build.compute([i := ix("i", x.shape[0])], Convert(at(x, i), target)) for target in Element]
+    agree(build.program(*results), values(source))
+
+
+@pytest.mark.parametrize("element", [e for e in Element if e in FLOAT or e in INT], ids=lambda e: e.value)
+def test_arithmetic_is_that_of_the_interpreter(element):
+    """Every operator on all pairs of a few values; results of narrow floats are rounded after each operation."""
+    numbers = values(element)
+    if len(numbers) > 300:
+        numbers = numbers[np.random.default_rng(1).permutation(len(numbers))[:200]]
+    n = Dim.of(ix("n", 1).symbol)
+    build = Build("arithmetic")
+    x = build.input("x", element, n)
+    results = []
+    for name in ["add", "sub", "mul", "max", "min", "eq", "ne", "lt", "le", "gt", "ge"] + (["div"] if element.is_float else []):
+        i, j = ix("i", n), ix("j", n)
+        results.append(build.compute([i, j], op(name, at(x, i), at(x, j))))
+    for name in ["neg", "abs", "sign"] + (["floor", "ceil", "round", "sqrt"] if element.is_float else []):
+        i = ix("i", n)
+        results.append(build.compute([i], Unary(name, at(x, i))))
+    agree(build.program(*results), numbers)
+
+
+@pytest.mark.parametrize("element", [e for e in Element if e in INT], ids=lambda e: e.value)
+@pytest.mark.parametrize("name", ["div", "mod", "pow"])
+def test_integer_division_and_powers(name, element):
+    numbers = values(element)
+    divisors = np.array([1, 2, 3, 7] if name == "pow" or element is Element.U8 else [1, -1, 2, -3, 7, -128], element.dtype)
+    build = Build(name)
+    x, y = (build.input(v, element, Dim.of(ix("n", 1).symbol)) for v in "xy")
+    i, j = ix("i", x.shape[0]), ix("j", y.shape[0])
+    agree(build.program(build.compute([i, j], op(name, at(x, i), at(y, j)))), numbers, divisors)
+
+
+@pytest.mark.parametrize(
+    ("name", "exact"), [("exp", np.exp), ("log", np.log), ("tanh", np.tanh), ("erf", erf), ("sin", np.sin), ("cos", np.cos)]
+)
+def test_functions_of_f32_are_within_two_units_of_the_last_place(name, exact):
+    build = Build(name)
+    x = build.input("x", Element.F32, Dim.of(ix("n", 1).symbol))
+    i = ix("i", x.shape[0])
+    (actual,) = call(CpuExecutable(build.program(build.compute([i], Unary(name, at(x, i))))), [WIDE])
+    with np.errstate(all="ignore"):
+        true = exact(WIDE.astype(np.float64))
+        rounded = true.astype(np.float32)
+        odd = ~np.isfinite(rounded)
+        assert_equal(actual[odd], rounded[odd])
+        unit = np.spacing(np.maximum(np.abs(rounded[~odd]), np.float32(1.2e-38))).astype(np.float64)
+        assert np.max(np.abs(actual[~odd] - true[~odd]) / unit) <= 2
+
+
+@pytest.mark.parametrize("name", ["exp", "log"])
+def test_exp_and_log_of_f64_are_within_two_units_of_the_last_place(name):
+    build = Build(name)
+    x = build.input("x", Element.F64, Dim.of(ix("n", 1).symbol))
+    i = ix("i", x.shape[0])
+    edges = [709.78, 709.79, 710.0, -708.4, -745.1, -745.2, -747.0, 5e-324, 2.0**-1022, 1 - 2.0**-53, 1 + 2.0**-52, 1e308, 0.5**0.5]
+    ranges = [np.linspace(-750, 712, 200_001), np.linspace(0.5, 2.5, 100_001), np.logspace(-323, 308, 50_001)]
+    numbers = np.concatenate([*ranges, edges, np.array(SPECIAL)])
+    (actual,) = call(CpuExecutable(build.program(build.compute([i], Unary(name, at(x, i))))), [numbers])
+    with np.errstate(all="ignore"):
+        rounded = getattr(np, name)(numbers)  # itself within one unit
+        odd = ~np.isfinite(rounded) | (rounded == 0)
+        assert_equal(actual[odd], rounded[odd])
+        unit = np.spacing(np.abs(rounded[~odd]))
+        assert np.max(np.abs(actual[~odd] - rounded[~odd]) / unit) <= 2
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf", "sin", "cos", "rsqrt"])
+def test_functions_of_f64_are_those_of_the_interpreter(name):
+    build = Build(name)
+    x = build.input("x", Element.F64, Dim.of(ix("n", 1).symbol))
+    i = ix("i", x.shape[0])
+    numbers = np.concatenate([np.linspace(-30, 30, 1001), [0.0, -0.0, np.inf, -np.inf, np.nan]])
+    (actual,), (expected,) = both(build.program(build.compute([i], Unary(name, at(x, i)))), numbers)
+    np.testing.assert_allclose(actual, expected, rtol=1e-14, atol=1e-300)
+
+
+def test_indices_wrap_as_sizes_do():
+    build = Build("index")
+    n = ix("n", 1).symbol
+    x = build.input("x", Element.BOOL, Dim.of(n))
+    i = ix("i", x.shape[0])
+    dim = Dim.of(i.symbol) * 2**31 + 5
+    program = build.program(
+        build.compute([i], index(dim)), build.compute([i2 := ix("i", x.shape[0])], index(Dim.of(i2.symbol) * 2**31, Element.I64))
+    )
+    agree(program, np.zeros(3, bool))

@@ -1,0 +1,294 @@
+"""Emitted scalar code is run here, as Python: indices, masks and changes of scores mean on the device what the interpreter says.
+
+The simulator evaluates core itself, so it cannot tell whether the emitter wrote down the same thing.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from axon import compiler
+from axon.backend.gpu.build.pipeline import stages
+from axon.backend.gpu.emit.kernel import Emitter, PointerParameter, SizeParameter, StrideParameter
+from axon.backend.gpu.emit.stream import _Function
+from axon.backend.gpu.layout.assumptions import Granted
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.roles import barriers as b
+from axon.backend.gpu.tile.contraction import MatrixProduct
+from axon.backend.gpu.tile.families import kernels
+from axon.backend.gpu.tile.schedule import TileMapping
+from axon.backend.gpu.tile.stream import Stream
+from axon.backend.kernel.scalars import Writer, obstacle
+from axon.base.element import Element
+from axon.base.names import fresh
+from axon.core.ir import Binary, Const, Convert, Index, Read, Scalar, Select, Unary
+from axon.interpret.frame import Frame, Range
+from axon.interpret.scalar import evaluate
+from axon.shapes.dimension import Dim, maximum, minimum
+from axon.shapes.width import exact
+from tests.backend.gpu.emit import device
+
+# ── any expression ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+I, J, S, T = (fresh(name) for name in "ijst")  # noqa: E741
+NAMES = {I: "i", J: "j", S: "s", T: "t"}
+COUNT = 5000 if os.environ.get("AXON_SOAK") else 250
+
+
+def dims(chance: random.Random, depth: int) -> Dim:
+    if depth == 0:
+        return Dim.of(chance.choice([I, I, J, J, S, T, chance.randrange(5), chance.choice([7, 64, 1000, 2**30])]))
+    a, c = dims(chance, depth - 1), dims(chance, depth - 1)
+    match chance.randrange(8):
+        case 0 | 1:
+            return a + c
+        case 2:
+            return a - c
+        case 3:
+            return a * chance.choice([2, 3, -1, 8, 100_000_000])
+        case 4:
+            return a // chance.choice([2, 3, 64, 10])
+        case 5:
+            return a % chance.choice([2, 3, 16])
+        case 6:
+            return minimum(a, c)
+        case _:
+            return maximum(a, c)
+
+
+def integers(chance: random.Random, depth: int) -> Scalar:
+    if depth == 0:
+        return Index(dims(chance, chance.randrange(3)))
+    a = integers(chance, depth - 1)
+    match chance.randrange(7):
+        case 0:
+            return Binary(chance.choice(["add", "sub", "mul", "max", "min"]), a, integers(chance, depth - 1))
+        case 1:
+            return Binary(chance.choice(["div", "mod"]), a, Const(chance.choice([3, -2, 64]), Element.I32))
+        case 2:
+            return Unary(chance.choice(["neg", "abs", "sign"]), a)
+        case 3:
+            narrow = chance.choice([Element.I8, Element.U8])
+            small = Binary(chance.choice(["add", "mul"]), Convert(a, narrow), Const(chance.choice([3, 100]), narrow))
+            return Convert(small, Element.I32)
+        case 4:
+            real = Binary("mul", Convert(a, Element.F32), Const(chance.choice([0.3, -7.5, 1e9]), Element.F32))
+            return Convert(Convert(real, chance.choice([Element.I8, Element.U8, Element.I32])), Element.I32)
+        case 5:
+            return Select(conditions(chance, depth - 1), a, integers(chance, depth - 1))
+        case _:
+            return a
+
+
+def conditions(chance: random.Random, depth: int) -> Scalar:
+    if depth > 0 and chance.random() < 0.4:
+        return Binary(chance.choice(["and", "or"]), conditions(chance, depth - 1), Unary("not", conditions(chance, depth - 1)))
+    op = chance.choice(["lt", "le", "eq", "ne", "ge", "gt"])
+    wide = dims(chance, chance.randrange(3)), dims(chance, chance.randrange(3))
+    if chance.random() < 0.3 and all(exact(dim, 64) for dim in wide):  # as lowering compares sizes
+        return Binary(op, *(Index(dim, Element.I64) for dim in wide))
+    return Binary(op, integers(chance, depth), integers(chance, depth))
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["small sizes", "sizes up to the limit"])
+def test_integers_mean_what_the_interpreter_says(large: bool) -> None:
+    chance = random.Random(large)
+    tried = 0
+    while tried < COUNT:
+        scalar = integers(chance, chance.randrange(4)) if chance.random() < 0.5 else conditions(chance, 2)
+        if obstacle(scalar, {I, J}):
+            continue
+        tried += 1
+        for _ in range(4):
+            sizes = {s: chance.randrange(1, 2**31 if large else 200) for s in (S, T)}
+            place = {I: chance.randrange(sizes[S]), J: chance.randrange(sizes[T])}
+            frame = Frame(sizes, {}, {a: Range(1 + n, at, at + 1) for n, (a, at) in enumerate(place.items())}, 3)
+            with np.errstate(all="ignore"):
+                want = evaluate(scalar, frame).item()
+            known = {**sizes, **place}
+            held: dict[str, Any] = {NAMES[symbol]: at for symbol, at in known.items()}
+
+            def size(dim: Dim, held: dict[str, Any] = held, sizes: Any = sizes) -> str | None:
+                if dim.variables & {I, J}:
+                    return None
+                name = f"size{len(held)}"
+                held[name] = dim.evaluate(sizes)
+                assert -(2**31) <= held[name] < 2**31
+                return name
+
+            writer = Writer(lambda read: "", lambda symbol: NAMES[symbol], size, {})
+            value = writer.value(scalar)
+            scope = device.names({}) | held
+            exec("\n".join(writer.lines), scope)
+            assert eval(value, scope) == want, (scalar, writer.lines, known)
+
+
+def test_an_epilogue_is_given_its_indices_and_sizes() -> None:
+    text = """
+fun f (a : bf16[m, k]) (b : bf16[k, n]) =
+  for i j => (sum c => cast f32 a[i, c] * cast f32 b[c, j]) * cast f32 (k / 3) + cast f32 ((i - j) % 5 + min i j)
+"""
+    core = compiler.lower(compiler.check_text(text), "f", None)
+    (kernel,) = kernels(core)
+    assert isinstance(kernel, MatrixProduct)
+    values = (*core.inputs, kernel.results[0].value)
+    emitter = Emitter(stages(kernel, TileMapping(64, 64, 64, 2, 1, 1, 1), HOPPER, values, Granted()).barriers, frozenset())
+    emitter.run()
+    ((_, result),) = emitter.results.functions.items()
+    scope = device.names({})
+    exec("\n".join(emitter.functions), scope)
+    k = core.inputs[0].shape[1].symbol
+    for row, column, depth in ((0, 0, 20), (3, 17, 64), (200, 4, 7)):
+        known = {kernel.rows.symbol: row, kernel.columns.symbol: column, k: depth}
+        given = [use.evaluate(known) if isinstance(use, Dim) else known[use] for use in result.uses if not isinstance(use, Read)]
+        assert scope[result.name](np.float32(2.5), *given) == 2.5 * (depth // 3) + (row - column) % 5 + min(row, column)
+
+
+# ── streams ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+MASKS = [
+    "j <= i", "j/64 = i/64 andalso j <= i", "j <= i + max 0 (t-s)", "j < t/2", "(i-j)%3 = 0", "min i j < 40", "max i j < 100",
+    "j%2 = 0", "i%3 <> j%5", "j*100000000 > 0", "j < i + 2147483600", "j <= w[b]", "j <= i + w[b]", "w[b]*w[b] > 0", "m[j]",
+    "u[b, i, j] <> cast u8 0", "cast i8 j >= cast i8 0", "cast u8 j < cast u8 10", "abs (i-j) < 9", "i*j < 1000",
+    "j / max 1 i < 3", "not (j < i orelse j > i + 64)", "2*j <= i", "j - i < 3 andalso i - j < 3", "j < 48 andalso c[j] > 100",
+]  # fmt: skip
+CHANGES = [
+    "cast f32 (j - i)", "cast f32 (j - i) * p[b]", "cast f32 (max (i-j) 0)", "cast f32 (i*j)", "cast f32 (abs (i-j))",
+    "cast f32 (j / max 1 i)", "cast f32 (j*100000000)", "cast f32 (i - 2*j + t/3)", "p[b] * cast f32 (j % 7)",
+    "cast f32 (cast i8 (i*40))", "cast f32 (cast i8 (round (x[b,i,j]*100.0)))", "cast f32 b", "r[b, i]",
+]  # fmt: skip
+HEAD = """
+fun f (w : i32[b]) (m : bool[t]) (u : u8[b, s, t]) (c : i32[t]) (p : f32[b]) (r : f32[b, s])
+      (q : bf16[b, s, d]) (k : bf16[b, t, d]) (v : bf16[b, t, e]) =
+  let val x = for b i j => sum c => cast f32 q[b, i, c] * cast f32 k[b, j, c]
+      val y = for b i j => {change}
+      val top = for b i => max j => y[b, i, j]
+      val total = for b i => sum j => exp (y[b, i, j] - top[b, i])
+  in for b i e => cast bf16 ((sum j => exp (y[b, i, j] - top[b, i]) * cast f32 v[b, j, e]) / total[b, i]) end
+"""
+SMALL = TileMapping(64, 64, 64, 2, 1, 1, 1, keys=48)
+
+
+def emitted(change: str) -> tuple[Any, Emitter, dict[Any, int]]:
+    """A stream, its emitter after it has run, and sizes."""
+    core = compiler.lower(compiler.check_text(HEAD.format(change=change)), "f", None)
+    (kernel,) = (k for k in kernels(core) if isinstance(k, Stream))
+    values = (*core.inputs, *(r.value for r in kernel.results))
+    made = stages(kernel, SMALL, HOPPER, values, Granted()).barriers
+    emitter = Emitter(made, frozenset())
+    emitter.run()
+    named = {"b": 2, "s": 150, "t": 131, "d": 16, "e": 64}
+    return core, emitter, {s: named[s.name] for v in core.inputs for d in v.shape for s in d.variables}
+
+
+def check(change: str) -> None:
+    core, emitter, sizes = emitted(change)
+    stream = emitter.stream._plan.stream  # type: ignore[union-attr]
+    program, plan = emitter.program, emitter.stream._plan
+    assert plan is not None
+    chance = np.random.default_rng(0)
+    arrays: dict[Any, Any] = {}
+    for value in core.inputs:
+        shape = tuple(d.evaluate(sizes) for d in value.shape)
+        top = 2 if value.element.bits <= 8 else 200
+        made = chance.standard_normal(shape) if value.element.is_float else chance.integers(0, top, shape)
+        arrays[value.symbol] = made.astype(value.element.dtype)
+        if value.symbol.name == "w":
+            arrays[value.symbol][:] = (2**31 - 1, 37)
+    memory = {
+        name: arrays[p.tensor] for p, name in emitter.parameters.items() if isinstance(p, PointerParameter) and p.tensor in arrays
+    }
+    scope = device.names(memory)
+    for parameter, name in emitter.parameters.items():
+        if isinstance(parameter, SizeParameter):
+            scope[name] = parameter.size.evaluate(sizes)
+        elif isinstance(parameter, StrideParameter) and parameter.tensor in arrays:
+            array = arrays[parameter.tensor]
+            scope[name] = array.strides[parameter.dimension] // array.itemsize
+    exec("\n".join(emitter.functions), scope)
+    order, steps = program.order, program.steps
+    extent, rows = steps.extent.evaluate(sizes), order.rows.extent.evaluate(sizes)
+    pieces = -(-extent // steps.step)
+    scope |= {"steps": pieces, "consumer": 0}
+    for outer in range(2):
+        for piece in range(-(-rows // order.rows.step)):
+            for lane in (0, 1, 77, 127):
+                scope |= {emitter.piece(order.outer[0].symbol): outer, emitter.piece(order.rows.symbol): piece, "lane": lane}
+                run_lines(emitter, scope, "first_row", "every_to")
+                run_lines(emitter, scope, "own_row_0", "row_end")
+                for step in range(pieces):
+                    scope |= {emitter.piece(steps.symbol): step, "column": step * steps.step + lane % 4 * 2}
+                    everywhere = scope["every_from"] <= step < scope["every_to"]
+                    skipped = not scope["first_piece"] <= step < scope["last_piece"]
+                    for slot in (0, 1, 2, 3, 13, 22):
+                        row = scope["own_row_0"] + 8 * (slot % 4 // 2)
+                        column = scope["column"] + 8 * (slot // 4) + slot % 2
+                        if row >= rows:
+                            continue
+                        score = np.float32(chance.standard_normal())
+                        want = (
+                            wanted(stream, arrays, sizes, order, steps, outer, row, column, score) if column < extent else -np.inf
+                        )
+                        if skipped:
+                            assert want == -np.inf, f"a tile is skipped that has {row}, {column}"
+                            continue
+                        got = apply(plan.change[0 if everywhere else 1], scope, score, slot)
+                        assert np.allclose(got, want, rtol=1e-5, atol=1e-5, equal_nan=True), (change, row, column, got, want)
+
+
+def wanted(
+    stream: Stream, arrays: Any, sizes: Any, order: b.Order, steps: Any, outer: int, row: int, column: int, score: Any
+) -> Any:
+    place = {order.outer[0].symbol: outer, order.rows.symbol: row, steps.symbol: column}
+    axes = {symbol: Range(1 + n, at, at + 1) for n, (symbol, at) in enumerate(place.items())}
+    frame = Frame(sizes, arrays, axes, 4, locals={stream.score: np.full((1,) * 4, score)})
+    with np.errstate(all="ignore"):
+        return evaluate(stream.change, frame).item()
+
+
+def run_lines(emitter: Emitter, scope: dict[str, Any], first: str, last: str) -> None:
+    """Run the kernel's assignments of numbers from the one of `first` on, up to that of `last` or to the first of another kind."""
+    lines = [line.strip() for line in emitter.body]
+    at = max(n for n, line in enumerate(lines) if line.startswith(f"{first} = "))
+    for line in lines[at:]:
+        if not re.match(r"\w+ = ", line) or 'float("-inf")' in line or "while" in line:
+            return
+        exec(line, scope)
+        if line.startswith(f"{last} = "):
+            return
+
+
+def apply(function: _Function | None, scope: dict[str, Any], score: Any, slot: int) -> Any:
+    """An elementwise function at one slot of a thread's registers, its arguments as `ptx_tiles.each` passes them."""
+    if function is None:
+        return score
+    half, column = slot % 4 // 2, 8 * (slot // 4) + slot % 2
+    given = []
+    for argument in function.arguments:
+        texts = [text.format(b=0) for text in argument.texts]
+        value = eval(texts[half] if argument.kind[0] in "rsf" else texts[0], scope)
+        match argument.kind[0]:
+            case "i":
+                value += 8 * half
+            case "c":
+                value += column
+            case "f":
+                value = np.float32(value) + np.float32(int(argument.kind[1:]) * column)
+        given.append(value)
+    return scope[function.name](score, *given)
+
+
+@pytest.mark.parametrize("condition", MASKS)
+def test_emitted_masks_mean_what_the_interpreter_says(condition: str) -> None:
+    check(f"if {condition} then x[b, i, j] else -inf")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_emitted_changes_of_scores_mean_what_the_interpreter_says(change: str) -> None:
+    check(f"x[b, i, j] + {change}")

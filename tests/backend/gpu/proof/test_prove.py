@@ -1,0 +1,248 @@
+"""The proof accepts what the compiler makes, and refuses every way of breaking it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from axon.backend.gpu.build.pipeline import stages
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.proof.findings import Proof, Violation
+from axon.backend.gpu.proof.prove import verify
+from axon.backend.gpu.roles import barriers as b
+from axon.backend.gpu.roles.barriers import BarrierProgram
+from axon.backend.gpu.tile.families import kernels
+from axon.backend.gpu.tile.schedule import TileMapping
+from axon.base.element import Element
+from tests.backend.gpu.programs import STORES, Case, contraction
+from tests.backend.gpu.proof.mutants import Change, body_of, drop, elsewhere, mutate, refused, sites, twice, with_field, with_ring
+
+SMALL = TileMapping(128, 128, 64, stages=3, cluster=2, slots=2)
+TOGETHER = replace(SMALL, stages=4, specialized=False)
+MAPPINGS = {
+    "as found best": TileMapping(),
+    "no cluster": TileMapping(cluster=1),
+    "nothing in flight": TileMapping(in_flight=0),
+    "two in flight": TileMapping(in_flight=2),
+    "one consumer": TileMapping(64, 128, stages=6, consumers=1),
+    "three consumers": TileMapping(192, 128, stages=4, consumers=3, cluster=1),
+    "a cluster over columns": TileMapping(256, 128, cluster_over="columns"),
+    "a cluster of four": TileMapping(128, 256, cluster=4),
+    "eight stages": TileMapping(64, 64, stages=8, consumers=1, cluster=1),
+    "two slots": SMALL,
+    "one role": TOGETHER,
+    "one role, one warpgroup": TileMapping(64, 64, 64, stages=2, in_flight=0, consumers=1, cluster=1, specialized=False),
+    "one role, five pieces ahead": TileMapping(128, 64, 64, stages=6, in_flight=0, specialized=False),
+    "one role, two in flight": TileMapping(192, 128, stages=4, in_flight=2, consumers=3, cluster=1, specialized=False),
+}
+
+
+def lowered(case: Case, mapping: TileMapping, *, stores: str = "boxes") -> BarrierProgram:
+    (kernel,) = kernels(case.program)
+    results = frozenset(r.value.symbol for r in kernel.results)
+    values = (*case.program.inputs, *(r.value for r in kernel.results))
+    return stages(kernel, mapping, HOPPER, values, STORES[stores](results)).barriers
+
+
+@pytest.mark.parametrize("mapping", MAPPINGS.values(), ids=MAPPINGS)
+def test_what_the_compiler_makes_is_proved(mapping: TileMapping) -> None:
+    assert isinstance(verify(lowered(contraction("ik,jk->ij"), mapping)), Proof)
+
+
+@pytest.mark.parametrize("stores", STORES)
+@pytest.mark.parametrize("axes", ["ik,kj->ij", "ki,jk->ij", "ki,kj->ij", "bshd,bthd->bhst"])
+def test_every_layout_is_proved(axes: str, stores: str) -> None:
+    for result in (Element.BF16, Element.F32):
+        assert isinstance(verify(lowered(contraction(axes, result=result), SMALL, stores=stores)), Proof)
+
+
+# ── mutants ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+OPERATION_MUTANTS: list[tuple[str, type, Change, set[str]]] = [
+    ("a dropped release", b.Release, drop, {"deadlock", "exit"}),
+    ("a doubled release", b.Release, twice, {"phase", "count", "overwrite"}),
+    ("a dropped announcement", b.Expect, drop, {"deadlock", "bytes"}),
+    ("a doubled announcement", b.Expect, twice, {"phase", "count", "bytes"}),
+    ("16 bytes more announced", b.Expect, with_field("bytes", lambda n: n + 16), {"bytes"}),
+    ("16 bytes fewer announced", b.Expect, with_field("bytes", lambda n: n - 16), {"bytes"}),
+    ("16 bytes more copied", b.Copy, with_field("bytes", lambda n: n + 16), {"layout"}),
+    ("a dropped copy", b.Copy, drop, {"layout"}),
+    ("a doubled copy", b.Copy, twice, {"layout"}),
+    ("a copy to another place", b.Copy, with_field("offset", lambda n: n + 1024), {"layout"}),
+    ("a flipped parity", b.Await, with_field("first", lambda n: n ^ 1), {"deadlock", "read", "overwrite", "phase"}),
+    ("a dropped wait", b.Await, drop, {"read", "overwrite", "phase"}),
+    ("a dropped advance", b.Advance, drop, {"exit", "deadlock", "phase", "content", "overwrite", "count"}),
+    ("a doubled advance", b.Advance, twice, {"exit", "deadlock", "phase", "content", "read"}),
+    (
+        "a release of the stage before",
+        b.Release,
+        with_field("back", lambda n: n + 1),
+        {"overwrite", "phase", "deadlock", "exit", "count"},
+    ),
+    (
+        "a release of the stage after",
+        b.Release,
+        with_field("back", lambda n: n - 1),
+        {"overwrite", "phase", "deadlock", "exit", "count", "layout"},
+    ),
+    ("a release of this block alone", b.Release, lambda op: (replace(op, cluster=False),), {"deadlock", "exit"}),
+    ("a dropped retirement", b.Retire, drop, {"overwrite", "read"}),
+    ("a retirement that leaves one more in flight", b.Retire, with_field("pending", lambda n: n + 1), {"overwrite", "read"}),
+    ("a dropped commit", b.Commit, drop, {"overwrite", "read", "exit"}),
+    ("a dropped product fence", b.ProductFence, drop, {"fence"}),
+    ("a dropped fence before a store", b.AsyncFence, drop, {"fence"}),
+    ("a dropped meeting", b.Meet, drop, {"buffer", "fence"}),
+    ("a meeting at another barrier", b.Meet, with_field("barrier", lambda n: n + 1), {"count"}),
+    ("a meeting of one warp fewer", b.Meet, with_field("threads", lambda n: n - 32), {"count"}),
+    ("a dropped reclaim", b.Reclaim, drop, {"buffer"}),
+    ("a reclaim that leaves one more", b.Reclaim, with_field("pending", lambda n: n + 1), {"buffer"}),
+    ("a write to the other slot", b.Write, with_field("slot", lambda n: n ^ 1), {"buffer", "content"}),
+    ("a store of the other slot", b.Send, with_field("slot", lambda n: n ^ 1), {"buffer", "content"}),
+    ("a drain that is missing", b.Drain, drop, {"exit"}),
+    ("a departure that is missing", b.Depart, drop, {"exit", "deadlock"}),
+    ("a loop that a role leaves at once", b.Steps, drop, {"exit", "deadlock", "content"}),
+    ("a loop that a role leaves after a step", b.Steps, body_of, {"exit", "deadlock", "content", "phase", "overwrite"}),
+    ("a role that makes one tile", b.Tiles, body_of, {"exit", "deadlock", "phase", "overwrite"}),
+]
+
+
+@pytest.mark.parametrize("mapping", [SMALL, TOGETHER], ids=["specialized", "one role"])
+@pytest.mark.parametrize(("name", "kind", "change", "allowed"), OPERATION_MUTANTS, ids=[m[0] for m in OPERATION_MUTANTS])
+def test_a_changed_operation_is_refused(name: str, kind: type, change: Change, allowed: set[str], mapping: TileMapping) -> None:
+    program = lowered(contraction("ik,jk->ij"), mapping)
+    places = list(sites(program, kind))
+    assert places
+    if kind is b.Tiles and not mapping.specialized:
+        assert isinstance(verify(mutate(program, places[0][0], change)), Proof)  # a kernel of one tile: nobody else goes on
+        return
+    for number, op in places:
+        refused(mutate(program, number, change), allowed, f"{name}: {op} at {number}")
+
+
+@pytest.mark.parametrize("side", ["full", "empty"])
+@pytest.mark.parametrize("more", [1, -1])
+def test_a_changed_count_is_refused(side: str, more: int) -> None:
+    program = lowered(contraction("ik,jk->ij"), SMALL)
+    (ring,) = program.rings
+    changed = with_ring(program, ring, replace(ring, **{side: getattr(ring, side) + more}))
+    refused(changed, {"deadlock", "count", "phase", "overwrite", "exit"}, f"{side} {more}")
+
+
+def test_a_release_before_its_retirement_is_refused() -> None:
+    program = lowered(contraction("ik,jk->ij"), replace(SMALL, in_flight=0))
+    retire = next(op for _, op in sites(program, b.Retire))
+    for number, _ in sites(program, b.Release):
+        moved = mutate(program, number, lambda op: (op, retire))
+        first = next(n for n, op in sites(moved, b.Retire))
+        answer = verify(mutate(moved, first, drop))
+        assert isinstance(answer, Violation)
+        assert answer.kind == "overwrite"
+
+
+def test_exchanged_stages_are_refused() -> None:
+    program = lowered(contraction("ik,jk->ij"), SMALL)
+    (advance, _), *_ = sites(program, b.Advance)
+    (expect, announced), *_ = sites(program, b.Expect)
+    exchanged = mutate(mutate(program, advance, drop), expect, lambda op: (b.Advance(announced.ring), op))
+    answer = verify(exchanged)
+    assert isinstance(answer, Violation)
+    assert answer.kind in {"overwrite", "phase", "deadlock", "content"}
+
+
+def test_unpublished_barriers_and_shared_memory_with_two_owners_are_refused() -> None:
+    program = lowered(contraction("ik,jk->ij"), SMALL)
+    unfenced = verify(replace(program, fenced=False))
+    assert isinstance(unfenced, Violation)
+    assert unfenced.kind == "setup"
+    (buffer,) = program.buffers
+    overlapping = verify(replace(program, buffers=(replace(buffer, offset=buffer.offset - 1024),)))
+    assert isinstance(overlapping, Violation)
+    assert overlapping.kind == "layout"
+
+
+ALONE_MUTANTS: list[tuple[str, type, Change, set[str]]] = [
+    ("all do what is for one", b.Alone, body_of, {"bytes", "count", "phase", "overwrite", "deadlock"}),
+    ("nobody does what is for one", b.Alone, drop, {"deadlock", "exit", "content", "read"}),
+    (
+        "a piece is put, whether there is one or not",
+        b.IfPiece,
+        body_of,
+        {"deadlock", "phase", "exit", "count", "overwrite", "content"},
+    ),
+    ("a piece too few is put", b.IfPiece, with_field("number", lambda n: n + 1), {"deadlock", "exit", "content"}),
+    (
+        "a piece too many is put",
+        b.IfPiece,
+        with_field("number", lambda n: n - 1),
+        {"deadlock", "phase", "exit", "overwrite", "content"},
+    ),
+    *(
+        (f"{name} {more} ahead", kind, with_field("ahead", lambda n, by=by: n + by), kinds)  # type: ignore[misc]
+        for name, kind, kinds in (
+            ("a wait", b.Await, {"deadlock", "phase", "overwrite", "read", "exit"}),
+            ("an announcement", b.Expect, {"deadlock", "phase", "bytes", "count", "exit"}),
+            ("a copy", b.Copy, {"deadlock", "phase", "bytes", "overwrite", "content", "layout", "exit"}),
+        )
+        for more, by in (("one more", 1), ("one less", -1))
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "change", "allowed"), ALONE_MUTANTS, ids=[m[0] for m in ALONE_MUTANTS])
+def test_a_change_to_what_one_thread_does_is_refused(name: str, kind: type, change: Change, allowed: set[str]) -> None:
+    program = lowered(contraction("ik,jk->ij"), TOGETHER)
+    for number, op in sites(program, kind):
+        refused(mutate(program, number, change), allowed, f"{name}: {op} at {number}")
+
+
+# ── what moves where ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+TWO_FIELDS = replace(SMALL, cluster=1)
+CONTENT_MUTANTS: list[tuple[str, type, Change, set[str]]] = [
+    ("a wider write", b.Write, with_field("width", lambda n: n + 16), {"layout"}),
+    ("a much wider write", b.Write, with_field("width", lambda n: n + 1024), {"layout"}),
+    ("a write of other columns", b.Write, with_field("column", lambda n: n + 16), {"content"}),
+    ("a write of other rows", b.Write, with_field("block", lambda n: n + 1), {"content"}),
+    ("a store that is missing", b.Send, drop, {"content", "buffer"}),
+    ("a copy that depends on the rank", b.Copy, with_field("by_rank", lambda n: n + 1024), {"layout", "content"}),
+    ("a copy of another field", b.Copy, with_field("field", lambda n: n ^ 1), {"content", "layout"}),
+    ("a copy of no field", b.Copy, with_field("field", lambda n: n + 16), {"layout"}),
+    ("a product twice", b.Product, twice, {"content"}),
+    ("a product of a block that is none", b.Product, with_field("block", lambda n: n + 1), {"content"}),
+    ("a product that forgets", b.Product, lambda op: (replace(op, keep="never"),), {"content"}),
+    ("a product that never begins anew", b.Product, lambda op: (replace(op, keep="always"),), {"content"}),
+    (
+        "a product of the other field",
+        b.Product,
+        lambda op: (replace(op, left=replace(op.left, field=op.left.field ^ 1)),),
+        {"content"},
+    ),
+    ("a product of no field", b.Product, lambda op: (replace(op, right=replace(op.right, field=7)),), {"layout"}),
+    ("a loop the other way", b.Steps, lambda op: (replace(op, backwards=True),), {"content", "deadlock", "exit"}),
+    ("a retirement of less than nothing", b.Retire, with_field("pending", lambda n: -1), {"count"}),
+    ("a reclaim of less than nothing", b.Reclaim, with_field("pending", lambda n: -1), {"count"}),
+]
+
+
+@pytest.mark.parametrize("mapping", [SMALL, TWO_FIELDS], ids=["cluster", "alone"])
+@pytest.mark.parametrize(("name", "kind", "change", "allowed"), CONTENT_MUTANTS, ids=[m[0] for m in CONTENT_MUTANTS])
+def test_what_is_about_other_data_is_refused(
+    name: str, kind: type, change: Change, allowed: set[str], mapping: TileMapping
+) -> None:
+    program = lowered(contraction("ik,jk->ij"), mapping)
+    for number, op in sites(program, kind):
+        refused(mutate(program, number, change), allowed, f"{name}: {op} at {number}")
+
+
+@pytest.mark.parametrize("mapping", [SMALL, TWO_FIELDS, TOGETHER], ids=["cluster", "alone", "one role"])
+@pytest.mark.parametrize(("axes", "stores"), [("ik,jk->ij", "boxes"), ("ki,kj->ij", "boxes"), ("ik,jk->ij", "rows")])
+def test_every_other_place_is_refused(axes: str, stores: str, mapping: TileMapping) -> None:
+    """Copies and stores of another box, another tensor, or from another place along any dimension."""
+    program = lowered(contraction(axes), mapping, stores=stores)
+    descriptors = program.descriptors
+    for number, op in sites(program, (b.Copy, b.Send)):
+        assert isinstance(op, b.Copy | b.Send)
+        for changed in elsewhere(op, descriptors):
+            what = f"{op} at {number}: {changed}"
+            refused(mutate(program, number, lambda _, changed=changed: (changed,)), {"content", "layout", "bytes", "buffer"}, what)

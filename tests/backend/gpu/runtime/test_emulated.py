@@ -1,0 +1,195 @@
+"""Whole programs on an emulated GPU give what the interpreter gives: what tests/gpu does on a real one, and at small sizes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import axon
+from axon import compiler
+from axon.backend import libraries
+from axon.backend.gpu.runtime import arrays
+from axon.backend.gpu.runtime.stepped_call import HostCall
+from axon.backend.gpu.runtime.steps import Stepped
+from axon.backend.plan.ir import Nest
+from axon.base.element import Element
+from axon.base.errors import AxonError
+from axon.base.names import Symbol
+from axon.checker.loader import FileLoader, library_modules, stdlib_root
+from axon.core.ir import Program
+from axon.core.printer import print_program
+from axon.core.verify import CoreInvalid
+from axon.interpret import run
+from axon.tools.commands.doctest import run_file
+from tests import ROOT
+from tests.backend.gpu.oracle import NARROW, corpus, different, outcome
+from tests.backend.gpu.runtime.emulated import EmulatedDriver, emulated
+from tests.backend.gpu.runtime.fake import DeviceArray, FakeLibrary
+from tests.core.arguments import admitted
+from tests.core.random_programs import Generator
+
+SOAK = bool(os.environ.get("AXON_SOAK"))
+PROGRAMS = 2_000 if SOAK else 60
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> EmulatedDriver:
+    return emulated(monkeypatch)
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
+    made = FakeLibrary()
+    monkeypatch.setitem(libraries._by_type, DeviceArray, made)
+    arrays._graphs.clear()
+    return made
+
+
+def wrong(got: Any, want: Any, program: Program) -> str:
+    """Why results differ by more than the narrowest float of a program rounds."""
+    text = print_program(program)
+    return different(got, want, max(error for name, error in (*NARROW.items(), ("", 0.0)) if name in text))
+
+
+@pytest.mark.parametrize("name", library_modules())
+def test_examples_of_the_library(name: str, gpu: EmulatedDriver) -> None:
+    done = run_file(FileLoader(), str(stdlib_root() / f"{name}.axon"), target="cuda")
+    assert not done.failures
+    assert done.passed
+
+
+def test_the_accepted_programs(gpu: EmulatedDriver, library: FakeLibrary) -> None:
+    """With arrays of NumPy, then with a GPU library's, which lie anyhow; the second call of these is a replay."""
+    bad, equal = [], 0
+    for name, (program, (explicit, inputs, sizes)) in corpus().items():
+        try:
+            want = outcome(run, program, inputs, explicit)
+        except CoreInvalid:
+            continue
+        got = [outcome(HostCall(Stepped(program), [x.copy() for x in inputs], sizes, None), inputs, None)]
+        got += called(program, inputs, sizes, Random(name))
+        bad += [f"{name}, call {n}: {why}" for n, one in enumerate(got) if (why := wrong(one, want, program))]
+        equal += not isinstance(want, tuple)
+    assert not bad, f"{len(bad)} calls differ\n" + "\n".join(bad[:5])
+    assert equal > 300
+    assert gpu.replayed
+    assert gpu.ran.keys() == {"plain", "sort"}
+
+
+def test_a_number_that_nothing_uses(gpu: EmulatedDriver, library: FakeLibrary) -> None:
+    f = axon.compile("fun f (x : f32[n]) (unused : i32) (y : f32[n]) = for i => x[i] - y[i]").f
+    x, y = np.arange(5, dtype=np.float32), np.ones(5, np.float32)
+    for number in (3, 4):
+        assert f(DeviceArray(x), number, DeviceArray(y)).array.tolist() == [-1, 0, 1, 2, 3]
+
+
+def called(program: Program, inputs: Sequence[Any], sizes: dict[Symbol, int], chance: Random, times: int = 3) -> list[Any]:
+    """What calls give with arrays that lie on the GPU, each time elsewhere, but in the same way."""
+    ways = [(chance.sample(range(x.ndim), x.ndim), [chance.choice((0, 0, 1, 8)) for _ in x.shape]) for x in inputs]
+    starts = [chance.choice((0, 0, 1)) for _ in inputs]
+    numbers = [x.ndim == 0 and chance.random() < 0.5 for x in inputs]
+    made = None
+    found = []
+    for _ in range(times):
+        laid = [lying(x, *way, start) for x, way, start in zip(inputs, ways, starts, strict=True)]
+        given = [x.item() if number else DeviceArray(x) for x, number in zip(laid, numbers, strict=True)]
+        try:
+            made = made or arrays.prepare(Stepped(program), [(f"x{n}", x) for n, x in enumerate(given)], list(inputs), sizes, None)
+            results = made(given, None)
+            axon.synchronize()
+            found.append([x.array if isinstance(x, DeviceArray) else x for x in results])
+        except AxonError as error:
+            later = f", in an earlier call of `{program.name}`"
+            found.append(tuple(replace(d, message=d.message.replace(later, "")) for d in error.diagnostics))
+    return found
+
+
+def lying(x: Any, order: Sequence[int], more: Sequence[int], start: int) -> Any:
+    """The same values, with dimensions in another order in memory, longer rows, and from another address on."""
+    shape = [x.shape[d] + more[d] for d in order]
+    room = np.zeros(start + int(np.prod(shape)) + 64, x.dtype)
+    skip = -room.ctypes.data % 64 // x.itemsize + start
+    laid = room[skip : skip + int(np.prod(shape))].reshape(shape).transpose(np.argsort(order))
+    out = laid[..., *(slice(n) for n in x.shape)]
+    out[...] = x
+    return out
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_generated_programs(part: int, gpu: EmulatedDriver, library: FakeLibrary) -> None:
+    bad = []
+    for seed in range(part, PROGRAMS, 4):
+        program, inputs = Generator(Random(seed)).program()
+        sizes = program.contract.bind([], [x.shape for x in inputs])
+        try:
+            want = outcome(run, program, inputs)
+        except CoreInvalid:  # the generator reads outside a tensor without a check
+            continue
+        got = [outcome(HostCall(Stepped(program), [x.copy() for x in inputs], sizes, None), inputs, None)]
+        got += called(program, inputs, sizes, Random(seed))
+        bad += [f"seed {seed}, call {n}: {why}" for n, one in enumerate(got) if (why := wrong(one, want, program))]
+    assert not bad, f"{len(bad)} calls differ\n" + "\n".join(bad[:3])
+
+
+def test_wide_programs_in_bf16(gpu: EmulatedDriver) -> None:
+    """The corpus again where the tensor cores serve: in bf16, and at sizes that are multiples of 8."""
+    bad = []
+    for file in sorted((ROOT / "tests" / "corpus" / "accepted").glob("*.axon")):
+        checked = compiler.check_text(file.read_text().replace("f32", "bf16"))
+        for name in checked.signatures:
+            with suppress(AxonError, CoreInvalid):  # without a program for all sizes
+                program = compiler.lower(checked, name, None)
+                stepped = Stepped(program)
+                found = admitted(program, Random(name), sizes=(8, 16, 24))
+                if found is not None and not all(isinstance(kernel, Nest) for kernel in stepped.kernels):
+                    explicit, inputs, sizes = found
+                    want = run(program, inputs, explicit)
+                    got = HostCall(stepped, [x.copy() for x in inputs], sizes, None)(inputs, None)
+                    bad += [f"{file.stem}.{name}: {why}" for why in [wrong(got, want, program)] if why]
+    assert not bad, f"{len(bad)} calls differ\n" + "\n".join(bad[:5])
+    assert gpu.ran["roles"] > 20
+
+
+@pytest.mark.parametrize("target", ["cuda", "simulate"])
+def test_a_stream_reads_by_the_counter_of_a_loop(target: str, gpu: EmulatedDriver) -> None:
+    f = axon.compile("""
+fun f (w : bf16[n, d, 4 * d]) (u : bf16[n, 4 * d, d]) (b : bf16[n, 4 * d]) (x : bf16[m, d]) = loop (y = x) for t < n =>
+  let val h = for i j => max 0.0 (b[t, j] + sum c => y[i, c] * w[t, c, j])
+  in for i j => y[i, j] + sum c => h[i, c] * u[t, c, j] end""").f
+    chance = np.random.default_rng(0)
+    w, u, b, x = (chance.standard_normal(s) * 0.3 for s in ((3, 16, 64), (3, 64, 16), (3, 64), (24, 16)))
+    given = [a.astype(Element.BF16.dtype) for a in (w, u, b, x)]
+    got, want = (f(*given, target=t).astype(float) for t in (target, "interpret"))
+    np.testing.assert_allclose(got, want, rtol=0, atol=0.03 * np.abs(want).max())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "loop (t = v) for j < 2 => v",
+        "unfold (t = v) for j < 2 => v",
+        "loop (t = v, u = v) for j < 2 => (u, v)",
+        "loop (t = v) for j < 2 => loop (s = v) for k < 2 => v",
+    ],
+)
+def test_a_loop_that_gives_back_what_it_began_with(body: str, gpu: EmulatedDriver) -> None:
+    f = axon.compile(f"fun f (x : i32[n]) = let val v = for i => x[i] + 1 in {body} end").f
+    got, want = (f(np.array([1, 2, 3], np.int32), target=target) for target in ("cuda", "interpret"))
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("body", ["(1 : i64)", "cast i64 (3 * k + j0)", "cast i64 x[j0, 0 | 2]"])
+def test_a_loop_that_reads_nothing_along_it_is_cut_where_it_ends(body: str, gpu: EmulatedDriver) -> None:
+    """Neighbours of a row that are stored together go with neighbours of a sum only if it has a multiple of them."""
+    f = axon.compile(f"fun f {{p}} (x : i32[n, m]) = for j0 < n, j < m => cast i64 x[j0, j] + sum for k < p + j0 => {body}").f
+    for m, p in ((8, 4), (8, 5), (8, 3), (7, 4)):
+        x = np.arange(3 * m, dtype=np.int32).reshape(3, m)
+        got, want = (f[p,](x, target=target) for target in ("cuda", "interpret"))
+        np.testing.assert_array_equal(got, want)

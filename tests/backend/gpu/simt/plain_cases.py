@@ -1,0 +1,251 @@
+"""Plain kernels in every way in which they may be spread over threads, run by `emulate` and compared with the interpreter."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from axon import AxonError
+from axon.backend.gpu.emit.kernel import Emitted
+from axon.backend.gpu.layout.memory import Tensor, contiguous
+from axon.backend.gpu.runtime import plain_variants as variants
+from axon.backend.gpu.runtime.executable import Executable
+from axon.backend.gpu.runtime.prepare import is_empty
+from axon.backend.gpu.runtime.ways import Way
+from axon.backend.gpu.simt.access import held_in_registers, lies_flat, uniform, width_of
+from axon.backend.gpu.simt.halves import halves
+from axon.backend.gpu.simt.mapping import (
+    CHUNKS,
+    CLUSTERS,
+    MOST,
+    WARP,
+    By,
+    Grid,
+    Mapping,
+    grid,
+    in_halves,
+    longest,
+    nest_sweeps,
+    plainest,
+    shareable,
+    uneven,
+    widest,
+)
+from axon.backend.gpu.simt.peaks import peaks
+from axon.backend.gpu.simt.pieces import keeping, pieces
+from axon.backend.gpu.simt.tiles import SIDES, across
+from axon.backend.plan.ir import Nest
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.core.ir import Program
+from axon.interpret import run as interpret
+from axon.shapes.contracts.guard import ContractBroken
+from tests.backend.gpu.simt.emulate import Storage, launch
+
+TOLERANCE = {Element.F32: 2e-5, Element.BF16: 3e-2, Element.F16: 4e-3, Element.F64: 1e-12, Element.F8E4M3: 0.2, Element.F8E5M2: 0.3}
+Sizes = dict[Symbol, int]
+Tensors = dict[Symbol, Tensor]
+Layout = Callable[[int, int], tuple[tuple[int, int], int]]
+
+
+def plain(program: Program) -> Executable:
+    """The program's kernels, none of them for the tensor cores."""
+    return Executable(program, way=Way(plain=frozenset(out.symbol for op in program.block.ops for out in op.outs)))
+
+
+# ── all ways to spread a kernel ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def legal(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> list[Mapping]:
+    """Every mapping of a kernel that is right at these sizes, chosen or not; the one that is chosen comes first."""
+    ready = variants.prepare(nest, made.planned.known, tensors, sizes)
+    found = [ready.wanted, ready.general(), plainest(nest)]
+    by_lanes = width_of(nest, made.planned.known, tensors, sizes, True)
+    if nest.rows:
+        same = frozenset(uniform(nest, by_lanes.vector, sizes)) if by_lanes.vector > 1 else frozenset()
+        wide = Mapping("lanes", by_lanes.vector, by_lanes.beside, uniform=same)
+        found += [wide, replace(wide, uniform=frozenset()), Mapping("lanes")]
+        through = across(nest, made.planned.known, tensors, sizes)
+        if through is not None:
+            tiles = replace(wide, by="tiles", across=through)
+            found += [tiles, replace(tiles, across=replace(through, vector=1)), Mapping("tiles", across=through)]
+            long, short = SIDES
+            found += [replace(tiles, across=replace(through, tall=long, wide=short))]
+            found += [Mapping("tiles", across=replace(through, tall=short, wide=long))]
+        elif not nest_sweeps(nest):
+            found += [replace(wide, turns=3), Mapping("lanes", turns=2)]
+            if lies_flat(nest, tensors):
+                found += [replace(wide, flat=True), replace(wide, flat=True, turns=2)]
+            cut = halves(nest)
+            if cut is not None:
+                halved = in_halves(cut, made.planned.known, tensors, sizes)
+                found += [halved, replace(halved, uniform=frozenset()), Mapping("lanes", halved=True), replace(halved, turns=2)]
+        if nest_sweeps(nest) and shareable(nest):
+            found += [replace(wide, team=8), replace(wide, team=32), Mapping("lanes", team=4)]
+    if nest_sweeps(nest):
+        by_rows = list(_by_rows(nest, made, tensors, sizes))
+        found += by_rows
+        if peaks(nest):
+            found += [replace(mapping, below=True) for mapping in by_rows]
+    return list(dict.fromkeys(found))
+
+
+def _by_rows(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> Iterator[Mapping]:
+    wide = width_of(nest, made.planned.known, tensors, sizes, False)
+    teams: tuple[tuple[By, int, tuple[int, ...]], ...] = (("warp", WARP, (1, 4, WARP)), ("block", MOST, (WARP, 2 * WARP)))
+    held = held_in_registers(nest)
+    for by, most, choices in teams[1:] if uneven(nest) else teams:
+        for vector, beside in dict.fromkeys([(wide.vector, wide.beside), (1, frozenset())]):
+            vectors = -(-widest(nest, sizes) // vector)
+            for team in choices:
+                yield Mapping(by, vector, beside, team=team)
+                yield Mapping(by, vector, beside, team=team, turns=2)
+                if not uneven(nest) and vectors <= 4 * team:
+                    yield Mapping(by, vector, beside, team=team, turns=4, once=True)
+            for chunks in CHUNKS if held else ():
+                if vectors <= most * chunks:
+                    team = -(-vectors // chunks)
+                    team = 1 << (team - 1).bit_length() if by == "warp" else -(-team // WARP) * WARP
+                    yield Mapping(by, vector, beside, chunks, team=team)
+                    if team * chunks * vector == longest(nest, sizes):
+                        yield Mapping(by, vector, beside, chunks, whole=True, team=team)
+    cut = pieces(nest, made.planned.known, tensors, sizes, wide) if held else None
+    if cut is not None:
+        vectors = -(-widest(nest, sizes) // wide.vector)
+        for blocks in CLUSTERS:
+            for team in (WARP, 2 * WARP):
+                least = -(-vectors // (blocks * team))
+                for chunks in (least, least + 1):
+                    smaller = replace(cut, blocks=blocks, chunks=chunks, stages=1 + (blocks + chunks) % 3)
+                    whole = blocks * chunks * team == vectors
+                    yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=smaller)
+                    yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=smaller, later=cut.reads)
+                    if chunks < 8:
+                        held = replace(smaller, reads=frozenset())
+                        found = [smaller, held] if blocks > 1 else [smaller]
+                        kept = keeping(nest, made.planned.known, tensors, wide, smaller, chunks * team)
+                        if kept is not None:
+                            yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=kept)
+                            found.append(kept)
+                        for one in found:
+                            in_registers = Mapping("cluster", wide.vector, wide.beside, chunks, whole, team=team, pieces=one)
+                            yield in_registers
+                            yield replace(in_registers, later=cut.reads)
+
+
+# ── running them ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Case:
+    """Kernels with tensors for their arguments. `tensors` says how all of them lie, each in a range of addresses of its own."""
+
+    made: Executable
+    arrays: list[Any]
+    sizes: Sizes
+    tensors: Tensors
+
+    @property
+    def todo(self) -> list[Nest]:
+        return [kernel for kernel in self.made.kernels if isinstance(kernel, Nest) and not is_empty(kernel, self.sizes)]
+
+
+def case(made: Executable, size: tuple[int, int], *, seed: int = 0, layout: Layout | None = None) -> Case:
+    """Random arguments. A layout gives strides for those of rank 2, and how far behind an aligned address they begin."""
+    chance = np.random.default_rng(seed)
+    wanted = dict(zip(("n", "d"), size, strict=True))
+    symbols = {s for v in made.program.inputs for d in v.shape for s in d.variables} | set(made.program.explicit)
+    sizes = {s: wanted[s.name] for s in symbols}
+    arrays = []
+    tensors: Tensors = {}
+    for number, value in enumerate(made.values):
+        shape = tuple(max(0, d.evaluate(sizes)) for d in value.shape)
+        pointer = (number + 1) << 40
+        tensors[value.symbol] = contiguous(pointer, shape, value.element)
+        if value in made.program.inputs:
+            x = chance.standard_normal(shape) if value.element.is_float else chance.integers(-100, 100, shape)
+            arrays.append(x.astype(value.element.dtype))
+            if len(shape) == 2 and layout is not None:
+                strides, skipped = layout(*size)
+                arrays[-1][...] = arrays[-1][:1] if strides[0] == 0 else arrays[-1]
+                pointer += skipped * value.element.dtype.itemsize
+                tensors[value.symbol] = Tensor(pointer, shape, strides, value.element)
+    return Case(made, arrays, sizes, tensors)
+
+
+def side_by_side(made: Executable, arrays: list[Any], sizes: Sizes) -> Case:
+    """Given arguments, each tensor in rows."""
+    shapes = [tuple(max(0, d.evaluate(sizes)) for d in v.shape) for v in made.values]
+    lying = enumerate(zip(made.values, shapes, strict=True), 1)
+    return Case(made, arrays, sizes, {value.symbol: contiguous(n << 40, shape, value.element) for n, (value, shape) in lying})
+
+
+def admitted(given: Case) -> bool:
+    """Whether the program's contract has these sizes: a maximum is of at least one."""
+    program = given.made.program
+    try:
+        program.contract.bind([given.sizes[s] for s in program.explicit], [x.shape for x in given.arrays])
+    except ContractBroken:
+        return False
+    return True
+
+
+def form(given: Case, nest: Nest, mapping: Mapping) -> tuple[Emitted, Grid]:
+    """A kernel and its launch; one that takes rows in turn with so few blocks that it has several rows."""
+    ready = variants.prepare(nest, given.made.planned.known, given.tensors, given.sizes)
+    source = variants.forms(ready, variants.Variant(mapping, ""), given.made.planned.known).source
+    launched = grid(mapping, nest, given.sizes)
+    if mapping.persistent:
+        launched = replace(launched, blocks=min(launched.blocks, 2 * mapping.pieces.blocks))
+    return source, launched
+
+
+def emulated(given: Case, kernels: Sequence[tuple[Emitted, Grid]], chance: random.Random) -> list[Any] | None:
+    """The results; None where a kernel noted that the program must stop."""
+    storages = {symbol: Storage(tensor) for symbol, tensor in given.tensors.items()}
+    for value, array in zip(given.made.program.inputs, given.arrays, strict=True):
+        storages[value.symbol].put(array)
+    status = Storage(contiguous(1 << 60, (1,), Element.I32), anyone=True)
+    status.put(np.zeros(1, np.int32))
+    for source, launched in kernels:
+        launch(source, launched, storages, status, given.sizes, chance)
+    return None if status.get()[0] else [storages[symbol].get() for symbol in given.made.program.block.results]
+
+
+def expected(given: Case) -> list[Any] | None:
+    try:
+        return interpret(given.made.program, given.arrays, [given.sizes[s] for s in given.made.program.explicit])
+    except AxonError:
+        return None
+
+
+def compare(given: Case, mappings: Sequence[Mapping], want: list[Any] | None, seed: int = 0) -> None:
+    kernels = [form(given, nest, mapping) for nest, mapping in zip(given.todo, mappings, strict=True)]
+    shapes = [array.shape for array in given.arrays]
+    try:
+        got = emulated(given, kernels, random.Random(seed))
+        assert (got is None) == (want is None)
+        tolerance = max((TOLERANCE.get(v.element, 0) for v in given.made.program.inputs), default=0)
+        for mine, theirs in zip(got or (), want or (), strict=True):
+            assert mine.dtype == theirs.dtype
+            wide = theirs.astype(np.float64)
+            scale = max(1.0, float(np.abs(wide[np.isfinite(wide)]).max(initial=0)))
+            np.testing.assert_allclose(mine.astype(np.float64), wide, atol=tolerance * scale, rtol=0)
+    except Exception as failure:
+        failure.add_note("\n".join([f"of {shapes}, {given.tensors}", *(source.text for source, _ in kernels)]))
+        raise
+
+
+def choices(given: Case) -> list[list[Mapping]]:
+    """So many choices for all kernels together that each mapping of each is among them."""
+    each = [legal(nest, given.made, given.tensors, given.sizes) for nest in given.todo]
+    return [[options[n % len(options)] for options in each] for n in range(max(map(len, each), default=1))]
+
+
+def threads(given: Case, mappings: Sequence[Mapping]) -> int:
+    grids = (grid(mapping, nest, given.sizes) for nest, mapping in zip(given.todo, mappings, strict=True))
+    return sum(g.blocks * g.threads for g in grids)

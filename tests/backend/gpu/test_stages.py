@@ -1,0 +1,146 @@
+"""Every stage as text, the choice of mappings, and machine code without a GPU."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from axon import compiler
+from axon.backend.gpu.build import cubin as build
+from axon.backend.gpu.build.pipeline import Stages, stages, traits
+from axon.backend.gpu.layout.memory import Tensor, contiguous
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.backend.gpu.proof.prove import verify
+from axon.backend.gpu.roles import ir as roles
+from axon.backend.gpu.roles import render as render_barriers
+from axon.backend.gpu.runtime.executable import Executable
+from axon.backend.gpu.tile import ir as tile
+from axon.backend.gpu.tile.families import kernels
+from axon.backend.gpu.tile.schedule import Problem, TileMapping, Traits, candidates, check, choose, predict
+from axon.backend.kernel.verify_text import verify_text
+from axon.base.element import Element
+from axon.core.ir import Program
+from tests.backend.gpu import streams
+from tests.backend.gpu.layout.test_views import STREAMS
+from tests.backend.gpu.programs import STORES, Case, add, contraction, gelu
+
+GOLDENS = Path(__file__).parent / "goldens"
+SMALL = TileMapping(64, 64, 64, stages=4, consumers=1, cluster=1)
+
+
+def made(case: Case | Program, mapping: TileMapping, *, stores: str = "boxes", paired: bool = False) -> Stages:
+    program = case.program if isinstance(case, Case) else case
+    (kernel,) = kernels(program)
+    results = frozenset(r.place.symbol for r in kernel.results)
+    values = (*program.inputs, *(r.value for r in kernel.results))
+    everything = frozenset(v.symbol for v in values)
+    return stages(kernel, mapping, HOPPER, values, replace(STORES[stores](results), paired=everything if paired else frozenset()))
+
+
+def biased() -> Case:
+    return contraction("ik,jk->ij", epilogue=lambda p, x, at: gelu(add(p, x[0]), Element.BF16), extra="j")
+
+
+PROGRAMS = {
+    "product": (contraction("ik,kj->ij"), TileMapping(slots=2)),
+    "rows": (contraction("bik,bjk->bij"), TileMapping(128, 128, stages=3)),
+    "bias_gelu": (biased(), replace(SMALL, stages=3)),
+    "heads": (contraction("bshd,bthd->bhst", result=Element.F32), replace(SMALL, stages=3, in_flight=0)),
+    "together": (contraction("ki,jk->ij"), replace(SMALL, specialized=False)),
+    "causal": (streams.program("causal"), TileMapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)),
+    "heads_merged": (
+        compiler.lower(compiler.check_text(STREAMS), "attention", None),
+        TileMapping(64, 64, 64, 2, consumers=1, cluster=1, keys=64),
+    ),
+    "grouped": (streams.program("grouped"), TileMapping(64, 64, 64, 2, in_flight=0, consumers=1, cluster=1, keys=32)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_stage_reads_as_before(name: str) -> None:
+    """Set AXON_UPDATE_GOLDENS=1 to write what is printed now."""
+    case, mapping = PROGRAMS[name]
+    forms = made(case, mapping, stores="rows" if name == "rows" else "boxes")
+    texts = {
+        "tile": tile.render(forms.tile),
+        "roles": roles.render(forms.roles),
+        "barriers": render_barriers.render(forms.barriers),
+        "kernel": forms.source.text,
+    }
+    for stage, text in texts.items():
+        file = GOLDENS / f"{name}.{stage}"
+        if os.environ.get("AXON_UPDATE_GOLDENS"):
+            GOLDENS.mkdir(exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        assert text == file.read_text(encoding="utf-8")
+
+
+def test_a_mapping_that_does_not_fit_says_why() -> None:
+    for mapping, words in [
+        (TileMapping(stages=5), "shared memory"),
+        (TileMapping(rows=100), "rows must be a multiple of 64"),
+        (TileMapping(256, 256), "accumulators"),
+        (TileMapping(in_flight=4), "in flight"),
+        (TileMapping(consumers=5), "consumers"),
+        (TileMapping(stages=0), "at least 1"),
+        (TileMapping(cluster=16), "at most 8 blocks"),
+        (TileMapping(in_flight=3, specialized=False), "two stages more"),
+    ]:
+        with pytest.raises(Unsupported, match=words):
+            made(contraction("ik,jk->ij"), mapping)
+
+
+@pytest.mark.parametrize("across", [(False, False), (True, True)])
+def test_candidates_are_legal_and_the_choice_is_the_cheapest(across: tuple[bool, bool]) -> None:
+    facts = Traits(Element.BF16, (Element.BF16,), *across)
+    everything = candidates(HOPPER, facts)
+    assert len(everything) > 10
+    for mapping in everything:
+        assert not check(mapping, HOPPER, facts)
+    for problem in (Problem(16, 4096, 4096), Problem(512, 512, 512), Problem(8192, 8192, 8192), Problem(1, 1, 1)):
+        best = choose(problem, facts, HOPPER)
+        assert predict(best, problem, HOPPER) == min(predict(m, problem, HOPPER) for m in everything)
+
+
+def test_every_candidate_is_proved() -> None:
+    case = contraction("ki,kj->ij")
+    (kernel,) = kernels(case.program)
+    for mapping in candidates(HOPPER, traits(kernel)):
+        answer = verify(made(case, mapping).barriers)
+        assert not hasattr(answer, "kind"), f"{mapping}: {answer}"
+
+
+def test_one_role_becomes_machine_code() -> None:
+    """The matrix products stay asynchronous beside the copies that the same warps ask for, and nothing spills."""
+    kernel = build.build(made(contraction("ik,kj->ij"), replace(SMALL, specialized=False)), HOPPER)
+    assert not kernel.spilled
+
+
+def test_operands_that_copies_cannot_read_are_refused() -> None:
+    case = contraction("ik,jk->ij")
+    a, b = case.program.inputs
+    executable = Executable(case.program, mapping=SMALL)
+    sizes = {
+        s: n for v, shape in ((a, (64, 68)), (b, (64, 68))) for s, n in zip((d.symbol for d in v.shape), shape, strict=True) if s
+    }
+    odd = {a.symbol: contiguous(0, (64, 68), Element.BF16), b.symbol: contiguous(0, (64, 68), Element.BF16)}
+    odd[case.result.symbol] = contiguous(0, (64, 64), Element.BF16)
+    with pytest.raises(Unsupported, match="dimension 0 steps by 136 bytes"):
+        executable.plans(odd, sizes)
+    odd[a.symbol] = odd[b.symbol] = Tensor(2, (64, 68), (72, 1), Element.BF16)
+    with pytest.raises(Unsupported, match="address is not a multiple"):
+        executable.plans(odd, sizes)
+
+
+@pytest.mark.parametrize("in_flight", [2, 3])
+@pytest.mark.parametrize("persistent", [True, False])
+def test_behind_the_steps_their_number_is_asked_and_not_the_last_one(in_flight: int, persistent: bool) -> None:
+    """The same condition stands inside the loop, where it is about the step; behind it, two steps are two also for `k` 1."""
+    forms = made(contraction("ik,jk->ij"), TileMapping(in_flight=in_flight, persistent=persistent))
+    verify_text(forms.source.text)
+    assert f"if steps >= {in_flight}:" in forms.source.text
+    assert f"if k >= {in_flight}:" in forms.source.text

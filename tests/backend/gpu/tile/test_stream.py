@@ -1,0 +1,296 @@
+"""Streams: which programs are one pass, that their barrier programs compute what the interpreter does, and what is refused."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import axon
+from axon import compiler
+from axon.backend.gpu.build.pipeline import stages, traits
+from axon.backend.gpu.layout.assumptions import Granted
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.proof.findings import Proof
+from axon.backend.gpu.proof.prove import verify
+from axon.backend.gpu.proof.simulate import simulate
+from axon.backend.gpu.report.show import show
+from axon.backend.gpu.tile.bounds import bounds
+from axon.backend.gpu.tile.families import kernels
+from axon.backend.gpu.tile.schedule import Problem, TileMapping, check, choose, predict
+from axon.backend.gpu.tile.stream import Stream
+from axon.backend.needs import Missing
+from axon.backend.plan.ir import Nest
+from axon.base.element import Element
+from axon.base.names import fresh
+from axon.core.ir import Binary, Const, Index, Local, Scalar, Select, Unary
+from axon.core.passes.cse import deduplicated
+from axon.core.walk import nodes
+from axon.shapes.dimension import Dim
+from tests.backend.gpu.streams import NAMES, error, expected, inputs, program
+
+ONE = TileMapping(64, 64, 64, 2, consumers=1, cluster=1, keys=64)
+TWO = TileMapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)
+APART = TileMapping(128, 64, 64, 2, in_flight=0, consumers=2, cluster=1, keys=64)
+THREE = TileMapping(192, 64, 64, 3, consumers=3, cluster=1, keys=32, turns=True, slots=2)
+MAPPINGS = {"one consumer": ONE, "two in turn": TWO, "nothing overlaps": APART, "three in turn": THREE}
+SIZES = {"b": 2, "h": 2, "s": 200, "t": 150, "d": 48, "e": 40, "n": 2, "g": 2}
+
+
+def the_stream(name: str) -> Stream:
+    (kernel,) = kernels(program(name))
+    assert isinstance(kernel, Stream)
+    return kernel
+
+
+def simulated(name: str, mapping: TileMapping, sizes: dict[str, int], *, seed: int = 0, whole: int = 70) -> float:
+    """The error of a simulated run against float64."""
+    made = program(name)
+    (kernel,) = kernels(made)
+    given = inputs(made, sizes, seed, whole)
+    held = {v.symbol: a for v, a in zip(made.inputs, given.arrays, strict=True)}
+    for result in kernel.results:
+        held[result.value.symbol] = np.zeros([d.evaluate(given.sizes) for d in result.value.shape], result.value.element.dtype)
+    values = (*made.inputs, *(r.value for r in kernel.results))
+    forms = stages(kernel, mapping, HOPPER, values, Granted(frozenset(r.value.symbol for r in kernel.results)))
+    assert isinstance(verify(forms.barriers), Proof)
+    with np.errstate(all="ignore"):
+        simulate(forms.barriers, held, given.sizes, seed=seed)
+        return error(held[made.block.results[0]], expected(name, given))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_way_to_write_it_is_one_stream(name: str) -> None:
+    assert simulated(name, ONE, SIZES) < 1.2e-2
+
+
+@pytest.mark.parametrize("keys", [64, 72, 96, 136, 160, 192])
+def test_keys_that_lie_along_the_streamed_index(keys: int) -> None:
+    """Their tiles are made of whole panels, at every size."""
+    source = """fun f (q : bf16[s, d]) (k : bf16[d, t]) (v : bf16[t, e]) =
+      let val x = for i j => (sum c => cast f32 q[i, c] * cast f32 k[c, j])
+          val m = for i => max j => x[i, j]
+          val z = for i => sum j => exp (x[i, j] - m[i])
+      in for i c => cast bf16 (sum j => exp (x[i, j] - m[i]) / z[i] * cast f32 v[j, c]) end"""
+    chance = np.random.default_rng(keys)
+    q, k, v = (chance.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((40, 16), (16, keys), (keys, 24)))
+    module = axon.compile(source)
+    got, want = (module.f(q, k, v, target=target).astype(float) for target in ("simulate", "interpret"))
+    np.testing.assert_allclose(got, want, atol=3e-2)
+
+
+def test_a_sum_of_nothing_is_not_divided_after_the_pass() -> None:
+    """Where a row may have no element that counts, 0 is the sum: one pass would divide 0 by 0."""
+    source = """fun f {t} (q : bf16[s, d]) (k : bf16[s, d]) =
+      let val x = for i j => (sum c => cast f32 q[i, c] * cast f32 k[j, c])
+          val m = for i => max for j where i - j > t => x[i, j]
+          val z = for i => sum for j where i - j > t => exp (x[i, j] - m[i])
+      in for i c => cast bf16 (sum for j where i - j > t => exp (x[i, j] - m[i]) / z[i] * cast f32 k[j, c]) end"""
+    found = kernels(compiler.lower(compiler.check_text(source), "f", None))
+    assert not any(isinstance(kernel, Stream) for kernel in found)
+    q = np.random.default_rng(0).standard_normal((40, 16)).astype(ml_dtypes.bfloat16)
+    module = axon.compile(source)
+    got, want = (module.f[3](q, q, target=target).astype(float) for target in ("simulate", "interpret"))
+    np.testing.assert_allclose(got, want, atol=2e-2)
+    assert not got[:4].any()
+
+
+@pytest.mark.parametrize("mapping", MAPPINGS)
+@pytest.mark.parametrize("name", ["causal", "window", "grouped", "linear"])
+def test_mappings_change_no_result(name: str, mapping: str) -> None:
+    assert simulated(name, MAPPINGS[mapping], SIZES, seed=3) < 1.2e-2
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_sizes(part: int) -> None:
+    chance = random.Random(part)
+    for number in range(3):
+        sizes = {"b": chance.randint(1, 2), "h": chance.randint(1, 3), "n": 2, "g": chance.randint(1, 3)}
+        sizes |= {"s": chance.randint(1, 300), "t": chance.randint(1, 300), "d": chance.randint(1, 64), "e": chance.randint(1, 64)}
+        name, mapping = chance.choice(NAMES), chance.choice(list(MAPPINGS.values()))
+        found = simulated(name, mapping, sizes, seed=number, whole=chance.randint(1, 200))
+        assert found < 1.5e-2, (name, mapping, sizes)
+
+
+def test_a_row_that_a_mask_empties_is_not_a_number_as_in_the_definition() -> None:
+    assert simulated("window", TWO, SIZES, whole=0) == 0.0
+
+
+# ── the algebra ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_mask_times_an_index_is_not_a_number_in_the_first_row() -> None:
+    # -inf * 0: a mask leaves a product only if the other factor is above 0, and an index begins at 0.
+    assert simulated("ranked", ONE, SIZES | {"t": 200}) < 0.02
+
+
+def test_what_scales_scores_leaves_the_maximum() -> None:
+    kernel = the_stream("full")
+    assert kernel.change == Local(kernel.score, Element.F32)  # not multiplied by 1 / sqrt d element by element
+    assert kernel.totals[0][1] == kernel.weight  # the same exponentials for the sum and the product
+    assert len(kernel.finals) == 1  # one reciprocal per row
+
+
+def test_a_soft_cap_keeps_its_factor_out_of_the_elements() -> None:
+    kernel = the_stream("softcap")
+    assert isinstance(kernel.change, Unary)
+    assert kernel.change.op == "tanh"
+    assert kernel.weight.scale == Const(30.0, Element.F32)
+
+
+def test_masks_that_cannot_be_decided_by_tiles_still_mask() -> None:
+    assert the_stream("documents").condition is not None
+    assert the_stream("full").condition is None
+
+
+def test_nothing_depends_on_names() -> None:
+    text = """
+fun zog (a : bf16[p, u, w]) (b : bf16[p, z, w]) (c : bf16[p, z, y]) =
+  let val m = for p u => max z => (sum w => cast f32 a[p, u, w] * cast f32 b[p, z, w])
+      val r = for p u => sum z => exp ((sum w => cast f32 a[p, u, w] * cast f32 b[p, z, w]) - m[p, u])
+  in for p u y => cast bf16 ((sum z =>
+       exp ((sum w => cast f32 a[p, u, w] * cast f32 b[p, z, w]) - m[p, u]) * cast f32 c[p, z, y]) / r[p, u]) end
+"""
+    found = kernels(deduplicated(compiler.lower(compiler.check_text(text), "zog", None)))
+    assert [type(k).__name__ for k in found] == ["Stream"]
+
+
+REFUSED = {
+    "no running correction": (
+        "let val m = for i => max j => x[i, j] val p = for i j => exp (x[i, j] / m[i]) in"
+        " for i e => cast bf16 (sum j => p[i, j] * cast f32 v[j, e]) end",
+        "no running correction repairs",
+    ),
+    "two maxima": (
+        "let val m = for i => max j => x[i, j] val n = for i => max j => 0.0 - x[i, j] in"
+        " for i e => cast bf16 (sum j => exp (x[i, j] - m[i] - n[i]) * cast f32 v[j, e]) end",
+        "two maxima",
+    ),
+    "scores needed elsewhere": (
+        "let val m = for i => max j => x[i, j] val p = for i j => exp (x[i, j] - m[i]) in"
+        " (for i e => cast bf16 (sum j => p[i, j] * cast f32 v[j, e]), p) end",
+        "needed outside the one pass",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_says_why(name: str) -> None:
+    body, reason = REFUSED[name]
+    head = (
+        "fun f (q : bf16[s, d]) (k : bf16[t, d]) (v : bf16[t, e]) =\n"
+        "  let val x = for i j => sum c => cast f32 q[i, c] * cast f32 k[j, c] in\n"
+    )
+    core = compiler.lower(compiler.check_text(f"{head}{body} end"), "f", None)
+    found = kernels(core)
+    assert not any(isinstance(kernel, Stream) for kernel in found)
+    assert any(reason in why.text for kernel in found if isinstance(kernel, Nest) for why in kernel.reasons)
+
+
+# ── what a mask leaves ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def conditions(chance: random.Random, i: Dim, j: Dim, depth: int = 2) -> Scalar:
+    if depth and chance.random() < 0.6:
+        if chance.random() < 0.25:
+            return Unary("not", conditions(chance, i, j, depth - 1))
+        return Binary(chance.choice(["and", "or"]), conditions(chance, i, j, depth - 1), conditions(chance, i, j, depth - 1))
+    left = Index(i * chance.randint(-2, 2) + j * chance.randint(-3, 3) + chance.randint(-9, 9))
+    return Binary(chance.choice(["lt", "le", "gt", "ge", "eq", "ne"]), left, Index(Dim.of(chance.randint(-20, 20))))
+
+
+def value(scalar: Scalar, known: dict[object, int]) -> int:
+    match scalar:
+        case Const(value=number):
+            return int(number)
+        case Index(dim=dim):
+            return dim.evaluate(known)  # type: ignore[arg-type]
+        case Local(symbol=symbol):
+            return known[symbol]
+        case Unary(op=op, operand=operand):
+            return int(not value(operand, known)) if op == "not" else -value(operand, known)
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            return value(then if value(condition, known) else otherwise, known)
+        case Binary(op=op, left=left, right=right):
+            a, b = value(left, known), value(right, known)
+            table = {
+                "add": a + b, "sub": a - b, "mul": a * b, "min": min(a, b), "max": max(a, b), "lt": a < b, "le": a <= b,
+                "gt": a > b, "ge": a >= b, "eq": a == b, "ne": a != b, "and": a and b, "or": a or b, "div": a // b if b else 0,
+            }  # fmt: skip
+            return int(table[op])
+    raise AssertionError(scalar)
+
+
+def test_bounds_against_enumeration() -> None:
+    """Outside `some` no row keeps an index, inside `every` all rows do, for random conditions and tiles of rows."""
+    chance = random.Random(0)
+    rows, keys = fresh("i"), fresh("j")
+    sharp = 0
+    for _ in range(600):
+        condition = conditions(chance, Dim.of(rows), Dim.of(keys))
+        made = bounds(condition, rows, keys, Dim.of(24), lambda read: False)
+        first = chance.randint(0, 20)
+        last = first + chance.randint(0, 6)
+        known: dict[object, int] = {made.first_row: first, made.last_row: last}
+        some = range(max(0, value(made.some[0], known)), min(24, value(made.some[1], known)))
+        every = range(max(0, value(made.every[0], known)), min(24, value(made.every[1], known)))
+        for j in range(24):
+            holds = [bool(value(condition, {rows: i, keys: j})) for i in range(first, last + 1)]
+            assert any(holds) <= (j in some), condition
+            assert (j in every) <= all(holds), condition
+        sharp += len(some) < 24
+    assert sharp > 150  # and they do leave something out
+
+
+# ── mappings ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_model_picks_legal_mappings_that_hold_the_heads() -> None:
+    facts = traits(the_stream("causal"))
+    for head in (40, 64, 96, 128, 192, 256):
+        for sequence in (1, 100, 1024, 16384):
+            picked = choose(Problem(sequence, head, head, 32, sequence, True), facts, HOPPER)
+            assert check(picked, HOPPER, facts) == ()
+            assert min(picked.columns, picked.depth) >= head
+
+
+def test_a_head_that_is_too_wide_for_one_tile_has_no_mapping() -> None:
+    assert predict(TWO, Problem(128, 72, 64, 1, 128), HOPPER) == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"cluster": 2}, "do not share"), ({"rows": 256}, "rows for each consumer"), ({"keys": 40}, "keys must be a multiple"),
+        ({"keys": 0}, "keys are for streams"), ({"columns": 256, "keys": 256}, "registers"), 
+        ({"consumers": 1, "rows": 64}, "no turns"), ({"specialized": False}, "a producer of its own"),
+    ],
+)  # fmt: skip
+def test_mappings_that_do_not_fit_are_told_why(change: dict[str, int], words: str) -> None:
+    assert any(words in text for text in check(replace(TWO, **change), HOPPER, traits(the_stream("full"))))
+
+
+def test_a_kernel_has_no_branch_for_what_it_does_not_mask() -> None:
+    """Inside a mask elements are not compared with it: the plain branch applies no function."""
+    made = program("causal")
+    (kernel,) = kernels(made)
+    forms = stages(kernel, ONE, HOPPER, (*made.inputs, *(r.value for r in kernel.results)), Granted())
+    assert "changed_0 = scores_0" in forms.source.text
+    assert any(isinstance(n, Select) for n in nodes(kernel.change))
+
+
+def test_machine_code_without_a_gpu() -> None:
+    """A cubin whose matrix products run on tensor cores, fed by bulk copies, with registers moved between roles."""
+    made = program("causal")
+    known = {"b": 16, "h": 32, "s": 1024, "d": 64, "e": 64}
+    sizes = {symbol: known[symbol.name] for v in made.inputs for d in v.shape for symbol in d.variables}
+    show(made, "kernel", sizes)  # builds: raises for spills, and for products that the compiler has serialized
+    try:
+        sass = show(made, "sass", sizes)
+    except Missing as missing:  # the disassembler is no part of the tools that build
+        pytest.skip(str(missing))
+    for instruction in ("HGMMA", "UTMALDG", "USETMAXREG"):
+        assert instruction in sass
