@@ -145,14 +145,19 @@ class Claim:
 
     def outcomes(self) -> set[bool]:
         """What the goal is, over all sizes of the grid that satisfy the facts and for which both are defined."""
-        sizes = _grid(self.names)
-        admitted = np.True_
-        for fact in self.facts:
-            holds, defined = fact.outcomes(sizes)
-            admitted = admitted & holds & defined
-        holds, defined = self.goal.outcomes(sizes)
-        holds, admitted = np.broadcast_arrays(holds, admitted & defined)
+        holds, defined = self.goal.outcomes(_grid(self.names))
+        holds, admitted = np.broadcast_arrays(holds, where_true(self.names, self.facts) & defined)
         return set(np.unique(holds[admitted]).tolist())
+
+
+def where_true(names: tuple[str, ...], statements: Sequence[Statement]) -> Any:
+    """Where on the grid of these names all statements are defined and hold."""
+    sizes = _grid(names)
+    found = np.ones(np.broadcast_shapes(*(axis.shape for axis in sizes.values())), bool)
+    for statement in statements:
+        holds, defined = statement.outcomes(sizes)
+        found &= np.broadcast_to(holds & defined, found.shape)
+    return found
 
 
 @cache
