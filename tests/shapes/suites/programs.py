@@ -22,11 +22,13 @@ class Program:
     statement: str
     text: str
     differs: str  # why Axon judges otherwise; empty where it does not
+    wanted: str  # a result that is wanted where Axon gives another; or empty
     result: str
 
     def __str__(self) -> str:
         lines = [f"=== {self.name} {'accepts' if self.accepted else 'rejects'}: {self.statement}", self.text]
         lines += [f"!!! {self.differs}"] if self.differs else []
+        lines += [f"--? {self.wanted}"] if self.wanted else []
         return "\n".join([*lines, f"--> {self.result}"]) + "\n"
 
     def checked(self) -> str:
@@ -48,8 +50,9 @@ def _programs(text: str) -> Iterator[Program]:
         assert found is not None, block
         lines = found["text"].strip().splitlines()
         result = lines.pop()[4:] if lines[-1].startswith("--> ") else ""
+        wanted = lines.pop()[4:] if lines[-1].startswith("--? ") else ""
         differs = lines.pop()[4:] if lines[-1].startswith("!!! ") else ""
-        yield Program(found["name"], found["stated"] == "accepts", found["statement"], "\n".join(lines), differs, result)
+        yield Program(found["name"], found["stated"] == "accepts", found["statement"], "\n".join(lines), differs, wanted, result)
 
 
 def judge(path: Path) -> list[str]:
@@ -62,6 +65,8 @@ def judge(path: Path) -> list[str]:
             wrong.append(f"{program.name}: {result}, and not {program.result}")
         if (result.startswith("AX") == program.accepted) != bool(program.differs):
             wrong.append(f"{program.name}: stated otherwise ({program.statement}); Axon says {result}")
+        if result == program.wanted:
+            wrong.append(f"{program.name}: this is what is wanted; its line `--?` can go")
     if os.environ.get("AXON_UPDATE"):
         notes = path.read_text(encoding="utf-8").partition("\n=== ")[0] + "\n"
         path.write_text(notes + "\n".join(map(str, found)), encoding="utf-8")

@@ -109,8 +109,9 @@ def is_size(claim: Claim) -> bool:
     return all(replace(claim, goal=parse(f"{side} >= 0")).outcomes() == {True} for side in sides)
 
 
-def test_programs() -> None:
-    assert judge(HERE / "jax_programs.txt") == []
+@pytest.mark.parametrize("file", ["jax_programs.txt", "near_programs.txt"])
+def test_programs(file: str) -> None:
+    assert judge(HERE / file) == []
 
 
 # Facts that no sizes of at least 1 satisfy together. The last are all of test_constraints_ge_term.
