@@ -29,6 +29,8 @@ HERE = Path(__file__).parent
 SOAK = bool(os.environ.get("AXON_SOAK"))
 CLAIMS = [*read(HERE / "jax_dimensions.txt"), *read(HERE / "near_dimensions.txt")]
 OUTCOMES = {"always": {True}, "never": {False}, "sometimes": {True, False}}
+# What programs are made of: all in the soak; else a sample, with everything that is not seen yet.
+NEEDED = [c for at, c in enumerate(CLAIMS) if SOAK or c.unseen or at % (8 if c.verdict == "short" else 2) == 0]
 ANSWERS = {"always": Answer.PROVED, "never": Answer.REFUTED, "sometimes": Answer.UNKNOWN}
 
 
@@ -80,10 +82,10 @@ def ways(claim: Claim) -> tuple[str, ...]:
     return ("access", "annotation") if claim.goal.op == "=" and is_size(claim) else ("access",)
 
 
-@pytest.mark.parametrize("source", dict.fromkeys(claim.source for claim in CLAIMS))
+@pytest.mark.parametrize("source", dict.fromkeys(claim.source for claim in NEEDED))
 def test_programs_that_need_it(source: str) -> None:
     """What is proved asks nothing more of a call, what is not is asked or refused, and what never holds is refused."""
-    for claim in (c for c in CLAIMS if c.source == source):
+    for claim in (c for c in NEEDED if c.source == source):
         found = [accepted(claim, way) for way in ways(claim)]
         if claim.verdict == "always":
             assert all(found) == ("~" not in claim.unseen), claim
@@ -94,7 +96,7 @@ def test_programs_that_need_it(source: str) -> None:
 
 def test_a_contract_is_what_was_asked() -> None:
     """A program's contract holds for the same sizes as the facts and the claim together, however it is simplified."""
-    for claim in CLAIMS:
+    for claim in NEEDED:
         for way in ways(claim) if claim.names else ():
             asked = contract(program(claim, way))
             if asked is not None:
