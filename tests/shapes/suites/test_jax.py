@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from programs import judge
-from statements import Claim, parse, program, read, where_true
+from stated_programs import judge
+from stated_sizes import Claim, parse, program, read, where_true
 
 import axon
 from axon import compiler
