@@ -13,6 +13,7 @@ Equalities between products that are still open are reduced by a Gröbner basis 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from axon.base.names import Symbol
@@ -21,7 +22,7 @@ from axon.shapes.algebra.counterexample import counterexample
 from axon.shapes.algebra.divisibility import divides, divisibility
 from axon.shapes.algebra.facts import Answer, Claim, Facts, claim_holds
 from axon.shapes.algebra.grid import seen
-from axon.shapes.algebra.polynomials import Ideal, exact_quotient
+from axon.shapes.algebra.polynomials import Ideal, exact_quotient, factors
 from axon.shapes.algebra.refute import Refutation, lowest_terms
 from axon.shapes.algebra.remainders import beside_all_sums, without_remainder
 from axon.shapes.algebra.single import never
@@ -210,7 +211,7 @@ class _Prover:
                 return Answer.UNKNOWN
             claims = self.facts.relevant(slack.variables, _MAX_FACTS)
             can_hold, can_fail = _sampled(claims, (kind, slack))
-            if not can_fail and self._shown(claims, (kind, slack)):
+            if not can_fail and (self._shown(claims, (kind, slack)) or self._by_parts(kind, slack)):
                 return Answer.PROVED
             if self._depth == 1:
                 self._budget = None  # the other direction gets its own
@@ -253,6 +254,16 @@ class _Prover:
             return False
         finally:
             self._budget = whole
+
+    def _by_parts(self, kind: str, slack: Dim) -> bool:
+        """Whether what is known of its one variable leaves no size that breaks it, or its factors show it, as of a square."""
+        if len(slack.variables) == 1:
+            (v,) = slack.variables
+            alone = [Relation(p, k, Dim.of(0)) for k, p in self.facts.about((v,)) if p.variables == {v}]
+            if never(v, [*alone, Relation(slack, kind, Dim.of(0)).negated]):
+                return True
+        each = Counter(factors(slack)) if kind == ">=" and slack.terms[0][0] > 0 else {slack: 1}
+        return each != {slack: 1} and all(count % 2 == 0 or self.at_least_zero(p) for p, count in each.items())
 
     def _follows_from_one(self, slack: Dim) -> bool:
         """Whether one fact p >= 0, with slack - p plainly nonnegative, suffices."""
