@@ -335,7 +335,7 @@ class _Solver:
             a, used = slack, _Trace(None, (self._waiting.pop(number).used, self._waiting.pop(other_number).used))
             while (lead,) in b.mapping:  # Euclid's algorithm on the leading coefficients
                 a, b = b, a.plus(b, -(a.mapping.get((lead,), 0) // b.mapping[(lead,)]))
-            self._queue += [_Open(*_sides(a), used), _Open(*_sides(b), used)]
+            self._queue += [_Open(*sides(a), used), _Open(*sides(b), used)]
             changed = True
         return changed
 
@@ -569,7 +569,7 @@ def _root(slack: Dim, v: Symbol) -> Dim | None:
     return Dim({tuple(a for a in atoms for _ in range(other.count(a) // p)): base})
 
 
-def _sides(slack: Dim) -> tuple[Dim, Dim]:
+def sides(slack: Dim) -> tuple[Dim, Dim]:
     """slack = 0 with no negative term on either side."""
     left = Dim({m: c for m, c in slack.mapping.items() if c > 0})
     return left, left - slack
