@@ -19,6 +19,7 @@ from axon.backend.gpu.tile.verify import verify_kernels
 from axon.backend.kernel.verify_text import verify_text
 from axon.backend.plan.ir import Plan, kernels_in
 from axon.backend.plan.verify import verify_deaths, verify_fused, verify_replanned
+from axon.base.diagnostics import counted
 from axon.base.passes import watched
 from axon.core.ir import Block, Loop, Program
 from axon.core.passes.parts import Parts, everything, parts, straights, verify_parts
@@ -127,7 +128,7 @@ def _amount(forms: Sequence[Any]) -> str:
     if not counts:
         return ""
     total, noun = sum(n for n, _ in counts), counts[0][1]
-    return f"{total} {noun}{'' if total == 1 else 's'}"
+    return counted(total, noun)
 
 
 def _count(form: Any) -> tuple[int, str] | None:

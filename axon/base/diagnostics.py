@@ -82,3 +82,8 @@ class Diagnostic:
     @property
     def span(self) -> Span | None:
         return self.labels[0].span if self.labels else None
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 file`, `2,000 files`"""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

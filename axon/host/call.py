@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from axon import compiler
 from axon.backend import libraries
-from axon.base.diagnostics import Diagnostic, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Label, Suggestion, counted
 from axon.base.errors import AxonError, ShapeError
 from axon.base.identity import IdentityMap
 from axon.base.nearest import nearest
@@ -310,7 +310,7 @@ def arguments(callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
     """One value for each parameter, in order."""
     names = [p.name for p in callee.parameters]
     if len(args) > len(names):
-        raise wrong(callee, "AX0505", f"`{callee.name}` takes {_count(len(names), 'argument')}, not {len(args)}")
+        raise wrong(callee, "AX0505", f"`{callee.name}` takes {counted(len(names), 'argument')}, not {len(args)}")
     given = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name not in names:
@@ -341,7 +341,8 @@ def check_sizes(callee: Callee, sizes: Sequence[Any]) -> list[int]:
         if not names:
             raise wrong(callee, "AX0505", f"`{callee.name}` takes no dimension parameters")
         how = f"{callee.name}[{', '.join(names)}](…)"
-        raise wrong(callee, "AX0505", f"`{callee.name}` takes {_count(len(names), 'dimension parameter')}, not {len(sizes)}: {how}")
+        takes = counted(len(names), "dimension parameter")
+        raise wrong(callee, "AX0505", f"`{callee.name}` takes {takes}, not {len(sizes)}: {how}")
     out = []
     for name, value in zip(names, sizes, strict=True):
         try:
@@ -428,10 +429,6 @@ def named(callee: Callee, error: AxonError) -> AxonError:
 def _listed(names: Sequence[str]) -> str:
     quoted = [f"`{name}`" for name in names]
     return ", ".join(quoted[:-1]) + " and " + quoted[-1] if len(quoted) > 1 else "".join(quoted) or "none"
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _short(value: Any) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from axon.backend import libraries
-from axon.base.diagnostics import Diagnostic, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Label, Suggestion, counted
 from axon.base.element import FLOAT, INT, Element, of_dtype
 from axon.base.errors import AxonError, ShapeError
 from axon.base.names import Symbol
@@ -209,9 +209,9 @@ class Matcher:
             if len(unknown) == 1:  # of more than one, lowering finds the split, or says why it cannot
                 self.rows[unknown[0]] = (rank - least, path)
             return
-        note = f"it has {plural(rank, 'dimension')}; it must have {'at least ' if unknown else ''}{least}"
+        note = f"it has {counted(rank, 'dimension')}; it must have {'at least ' if unknown else ''}{least}"
         decided = [(row, *self.rows[row]) for row in rows if row not in unknown]
-        because = [f"`..{row.name}` has {plural(n, 'dimension')} in `{by}`" for row, n, by in decided]
+        because = [f"`..{row.name}` has {counted(n, 'dimension')} in `{by}`" for row, n, by in decided]
         help: tuple[Suggestion, ...] = ()
         if decided and len(wanted.shape) == 1 and path == at.name:
             (_, other, by) = decided[0]
@@ -396,10 +396,6 @@ def _annotation(element: t.ElementType, rank: int) -> str:
     name = element.value if isinstance(element, Element) else f"'{element.symbol.name}"
     letters = [chr(ord("n") - i) if i < 8 else f"n{i}" for i in range(rank)]
     return f"{name}[{', '.join(reversed(letters))}]" if rank else name
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _indexed(path: str) -> str:

@@ -21,18 +21,23 @@ from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 
 
+def bound(program: Program, inputs: Sequence[Array], explicit: Sequence[int]) -> dict[Symbol, int]:
+    """The dimensions of a call. ContractBroken and TypeError as `run` says."""
+    if len(inputs) != len(program.inputs):
+        raise TypeError(f"{program.name} takes {len(program.inputs)} tensors, not {len(inputs)}")
+    for value, array in zip(program.inputs, inputs, strict=True):
+        if array.dtype != value.element.dtype:
+            raise TypeError(f"{value.symbol.name} of {program.name} holds {value.element.value}, not {array.dtype}")
+    return program.contract.bind(explicit, [array.shape for array in inputs])
+
+
 def run(program: Program, inputs: Sequence[Array], explicit: Sequence[int] = ()) -> list[Array]:
     """The flat results of a program for its flat inputs, as fresh arrays; the caller structures them.
 
     ContractBroken if the inputs do not satisfy the contract; TypeError if one has another element type. ShapeError AX0501 where a
     `Check` fails and AX0502 where a checked index is out of bounds; AxonError AX0503 where integer arithmetic fails.
     """
-    if len(inputs) != len(program.inputs):
-        raise TypeError(f"{program.name} takes {len(program.inputs)} tensors, not {len(inputs)}")
-    for value, array in zip(program.inputs, inputs, strict=True):
-        if array.dtype != value.element.dtype:
-            raise TypeError(f"{value.symbol.name} of {program.name} holds {value.element.value}, not {array.dtype}")
-    dims = program.contract.bind(explicit, [array.shape for array in inputs])
+    dims = bound(program, inputs, explicit)
     tensors = {value.symbol: np.asarray(array, order="C") for value, array in zip(program.inputs, inputs, strict=True)}
     given = [*inputs, *tensors.values()]
     with np.errstate(all="ignore"):

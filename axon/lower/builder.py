@@ -435,12 +435,16 @@ class Builder:
         prefix = tuple(Dim.of(a.symbol) for a in outer)
         return [self.view(out, prefix) for out in outs]
 
-    def _stored_over(self, value: TensorValue, context: Context, over: Sequence[Axis], name: str) -> Symbol:
-        """The tensor stored over just these axes of the context, used or not, as a loop's state is. Raises `_Wider` for others."""
+    def anywhere(self, value: TensorValue) -> tuple[list[Axis], Scalar, bool]:
+        """A tensor at fresh indices: these, what stands there, and whether that may fail."""
         own = [Axis(fresh("i"), extent) for extent in value.shape]
         before = self.risk
-        body = value.at(tuple(Dim.of(a.symbol) for a in own))
-        risky = self.risk > before or value.guarded
+        scalar = value.at(tuple(Dim.of(a.symbol) for a in own))
+        return own, scalar, self.risk > before or value.guarded
+
+    def _stored_over(self, value: TensorValue, context: Context, over: Sequence[Axis], name: str) -> Symbol:
+        """The tensor stored over just these axes of the context, used or not, as a loop's state is. Raises `_Wider` for others."""
+        own, body, risky = self.anywhere(value)
         outer, guard = self._standing(context, [body, *(Dim.of(a.symbol) for a in over)], risky)
         if len(outer) > len(over):
             raise _Wider(frozenset(a.symbol for a in outer))
@@ -579,10 +583,7 @@ class Builder:
 
     def sort(self, value: TensorValue, context: Context, span: Span, want_indices: bool) -> TensorValue:
         """Sorted along the last dimension, or the indices that sort."""
-        own = [Axis(fresh("i"), extent) for extent in value.shape]
-        before = self.risk
-        body = value.at(tuple(Dim.of(a.symbol) for a in own))
-        risky = self.risk > before or value.guarded
+        own, body, risky = self.anywhere(value)
         (stored,) = self.compute(own, (body,), context, risky, ("unsorted",), around=value.span)
         read = stored.at(tuple(Dim.of(a.symbol) for a in own))
         assert isinstance(read, Read)

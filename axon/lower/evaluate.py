@@ -118,7 +118,7 @@ class Evaluator(Indexing):
     def _variable(self, env: Env, e: T.Variable, c: Context) -> Value:
         found = env.values.get(e.symbol)
         if found is None:
-            found = self._global(e.symbol, c)
+            found = self._global(e.symbol)
         if e.instance is not None and isinstance(found, Closure):
             frame = self.instance(env, found.env.frame, e.instance)
             found = Closure(found.params, found.body, found.env.in_frame(frame), found.given)
@@ -126,7 +126,7 @@ class Evaluator(Indexing):
             return self.eval(found.env, found.body, c)
         return found
 
-    def _global(self, symbol: Symbol, c: Context) -> Value:
+    def _global(self, symbol: Symbol) -> Value:
         """A declaration at the top of a module. Values are computed once."""
         if symbol not in self.globals:
             decl, state = self.definitions[symbol]

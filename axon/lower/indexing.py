@@ -116,17 +116,15 @@ class Indexing(ABC):
         risky = self.b.risk > before
         if all(len(g) == 1 for g in groups):
             return self._collect(body, axes, c, risky, e.span)
-        return rebuild(body, [self._flattened(leaf, axes, groups, c, risky, e.span) for leaf in leaves(body)])
+        return rebuild(body, [self._flattened(leaf, groups, c, risky, e.span) for leaf in leaves(body)])
 
     def _collect(self, body: Value, axes: list[Axis], c: Context, risky: bool, at: Span) -> Value:
         """The tensors of a comprehension's body, for all indices; it is written `at` a place."""
         return rebuild(body, [self._collected(leaf, axes, c, risky, at) for leaf in leaves(body)])
 
     def _collected(self, leaf: TensorValue, axes: list[Axis], c: Context, risky: bool, at: Span) -> TensorValue:
-        own = [Axis(fresh("i"), extent) for extent in leaf.shape]
-        before = self.b.risk
-        scalar = leaf.at(tuple(Dim.of(a.symbol) for a in own))
-        risky = risky or self.b.risk > before or leaf.guarded
+        own, scalar, own_risk = self.b.anywhere(leaf)
+        risky = risky or own_risk
         every = [*axes, *own]
         view = self._as_view(scalar, every)
         if view is not None and not (risky and c.guards):
@@ -173,13 +171,11 @@ class Indexing(ABC):
         return out if d == Dim.of(0) else CoreBinary("add", out, Index(d))
 
     def _flattened(
-        self, leaf: TensorValue, axes: list[Axis], groups: list[list[Axis]], c: Context, risky: bool, at: Span
+        self, leaf: TensorValue, groups: list[list[Axis]], c: Context, risky: bool, at: Span
     ) -> TensorValue:
         """A comprehension in which several indices make one dimension: the first of them varies slowest."""
-        own = [Axis(fresh("i"), extent) for extent in leaf.shape]
-        before = self.b.risk
-        scalar = leaf.at(tuple(Dim.of(a.symbol) for a in own))
-        risky = risky or self.b.risk > before or leaf.guarded
+        own, scalar, own_risk = self.b.anywhere(leaf)
+        risky = risky or own_risk
         outer = [Axis(fresh("_".join(a.symbol.name for a in g)), prod((a.extent for a in g), start=ONE)) for g in groups]
         for axis in outer:
             self.b.note(axis.extent, c)

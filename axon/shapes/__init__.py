@@ -11,7 +11,7 @@ The engine is arithmetic and proof, with no syntax, no types and no wording. In 
       polynomials what SymPy is asked: factors, ideals    remainders      equations that no sizes satisfy
       form        the form of one relation               single          … of all that one variable alone has
       clauses     minima and maxima taken apart          cycles          sizes that inequalities make equal
-      divisibility  quotients said without them          multiples       what divides a size
+      divisibility  quotients said without them
     counterexample  small sizes that violate a claim   grid            … all of a grid of them at once
     upper_bound what an expression never exceeds       monotone        where a size grows with another
 

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from axon import __version__, compiler
-from axon.base.diagnostics import Diagnostic
+from axon.base.diagnostics import Diagnostic, counted
 from axon.base.errors import AxonError
 from axon.base.output import save_arrays, write_text
 from axon.checker.loader import SUFFIX, FileLoader
 from axon.tools.commands import listing
-from axon.tools.commands.batch import check_files, count, files_of
+from axon.tools.commands.batch import check_files, files_of
 from axon.tools.commands.listing import STAGES, require_name, require_stage, the_function
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _check(arguments: argparse.Namespace) -> int:
     paths = [_STDIN if path in ("-", "/dev/stdin") else path for path in arguments.paths]
     files = files_of(paths, lambda path: _note(f"looking for {SUFFIX} files in `{path}`"))
     if len(files) > _MANY and arguments.format == "text":
-        _note(f"checking {count(len(files), 'file')}")
+        _note(f"checking {counted(len(files), 'file')}")
     report = check_files(files, {_STDIN: _standard_input()} if _STDIN in paths else None)
     status = _report(report.diagnostics, arguments.format)
     if arguments.format == "text":
@@ -236,7 +236,7 @@ def _test(arguments: argparse.Namespace) -> int:
         failures += outcome.failures
     status = _report(failures, arguments.format)
     if arguments.format == "text":
-        _note(f"{count(passed, 'test')} passed, {failed:,} failed")
+        _note(f"{counted(passed, 'test')} passed, {failed:,} failed")
     return status
 
 

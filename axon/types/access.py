@@ -125,13 +125,13 @@ def _subscript(inf: Inference, env: Env, s: S.Subscript) -> T.Subscript:
                 return T.Run(run.symbol, run.row)
             return T.Keep(inf.state.row())
         case S.IndexSlice(start, stop, step):
-            a = _slice_part(inf, env, start, Dim.of(0), s.span)
-            c = _slice_part(inf, env, step, Dim.of(1), s.span)
-            b = None if stop is None else _slice_part(inf, env, stop, Dim.of(0), s.span)
+            a = _slice_part(inf, env, start, Dim.of(0))
+            c = _slice_part(inf, env, step, Dim.of(1))
+            b = None if stop is None else _slice_part(inf, env, stop, Dim.of(0))
             return T.Slice(a, b, c)
 
 
-def _slice_part(inf: Inference, env: Env, e: S.Expr | None, missing: Dim, span: Span) -> Dim:
+def _slice_part(inf: Inference, env: Env, e: S.Expr | None, missing: Dim) -> Dim:
     if e is None:
         return missing
     value = _index(inf, env, e)

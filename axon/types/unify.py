@@ -288,12 +288,12 @@ class State:
         for lone, rest in ((a, b), (b, a)):
             if len(lone) == 1 and isinstance(lone[0], Row) and lone[0].symbol not in self.rigid:
                 if lone[0] in rest:  # s = s ++ rest: the rest is empty
-                    self._empty([i for i in rest if i != lone[0]], left, right, reason)
+                    self._empty([i for i in rest if i != lone[0]], left, right)
                     return
                 self._bind_row(lone[0].symbol, rest)
                 return
         if not a or not b:
-            self._empty(list(a or b), left, right, reason)
+            self._empty(list(a or b), left, right)
             return
         fixed = [i for i in (*a, *b) if isinstance(i, Row) and i.symbol not in self.rigid]
         if not fixed:
@@ -318,7 +318,7 @@ class State:
         self._bind_row(rows[0].symbol, tuple(self.dim("") for _ in range(each)))
         return True
 
-    def _empty(self, items: list[Dim | Row], left: Shape, right: Shape, reason: Reason) -> None:
+    def _empty(self, items: list[Dim | Row], left: Shape, right: Shape) -> None:
         for item in items:
             if not isinstance(item, Row) or item.symbol in self.rigid:
                 raise Mismatch("rank", left, right)

@@ -40,11 +40,11 @@ def _split(step: Compute) -> list[Compute]:
     made: list[Compute] = []
     if not is_trivial(value):
         kept = Value(fresh("values"), element, (*shape, axis.extent))
-        made.append(_over(step, axis, Compute((kept,), (*step.axes, axis), None, (value,), step.span)))
+        made.append(_over(axis, Compute((kept,), (*step.axes, axis), None, (value,), step.span)))
         value = Read(kept.symbol, (*places, Dim.of(axis.symbol)), element)
     best = Value(fresh("best"), element, shape)
     search = Reduction((axis,), Monoid(kind), None, reduction.asked)
-    made.append(_over(step, axis, Compute((best,), step.axes, search, (value,), step.span)))
+    made.append(_over(axis, Compute((best,), step.axes, search, (value,), step.span)))
     found: Scalar = Binary("eq", value, Read(best.symbol, places, element))
     if element.is_float:
         found = Binary("or", found, Binary("ne", value, value))
@@ -53,7 +53,7 @@ def _split(step: Compute) -> list[Compute]:
     return made
 
 
-def _over(step: Compute, axis: Axis, made: Compute) -> Compute:
+def _over(axis: Axis, made: Compute) -> Compute:
     """With an axis of its own in place of the step's."""
     renamed_op = renamed(made, {axis.symbol: fresh(axis.symbol.name)})
     assert isinstance(renamed_op, Compute)

@@ -31,6 +31,7 @@ from axon.backend.plan.walk import Lives, Make, Walk
 from axon.base.names import Symbol
 from axon.core.ir import Check, Compress, Loop, Sort, Value
 from axon.interpret.box import allocate
+from axon.interpret.program import bound
 from axon.interpret.program import run as interpret
 
 Array = Any
@@ -61,12 +62,7 @@ _EMPTY = ctypes.create_string_buffer(64)  # what pointers of empty tensors point
 def run(executable: CpuExecutable, inputs: Sequence[Array], explicit: Sequence[int] = ()) -> list[Array]:
     """The flat results for flat inputs, as fresh arrays. Raises what the interpreter raises."""
     program = executable.program
-    if len(inputs) != len(program.inputs):
-        raise TypeError(f"{program.name} takes {len(program.inputs)} tensors, not {len(inputs)}")
-    for value, array in zip(program.inputs, inputs, strict=True):
-        if array.dtype != value.element.dtype:
-            raise TypeError(f"{value.symbol.name} of {program.name} holds {value.element.value}, not {array.dtype}")
-    dims = program.contract.bind(explicit, [array.shape for array in inputs])
+    dims = bound(program, inputs, explicit)
     given = dict(zip((v.symbol for v in program.inputs), inputs, strict=True))
     call = Run(dims, {**executable.tables, **given}, executable)
     try:

@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, assert_never
 
 from axon.backend.plan.footprint import elements_read
+from axon.base.diagnostics import counted
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Block, Check, Compress, Compute, Loop, Op, Program, Read, Scan, Sort, Value
@@ -256,7 +257,7 @@ def print_plan(plan: Plan, decide: Callable[[Kernel], str] = lambda kernel: "") 
     values = values_in(plan)
     program = as_program(plan)
     names = names_in(program)
-    lines = [f"{plan.program.name}: {_count(len(plan.body.kernels), 'kernel')}"]
+    lines = [f"{plan.program.name}: {counted(len(plan.body.kernels), 'kernel')}"]
 
     def visit(kernels: Kernels, indent: str, number: str) -> None:
         for position, kernel in enumerate(kernels.kernels, start=1):
@@ -316,10 +317,6 @@ def _moves(kernel: Kernel, values: Mapping[Symbol, Value], names: Mapping[Symbol
         return []
     moved = render(bytes_moved(kernel, values), lambda symbol: names.get(symbol, symbol.name))
     return [f"moves {moved} bytes{' a step' if isinstance(kernel, Repeat) else ''}"]
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def as_program(plan: Plan) -> Program:

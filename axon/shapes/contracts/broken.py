@@ -17,7 +17,7 @@ from axon.shapes.contracts.legal import alone, together
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.pretty import render
 from axon.shapes.relation import Relation
-from axon.shapes.solving.equations import Equation, solve
+from axon.shapes.solving.equations import Equation, sides, solve
 from axon.shapes.solving.trouble import Clash, Refuted
 
 _MAX_EQUATIONS = 400
@@ -61,7 +61,7 @@ def by_fact(c: Clash, problem: Problem) -> Broken | None:
         known = solve(rest, problem.flexible, Facts().assume(*(r for r, _ in problem.assumed)), blame=False).substitution
         sizes = tuple(problem.resolve(size.substitute(known)) for _, size in obligation.subject)
         values = dict(zip(asked[1], sizes, strict=True))
-        left, right = (d.substitute(values) for d in _sides(asked[0].slack))
+        left, right = (d.substitute(values) for d in sides(asked[0].slack))
     except DimensionTooLarge:
         return None
     relation = Relation(left, "=", right)
@@ -128,9 +128,3 @@ def nearest(broken: Broken, problem: Problem) -> Iterator[str]:
     if pair is not None:
         changed = [equal(s, n) for s, n in pair.items() if n != values[s]]
         yield f"the nearest that fit together are {', '.join(changed[:-1])} and {changed[-1]}"
-
-
-def _sides(slack: Dim) -> tuple[Dim, Dim]:
-    """slack = 0 with no negative term on either side."""
-    left = Dim({m: c for m, c in slack.mapping.items() if c > 0})
-    return left, left - slack

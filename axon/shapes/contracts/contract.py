@@ -6,15 +6,14 @@ every call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.shapes.algebra.multiples import Multiples
 from axon.shapes.algebra.prove import Facts, proves
 from axon.shapes.contracts.determine import Plan, plan
-from axon.shapes.contracts.guard import MAX_EXTENT, ContractBroken, Guard, compiled, explain_broken, rounded
+from axon.shapes.contracts.guard import ContractBroken, Guard, compiled, explain_broken, rounded
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.shapes.solving.simplify import normal
@@ -56,7 +55,6 @@ class Contract:
     _plans: list[Plan] = field(default_factory=list, init=False, compare=False, repr=False)  # at most one, as in the next three
     _guards: list[Guard | None] = field(default_factory=list, init=False, compare=False, repr=False)
     _known: list[Facts] = field(default_factory=list, init=False, compare=False, repr=False)
-    _multiples: list[Multiples] = field(default_factory=list, init=False, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickled without what is found out again."""
@@ -142,44 +140,6 @@ class Contract:
             extents = [Relation(dim, ">=", Dim.of(0)) for shape in self.shapes for dim in shape.dims if dim.symbol is None]
             self._known.append(facts.assume(*extents))
         return self._known[0]
-
-    def multiple_of(self, dim: Dim) -> int:
-        """The greatest number that is known to divide a dimension; 0 for the dimension 0."""
-        if not self._multiples:
-            self._multiples.append(Multiples(fact.relation for fact in self.facts))
-        return self._multiples[0].of(dim)
-
-    def range(self, dim: Dim) -> tuple[int | None, int | None]:
-        """The least and the greatest value, within 31 bits, that a dimension is known to have; None for no bound."""
-        if dim.constant is not None:
-            return dim.constant, dim.constant
-        facts = self.proven()
-        low = _greatest(lambda k: proves(facts, Relation(dim, ">=", Dim.of(k))))
-        high = _greatest(lambda k: proves(facts, Relation(dim, "<=", Dim.of(-k))))
-        return low, None if high is None else -high
-
-
-# ── what later phases ask ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _greatest(holds: Callable[[int], bool]) -> int | None:
-    """The greatest k within 31 bits for which a downward closed property is shown; None if it is not shown for the least."""
-    low, high = -MAX_EXTENT, MAX_EXTENT
-    if holds(0):
-        low = 0
-        step = 1
-        while step < high and holds(step):
-            low, step = step, 2 * step
-        high = min(high, step)
-    elif not holds(low):
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        if holds(middle):
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 def not_implied(facts: Sequence[Relation], more: Sequence[Relation]) -> list[Relation]:

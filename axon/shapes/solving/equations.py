@@ -334,7 +334,7 @@ class _Solver:
             del self._waiting[number]
         for row in made:
             parts = [(c, e, slack) for c, (_, e, slack) in zip(row, linear, strict=True) if c]
-            left, right = _sides(dim_sum(slack * c for c, _, slack in parts))
+            left, right = sides(dim_sum(slack * c for c, _, slack in parts))
             self._queue.append(_Open(left, right, _Trace(None, tuple(e.used for _, e, _ in parts))))
         return True
 
@@ -351,7 +351,7 @@ class _Solver:
             factor = self._deciding(cancelled(equation.slack))
             if factor is not None:
                 del self._waiting[number]
-                self._queue.append(_Open(*_sides(factor), equation.used))
+                self._queue.append(_Open(*sides(factor), equation.used))
                 return True
         return False
 
@@ -402,7 +402,7 @@ class _Solver:
                 split = zero.linear_in(v)
                 if split is not None and split[0].constant in (1, -1):
                     used = _Trace(None, tuple(curved[i].used for i in found.used))
-                    self._queue.append(_Open(*_sides(zero), used))
+                    self._queue.append(_Open(*sides(zero), used))
                     return True
         return False
 
@@ -623,7 +623,7 @@ def _linear(slack: Dim) -> list[Symbol]:
     return [v for v, split in splits if split is not None and split[0].constant is not None]
 
 
-def _sides(slack: Dim) -> tuple[Dim, Dim]:
+def sides(slack: Dim) -> tuple[Dim, Dim]:
     """slack = 0 with no negative term on either side."""
     left = Dim({m: c for m, c in slack.mapping.items() if c > 0})
     return left, left - slack

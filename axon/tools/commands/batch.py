@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
-from axon.base.diagnostics import Diagnostic
+from axon.base.diagnostics import Diagnostic, counted
 from axon.base.errors import AxonError
 from axon.checker.loader import SUFFIX, FileLoader
 from axon.host.call import Session, schedule_beside
@@ -34,8 +34,8 @@ class Report:
         """`checked 3 files: 1 error, 2 warnings`"""
         errors = sum(d.severity == "error" for d in self.diagnostics)
         warnings = len(self.diagnostics) - errors
-        counts = [count(n, noun) for n, noun in ((errors, "error"), (warnings, "warning")) if n] or ["no errors"]
-        return f"checked {count(len(self.files), 'file')}: {', '.join(counts)}"
+        counts = [counted(n, noun) for n, noun in ((errors, "error"), (warnings, "warning")) if n] or ["no errors"]
+        return f"checked {counted(len(self.files), 'file')}: {', '.join(counts)}"
 
 
 def check_files(paths: Sequence[str], overlay: dict[str, str] | None = None) -> Report:
@@ -95,8 +95,3 @@ def files_of(paths: Sequence[str], slow: Callable[[str], None] = lambda path: No
             raise AxonError((Diagnostic("AX0408", f"there is no {SUFFIX} file in `{path}`"),))
         out += found
     return list(dict.fromkeys(out))
-
-
-def count(number: int, noun: str) -> str:
-    """`1 file`, `2,000 files`"""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -16,14 +16,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from axon import compiler
-from axon.base.diagnostics import Diagnostic, Suggestion
+from axon.base.diagnostics import Diagnostic, Suggestion, counted
 from axon.base.errors import AxonError
 from axon.base.nearest import nearest
 from axon.base.output import write_text
 from axon.base.source import SourceFile
 from axon.host.call import Session
 from axon.tools.commands import listing
-from axon.tools.commands.batch import count
 from axon.tools.prompt.interactive import Defined, Expression, Interactive
 from axon.types import builtins
 
@@ -150,7 +149,7 @@ def _time(module: Interactive, source: SourceFile, start: int) -> str:
     lines = [
         f"checking    {_seconds(checked - began)}",
         f"first run   {_seconds(first)}, which makes it ready for these element types and ranks",
-        f"each run    {_seconds(middle)} in the middle of {count(len(runs), 'run')}, {_seconds(best)} at best",
+        f"each run    {_seconds(middle)} in the middle of {counted(len(runs), 'run')}, {_seconds(best)} at best",
     ]
     return "\n".join(lines)
 
@@ -294,7 +293,7 @@ def _save(module: Interactive, source: SourceFile, start: int) -> str:
         help = Suggestion(f"to replace it, write `:save! {path}`")
         raise AxonError((Diagnostic("AX0510", f"there is a file `{path}` already", suggestions=(help,)),))
     write_text(Path(path), module.text)
-    return f"wrote {path}: {count(module.size, 'declaration')}" + (", without the data" if module.data else "")
+    return f"wrote {path}: {counted(module.size, 'declaration')}" + (", without the data" if module.data else "")
 
 
 def _names(module: Interactive, source: SourceFile, start: int) -> str:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
+from axon.base.diagnostics import counted
 from axon.base.errors import AxonError
 from axon.base.identity import IdentitySet
 from axon.base.source import SourceFile, Span
 from axon.grammar import syntax as S
-from axon.tools.commands.batch import count
 from axon.tools.commands.listing import declared
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def lines_of(unit: Unit, checked: CheckedModule) -> Iterator[str]:
                 yield f"sig {name}: waits for its declaration"
         case S.Import(name=name):
             module = checked.imports.get(name.text)
-            yield f"import {name.text}: {count(len(module.signatures) if module else 0, 'declaration')}"
+            yield f"import {name.text}: {counted(len(module.signatures) if module else 0, 'declaration')}"
         case S.TypeDecl(name=name):
             yield f"type {name.text}"
         case _:

@@ -13,6 +13,7 @@ from axon import compiler
 from axon.backend.gpu.report.show import TYPICAL
 from axon.backend.gpu.tile.families import family_of
 from axon.backend.gpu.tile.schedule_file import NOTHING
+from axon.base.diagnostics import counted
 from axon.host import html
 from axon.host.command_arguments import parse_arguments
 from axon.shapes.pretty import render
@@ -63,7 +64,7 @@ def _fill(session: Session, callee: Callee, program: Program, shown: Graph, size
         "title": f"{escape(callee.name)} · {escape(source.path)}",
         "name": escape(callee.name),
         "signature": html.source(callee.signature),
-        "facts": _facts(source.path, program, shown, sizes) + _general(callee, shown, sizes),
+        "facts": _facts(source.path, shown, sizes) + _general(callee, shown, sizes),
         "source": "".join(_lines(text, start, end)),
         "graph": draw_graph(shown, words),
         "whose": shown.whose,
@@ -100,13 +101,13 @@ def _declared_at(session: Session, callee: Callee) -> tuple[int, int]:
     return 0, 0
 
 
-def _facts(path: str, program: Program, shown: Graph, sizes: Sizes | None) -> str:
+def _facts(path: str, shown: Graph, sizes: Sizes | None) -> str:
     parts = [escape(path)]
     if sizes is not None:
         named = {shown.names.get(s, s.name): n for s, n in sizes.items() if s in shown.names}
         parts.append("at " + ", ".join(f"{escape(name)} = {number:,}" for name, number in named.items()))
     count = sum(kernel.moved is not None and kernel.title != "check" for kernel in kernels(shown.items))
-    parts.append(f"{count} kernel{'s' if count != 1 else ''} of {shown.whose}")
+    parts.append(f"{counted(count, 'kernel')} of {shown.whose}")
     return " · ".join(parts)
 
 

@@ -86,7 +86,7 @@ def _check_copy(program: BarrierProgram, op: Copy) -> None:
         extent = shape.get(c.axis, 1)
         _require(c.by_consumer == 0, "content", "a copy whose place depends on a consumer")
         shared = (op.multicast and box[c.axis] * program.cluster == extent) or (c.axis == inner and c.by_rank > 0)
-        share = _share(program, op, c.axis, inner, swizzle) if shared else 0
+        share = _share(op, c.axis, inner, swizzle) if shared else 0
         _require(c.by_rank == share, "content", f"a copy whose place along `{c.axis.name}` moves by {c.by_rank} with the rank")
         if c.axis in outer:
             _require(box[c.axis] == (share or extent), "layout", f"a copy of {box[c.axis]} of {extent} along `{c.axis.name}`")
@@ -102,7 +102,7 @@ def _check_copy(program: BarrierProgram, op: Copy) -> None:
             _require(c.offset == within, "content", f"a copy from {c.offset} along `{c.axis.name}`, not from {within}")
 
 
-def _share(program: BarrierProgram, op: Copy, axis: Symbol, inner: Symbol, swizzle: int) -> int:
+def _share(op: Copy, axis: Symbol, inner: Symbol, swizzle: int) -> int:
     """How far a block's part of a shared tile is from that of the block before, along an axis."""
     field = op.ring.fields[op.field]
     return op.by_rank // field.panel * field.width if axis == inner else op.by_rank // swizzle

@@ -251,9 +251,9 @@ class _Lowering:
                 slot = self.next_slot
                 self.next_slot = (slot + 1) % self.buffer.slots
                 meet = b.Meet(1, self.target.warpgroup)
-                box = tuple(self._box(store, a, width) for a in store.axes)
+                box = tuple(self._box(a, width) for a in store.axes)
                 descriptor = Descriptor(store.tensor, box, tuple(range(len(box))))
-                at = tuple(self._stored_at(store, a, block, column) for a in store.axes)
+                at = tuple(self._stored_at(a, block, column) for a in store.axes)
                 out += [
                     b.Reclaim(self.buffer, self.buffer.slots - 1),
                     meet,
@@ -264,11 +264,11 @@ class _Lowering:
                 ]
         return out
 
-    def _box(self, store: Store, axis: Symbol, width: int) -> int:
+    def _box(self, axis: Symbol, width: int) -> int:
         source = self.program.source
         return {source.rows.symbol: ROWS, source.columns.symbol: width}.get(axis, 1)
 
-    def _stored_at(self, store: Store, axis: Symbol, block: int, column: int) -> Coordinate:
+    def _stored_at(self, axis: Symbol, block: int, column: int) -> Coordinate:
         source = self.program.source
         if axis == source.rows.symbol:
             return Coordinate(axis, source.rows.step, block * ROWS, by_consumer=self._blocks * ROWS)

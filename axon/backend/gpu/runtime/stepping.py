@@ -107,14 +107,14 @@ class Run(Walk[Held]):
         body = self.stepped.parts.body
         try:
             return self.block(body, list(makers))
-        except (Stopped, ZeroDivisionError) as stop:
+        except (CheckFailed, ZeroDivisionError) as stop:
             self.cuda.check("cuStreamSynchronize", self.cuda.wait_for(self.stream))
             if self.watch is not None:
                 self.watch.word.taken()
             error = interpreted(self.stepped.program, self.copies, self.explicit)
             if error is not None:
                 raise error from None
-            if isinstance(stop, Stopped):
+            if isinstance(stop, CheckFailed):
                 self.stepped.check(stop.op, self.sizes)
             raise
 
@@ -134,7 +134,7 @@ class Run(Walk[Held]):
             case Check():
                 if not item.holds(self.sizes):
                     if self.stepped.fails:  # something that stands before may fail too: the interpreter knows what is first
-                        raise Stopped(item)
+                        raise CheckFailed(item)
                     self.stepped.check(item, self.sizes)
             case _:
                 assert_never(item)
@@ -232,7 +232,7 @@ class Run(Walk[Held]):
             found.write.launches([source.pointer, out.tensor.pointer, room.address, self.stream])
 
 
-class Stopped(Exception):
+class CheckFailed(Exception):
     """A check fails, and the interpreter says whether something before it fails first."""
 
     def __init__(self, op: Check) -> None:

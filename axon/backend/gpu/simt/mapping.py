@@ -182,11 +182,11 @@ def _in_registers(nest: Nest, width: Width, vectors: int, sizes: MappingOf[Symbo
     if vectors > WARP * chunks and vectors <= WARP * most and not _stores(nest):
         chunks = most
     if vectors <= WARP * chunks:
-        return _held(nest, width, "warp", _power(-(-vectors // chunks)), chunks, vectors, sizes)
+        return _held(nest, width, "warp", _power(-(-vectors // chunks)), chunks, sizes)
     for chunks in reversed(CHUNKS):
         team = -(-vectors // (chunks * WARP)) * WARP
         if 2 * WARP <= team <= MOST and team * chunks * width.vector <= LONGEST:
-            made = _held(nest, width, "block", team, chunks, vectors, sizes)
+            made = _held(nest, width, "block", team, chunks, sizes)
             if not _stores(nest):
                 return replace(made, below=bool(peaks(nest)))
             return replace(made, later=cut.reads if cut else frozenset())
@@ -208,7 +208,7 @@ def _reductions(nest: Nest) -> int:
 
 
 def _held(
-    nest: Nest, width: Width, by: By, team: int, chunks: int, vectors: int, sizes: MappingOf[Symbol, int], blocks: int = 1
+    nest: Nest, width: Width, by: By, team: int, chunks: int, sizes: MappingOf[Symbol, int], blocks: int = 1
 ) -> Mapping:
     whole = team * chunks * blocks * width.vector == longest(nest, sizes)
     cut = Pieces(blocks, chunks) if blocks > 1 else None
@@ -236,12 +236,12 @@ def _in_cluster(
         team = -(-vectors // (blocks * chunks * WARP)) * WARP
         kept = keeping(nest, values, tensors, width, replace(cut, blocks=blocks, chunks=chunks), team * chunks)
         if kept is not None and team <= MOST // 2:
-            return replace(_held(nest, width, "cluster", team, chunks, vectors, sizes, blocks), pieces=kept)
+            return replace(_held(nest, width, "cluster", team, chunks, sizes, blocks), pieces=kept)
     for team in (SPREAD // (chunks * width.vector), 2 * SPREAD // (chunks * width.vector)):
         blocks = _power(-(-vectors // (team * chunks)))
         if blocks <= CLUSTERS[-1]:
             team = -(-vectors // (blocks * chunks * WARP)) * WARP
-            made = _held(nest, width, "cluster", team, chunks, vectors, sizes, blocks)
+            made = _held(nest, width, "cluster", team, chunks, sizes, blocks)
             return replace(made, later=cut.reads if cut.bytes < 4 * width.vector else frozenset())
     whole = TEAM * cut.chunks * cut.blocks * width.vector == longest(nest, sizes)
     return Mapping("cluster", width.vector, width.beside, whole=whole, team=TEAM, pieces=cut)

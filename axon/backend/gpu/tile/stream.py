@@ -148,7 +148,7 @@ def stream(
     for factor in factors(body):
         (ends if mentions(factor, columns.symbol) else rest).append(factor)
     score = inliner.score
-    query, key, depth, scale, views = _scores(score, keys, op.axes, values, inliner, span)
+    query, key, depth, scale, views = _scores(score, keys, op.axes, values, inliner)
     value = _operand(ends, views, "the values", span)
     rows_ = [a for a in op.axes[:-1] if a.symbol in query.axes and a.symbol not in (*key.axes, *value.axes)]
     if not rows_ or inliner.rows not in (None, *(a.symbol for a in rows_)):
@@ -282,7 +282,7 @@ def _operand(candidates: list[Scalar], views: Views, what: str, span: Span | Non
 
 
 def _scores(
-    read: Read, keys: Axis, axes: tuple[Axis, ...], values: Mapping[Symbol, Value], inliner: _Inliner, span: Span | None
+    read: Read, keys: Axis, axes: tuple[Axis, ...], values: Mapping[Symbol, Value], inliner: _Inliner
 ) -> tuple[Operand, Operand, Axis, Scalar, Views]:
     """The operands of the first product, the axis it reduces, what else multiplies it, and what is read through views."""
     producer = inliner.producers[read.tensor]
