@@ -98,6 +98,7 @@ SUITES = {
     "onnx": "the operators of ONNX",
     "oracle": "generated programs against their definition",
     "properties": "generated programs against NumPy",
+    "suites": "what other projects state about sizes",
 }
 # Folders of `axon/` without tests of their own: who tests them.
 TESTED_BY = {
