@@ -77,7 +77,7 @@ def _pointwise(inf: Inference, env: Env, f: T.Expr, arguments: list[T.Expr], spa
             left, right = arguments
             found = elementwise(inf, name, builtins.BINARY[name], False, left, right, f.span, span, f"`{name}`")
             if isinstance(left, T.Dimension) or isinstance(right, T.Dimension):
-                return arithmetic(inf.state, env, name, left, right, found)
+                return arithmetic(inf, env, name, left, right, found)
             return found
         case T.Builtin(name=name) if name in _OPERATORS and len(arguments) == 2:
             allowed, gives_bool = _OPERATORS[name]

@@ -18,7 +18,7 @@ from axon.types.literals import Literal, folded
 from axon.types.show import Namer, show_element
 from axon.types.solve import broadcast, defer
 from axon.types.symbolic import says, symbolic
-from axon.types.trouble import Mismatched, Operands
+from axon.types.trouble import Mismatched, Operands, Rule, RuleBroken
 from axon.types.type import Poison, Tensor
 from axon.types.unify import Mismatch, State
 
@@ -66,7 +66,7 @@ def infer_binary(inf: Inference, env: Env, e: S.Binary) -> T.Expr:
     name, allowed, gives_bool = builtins.OPERATORS[e.op]
     found = elementwise(inf, name, allowed, gives_bool, left, right, e.op_span, e.span, f"`{e.op}`")
     if isinstance(left, T.Dimension) or isinstance(right, T.Dimension):
-        return arithmetic(inf.state, env, name, left, right, found)
+        return arithmetic(inf, env, name, left, right, found)
     a, b = _constant(left), _constant(right)
     value = folded(name, a, b) if a is not None and b is not None else None
     if value is None or not isinstance(found, T.Binary) or not isinstance(found.type, Tensor):
@@ -104,7 +104,7 @@ def elementwise(
     return T.Binary(name, left, right, type=result, span=span)
 
 
-def arithmetic(state: State, env: Env, op: str, left: T.Expr, right: T.Expr, found: T.Expr) -> T.Expr:
+def arithmetic(inf: Inference, env: Env, op: str, left: T.Expr, right: T.Expr, found: T.Expr) -> T.Expr:
     """Arithmetic on dimensions and indices stays symbolic where it can."""
     a, b = symbolic(left, True), symbolic(right, True)
     if a is None or b is None or isinstance(found.type, Poison):
@@ -118,8 +118,11 @@ def arithmetic(state: State, env: Env, op: str, left: T.Expr, right: T.Expr, fou
             case "mul":
                 dim = a * b
             case "div" | "mod":
+                if b.constant is not None and b.constant < 1:
+                    wrong(inf, RuleBroken(Rule.DIVISOR, right.span, (b.constant,)))
+                    return broken(found.span)
                 text = "the divisor must be at least 1: {}"
-                oblige(state, Relation(b, ">=", Dim.of(1)), env.context, Reason(right.span, text))
+                oblige(inf.state, Relation(b, ">=", Dim.of(1)), env.context, Reason(right.span, text))
                 dim = a // b if op == "div" else a % b
             case "max" | "min":
                 dim = (maximum if op == "max" else minimum)(a, b)

@@ -68,3 +68,9 @@ def test_a_slice_with_a_step_whose_length_depends_on_an_index() -> None:
     assert help_.text == "name each element, with a bound that is a size: `for j < … => x[i + 2 * j]`"
     m = axon.compile("fun f (x : f32[n]) where n % 2 = 0 = for i < 2, j < n / 2 => x[i + 2 * j]")
     assert m.f(np.arange(4, dtype=np.float32)).tolist() == [[0, 2], [1, 3]]
+
+
+@pytest.mark.parametrize("body", ["x[: n / (-2)]", "for i < n / (-2) => x[i]", "for i => x[i] + cast _ (i / (-2))", "x[0 : n % (1 - 3)]"])
+def test_a_size_divided_by_a_number_below_1_is_one_error(body: str) -> None:
+    (error,) = axon.check(f"fun f (x : f32[n]) = {body}")
+    assert (error.code, error.message) == ("AX0305", "a size is divided by -2: a divisor must be at least 1")

@@ -32,6 +32,7 @@ _MAX_VARIABLES = 5
 _MAX_TERMS = 30
 _MAX_BITS = 64
 _MAX_ENTRIES = 4_000  # of an integer matrix
+_FACTORED = 40  # steps that taking factors apart mostly takes
 _ASKED = 4  # times that a monomial order is asked in a step
 
 _Poly: TypeAlias = Any  # an element of a SymPy ring
@@ -113,13 +114,15 @@ def exact_quotient(dividend: Dim, divisor: Dim) -> Dim | None:
     return found if found is not None and found * divisor == dividend else None
 
 
-def factors(dim: Dim) -> tuple[Dim, ...]:
+def factors(dim: Dim, budget: Budget | None = None) -> tuple[Dim, ...]:
     """The irreducible factors of a polynomial with their repetitions, without its sign and the number that its terms share.
 
-    A polynomial that is not taken apart, because it is irreducible or too large, is one factor.
+    A polynomial that is not taken apart, because it is irreducible or too large, is one factor. Charged to the budget, if any.
     """
     if not _may_factor(dim):
         return (dim,)
+    if budget is not None:
+        budget.charge(_FACTORED)
     return _factors(dim)
 
 

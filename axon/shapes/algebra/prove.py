@@ -262,7 +262,7 @@ class _Prover:
             alone = [Relation(p, k, Dim.of(0)) for k, p in self.facts.about((v,)) if p.variables == {v}]
             if never(v, [*alone, Relation(slack, kind, Dim.of(0)).negated]):
                 return True
-        each = Counter(factors(slack)) if kind == ">=" and slack.terms[0][0] > 0 else {slack: 1}
+        each = Counter(factors(slack, self.budget)) if kind == ">=" and slack.terms[0][0] > 0 else {slack: 1}
         return each != {slack: 1} and all(count % 2 == 0 or self.at_least_zero(p) for p, count in each.items())
 
     def _follows_from_one(self, slack: Dim) -> bool:

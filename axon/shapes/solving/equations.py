@@ -357,7 +357,7 @@ class _Solver:
 
     def _deciding(self, slack: Dim) -> Dim | None:
         """The one factor of several that can be 0."""
-        each = factors(_without_exact_quotients(slack)) if self._free(slack) else (slack,)
+        each = factors(_without_exact_quotients(slack), self._budget) if self._free(slack) else (slack,)
         left = list(dict.fromkeys(p for p in each if not self._sign(p))) if len(each) > 1 else []
         return left[0] if len(left) == 1 else None
 
