@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.simt.access import ACCESS, Access, Width, accesses
 from axon.backend.kernel.ir import Constant, Expression, Given, Like, Name, call, lift, product, same
 from axon.backend.plan.ir import Nest
@@ -37,11 +38,11 @@ PIECE = 32 * 1024  # bytes of a block, so that a multiprocessor has six blocks
 MOST = 192 * 1024  # bytes of a block, where eight blocks have too little otherwise
 BARRIER = 8  # bytes of shared memory
 TEAM = 128  # threads of a block
-SHARED = 227 * 1024  # bytes of a multiprocessor
+SHARED = HOPPER.shared_per_block  # bytes of a block that has a multiprocessor to itself
 EXCHANGED = 4096  # bytes of a block for what it exchanges with others
 ROOM = SHARED // 2 - EXCHANGED  # bytes of a block that shares a multiprocessor with another
-MULTIPROCESSORS = 132
-REGISTERS = 65_536  # of a multiprocessor
+MULTIPROCESSORS = HOPPER.multiprocessors
+REGISTERS = HOPPER.registers_per_multiprocessor
 
 
 @dataclass(frozen=True, slots=True)
