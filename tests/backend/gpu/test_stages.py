@@ -62,7 +62,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_stage_reads_as_before(name: str) -> None:
-    """Set AXON_UPDATE_GOLDENS=1 to write what is printed now."""
+    """Set AXON_UPDATE=1 to write what is printed now."""
     case, mapping = PROGRAMS[name]
     forms = made(case, mapping, stores="rows" if name == "rows" else "boxes")
     texts = {
@@ -73,7 +73,7 @@ def test_every_stage_reads_as_before(name: str) -> None:
     }
     for stage, text in texts.items():
         file = GOLDENS / f"{name}.{stage}"
-        if os.environ.get("AXON_UPDATE_GOLDENS"):
+        if os.environ.get("AXON_UPDATE"):
             GOLDENS.mkdir(exist_ok=True)
             file.write_text(text, encoding="utf-8")
         assert text == file.read_text(encoding="utf-8")

@@ -60,10 +60,10 @@ def emit(
     comments: Sequence[str] = (),
 ) -> Emitted:
     """The kernel's source. `units` says along which dimension of each tensor elements lie side by side (-1 for none)."""
-    return Emitter(nest, values, mapping, units).run(comments)
+    return PlainEmitter(nest, values, mapping, units).run(comments)
 
 
-class Emitter:
+class PlainEmitter:
     def __init__(
         self,
         nest: Nest,

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.simt.access import ACCESS, Access, accesses, width_of
 from axon.backend.gpu.simt.access import cut as extents_cut
 from axon.backend.gpu.simt.halves import halves
@@ -29,7 +30,7 @@ from axon.core.ir import Value
 from axon.shapes.dimension import Dim, Minimum, variables_of
 
 SHORT = 32  # vectors of a row for each lane of a warp that goes through it alone, if there are many rows
-MANY = 132 * 16  # rows
+MANY = HOPPER.multiprocessors * 16  # rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,9 +207,7 @@ def _reductions(nest: Nest) -> int:
     return sum(bool(reduced(step)) for step in nest.steps)
 
 
-def _held(
-    nest: Nest, width: Width, by: By, team: int, chunks: int, sizes: MappingOf[Symbol, int], blocks: int = 1
-) -> Mapping:
+def _held(nest: Nest, width: Width, by: By, team: int, chunks: int, sizes: MappingOf[Symbol, int], blocks: int = 1) -> Mapping:
     whole = team * chunks * blocks * width.vector == longest(nest, sizes)
     cut = Pieces(blocks, chunks) if blocks > 1 else None
     return Mapping(by, width.vector, width.beside, chunks, whole, team=team, pieces=cut)

@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.simt.access import ACCESS, Access, Width, accesses
 from axon.backend.kernel.ir import Constant, Expression, Given, Like, Name, call, lift, product, same
 from axon.backend.plan.ir import Nest
@@ -28,7 +29,7 @@ from axon.core.walk import nodes, scalars
 from axon.shapes.dimension import Dim
 
 if TYPE_CHECKING:
-    from axon.backend.gpu.simt.emit import Emitter
+    from axon.backend.gpu.simt.emit import PlainEmitter
     from axon.backend.gpu.simt.mapping import Mapping
 
 GRID = Given("cuda.gridDim.x")  # how many blocks there are
@@ -37,11 +38,11 @@ PIECE = 32 * 1024  # bytes of a block, so that a multiprocessor has six blocks
 MOST = 192 * 1024  # bytes of a block, where eight blocks have too little otherwise
 BARRIER = 8  # bytes of shared memory
 TEAM = 128  # threads of a block
-SHARED = 227 * 1024  # bytes of a multiprocessor
+SHARED = HOPPER.shared_per_block  # bytes of a block that has a multiprocessor to itself
 EXCHANGED = 4096  # bytes of a block for what it exchanges with others
 ROOM = SHARED // 2 - EXCHANGED  # bytes of a block that shares a multiprocessor with another
-MULTIPROCESSORS = 132
-REGISTERS = 65_536  # of a multiprocessor
+MULTIPROCESSORS = HOPPER.multiprocessors
+REGISTERS = HOPPER.registers_per_multiprocessor
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,7 @@ def barriers(nest: Nest, cut: Pieces) -> int:
     return -(-count * BARRIER // ACCESS) * ACCESS
 
 
-def wholes(emitter: Emitter, reads: frozenset[int]) -> list[Access]:
+def wholes(emitter: PlainEmitter, reads: frozenset[int]) -> list[Access]:
     """Of these accesses one for each piece of memory: several steps read the same."""
     found: dict[object, Access] = {}
     for number, access in enumerate(accesses(emitter.nest, False)):
@@ -157,7 +158,7 @@ def wholes(emitter: Emitter, reads: frozenset[int]) -> list[Access]:
 
 
 @contextmanager
-def at_row(emitter: Emitter, rows: tuple[Axis, ...], extents: list[Expression], row: Expression) -> Iterator[None]:
+def at_row(emitter: PlainEmitter, rows: tuple[Axis, ...], extents: list[Expression], row: Expression) -> Iterator[None]:
     """What is written inside is for another row, if there is one."""
     with emitter.writer.branch(emitter.code.when(row < emitter.code.local("rows"))):
         before = dict(emitter.places)
@@ -167,7 +168,7 @@ def at_row(emitter: Emitter, rows: tuple[Axis, ...], extents: list[Expression], 
         emitter.places = before
 
 
-def place_in_row(emitter: Emitter, access: Access, lane: Expression) -> Expression:
+def place_in_row(emitter: PlainEmitter, access: Access, lane: Expression) -> Expression:
     """The place of an element of a row, counted in elements."""
     emitter.places[access.lane.symbol] = lane
     emitter.writer.extents[access.lane.symbol] = access.lane.extent
@@ -177,7 +178,7 @@ def place_in_row(emitter: Emitter, access: Access, lane: Expression) -> Expressi
 
 
 def ask(
-    emitter: Emitter, rows: tuple[Axis, ...], extents: list[Expression], row: Expression, begin: Expression, count: Expression
+    emitter: PlainEmitter, rows: tuple[Axis, ...], extents: list[Expression], row: Expression, begin: Expression, count: Expression
 ) -> None:
     """Ask for a part of a row that is needed soon: memory works for it while this one is finished."""
     code, writer = emitter.code, emitter.writer
@@ -197,7 +198,7 @@ def resident(mapping: Mapping) -> int:
     return max(1, min(REGISTERS // (2 * mapping.team * max(32, words)), SHARED // room))
 
 
-def ask_ahead(emitter: Emitter, rows: tuple[Axis, ...], extents: list[Expression]) -> None:
+def ask_ahead(emitter: PlainEmitter, rows: tuple[Axis, ...], extents: list[Expression]) -> None:
     """Where few blocks fit a multiprocessor: ask for a row that a later block will have in registers.
 
     Rows that are asked for too early push others out of the L2 cache, rows that are asked for too late have been fetched.
@@ -219,7 +220,7 @@ def ask_ahead(emitter: Emitter, rows: tuple[Axis, ...], extents: list[Expression
 
 
 @contextmanager
-def cut_rows(emitter: Emitter, rows: tuple[Axis, ...], extents: list[Expression], limit: Dim) -> Iterator[None]:
+def cut_rows(emitter: PlainEmitter, rows: tuple[Axis, ...], extents: list[Expression], limit: Dim) -> Iterator[None]:
     """The piece of each row that this block has: its elements are those from `begin` to before `stop`."""
     code, writer, mapping, nest = emitter.code, emitter.writer, emitter.mapping, emitter.nest
     cut, vector = mapping.pieces, mapping.vector
@@ -326,7 +327,7 @@ def cut_rows(emitter: Emitter, rows: tuple[Axis, ...], extents: list[Expression]
             code.assign(turn, 1 - turn)
 
 
-def begin_barriers(emitter: Emitter, size: int) -> None:
+def begin_barriers(emitter: PlainEmitter, size: int) -> None:
     """Barriers in so many bytes of shared memory, each for one arrival."""
     code = emitter.code
     slot = code.local("slot")
@@ -335,7 +336,7 @@ def begin_barriers(emitter: Emitter, size: int) -> None:
     code.call("barriers_ready")
 
 
-def spread_rows(emitter: Emitter, rows: tuple[Axis, ...], extents: list[Expression]) -> None:
+def spread_rows(emitter: PlainEmitter, rows: tuple[Axis, ...], extents: list[Expression]) -> None:
     """The part of a row that this block holds in registers, from `begin` on."""
     code, mapping = emitter.code, emitter.mapping
     cut = mapping.pieces

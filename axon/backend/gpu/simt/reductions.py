@@ -28,7 +28,7 @@ from axon.core.walk import rename
 from axon.shapes.dimension import Dim
 
 if TYPE_CHECKING:
-    from axon.backend.gpu.simt.emit import Emitter
+    from axon.backend.gpu.simt.emit import PlainEmitter
 
 UNROLL = 4  # turns of a loop that fetch before any of them computes
 SLOT = 8  # bytes of shared memory for a scalar of one warp
@@ -41,7 +41,7 @@ Names = tuple[Name, ...]
 class Reductions:
     """Writes the reductions and scans of one kernel. `bytes`: shared memory that they exchange through, `flips`: in turn."""
 
-    def __init__(self, emitter: Emitter) -> None:
+    def __init__(self, emitter: PlainEmitter) -> None:
         self.emitter, self.code, self.writer, self.mapping = emitter, emitter.code, emitter.writer, emitter.mapping
         self.bytes = 0
         self.flips = False

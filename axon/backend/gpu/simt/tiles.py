@@ -33,7 +33,7 @@ from axon.core.walk import reads, scalars
 from axon.shapes.dimension import Dim
 
 if TYPE_CHECKING:
-    from axon.backend.gpu.simt.emit import Emitter
+    from axon.backend.gpu.simt.emit import PlainEmitter
 
 SIDES = (128, 64)  # elements
 ROOM = 32 * 1024  # bytes of shared memory up to which the longer sides are taken: four blocks and more share a multiprocessor
@@ -130,7 +130,7 @@ def _plain(subscripts: tuple[object, ...], lane: Symbol) -> bool:
 
 
 @contextmanager
-def tiled_rows(emitter: Emitter) -> Iterator[None]:
+def tiled_rows(emitter: PlainEmitter) -> Iterator[None]:
     """The elements of a rectangle that a thread takes, after what is read across was brought."""
     code, writer, mapping, nest = emitter.code, emitter.writer, emitter.mapping, emitter.nest
     cut = mapping.across
@@ -184,7 +184,7 @@ def tiled_rows(emitter: Emitter) -> Iterator[None]:
             writer.lane = None
 
 
-def _bring(emitter: Emitter, access: Access, i: Name, j: Name, limit: Expression, high: Expression) -> Staged:
+def _bring(emitter: PlainEmitter, access: Access, i: Name, j: Name, limit: Expression, high: Expression) -> Staged:
     """A rectangle of what is read into shared memory."""
     code, writer, cut = emitter.code, emitter.writer, emitter.mapping.across
     assert cut is not None
@@ -219,7 +219,7 @@ def _turned(kept: Staged, row: Expression, at: Expression, vector: int) -> Expre
     return kept.base + row * kept.pitch + (at ^ turn)
 
 
-def staged(emitter: Emitter, element: str, kept: Staged) -> Expression:
+def staged(emitter: PlainEmitter, element: str, kept: Staged) -> Expression:
     """What a thread takes from a rectangle, at its row `down` of the result."""
     vector, local = emitter.mapping.vector, emitter.code.local
     name = element + (f"_{vector}" if vector > 1 else "")

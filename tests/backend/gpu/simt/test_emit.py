@@ -320,10 +320,10 @@ def texts(name: str, element: str, size: tuple[int, int]) -> list[Emitted]:
     ],
 )
 def test_kernels_read_as_before(name: str, element: str, size: tuple[int, int]) -> None:
-    """Set AXON_UPDATE_GOLDENS=1 to write what is printed now."""
+    """Set AXON_UPDATE=1 to write what is printed now."""
     text = "\n".join(source.text for source in texts(name, element, size))
     file = GOLDENS / f"{name}.plain"
-    if os.environ.get("AXON_UPDATE_GOLDENS"):
+    if os.environ.get("AXON_UPDATE"):
         GOLDENS.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")
     assert text == file.read_text(encoding="utf-8")
