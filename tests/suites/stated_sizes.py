@@ -131,6 +131,7 @@ class Claim:
     verdict: str  # always, never, sometimes: by brute force; short: not always
     text: str  # the line that it comes from
     unseen: str = ""  # "?": it is not proved; "~": a program that needs it asks for more
+    end: int = 0  # of a range, which of its ends this is
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -246,7 +247,7 @@ def claims(source: str, line: str) -> Iterator[Claim]:
     low, high = ends.split(" .. ")
     term = parse(size).left
     yield from _end(Claim(source, facts, parse("0 = 0"), "", line), term, low, ">=", 1)
-    yield from _end(Claim(source, facts, parse("0 = 0"), "", line), term, high, "<=", -1)
+    yield from _end(Claim(source, facts, parse("0 = 0"), "", line, end=1), term, high, "<=", -1)
 
 
 def _end(claim: Claim, term: Term, end: str, op: str, inwards: int) -> Iterator[Claim]:
@@ -258,6 +259,29 @@ def _end(claim: Claim, term: Term, end: str, op: str, inwards: int) -> Iterator[
     last = int(value)
     yield replace(claim, goal=Statement(term, op, number(last)), verdict="always", unseen=end[len(value) :])
     yield replace(claim, goal=Statement(term, op, number(last + inwards)), verdict="short")
+
+
+def marked(path: Path, marks: Callable[[Claim], str]) -> None:
+    """Writes a file of statements anew, with the marks that its claims should have."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for claim in read(path):
+        if claim.verdict != "short" and (claim.verdict != "sometimes" or not claim.text.startswith("range")):
+            at = next(i for i, line in enumerate(lines) if _bare(line) == _bare(claim.text))
+            lines[at] = _with_mark(lines[at], claim.end, marks(claim))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _bare(line: str) -> str:
+    return re.sub(r"(?<=\w)[?~]+", "", line)
+
+
+def _with_mark(line: str, end: int, mark: str) -> str:
+    if not line.startswith("range"):
+        return re.sub(r"^(\w+)[?~]*", rf"\g<1>{mark}", line)
+    before, _, ends = line.partition(" in ")
+    both = ends.split(" .. ")
+    both[end] = _bare(both[end]) + mark
+    return f"{before} in {' .. '.join(both)}"
 
 
 # ── programs ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stated_programs import judge, read
+from tests.suites.stated_programs import judge, read
 
 PROGRAMS = Path(__file__).parent / "futhark.txt"
 
