@@ -70,7 +70,22 @@ def test_a_slice_with_a_step_whose_length_depends_on_an_index() -> None:
     assert m.f(np.arange(4, dtype=np.float32)).tolist() == [[0, 2], [1, 3]]
 
 
-@pytest.mark.parametrize("body", ["x[: n / (-2)]", "for i < n / (-2) => x[i]", "for i => x[i] + cast _ (i / (-2))", "x[0 : n % (1 - 3)]"])
+@pytest.mark.parametrize(
+    "body", ["x[: n / (-2)]", "for i < n / (-2) => x[i]", "for i => x[i] + cast _ (i / (-2))", "x[0 : n % (1 - 3)]"]
+)
 def test_a_size_divided_by_a_number_below_1_is_one_error(body: str) -> None:
     (error,) = axon.check(f"fun f (x : f32[n]) = {body}")
     assert (error.code, error.message) == ("AX0305", "a size is divided by -2: a divisor must be at least 1")
+
+
+@pytest.mark.parametrize(
+    ("size", "asked"),
+    [("b / a", "a >= 1"), ("max 4 (b / a)", "a >= 1"), ("min 4 (b % a)", "a >= 1"), ("max 4 (b / (a - 2))", "a >= 3"),
+     ("b / 2", "")],
+)  # fmt: skip
+def test_what_a_size_in_braces_divides_by_is_at_least_1_in_every_call(size: str, asked: str) -> None:
+    m = axon.compile(f"fun given {{p}} = p\nfun f (x : f32[a]) (y : f32[b]) = given {{{size}}}")
+    assert str(m.f.signature) == "sig f : f32[a] -> f32[b] -> i32" + (f" where {asked}" if asked else "")
+    if asked:
+        with pytest.raises(axon.ShapeError, match="AX0501"):
+            m.f(np.zeros(0, np.float32), np.zeros(5, np.float32))
