@@ -11,8 +11,8 @@ Note [Worst case]
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from axon.base.names import Symbol
 from axon.shapes.algebra.divisibility import inequalities
@@ -27,6 +27,7 @@ from axon.shapes.solving.sizes import Sizes, impossible, not_negative
 from axon.shapes.solving.trouble import Refuted, TooLarge, Trouble, Unprovable
 
 _ZERO, _ONE = Dim.of(0), Dim.of(1)
+_MAX_APART = 4  # conditions that something is not a size which are taken apart
 
 
 @dataclass(slots=True)
@@ -116,6 +117,9 @@ class _Judge:
         ranges = reach.ranges
         if relation.op in ("=", "<>") and relation.variables & ranges.keys():
             return
+        if obligation.use is not None and (cases := self._cases(obligation)) and prove(facts, relation) is not Answer.REFUTED:
+            self._judge_cases(cases, base)
+            return
         within, slack = reach.solved(relation.slack)
         reached = Relation(slack, ">=", _ZERO) if slack != relation.slack else relation
         worst = _worst(reached, within)
@@ -149,6 +153,29 @@ class _Judge:
         else:
             parts = said_in_parts(worst, obligation.reason)
             self.out.asked += [part for part in parts if obligation.sized or not proves(facts, part[0])]
+
+    def _cases(self, obligation: Obligation) -> list[Obligation]:
+        """Under a condition that an index is not some size: that it is below, and that it is above."""
+        context = obligation.context
+        indices = {symbol for symbol, _ in context.indices}
+        apart = next((g for g in context.guards if g.op == "<>" and self.s.relation(g).variables & indices), None)
+        if apart is None or sum(g.op == "<>" for g in context.guards) > _MAX_APART:
+            return []
+        others = tuple(g for g in context.guards if g is not apart)
+        sides = (Relation(apart.left, op, apart.right) for op in "<>")
+        return [replace(obligation, context=replace(context, guards=(*others, side))) for side in sides]
+
+    def _judge_cases(self, cases: Sequence[Obligation], base: Facts) -> None:
+        """What one side alone makes impossible, and what takes more than one fact to say, is looked at while running."""
+        troubles, asked = len(self.out.troubles), len(self.out.asked)
+        asking = 0
+        for case in cases:
+            before = len(self.out.asked)
+            self._judge(case, base)
+            asking += len(self.out.asked) > before
+        del self.out.troubles[troubles:]
+        if asking > 1:
+            del self.out.asked[asked:]
 
     def _refuted(self, obligation: Obligation, worst: Relation, reach: Reach) -> Refuted:
         use = obligation.use
