@@ -17,6 +17,7 @@ then is undetermined: `[n + m]` alone says nothing of n.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -126,23 +127,29 @@ def _needs(step: Step) -> tuple[Dim, ...]:
 
 
 def _next(equations: list[Equation], known: set[Symbol], meaning: dict[Symbol, Dim], facts: Facts) -> Step | None:
-    """How to find one more variable."""
+    """How to find one more variable: rather in a way that asks nothing of the others."""
     alone = [(e, v) for e in equations if len(unknown := e.slack.variables - known) == 1 for v in unknown]
-    for e, v in alone:
-        split = e.slack.linear_in(v)
-        if split is not None and split[0].mapping:
-            return Divide(v, *split, e)
-    if (root := _root(alone, shown)) is not None:
-        return root
-    try:
+    divided = [Divide(v, *split, e) for e, v in alone if (split := e.slack.linear_in(v)) is not None and split[0].mapping]
+    if (asking_nothing := next(filter(_asks_nothing, divided), None)) is not None:
+        return asking_nothing
+    combined: list[Divide] = []
+    with suppress(DimensionTooLarge):
         for e in _combined(equations, known):
             (v,) = e.slack.variables - known
             split = e.slack.linear_in(v)
             if split is not None and split[0].substitute(meaning).mapping:  # else it is another way to write 0
-                return Divide(v, *split, e)
-    except DimensionTooLarge:
-        pass
-    return _root(alone, lambda dim, v: proved(dim, v, facts))
+                combined.append(Divide(v, *split, e))
+                if _asks_nothing(combined[-1]):
+                    return combined[-1]
+    if divided:
+        return divided[0]
+    if (root := _root(alone, shown)) is not None:
+        return root
+    return combined[0] if combined else _root(alone, lambda dim, v: proved(dim, v, facts))
+
+
+def _asks_nothing(step: Divide) -> bool:
+    return all(need.constant is not None for need in _needs(step))
 
 
 def _root(alone: list[tuple[Equation, Symbol]], grows: Callable[[Dim, Symbol], Growth | None]) -> Root | None:
