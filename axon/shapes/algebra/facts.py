@@ -66,7 +66,7 @@ _NOWHERE = Symbol("false", 0)  # under it stand the claims that are false whatev
 class Facts:
     """An immutable set of relations. Every variable is at least 0."""
 
-    __slots__ = ("_claims", "_hidden", "_length", "_log", "answers", "budget", "equations")
+    __slots__ = ("_claims", "_hidden", "_length", "_log", "answers", "budget", "equations", "simplifying")
 
     def __init__(self, budget: Budget | None = None) -> None:
         """No facts. What is asked about them and about those that are added is charged to the budget."""
@@ -80,6 +80,7 @@ class Facts:
         self._hidden = hidden  # relations of the log that are not assumed here
         self.answers: dict[Claim, Answer] = {}  # of earlier queries; the prover's
         self.equations: object = None  # the solver's, for substitution
+        self.simplifying = False  # the prover simplifies a claim, and asks about its parts
 
     @property
     def relations(self) -> tuple[Relation, ...]:
