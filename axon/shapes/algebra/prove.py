@@ -36,6 +36,7 @@ _QUERY = 8  # steps that one takes besides those of its search
 _SATURATION = 400  # of a Gröbner basis
 _MAX_FACTS = 48  # that one query looks at
 _MAX_REDUCED = 200  # leaves of a Dim that is looked at for simplification
+_MAX_SIMPLIFIED = 24  # leaves of a claim that is simplified before it is asked again
 _FEW_FACTS = 10  # that it looks at before
 _MAX_DEPTH = 3  # of queries about signs inside queries
 
@@ -226,16 +227,17 @@ class _Prover:
     def _otherwise(self, claims: list[Claim], goal: Claim) -> bool:
         """What has not been seen and does not seem to fail: in simpler words, and without facts, which may be in the way."""
         kind, slack = goal
-        if self.facts.simplifying:
+        if self.facts.simplifying or slack.weight > _MAX_SIMPLIFIED:
             return False
-        self.facts.simplifying = True
+        whole, self.facts.simplifying = self.budget, True
+        self._budget = whole.part(_STEPS // 2)
         try:
             simpler = reduced(self.facts, slack)
+            if simpler != slack and self.decide((kind, simpler)) is Answer.PROVED:
+                return True
+            return bool(claims) and self._shown([], goal)
         finally:
-            self.facts.simplifying = False
-        if simpler != slack and self.decide((kind, simpler)) is Answer.PROVED:
-            return True
-        return bool(claims) and self._shown([], goal)
+            self._budget, self.facts.simplifying = whole, False
 
     def _shown(self, claims: list[Claim], goal: Claim) -> bool:
         """Whether the goal's negation contradicts the claims."""
