@@ -4,14 +4,33 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from axon.backend.kernel.code import Code
-from axon.backend.kernel.ir import Call, Constant, Expression, Function, Item, Name, Operator, Prefix, Several, call, lift, same
-from axon.backend.kernel.printer import written
-from axon.backend.kernel.verify import KernelInvalid, verify
+from axon.backend.kernel.ir import (
+    Assign,
+    Call,
+    Choice,
+    Comment,
+    Constant,
+    Expression,
+    Function,
+    Import,
+    Item,
+    Module,
+    Name,
+    Operator,
+    Prefix,
+    Several,
+    call,
+    lift,
+    same,
+)
+from axon.backend.kernel.printer import bare, printed, written
+from axon.backend.kernel.verify import KernelInvalid, verify, verify_module
 
 OPERATORS: dict[str, Callable[[int, int], int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod, "&": operator.and_,
@@ -216,3 +235,47 @@ def test_what_the_host_knows_is_folded() -> None:
     assert x + (-2) == Operator("-", x, Constant(2))
     code.give(x - (y + 1))
     assert text_of(code, x, y).endswith("return x - (y + 1)")
+
+
+def module(*, tensor: str = "x", note: str = "", right: float = 2) -> Module:
+    """A kernel that calls a function of its own, which calls what is made before."""
+    made, helper = Name("made"), Name("helper")
+    inner, outer = Code(), Code()
+    value = inner.named("value")
+    inner.give(call(made, Choice(value > 0, value, -value)))
+    x, found = outer.named(tensor), outer.named("helper")
+    outer.write(Comment("of {0}", (x,)))
+    outer.assign(found, call(helper, x * right), note)
+    outer.call("store", x, found)
+    functions = (
+        Function(helper, (value,), inner.body, tuple(inner.names), decorator="scalar"),
+        Function("kernel", (x,), outer.body, tuple(outer.names), note=note),
+    )
+    made_of = Assign(made, call("tools.maker", Constant("bf16")))
+    return Module(((Import("here", ("tools", "scalar", "store")),),), (made_of, *functions), (made, helper))
+
+
+def test_a_module() -> None:
+    """Its own names are found first, and comments say what names are called."""
+    assert printed(module(tensor="made", note="a note")) == (
+        "from here import tools, scalar, store\n\n"
+        "made = tools.maker('bf16')\n\n\n"
+        "@scalar\ndef helper(value):\n    return made(value if value > 0 else -value)\n\n\n"
+        "def kernel(made2):  # a note\n    # of made2\n    helper2 = helper(made2 * 2)  # a note\n    store(made2, helper2)\n"
+    )
+
+
+def test_what_modules_mean_is_the_same_up_to_names_and_comments() -> None:
+    assert bare(module()) == bare(module(tensor="weights", note="of layer 2")) != bare(module(right=3))
+    assert printed(module()) != printed(module(tensor="weights"))
+
+
+def test_a_module_is_verified_as_a_whole() -> None:
+    sound = module()
+    verify_module(sound)
+    made, helper, kernel = sound.body
+    for body, why in [((helper, made, kernel), "'made' is read before"), ((made, kernel, helper), "'helper' is read before")]:
+        with pytest.raises(KernelInvalid, match=why):
+            verify_module(replace(sound, body=body))
+    with pytest.raises(KernelInvalid, match="'scalar' is not defined"):
+        verify_module(replace(sound, imports=((Import("here", ("tools", "store")),),)))

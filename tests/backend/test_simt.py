@@ -20,7 +20,7 @@ import pytest
 from axon import compiler
 from axon.backend.gpu.build import cubin as build
 from axon.backend.gpu.build.pipeline import Plain
-from axon.backend.gpu.emit.kernel import Emitted
+from axon.backend.gpu.emit.source import Emitted
 from axon.backend.gpu.intrinsics import ptx_pieces, ptx_scalar, ptx_shared
 from axon.backend.gpu.layout.memory import contiguous
 from axon.backend.gpu.layout.target import HOPPER
@@ -301,7 +301,7 @@ def test_what_threads_may_not_do(line: str, words: str) -> None:
     ])  # fmt: skip
     status = Storage(contiguous(256, (1,), Element.I32))
     with pytest.raises(Hazard, match=words):
-        launch(Emitted(text, (), 64, 1, 8), Grid(1, 64), {}, status, {}, random.Random(0))
+        launch(Emitted(text, text, frozenset(), (), 64, 1, 8), Grid(1, 64), {}, status, {}, random.Random(0))
 
 
 # ── text and machine code ───────────────────────────────────────────────────────────────────────────────────────────────

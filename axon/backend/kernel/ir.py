@@ -106,9 +106,9 @@ class Name(Built):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant(Built):
-    """A number or a truth value. Constants are equal if they are written alike: 0, 0.0, -0.0 and False are four."""
+    """A number, a truth value or a word. Constants are equal if they are written alike: 0, 0.0, -0.0 and False are four."""
 
-    value: float
+    value: float | str
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Constant) and repr(self.value) == repr(other.value)
@@ -156,7 +156,16 @@ class Several(Built):
     items: tuple[Expression, ...]
 
 
-Expression: TypeAlias = "Name | Constant | Given | Call | Operator | Prefix | Item | Several"
+@dataclass(frozen=True, slots=True)
+class Choice(Built):
+    """One of two, of which the other is not evaluated."""
+
+    condition: Expression
+    then: Expression
+    otherwise: Expression
+
+
+Expression: TypeAlias = "Name | Constant | Given | Call | Operator | Prefix | Item | Several | Choice"
 Like: TypeAlias = "Built | float"  # an expression, or a number that stands for a constant
 
 
@@ -204,7 +213,10 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
+    """A text with places, as those of `str.format`, for names."""
+
     text: str
+    names: tuple[Name, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,12 +230,44 @@ Body: TypeAlias = "tuple[Statement, ...]"
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`names` are those made for it, in their order: the earlier of two that want one text gets it."""
+    """`names` are those made for it, in their order: the earlier of two that want one text gets it. One that others call is called
+    by a name of the module's; `decorator` is what makes it what they call, `note` a comment at the end of its first line."""
 
-    name: str
+    name: str | Name
     parameters: tuple[Name, ...]
     body: Body
     names: tuple[Name, ...]
+    decorator: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """Names that a text has from a module."""
+
+    module: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A kernel's text: imports, in groups; what is computed before it runs and the functions that it calls, in their order; and
+    last, the kernel. `names` are those that all of them see, `comments` stand at its head."""
+
+    imports: tuple[tuple[Import, ...], ...]
+    body: tuple[Assign | Function, ...]
+    names: tuple[Name, ...] = ()
+    comments: tuple[str, ...] = ()
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        return tuple(part for part in self.body if isinstance(part, Function))
+
+    @property
+    def statements(self) -> Body:
+        """What all functions do, what makes them what others call, and what is computed before the kernel."""
+        decorators = (Do(Given(function.decorator)) for function in self.functions if function.decorator)
+        return (*decorators, *(s for part in self.body for s in (part.body if isinstance(part, Function) else (part,))))
 
 
 TRUE, FALSE = Constant(True), Constant(False)
@@ -275,6 +319,8 @@ def parts(expression: Expression) -> tuple[Expression, ...]:
             return of, place
         case Several(items=items):
             return items
+        case Choice(condition=condition, then=then, otherwise=otherwise):
+            return condition, then, otherwise
         case Name() | Constant() | Given():
             return ()
         case _:
@@ -336,6 +382,8 @@ def mentions(body: Body) -> Iterator[Name]:
                 yield from (e for e in expressions(target) if isinstance(e, Name))
             case For(name=name):
                 yield name
+            case Comment(names=names):
+                yield from names
             case _:
                 pass
     yield from (e for e in evaluated(body) if isinstance(e, Name))
@@ -348,8 +396,15 @@ def called(body: Body) -> set[str]:
 
 def around(body: Body) -> set[str]:
     """What a body finds in its surroundings: functions, and constants that Python has no literals for."""
-    numbers = (c.value for c in evaluated(body) if isinstance(c, Constant))
+    numbers = (c.value for c in evaluated(body) if isinstance(c, Constant) and not isinstance(c.value, str))
     return called(body) | {repr(abs(n)) for n in numbers if not isfinite(n)}
+
+
+def surroundings(body: Body) -> set[str]:
+    """The names that a body finds in its surroundings: of what has a dot, those before it."""
+    given = {e.text for e in evaluated(body) if isinstance(e, Given)}
+    heads = {text.partition(".")[0] for text in around(body) | given}
+    return {head for head in heads if head.isidentifier()}
 
 
 _FOLDED: dict[str, Callable[[int, int], int]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from keyword import kwlist
-from typing import assert_never
+from typing import Protocol, assert_never
 
 from axon.base.names import Symbol
 from axon.core.ir import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary
@@ -14,6 +14,12 @@ _SIGNS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "pow": "**", "eq": "=", "ne": "<>", "lt": "<", "le": "<=",
     "gt": ">", "ge": ">=", "and": "andalso", "or": "orelse",
 }  # fmt: skip
+
+
+class Texts(Protocol):
+    """What symbols are called."""
+
+    def __getitem__(self, symbol: Symbol) -> str: ...
 
 
 class Names:
@@ -43,7 +49,7 @@ class Names:
         return name
 
 
-def dim_text(dim: Dim, names: Names) -> str:
+def dim_text(dim: Dim, names: Texts) -> str:
     return dim.render(lambda symbol: names[symbol])
 
 
