@@ -34,7 +34,7 @@ from axon.backend.kernel.scalars import Writer, obstacle
 from axon.backend.kernel.verify import verify
 from axon.base.element import Element
 from axon.base.names import fresh
-from axon.core.ir import Binary, Const, Convert, Index, Read, Scalar, Select, Unary
+from axon.core.ir import Binary, Const, Convert, Index, Scalar, Select, Unary
 from axon.interpret.frame import Frame, Range
 from axon.interpret.scalar import evaluate
 from axon.shapes.dimension import Dim, maximum, minimum
@@ -151,14 +151,22 @@ fun f (a : bf16[m, k]) (b : bf16[k, n]) =
     values = (*core.inputs, kernel.results[0].value)
     emitter = Emitter(stages(kernel, TileMapping(64, 64, 64, 2, 1, 1, 1), HOPPER, values, Granted()).barriers, frozenset())
     emitter.run()
-    ((_, result),) = emitter.results.functions.items()
+    (quad,) = emitter.results.results.values()
+    assert quad.name is not None
     scope = device.names({})
     _, names = running(emitter, scope)
     k = core.inputs[0].shape[1].symbol
     for row, column, depth in ((0, 0, 20), (3, 17, 64), (200, 4, 7)):
         known = {kernel.rows.symbol: row, kernel.columns.symbol: column, k: depth}
-        given = [use.evaluate(known) if isinstance(use, Dim) else known[use] for use in result.uses if not isinstance(use, Read)]
-        assert scope[names[result.name]](np.float32(2.5), *given) == 2.5 * (depth // 3) + (row - column) % 5 + min(row, column)
+        held: dict[Any, int] = {emitter.results.row: row, emitter.results.column: column}
+        sizes = {name: p.size for p, name in emitter.parameters.items() if isinstance(p, SizeParameter)}
+        given = [held[name] if name in held else sizes[name].evaluate(known) for name in quad.given]
+        assert quad.by_column
+        assert quad.given[0] is emitter.results.column
+        found = scope[names[quad.name]](*map(np.float32, (2.5, 3.5, 4.5, 5.5)), *given)
+        places = [(row + half, column + e) for half in (0, 8) for e in (0, 1)]
+        wanted = [v * (depth // 3) + (i - j) % 5 + min(i, j) for v, (i, j) in zip((2.5, 3.5, 4.5, 5.5), places, strict=True)]
+        assert list(found) == wanted
 
 
 # ── streams ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -221,6 +229,7 @@ def check(change: str) -> None:
         elif isinstance(parameter, StrideParameter) and parameter.tensor in arrays:
             array = arrays[parameter.tensor]
             scope[names[name]] = array.strides[parameter.dimension] // array.itemsize
+    bounding, hoisting = parts(lines)
     order, steps = program.order, program.steps
     extent, rows = steps.extent.evaluate(sizes), order.rows.extent.evaluate(sizes)
     pieces = -(-extent // steps.step)
@@ -230,8 +239,9 @@ def check(change: str) -> None:
             for lane in (0, 1, 77, 127):
                 places = {order.outer[0].symbol: outer, order.rows.symbol: piece}
                 scope |= {"lane": lane} | {names[emitter.name(axis)]: at for axis, at in places.items()}
-                run_lines(lines, scope, "first_row", "every_to")
-                run_lines(lines, scope, "own_row_0", "row_end")
+                scope["own_row_0"] = 64 * piece + lane // 32 * 16 + lane % 32 // 4
+                run_lines(bounding, scope)
+                run_lines(hoisting, scope)
                 for step in range(pieces):
                     scope |= {names[emitter.name(steps.symbol)]: step, "column": step * steps.step + lane % 4 * 2}
                     everywhere = scope["every_from"] <= step < scope["every_to"]
@@ -272,15 +282,21 @@ def running(emitter: Emitter, scope: dict[str, Any]) -> tuple[list[str], Mapping
     return [line.strip() for line in made.lines], made.names
 
 
-def run_lines(lines: list[str], scope: dict[str, Any], first: str, last: str) -> None:
-    """Run the kernel's assignments of numbers from the one of `first` on, up to that of `last` or to the first of another kind."""
-    at = max(n for n, line in enumerate(lines) if line.startswith(f"{first} = "))
-    for line in lines[at:]:
-        if not re.match(r"\w+ = ", line) or "-inf" in line or "while" in line:
-            return
+BOUNDS = re.compile(r"((first|last)_(row|piece)|(some|all|every)_(from|to)|t\d+_\d+) = ")
+
+
+def parts(lines: list[str]) -> tuple[list[str], list[str]]:
+    """Of the consumer, the lines that find the pieces which a mask leaves, and those that compute what a tile has one value of."""
+    last = max(n for n, line in enumerate(lines) if line.startswith("every_to = "))
+    first = next(n for n in range(last, 0, -1) if not BOUNDS.match(lines[n - 1]))
+    after = next(n for n in range(last, len(lines)) if lines[n].startswith("acc_0 = zeros"))
+    end = next(n for n in range(after, len(lines)) if not re.match(r"\w+ = ", lines[n]) or "-inf" in lines[n] or "while" in lines[n])
+    return lines[first : last + 1], lines[after + 1 : end]
+
+
+def run_lines(lines: list[str], scope: dict[str, Any]) -> None:
+    for line in lines:
         exec(line, scope)
-        if line.startswith(f"{last} = "):
-            return
 
 
 def apply(function: _Function | None, scope: dict[str, Any], names: Mapping[Name, str], score: Any, slot: int) -> Any:

@@ -31,6 +31,7 @@ from axon.backend.gpu.tile.ir import Tile, TileAxis, views_text
 from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import (
     Assign,
+    Built,
     Call,
     Choice,
     Comment,
@@ -42,6 +43,7 @@ from axon.backend.kernel.ir import (
     Like,
     Module,
     Name,
+    Several,
     both,
     call,
     lift,
@@ -49,6 +51,7 @@ from axon.backend.kernel.ir import (
     surroundings,
 )
 from axon.backend.kernel.scalars import Writer
+from axon.backend.kernel.tidy import tidied
 from axon.base.names import Symbol
 from axon.core.ir import Read
 from axon.shapes.dimension import Dim
@@ -99,10 +102,10 @@ class Emitter:
         return emitted(self.module(comments), self.parameters, program.threads, program.cluster, program.shared)
 
     def module(self, comments: Sequence[str]) -> Module:
-        kernel = Function("kernel", tuple(self.parameters.values()), self.code.body, tuple(self.code.names))
+        kernel = tidied(Function("kernel", tuple(self.parameters.values()), self.code.body, tuple(self.code.names)))
         made = (Assign(name, maker) for maker, name in self.intrinsics.items())
         whole = Module((), (*self.functions, *made, kernel), tuple(self.own), tuple(comments))
-        modules = surroundings(whole.statements) & {"ptx_rows", "ptx_tiles"}
+        modules = surroundings(whole.statements) & {"ptx_results", "ptx_rows", "ptx_tiles"}
         return Module((_NUMBA, (Import(_INTRINSICS, ("ptx", *sorted(modules))),)), whole.body, whole.names, whole.comments)
 
     # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -125,7 +128,7 @@ class Emitter:
         self.own.append(Name(like))
         return self.own[-1]
 
-    def made(self, name: str, maker: str, *arguments: float | str | Name | Given) -> Name:
+    def made(self, name: str, maker: str, *arguments: float | str | Built) -> Name:
         """An intrinsic that is made by a function of these arguments, once."""
         made = call(maker, *(Constant(a) if isinstance(a, str) else a for a in arguments))
         if made not in self.intrinsics:
@@ -188,9 +191,10 @@ class Emitter:
             code.assign(self.rank, call("ptx.cluster_rank"))
         with code.when(same(self.thread, 0)):
             for ring in program.rings:
-                for stage in range(ring.depth):
-                    code.call("ptx.barrier_init", self.shared + (ring.barriers + 16 * stage), ring.full)
-                    code.call("ptx.barrier_init", self.shared + (ring.barriers + 16 * stage + 8), ring.empty)
+                stage = code.local("stage")
+                with code.loop(stage, ring.depth):
+                    code.call("ptx.barrier_init", self.barrier(ring, "full", stage), ring.full)
+                    code.call("ptx.barrier_init", self.barrier(ring, "empty", stage), ring.empty)
             if program.fenced:
                 code.call("ptx.barrier_init_fence")
         if program.cluster > 1:
@@ -266,11 +270,10 @@ class Emitter:
             code.assign(passed, call("ptx.opaque", passed + 1))
             return
         stage, phase = self.part(ring.symbol, "stage"), self.part(ring.symbol, "phase")
-        with ExitStack() as stack:
-            if ring.depth > 1:
-                code.assign(stage, stage + 1)
-                stack.enter_context(code.when(same(stage, ring.depth)))
-                code.assign(stage, 0)
+        if ring.depth > 1:
+            cursor = Several((stage, phase))
+            code.assign(cursor, call(self.made(f"after_{ring.depth}", "ptx.advance", ring.depth), stage, phase))
+        else:
             code.assign(phase, phase ^ 1)
 
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -457,10 +460,9 @@ class Emitter:
         rows, columns = self.name(order.rows.symbol), self.name(order.columns.symbol)
         across, down = self.pieces(order.columns), self.pieces(order.rows)
         band, height, outer = code.local("band"), code.local("height"), code.local("next_outer")
-        code.assign(inside, tile)
         if order.outer:
             code.assign(outer, call("ptx.divide", tile, down * across))
-            code.assign(inside, tile - outer * down * across)
+        code.assign(inside, tile - outer * down * across if order.outer else tile)
         code.assign(band, call("ptx.divide", inside, order.group * across))
         code.assign(inside, inside - band * order.group * across)
         code.assign(height, call("min", down - band * order.group, order.group))
@@ -503,8 +505,9 @@ class Emitter:
         extent = dict(zip(right.tile.axes, right.tile.shape, strict=True))[op.over]
         across = right.tile.axes[-1] != op.over
         later = call("int32", self.name(op.over) > 0)
-        keeps = [{"never": Constant(0), "always": Constant(1), "later": later}[op.keep], *[Constant(1)] * (extent // 16 - 1)]
+        keep = {"never": Constant(0), "always": Constant(1), "later": later}[op.keep]
         element = right.tile.element.value
+        right_steps = self.depth_steps(right.ring.fields[right.field], across, extent)
         from_right = code.local("right")
         if isinstance(op.left, b.Part):
             blocks = op.left.tile.shape[op.left.tile.axes.index(op.accumulator.axes[0])] // (64 * self.current.instances)
@@ -514,17 +517,13 @@ class Emitter:
             from_left = code.local("left")
             self.descriptor(from_left, op.left, left_across, (self.consumer * blocks + op.block) * unit)
             self.descriptor(from_right, right, across)
-            multiply = self.made("multiply", "ptx.multiply", columns, element, left_across, across)
-            for k, kept in enumerate(keeps):
-                a, c = self.depth_offset(field, left_across, k), self.depth_offset(right.ring.fields[right.field], across, k)
-                code.assign(name, call(multiply, name, from_left + (a >> 4), from_right + (c >> 4), kept))
+            steps = self.depth_steps(field, left_across, extent), right_steps
+            multiply = self.made("multiply", "ptx.multiply", columns, element, left_across, across, *steps)
+            code.assign(name, call(multiply, name, from_left, from_right, keep))
             return
         self.descriptor(from_right, right, across)
-        held = self.accumulators(op.left)[op.block]
-        for k, kept in enumerate(keeps):
-            multiply = self.made(f"multiply_held_{k}", "ptx_tiles.multiply_held", columns, element, across, extent, k)
-            offset = self.depth_offset(right.ring.fields[right.field], across, k) >> 4
-            code.assign(name, call(multiply, name, held, from_right + offset, kept))
+        multiply = self.made("multiply_held", "ptx_tiles.multiply_held", columns, element, across, right_steps)
+        code.assign(name, call(multiply, name, self.accumulators(op.left)[op.block], from_right, keep))
 
     def descriptor(self, name: Name, part: b.Part, across: bool, offset: Like | None = None) -> None:
         """The matrix descriptor of a part's first 16 of the reduced axis."""
@@ -534,12 +533,11 @@ class Emitter:
         at = at if offset is None else at + lift(offset)
         self.code.assign(name, call("int64", (at & Given("0x3FFFF")) >> 4) | Given(f"{high:#x}"))
 
-    def depth_offset(self, field: b.Field, across: bool, k: int) -> int:
-        """Bytes from the field's first 16 of the reduced axis to its k-th."""
-        if across:
-            return k * 16 * 128
+    def depth_steps(self, field: b.Field, across: bool, extent: int) -> Several:
+        """From the field's first 16 of the reduced axis to each, in 16 bytes, as descriptors count."""
         per_panel = field.width // 16
-        return k // per_panel * field.panel + k % per_panel * 32
+        steps = (k * 128 if across else (k // per_panel * field.panel >> 4) + k % per_panel * 2 for k in range(extent // 16))
+        return Several(tuple(map(Constant, steps)))
 
     # ── results ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -9,7 +9,7 @@ from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.tile.epilogue import bare
 from axon.backend.gpu.tile.ir import Store
 from axon.backend.kernel.code import Code
-from axon.backend.kernel.ir import Choice, Constant, Expression, Function, Item, Like, Name, call, lift
+from axon.backend.kernel.ir import Assign, Choice, Constant, Expression, Function, Like, Name, Several, call, lift, mentions
 from axon.backend.kernel.scalars import Writer, address, loaded
 from axon.base.element import Element
 from axon.base.names import Symbol
@@ -25,10 +25,12 @@ _PACKS = {Element.BF16: "pack_bf16", Element.F16: "pack_f16"}
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What computes one element of a result: its function, and the reads, index variables and sizes it takes after the product."""
+    """What computes a quad of results: its function, none for the product itself, and what that is given of the kernel: the first
+    column before all else, if `by_column`."""
 
-    name: Name | None
-    uses: tuple[Read | Symbol | Dim, ...]
+    name: Name | None = None
+    given: tuple[Name, ...] = ()
+    by_column: bool = False
 
 
 class ResultEmitter:
@@ -37,7 +39,9 @@ class ResultEmitter:
 
     def __init__(self, emitter: Emitter, paired: frozenset[Symbol]) -> None:
         self.out, self.program, self.paired = emitter, emitter.program, paired
-        self.functions: dict[Symbol, _Result] = {}
+        self.results: dict[Symbol, _Result] = {}
+        self.functions: dict[Symbol, Name] = {}  # of one element
+        self.uses: dict[Symbol, tuple[Read | Symbol | Dim, ...]] = {}  # what they take: reads, index variables and sizes
         local = emitter.code.local
         self.base, self.place, self.row, self.column = local("base"), local("place"), local("row"), local("column")
 
@@ -48,23 +52,17 @@ class ResultEmitter:
 
     def write(self, op: b.Write) -> None:
         code, lane, base, place = self.out.code, self.out.lane, self.base, self.place
-        element, buffer = op.store.element, op.buffer
+        buffer = op.buffer
         code.assign(base, self.out.shared + buffer.offset + (self.out.consumer * buffer.slots + op.slot) * buffer.slot)
         self.places(op.store, op.block)
-        if element == Element.F32:
+        if op.store.element == Element.F32:
             # Each thread has two neighbouring columns of two rows; chunks of 16 bytes are swizzled by the row.
             code.assign(place, self.quarter + lane % 32 // 4)
-            for group in range(op.width // 8):
-                values = self.values(op.store, op.block, op.column // 8 + group)
-                for half in range(2):
-                    chunk = (2 * group + lane % 4 // 2) ^ (place & 7)
-                    to = base + (place + 8 * half) * 128 + chunk * 16 + lane % 2 * 8
-                    code.call("ptx.store_shared_2f32", to, values[2 * half], values[2 * half + 1])
-            return
-        code.assign(place, self.quarter + lane % 16)
-        for pair in range(op.width // 16):
-            to = base + place * 128 + ((2 * pair + lane % 32 // 16) ^ (place & 7)) * 16
-            code.call("ptx.stmatrix", to, *self.words(op, pair))
+            rows = [base + (place + 8 * half) * 128 + lane % 2 * 8 for half in range(2)]
+            self.store(op, "write_floats", *rows, lane % 4 // 2, place & 7)
+        else:
+            code.assign(place, self.quarter + lane % 16)
+            self.store(op, "write_words", base + place * 128, lane % 32 // 16, place & 7)
 
     def rows(self, op: b.Scatter, buffer: b.Buffer) -> None:
         """Lay out 16 rows of each warp, and store them from there, see `ptx_rows`."""
@@ -77,19 +75,10 @@ class ResultEmitter:
         own = buffer.slots * buffer.slot // warps
         code.assign(base, out.shared + buffer.offset + (out.consumer * warps + lane // 32) * own)
         if store.element == Element.F32:
-            places = [code.local(f"place_{half}") for half in range(2)]
-            for half in range(2):
-                code.assign(places[half], base + (lane % 32 // 4 + 8 * half) * line + lane % 2 * 8)
-            for group in range(op.width // 8):
-                values = self.values(store, op.block, op.column // 8 + group)
-                for half in range(2):
-                    chunk = (2 * group + lane % 4 // 2) ^ (lane % 32 // 4)
-                    code.call("ptx.store_shared_2f32", places[half] + chunk * 16, values[2 * half], values[2 * half + 1])
+            rows = [base + (lane % 32 // 4 + 8 * half) * line + lane % 2 * 8 for half in range(2)]
+            self.store(op, "write_floats", *rows, lane % 4 // 2, lane % 32 // 4)
         else:
-            code.assign(place, base + lane % 16 * line)
-            for pair in range(op.width // 16):
-                chunk = (2 * pair + lane % 32 // 16) ^ (lane & 7)
-                code.call("ptx.stmatrix", place + chunk * 16, *self.words(op, pair))
+            self.store(op, "write_words", base + lane % 16 * line, lane % 32 // 16, lane & 7)
         code.call("ptx.warp_sync")
         step = 32 // lanes
         store_row = out.made("store_row", "ptx_rows.store_row", size, line)
@@ -106,19 +95,30 @@ class ResultEmitter:
             code.call(store_row, to, base + place * line, place & 7, lane % lanes, count)
         code.call("ptx.warp_sync")
 
+    def store(self, op: b.Write | b.Scatter, way: str, *places: Expression) -> None:
+        """Compute results and store them in one of the ways of `ptx_results`."""
+        out, made = self.out, self.result(op.store)
+        element = [] if way == "write_floats" else [op.store.element.value]
+        given = [self.in_block(name, op.block) for name in made.given]
+        function: list[Name | int] = [made.name, len(given) - made.by_column] if made.name else []
+        function += [True] if made.by_column else []
+        like = f"{way}_{op.column}" if op.column else way
+        store = out.made(like, f"ptx_results.{way}", *element, op.column, op.width, *function)
+        out.code.call(store, *places, out.accumulators(op.store.accumulator)[op.block], *given)
+
+    def in_block(self, name: Name, block: int) -> Name:
+        """What a quad's function takes, of another 64 rows than the first."""
+        for symbol in self.out.stream.finals:
+            for half in range(2):
+                if name is self.out.stream.row(symbol, 0, half):
+                    return self.out.stream.row(symbol, block, half)
+        return name
+
     def outer(self, store: Store, row: Expression) -> list[Expression]:
         """The offsets of a row of a result along its dimensions but the last."""
         order = self.program.order
         places = ((d, row if axis == order.rows.symbol else self.out.name(axis)) for d, axis in enumerate(store.axes[:-1]))
         return [call("int64", place) * self.out.stride(store.tensor, d) for d, place in places]
-
-    def words(self, op: b.Scatter | b.Write, pair: int) -> list[Expression]:
-        """Four words for a matrix store: of two groups of 8 columns, two halves each."""
-        pack, out = f"ptx.{_PACKS[op.store.element]}", list[Expression]()
-        for group in (2 * pair, 2 * pair + 1):
-            v = self.values(op.store, op.block, op.column // 8 + group)
-            out += [call(pack, v[0], v[1]), call(pack, v[2], v[3])]
-        return out
 
     def scatter(self, op: b.Scatter) -> None:
         if op.buffer is not None:
@@ -132,11 +132,8 @@ class ResultEmitter:
             at = self.row + 8 * half
             code.assign(starts[half], address(out.pointer(store.tensor), size, self.outer(store, at)))
             code.assign(insides[half], call("int32", at < out.size(order.rows.extent)))
-        for group in range(op.width // 8):
-            values = self.values(store, op.block, op.column // 8 + group)
-            step = out.stride(store.tensor, len(store.axes) - 1)
-            where = (*starts, self.column + (op.column + 8 * group), step * size)
-            code.call(f"ptx.scatter_{store.element.value}", *where, out.size(order.columns.extent), *insides, *values)
+        step = out.stride(store.tensor, len(store.axes) - 1) * size
+        self.store(op, "scatter", *starts, self.column, step, out.size(order.columns.extent), *insides)
 
     def first_row(self, block: int) -> Expression:
         """The first of the 64 rows of a block."""
@@ -147,15 +144,17 @@ class ResultEmitter:
     def places(self, store: Store, block: int, *, always: bool = False) -> None:
         """The place in the result of this thread's first accumulator: `row` and `column`."""
         order, out, code = self.program.order, self.out, self.out.code
-        if not always and not self.result(store).uses:
+        self.result(store)
+        uses = self.uses[store.tensor]
+        if not always and not uses:
             return
         code.assign(self.row, self.first_row(block) + self.quarter + out.lane % 32 // 4)
         code.assign(self.column, out.name(order.columns.symbol) * order.columns.step + out.lane % 4 * 2)
-        if not self.result(store).uses:
+        if not uses:
             return
         for half in range(2):
             code.assign(self.half_row(half), call("min", self.row + 8 * half, out.size(order.rows.extent) - 1))
-        for use in self.result(store).uses:
+        for use in uses:
             if isinstance(use, Read) and order.columns.symbol not in (bare(use) or ()):
                 for half in range(2) if order.rows.symbol in (bare(use) or ()) else (0,):
                     code.assign(self.read_name(store, use, half, 0), self.load(use, half, None))
@@ -163,39 +162,43 @@ class ResultEmitter:
     def half_row(self, half: int) -> Name:
         return self.out.code.local(f"row_{half}")
 
-    def values(self, store: Store, block: int, group: int) -> list[Expression]:
-        """The result's four values at a group of 8 columns, as expressions; writes the lines that load what they need."""
-        order, code = self.program.order, self.out.code
-        acc = self.out.accumulators(store.accumulator)[block]
-        result = self.result(store)
-        if result.name is None:
-            return [Item(acc, Constant(4 * group + i)) for i in range(4)]
-        last = self.out.size(order.columns.extent)
-        for use in result.uses:
-            if isinstance(use, Read) and order.columns.symbol in (bare(use) or ()):
-                for half in range(2) if order.rows.symbol in (bare(use) or ()) else (0,):
-                    if self.in_pairs(use):
-                        pair = code.local("pair")
-                        code.assign(pair, self.load(use, half, call("min", self.column + 8 * group, last - 2)))
-                        for e in range(2):
-                            half_of = f"ptx.{('low', 'high')[e]}_{use.element.value}"
-                            code.assign(self.read_name(store, use, half, e), call(half_of, pair))
-                        continue
-                    for e in range(2):
-                        place = call("min", self.column + (8 * group + e), last - 1)
-                        code.assign(self.read_name(store, use, half, e), self.load(use, half, place))
-        out: list[Expression] = []
-        for half in range(2):
-            for e in range(2):
-                # Named at once: the next group's loads reuse the names of these arguments.
-                made = code.local(f"y{group % 2}_{2 * half + e}")
-                given = [self.argument(store, use, block, group, half, e) for use in result.uses]
-                code.assign(made, call(result.name, Item(acc, Constant(4 * group + 2 * half + e)), *given))
-                out.append(made)
-        return out
+    def quad(self, store: Store) -> _Result:
+        """The function that makes a quad of results, see `ptx_results`: it is given what of the kernel it mentions."""
+        order, code, uses = self.program.order, self.out.code, self.uses[store.tensor]
+        function, columns = self.functions[store.tensor], order.columns
+        values = [code.local(f"y{i}") for i in range(4)]
+        with code.aside() as body:
+            for use in uses:
+                if isinstance(use, Read) and columns.symbol in (bare(use) or ()):
+                    for half in range(2) if order.rows.symbol in (bare(use) or ()) else (0,):
+                        self.read_quad(store, use, half)
+            made = [
+                call(function, values[2 * half + e], *(self.argument(store, use, half, e) for use in uses))
+                for half in range(2)
+                for e in range(2)
+            ]
+            code.give(Several(tuple(made)))
+        assigned = {s.target for s in body if isinstance(s, Assign)}
+        given = [n for n in dict.fromkeys(mentions(tuple(body))) if n not in {*assigned, *values, function}]
+        given.sort(key=lambda name: name is not self.column)
+        name = self.out.global_name(f"quad_{store.tensor.name}")
+        self.out.functions.append(Function(name, (*values, *given), tuple(body), tuple(code.names)))
+        return _Result(name, tuple(given), self.column in given)
 
-    def argument(self, store: Store, use: Read | Symbol | Dim, block: int, group: int, half: int, e: int) -> Expression:
-        """What a result's function takes of an element: the one in row `half` and column `e` of a group."""
+    def read_quad(self, store: Store, use: Read, half: int) -> None:
+        """What a quad reads at two neighbouring columns."""
+        code, last = self.out.code, self.out.size(self.program.order.columns.extent)
+        if self.in_pairs(use):
+            pair = code.local("pair")
+            code.assign(pair, self.load(use, half, call("min", self.column, last - 2)))
+            for e, which in enumerate(("low", "high")):
+                code.assign(self.read_name(store, use, half, e), call(f"ptx.{which}_{use.element.value}", pair))
+            return
+        for e in range(2):
+            code.assign(self.read_name(store, use, half, e), self.load(use, half, call("min", self.column + e, last - 1)))
+
+    def argument(self, store: Store, use: Read | Symbol | Dim, half: int, e: int) -> Expression:
+        """What a result's function takes of an element: the one in row `half` and column `e` of a quad."""
         order, out = self.program.order, self.out
         match use:
             case Read():
@@ -206,11 +209,11 @@ class ResultEmitter:
             case order.rows.symbol:
                 return self.row + 8 * half
             case order.columns.symbol:
-                return self.column + (8 * group + e)
+                return self.column + e
             case _ if any(use == a.symbol for a in order.outer):
                 return out.name(use)
             case _ if use in out.stream.finals:
-                return out.stream.row(use, block, half)
+                return out.stream.row(use, 0, half)
             case _:
                 return out.size(Dim.of(use))
 
@@ -221,7 +224,7 @@ class ResultEmitter:
         )
 
     def read_name(self, store: Store, use: Read, half: int, e: int) -> Name:
-        return self.out.part(use.tensor, f"{self.result(store).uses.index(use)}_{half}{e}")
+        return self.out.part(use.tensor, f"{self.uses[store.tensor].index(use)}_{half}{e}")
 
     def load(self, use: Read, half: int, column: Expression | None) -> Expression:
         """The value of an epilogue's read at this thread's row `half` and a column. Rows and columns are kept inside the tensor."""
@@ -237,17 +240,16 @@ class ResultEmitter:
         return loaded(Element.I32 if paired else use.element, address(self.out.pointer(use.tensor), size, offsets))
 
     def result(self, store: Store) -> _Result:
-        """The device function of a store's expression; none if the expression is the product itself."""
-        if store.tensor not in self.functions:
-            self.functions[store.tensor] = self.make_result(store)
-        return self.functions[store.tensor]
+        """What computes the results of a store."""
+        if store.tensor not in self.results:
+            self.uses[store.tensor] = ()
+            plain: Scalar = store.expression
+            while isinstance(plain, Convert):
+                plain = plain.operand
+            self.results[store.tensor] = _Result() if isinstance(plain, Local) else self.make_result(store)
+        return self.results[store.tensor]
 
     def make_result(self, store: Store) -> _Result:
-        plain: Scalar = store.expression
-        while isinstance(plain, Convert):
-            plain = plain.operand
-        if isinstance(plain, Local):
-            return _Result(None, ())
         rows = [n.symbol for n in nodes(store.expression) if isinstance(n, Local) and n.symbol in self.out.stream.finals]
         code = Code()
         product = code.named("product")
@@ -268,7 +270,8 @@ class ResultEmitter:
         narrow = store.element.bits == 16
         writer = Writer(code, lambda r: arguments[r], lambda s: given(s, s.name), size, known, narrow=narrow)
         code.give(writer.value(store.expression))
-        name = self.out.global_name(f"result_{store.tensor.name}")
+        self.functions[store.tensor] = name = self.out.global_name(f"result_{store.tensor.name}")
         parameters = (product, *arguments.values())
         self.out.functions.append(Function(name, parameters, code.body, tuple(code.names), decorator="ptx.scalar"))
-        return _Result(name, tuple(arguments))
+        self.uses[store.tensor] = tuple(arguments)
+        return self.quad(store)
