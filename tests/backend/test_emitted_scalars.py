@@ -282,7 +282,7 @@ def running(emitter: Emitter, scope: dict[str, Any]) -> tuple[list[str], Mapping
     return [line.strip() for line in made.lines], made.names
 
 
-BOUNDS = re.compile(r"((first|last)_(row|piece)|(some|all|every)_(from|to)|t\d+_\d+) = ")
+BOUNDS = re.compile(r"((first|last)_(row|piece)|(some|all|every)_(from|to)|v\d+) = ")
 
 
 def parts(lines: list[str]) -> tuple[list[str], list[str]]:
@@ -290,7 +290,7 @@ def parts(lines: list[str]) -> tuple[list[str], list[str]]:
     last = max(n for n, line in enumerate(lines) if line.startswith("every_to = "))
     first = next(n for n in range(last, 0, -1) if not BOUNDS.match(lines[n - 1]))
     after = next(n for n in range(last, len(lines)) if lines[n].startswith("acc_0 = zeros"))
-    end = next(n for n in range(after, len(lines)) if not re.match(r"\w+ = ", lines[n]) or "-inf" in lines[n] or "while" in lines[n])
+    end = next(n for n in range(after, len(lines)) if not re.match(r"\w+ = ", lines[n]))
     return lines[first : last + 1], lines[after + 1 : end]
 
 

@@ -30,6 +30,7 @@ from axon.backend.kernel.ir import (
     same,
 )
 from axon.backend.kernel.printer import bare, printed, written
+from axon.backend.kernel.tidy import inlined
 from axon.backend.kernel.verify import KernelInvalid, verify, verify_module
 
 OPERATORS: dict[str, Callable[[int, int], int]] = {
@@ -279,3 +280,41 @@ def test_a_module_is_verified_as_a_whole() -> None:
             verify_module(replace(sound, body=body))
     with pytest.raises(KernelInvalid, match="'scalar' is not defined"):
         verify_module(replace(sound, imports=((Import("here", ("tools", "store")),),)))
+
+
+def test_what_is_read_once_stands_where_it_is_read() -> None:
+    """If it is evaluated there in any case, in the same block, and means the same there."""
+    code = Code()
+    x = code.named("x")
+    state, other = code.local("state"), code.local("other")
+    code.assign(state, x)
+    once, twice, before, branch = code.let(x + 1), code.let(x * 2), code.let(state * 3), code.let(x - 5)
+    code.assign(other, once * twice + twice)
+    code.assign(state, state + 1)
+    code.assign(other, other + before)
+    code.assign(other, Choice(other > 0, branch, other))
+    outside = code.let(x * 7)
+    with code.loop(code.local("item"), 3):
+        code.assign(other, other + code.let(code.local("item") * 9) + outside)
+    code.give(code.let(call("root", code.let(other + state))))
+    function = Function("f", (x,), code.body, tuple(code.names))
+    text = "\n".join(written(inlined(function)).lines)
+    assert text == (
+        "def f(x):\n"
+        "    state = x\n"
+        "    v1 = x * 2\n"
+        "    other = (x + 1) * v1 + v1\n"
+        "    v2 = state * 3\n"
+        "    state = state + 1\n"
+        "    other = other + v2\n"
+        "    v3 = x - 5\n"
+        "    other = v3 if other > 0 else other\n"
+        "    v4 = x * 7\n"
+        "    for item in range(3):\n"
+        "        other = other + item * 9 + v4\n"
+        "    return root(other + state)"
+    )
+    spaces: list[dict[str, Callable[[int], int]]] = [{"root": lambda v: v}, {"root": lambda v: v}]
+    for space, lines in zip(spaces, (text, "\n".join(written(function).lines)), strict=True):
+        exec(lines, space)
+    assert all(len({space["f"](n) for space in spaces}) == 1 for n in range(-9, 9))

@@ -8,8 +8,8 @@ operators (`base + 8 * lane`); a comparison for equality, which Python keeps for
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import isfinite
 from typing import TypeAlias, assert_never
@@ -327,6 +327,33 @@ def parts(expression: Expression) -> tuple[Expression, ...]:
             assert_never(expression)
 
 
+def filled(expression: Expression, values: Mapping[Name, Expression]) -> Expression:
+    """An expression with values in place of names."""
+
+    def visit(inner: Expression) -> Expression:
+        match inner:
+            case Name():
+                return values.get(inner, inner)
+            case Call(arguments=arguments):
+                return replace(inner, arguments=tuple(map(visit, arguments)))
+            case Operator(left=left, right=right):
+                return replace(inner, left=visit(left), right=visit(right))
+            case Prefix(operand=operand):
+                return replace(inner, operand=visit(operand))
+            case Item(of=of, place=place):
+                return Item(visit(of), visit(place))
+            case Several(items=items):
+                return Several(tuple(map(visit, items)))
+            case Choice(condition=condition, then=then, otherwise=otherwise):
+                return Choice(visit(condition), visit(then), visit(otherwise))
+            case Constant() | Given():
+                return inner
+            case _:
+                assert_never(inner)
+
+    return visit(expression)
+
+
 def expressions(expression: Expression) -> Iterator[Expression]:
     """An expression and all that it is made of."""
     yield expression
@@ -407,8 +434,10 @@ def surroundings(body: Body) -> set[str]:
     return {head for head in heads if head.isidentifier()}
 
 
-_FOLDED: dict[str, Callable[[int, int], int]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
-_NEUTRAL = {"+": 0, "-": 0, "*": 1}  # on the right; of `+` and `*` also on the left
+_FOLDED: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, ">>": operator.rshift,
+}  # fmt: skip
+_NEUTRAL = {"+": 0, "-": 0, "*": 1, ">>": 0}  # on the right; of `+` and `*` also on the left
 
 
 def _operator(op: str, left: Like, right: Like) -> Expression:
@@ -422,7 +451,7 @@ def _operator(op: str, left: Like, right: Like) -> Expression:
             return Constant(0)
         if b == _NEUTRAL[op]:
             return left
-        if a == _NEUTRAL[op] and op != "-":
+        if a == _NEUTRAL[op] and op in ("+", "*"):
             return right
     return Operator(op, left, right)
 

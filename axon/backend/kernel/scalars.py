@@ -11,7 +11,7 @@ from functools import partial, reduce
 from math import isfinite
 
 from axon.backend.kernel.code import Code
-from axon.backend.kernel.ir import Choice, Constant, Expression, Operator, Prefix, call
+from axon.backend.kernel.ir import Choice, Constant, Expression, Operator, Prefix, call, is_atom
 from axon.backend.kernel.writer import affine
 from axon.base.element import Element
 from axon.base.names import Symbol
@@ -95,12 +95,10 @@ class Writer:
     def __init__(
         self, code: Code, read: Callable[[Read], Expression], variable: Callable[[Symbol], Expression],
         size: Callable[[Dim], Expression | None], local: Mapping[Symbol, Expression], *, narrow: bool = False, wide: bool = False,
-        prefix: str = "v",
     ) -> None:  # fmt: skip
-        self.code, self.read, self.variable, self.size, self.local, self.prefix = code, read, variable, size, dict(local), prefix
+        self.code, self.read, self.variable, self.size, self.local = code, read, variable, size, dict(local)
         self.narrow = _NARROW if narrow else {}
         self.wide = wide
-        self._count = 0
         self._seen: dict[Scalar, Expression] = {}
 
     def value(self, scalar: Scalar) -> Expression:
@@ -117,14 +115,9 @@ class Writer:
                     self.local[symbol] = self.value(bound)
                 return self.value(body)
         if scalar not in self._seen:
-            self._seen[scalar] = self.let(self._operation(scalar))
+            found = self._operation(scalar)
+            self._seen[scalar] = found if is_atom(found) else self.code.let(found)
         return self._seen[scalar]
-
-    def let(self, value: Expression) -> Expression:
-        name = self.code.local(f"{self.prefix}{self._count}")
-        self._count += 1
-        self.code.assign(name, value)
-        return name
 
     def _operation(self, scalar: Scalar) -> Expression:
         match scalar:

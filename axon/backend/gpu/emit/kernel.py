@@ -15,8 +15,9 @@ Note [Matrix descriptors]
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import mul
 from typing import assert_never
@@ -51,13 +52,15 @@ from axon.backend.kernel.ir import (
     surroundings,
 )
 from axon.backend.kernel.scalars import Writer
-from axon.backend.kernel.tidy import tidied
+from axon.backend.kernel.tidy import inlined, tidied
 from axon.base.names import Symbol
 from axon.core.ir import Read
 from axon.shapes.dimension import Dim
 
-_NUMBA = (Import("numba", ("cuda", "float32", "int32", "int64")), Import("numba.cuda", ("libdevice",)))
-_INTRINSICS = "axon.backend.gpu.intrinsics"
+_FOUND = (  # where what a kernel mentions is found, in groups
+    (("numba", ("cuda", "float32", "int32", "int64")), ("numba.cuda", ("libdevice",))),
+    (("axon.backend.gpu.intrinsics", ("ptx", "ptx_results", "ptx_rows", "ptx_tiles")),),
+)
 
 
 def emit(program: BarrierProgram, paired: frozenset[Symbol] = frozenset(), comments: Sequence[str] = ()) -> Emitted:
@@ -69,18 +72,33 @@ def emit(program: BarrierProgram, paired: frozenset[Symbol] = frozenset(), comme
     return Emitter(program, paired).run(comments)
 
 
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Constants of a ring: where in shared memory its barriers and fields are, and how many bytes one stage has."""
+
+    full: Name
+    empty: Name
+    fields: tuple[Name, ...]
+    stage: Name
+
+
 class Emitter:
     def __init__(self, program: BarrierProgram, paired: frozenset[Symbol]) -> None:
         self.program = program
         self.code = Code()
         local = self.code.local
-        self.thread, self.lane, self.group, self.consumer = local("thread"), local("lane"), local("group"), local("consumer")
+        self.thread, self.lane, self.group = local("thread"), local("lane"), local("group")
+        self.consumer: Expression = Constant(0)  # which of its role a group of warps is
         self.shared, self.rank, self.steps = local("shared"), local("rank"), local("steps")
         self.names: dict[Symbol, Name] = {}
         self.parts: dict[tuple[Name, str], Name] = {}
         self.own: list[Name] = []  # the module's names
+        self.constants: list[Assign] = []
         self.intrinsics: dict[Call, Name] = {}  # by what makes them
         self.functions: list[Function] = []
+        self.rings: dict[Ring, _Places] = {}
+        self.layouts: dict[int, Name] = {}
+        self.buffers: dict[b.Buffer, tuple[Name, Name]] = {}
         self.parameters: dict[Parameter, Name] = {}
         self.filling: b.Ring | None = None  # the ring at whose stage `filled` one thread works alone
         self.stream = StreamEmitter(self)
@@ -104,11 +122,40 @@ class Emitter:
     def module(self, comments: Sequence[str]) -> Module:
         kernel = tidied(Function("kernel", tuple(self.parameters.values()), self.code.body, tuple(self.code.names)))
         made = (Assign(name, maker) for maker, name in self.intrinsics.items())
-        whole = Module((), (*self.functions, *made, kernel), tuple(self.own), tuple(comments))
-        modules = surroundings(whole.statements) & {"ptx_results", "ptx_rows", "ptx_tiles"}
-        return Module((_NUMBA, (Import(_INTRINSICS, ("ptx", *sorted(modules))),)), whole.body, whole.names, whole.comments)
+        functions = map(inlined, self.functions)
+        layouts = Assign(
+            Several(tuple(self.layouts.values())), Several(tuple(Given(f"{n:#x}") for n in self.layouts)), "how factors lie"
+        )
+        whole = Module((), (*self.constants, layouts, *functions, *made, inlined(kernel)), tuple(self.own), tuple(comments))
+        used = surroundings(whole.statements)
+        groups = ((Import(m, tuple(n for n in names if n in used)) for m, names in group) for group in _FOUND)
+        return replace(whole, imports=tuple(tuple(one for one in group if one.names) for group in groups))
 
     # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def constant(self, values: Mapping[str, int], note: str) -> list[Name]:
+        """Constants of the module."""
+        names = [self.global_name(like) for like in values]
+        self.constants.append(Assign(Several(tuple(names)), Several(tuple(map(Constant, values.values()))), note))
+        return names
+
+    def places(self, ring: Ring) -> _Places:
+        if ring not in self.rings:
+            fields = {f"{field.tile.symbol.name}_data": ring.data + field.offset for field in ring.fields}
+            like = ring.symbol.name.removesuffix("_ring")
+            values = {f"{like}_full": ring.barriers, f"{like}_empty": ring.barriers + 8, **fields, f"{like}_bytes": ring.stage}
+            stages = f"{ring.depth} stages" if ring.depth > 1 else "1 stage"
+            full, empty, *data, stage = self.constant(values, f"{stages} in shared memory")
+            self.rings[ring] = _Places(full, empty, tuple(data), stage)
+        return self.rings[ring]
+
+    def slot(self, buffer: b.Buffer, number: Like) -> Expression:
+        """The address of a consumer's slot of a buffer."""
+        if buffer not in self.buffers:
+            data, size = self.constant({"buffer_data": buffer.offset, "slot_bytes": buffer.slot}, "for results in shared memory")
+            self.buffers[buffer] = data, size
+        data, size = self.buffers[buffer]
+        return self.shared + data + (self.consumer * buffer.slots + number) * size
 
     def name(self, symbol: Symbol) -> Name:
         """The variable of a symbol, or what others are called after: the current piece of an axis, a tensor's address."""
@@ -160,11 +207,16 @@ class Emitter:
             self.parameters[key] = self.part(tensor, f"stride{dimension}")
         return self.parameters[key]
 
-    def pieces(self, axis: TileAxis) -> Name:
-        """How many pieces rows or columns have."""
+    def pieces(self, axis: TileAxis) -> Expression:
+        """How many pieces rows or columns have: as many as all blocks of a cluster make together are one."""
+        order = self.program.order
+        unit = axis.step * (order.cluster if (order.cluster_over == "rows") == (axis == order.rows) else 1)
+        if axis.extent.constant is not None:
+            return Constant(-(-axis.extent.constant // unit))
         key = self.name(axis.symbol), "count"
         if key not in self.parts:
             self.parts[key] = self.code.named(f"count_{axis.symbol.name}")
+            self.code.assign(self.parts[key], call("ptx.divide", self.size(axis.extent) + (unit - 1), unit))
         return self.parts[key]
 
     def dim(self, dim: Dim, variables: dict[Symbol, Name]) -> Expression:
@@ -191,8 +243,8 @@ class Emitter:
             code.assign(self.rank, call("ptx.cluster_rank"))
         with code.when(same(self.thread, 0)):
             for ring in program.rings:
-                stage = code.local("stage")
-                with code.loop(stage, ring.depth):
+                stage = code.local("stage") if ring.depth > 1 else Constant(0)
+                with code.loop(stage, ring.depth) if isinstance(stage, Name) else nullcontext():
                     code.call("ptx.barrier_init", self.barrier(ring, "full", stage), ring.full)
                     code.call("ptx.barrier_init", self.barrier(ring, "empty", stage), ring.empty)
             if program.fenced:
@@ -202,10 +254,6 @@ class Emitter:
             code.call("ptx.cluster_wait")
         else:
             code.call("ptx.block_sync")
-        for axis in (order.rows, order.columns):
-            shared = order.cluster if (order.cluster_over == "rows") == (axis == order.rows) else 1
-            unit = axis.step * shared
-            code.assign(self.pieces(axis), call("ptx.divide", self.size(axis.extent) + (unit - 1), unit))
         rows, columns = self.pieces(order.rows), self.pieces(order.columns)
         tiles = ((rows + 1) >> 1) * 2 if order.paired else rows * columns
         code.assign(code.local("tiles"), reduce(mul, (self.size(a.extent) for a in order.outer), tiles))
@@ -227,12 +275,15 @@ class Emitter:
             self.code.call(
                 self.made(f"registers_{role.registers}", "ptx.registers", role.registers, Given(f"grow={not role.elected}"))
             )
-        self.code.assign(self.consumer, self.group - first if role.instances > 1 else 0)
+        self.consumer = Constant(0)
+        if role.instances > 1:
+            self.consumer = self.code.local("consumer")
+            self.code.assign(self.consumer, self.group - first)
         with ExitStack() as stack:
             if role.elected:
                 stack.enter_context(self.code.when(same(self.lane, 0)))
-            for ring in self.program.rings:
-                self.start_cursor(ring)
+            cursors = tuple(name for ring in self.program.rings for name in self.cursor(ring))
+            self.code.assign(Several(cursors), Several((Constant(0),) * len(cursors)))
             assert isinstance(role.body[-1], b.Depart), "a role that does not depart"
             self.block(role.body[:-1])
 
@@ -254,26 +305,24 @@ class Emitter:
             return (self.part(ring.symbol, "passed") >> (ring.depth.bit_length() - 1)) & 1
         return self.part(ring.symbol, "phase")
 
-    def start_cursor(self, ring: Ring) -> None:
+    def cursor(self, ring: Ring) -> tuple[Name, ...]:
+        """The variables of a cursor."""
         if self.counted(ring):
-            self.code.assign(self.part(ring.symbol, "passed"), 0)
-            return
-        if ring.depth > 1:
-            self.code.assign(self.part(ring.symbol, "stage"), 0)
-        self.code.assign(self.part(ring.symbol, "phase"), 0)
+            return (self.part(ring.symbol, "passed"),)
+        phase = self.part(ring.symbol, "phase")
+        return (self.part(ring.symbol, "stage"), phase) if ring.depth > 1 else (phase,)
 
     def advance(self, ring: Ring) -> None:
         code = self.code
         if self.counted(ring):
             # What follows from the number is to be computed, not carried along.
-            passed = self.part(ring.symbol, "passed")
+            (passed,) = self.cursor(ring)
             code.assign(passed, call("ptx.opaque", passed + 1))
-            return
-        stage, phase = self.part(ring.symbol, "stage"), self.part(ring.symbol, "phase")
-        if ring.depth > 1:
-            cursor = Several((stage, phase))
-            code.assign(cursor, call(self.made(f"after_{ring.depth}", "ptx.advance", ring.depth), stage, phase))
+        elif ring.depth > 1:
+            cursor = self.cursor(ring)
+            code.assign(Several(cursor), call(self.made(f"after_{ring.depth}", "ptx.advance", ring.depth), *cursor))
         else:
+            (phase,) = self.cursor(ring)
             code.assign(phase, phase ^ 1)
 
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -290,7 +339,8 @@ class Emitter:
                 phase = self.phase(ring)
                 code.call("ptx.barrier_wait", self.barrier(ring, side), phase ^ 1 if first else phase)
             case b.Expect(ring=ring, bytes=size):
-                code.call("ptx.barrier_expect", self.barrier(ring, "full"), size)
+                announced = self.places(ring).stage if size == ring.stage else size
+                code.call("ptx.barrier_expect", self.barrier(ring, "full"), announced)
             case b.Copy():
                 self.copy(op)
             case b.Advance(ring=ring):
@@ -365,7 +415,7 @@ class Emitter:
                 with code.when(there):
                     self.block(body)
             case b.Alone(body=body):
-                with code.when(both(same(consumer, 0), elected)):
+                with code.when(both(same(consumer, 0), elected) if isinstance(consumer, Name) else elected):
                     self.alone(body)
             case _:
                 assert_never(op)
@@ -389,8 +439,8 @@ class Emitter:
         return any(o is op for loop in loops for o in b.operations(loop.body))  # an equal one may stand behind the loop
 
     def barrier(self, ring: Ring, side: b.Side, stage: Expression | None = None) -> Expression:
-        offset = ring.barriers + (8 if side == "empty" else 0)
-        return self.shared + offset + (stage or self.stage(ring)) * 16
+        places = self.places(ring)
+        return self.shared + (places.full if side == "full" else places.empty) + (stage or self.stage(ring)) * 16
 
     def release(self, ring: Ring, back: int, cluster: bool) -> None:
         code, stage = self.code, self.stage(ring)
@@ -408,7 +458,8 @@ class Emitter:
 
     def copy(self, op: b.Copy) -> None:
         ring, rank = op.ring, len(op.at)
-        to = self.shared + (ring.data + op.offset) + self.stage(ring) * ring.stage
+        inside = op.offset - ring.fields[op.field].offset
+        to = self.shared + self.places(ring).fields[op.field] + inside + self.stage(ring) * self.places(ring).stage
         if op.by_rank:
             to = to + self.rank * op.by_rank
         given = to, self.parameters[MapParameter(op.descriptor)], self.barrier(ring, "full")
@@ -462,9 +513,10 @@ class Emitter:
         band, height, outer = code.local("band"), code.local("height"), code.local("next_outer")
         if order.outer:
             code.assign(outer, call("ptx.divide", tile, down * across))
-        code.assign(inside, tile - outer * down * across if order.outer else tile)
-        code.assign(band, call("ptx.divide", inside, order.group * across))
-        code.assign(inside, inside - band * order.group * across)
+            code.assign(inside, tile - outer * down * across)
+        within = inside if order.outer else tile
+        code.assign(band, call("ptx.divide", within, order.group * across))
+        code.assign(inside, within - band * order.group * across)
         code.assign(height, call("min", down - band * order.group, order.group))
         code.assign(columns, call("ptx.divide", inside, height))
         code.assign(rows, band * order.group + inside - columns * height)
@@ -529,9 +581,16 @@ class Emitter:
         """The matrix descriptor of a part's first 16 of the reduced axis."""
         field = part.ring.fields[part.field]
         high = (1 << 62) | (64 << 32) | ((field.panel >> 4 if across else 1) << 16)
-        at = self.shared + (part.ring.data + field.offset) + self.stage(part.ring) * part.ring.stage
+        places = self.places(part.ring)
+        at = self.shared + places.fields[part.field] + self.stage(part.ring) * places.stage
         at = at if offset is None else at + lift(offset)
-        self.code.assign(name, call("int64", (at & Given("0x3FFFF")) >> 4) | Given(f"{high:#x}"))
+        self.code.assign(name, call("int64", (at & Given("0x3FFFF")) >> 4) | self.layout(high, across))
+
+    def layout(self, high: int, across: bool) -> Name:
+        """What a matrix descriptor says besides the address. See Note [Matrix descriptors]."""
+        if high not in self.layouts:
+            self.layouts[high] = self.global_name("across" if across else "along")
+        return self.layouts[high]
 
     def depth_steps(self, field: b.Field, across: bool, extent: int) -> Several:
         """From the field's first 16 of the reduced axis to each, in 16 bytes, as descriptors count."""
@@ -543,7 +602,7 @@ class Emitter:
 
     def send(self, op: b.Send) -> None:
         code, rank = self.code, len(op.at)
-        source = self.shared + op.buffer.offset + (self.consumer * op.buffer.slots + op.slot) * op.buffer.slot
+        source = self.slot(op.buffer, op.slot)
         at = [self.coordinate(c) for c in reversed(op.at)]
         with code.when(same(self.lane, 0)):
             copy = self.made(f"copy_out_{rank}d", "ptx.copy_out", rank)

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.tile.epilogue import bare
 from axon.backend.gpu.tile.ir import Store
 from axon.backend.kernel.code import Code
-from axon.backend.kernel.ir import Assign, Choice, Constant, Expression, Function, Like, Name, Several, call, lift, mentions
+from axon.backend.kernel.ir import (
+    Assign,
+    Choice,
+    Constant,
+    Expression,
+    Function,
+    Like,
+    Name,
+    Return,
+    Several,
+    call,
+    filled,
+    lift,
+    mentions,
+)
 from axon.backend.kernel.scalars import Writer, address, loaded
+from axon.backend.kernel.tidy import inlined
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Convert, Local, Read, Scalar
@@ -40,7 +56,7 @@ class ResultEmitter:
     def __init__(self, emitter: Emitter, paired: frozenset[Symbol]) -> None:
         self.out, self.program, self.paired = emitter, emitter.program, paired
         self.results: dict[Symbol, _Result] = {}
-        self.functions: dict[Symbol, Name] = {}  # of one element
+        self.functions: dict[Symbol, Function] = {}  # of one element
         self.uses: dict[Symbol, tuple[Read | Symbol | Dim, ...]] = {}  # what they take: reads, index variables and sizes
         local = emitter.code.local
         self.base, self.place, self.row, self.column = local("base"), local("place"), local("row"), local("column")
@@ -51,9 +67,7 @@ class ResultEmitter:
         return self.out.lane // 32 * 16
 
     def write(self, op: b.Write) -> None:
-        code, lane, base, place = self.out.code, self.out.lane, self.base, self.place
-        buffer = op.buffer
-        code.assign(base, self.out.shared + buffer.offset + (self.out.consumer * buffer.slots + op.slot) * buffer.slot)
+        code, lane, place, base = self.out.code, self.out.lane, self.place, self.out.slot(op.buffer, op.slot)
         self.places(op.store, op.block)
         if op.store.element == Element.F32:
             # Each thread has two neighbouring columns of two rows; chunks of 16 bytes are swizzled by the row.
@@ -72,8 +86,7 @@ class ResultEmitter:
         line = op.width * size
         lanes = line // 16
         self.places(store, op.block)
-        own = buffer.slots * buffer.slot // warps
-        code.assign(base, out.shared + buffer.offset + (out.consumer * warps + lane // 32) * own)
+        code.assign(base, out.slot(replace(buffer, slots=warps, slot=buffer.slots * buffer.slot // warps), lane // 32))
         if store.element == Element.F32:
             rows = [base + (lane % 32 // 4 + 8 * half) * line + lane % 2 * 8 for half in range(2)]
             self.store(op, "write_floats", *rows, lane % 4 // 2, lane % 32 // 4)
@@ -142,22 +155,25 @@ class ResultEmitter:
         return self.out.name(rows.symbol) * rows.step + (self.out.consumer * blocks + block) * 64
 
     def places(self, store: Store, block: int, *, always: bool = False) -> None:
-        """The place in the result of this thread's first accumulator: `row` and `column`."""
+        """The place in the result of this thread's first accumulator, `row` and `column`, and what is read there, as far as the
+        results ask; `always`: the place in any case."""
         order, out, code = self.program.order, self.out, self.out.code
-        self.result(store)
-        uses = self.uses[store.tensor]
-        if not always and not uses:
-            return
-        code.assign(self.row, self.first_row(block) + self.quarter + out.lane % 32 // 4)
-        code.assign(self.column, out.name(order.columns.symbol) * order.columns.step + out.lane % 4 * 2)
-        if not uses:
-            return
-        for half in range(2):
-            code.assign(self.half_row(half), call("min", self.row + 8 * half, out.size(order.rows.extent) - 1))
-        for use in uses:
-            if isinstance(use, Read) and order.columns.symbol not in (bare(use) or ()):
-                for half in range(2) if order.rows.symbol in (bare(use) or ()) else (0,):
-                    code.assign(self.read_name(store, use, half, 0), self.load(use, half, None))
+        given = self.result(store).given
+        with code.aside() as loads:
+            for use in self.uses[store.tensor]:
+                if isinstance(use, Read) and order.columns.symbol not in (bare(use) or ()):
+                    for half in range(2) if order.rows.symbol in (bare(use) or ()) else (0,):
+                        code.assign(self.read_name(store, use, half, 0), self.load(use, half, None))
+        asked = {*given, *mentions(tuple(loads))}
+        rows = [(self.half_row(half), call("min", self.row + 8 * half, out.size(order.rows.extent) - 1)) for half in range(2)]
+        rows = [(name, value) for name, value in rows if name in asked]
+        if always or rows or self.row in asked:
+            code.assign(self.row, self.first_row(block) + self.quarter + out.lane % 32 // 4)
+        if always or self.column in asked:
+            code.assign(self.column, out.name(order.columns.symbol) * order.columns.step + out.lane % 4 * 2)
+        for name, value in rows:
+            code.assign(name, value)
+        code.extend(loads)
 
     def half_row(self, half: int) -> Name:
         return self.out.code.local(f"row_{half}")
@@ -165,7 +181,7 @@ class ResultEmitter:
     def quad(self, store: Store) -> _Result:
         """The function that makes a quad of results, see `ptx_results`: it is given what of the kernel it mentions."""
         order, code, uses = self.program.order, self.out.code, self.uses[store.tensor]
-        function, columns = self.functions[store.tensor], order.columns
+        columns = order.columns
         values = [code.local(f"y{i}") for i in range(4)]
         with code.aside() as body:
             for use in uses:
@@ -173,17 +189,28 @@ class ResultEmitter:
                     for half in range(2) if order.rows.symbol in (bare(use) or ()) else (0,):
                         self.read_quad(store, use, half)
             made = [
-                call(function, values[2 * half + e], *(self.argument(store, use, half, e) for use in uses))
+                self.element(store, values[2 * half + e], [self.argument(store, use, half, e) for use in uses])
                 for half in range(2)
                 for e in range(2)
             ]
             code.give(Several(tuple(made)))
         assigned = {s.target for s in body if isinstance(s, Assign)}
-        given = [n for n in dict.fromkeys(mentions(tuple(body))) if n not in {*assigned, *values, function}]
+        given = [n for n in dict.fromkeys(mentions(tuple(body))) if n not in {*assigned, *values, *self.out.own}]
         given.sort(key=lambda name: name is not self.column)
         name = self.out.global_name(f"quad_{store.tensor.name}")
         self.out.functions.append(Function(name, (*values, *given), tuple(body), tuple(code.names)))
         return _Result(name, tuple(given), self.column in given)
+
+    def element(self, store: Store, product: Expression, given: Sequence[Expression]) -> Expression:
+        """One element of a result: what is one expression needs no function."""
+        function = self.functions[store.tensor]
+        match function.body:
+            case (Return(value=value),):
+                return filled(value, dict(zip(function.parameters, (product, *given), strict=True)))
+        if function not in self.out.functions:
+            self.out.functions.append(function)
+        assert isinstance(function.name, Name)
+        return call(function.name, product, *given)
 
     def read_quad(self, store: Store, use: Read, half: int) -> None:
         """What a quad reads at two neighbouring columns."""
@@ -270,8 +297,8 @@ class ResultEmitter:
         narrow = store.element.bits == 16
         writer = Writer(code, lambda r: arguments[r], lambda s: given(s, s.name), size, known, narrow=narrow)
         code.give(writer.value(store.expression))
-        self.functions[store.tensor] = name = self.out.global_name(f"result_{store.tensor.name}")
-        parameters = (product, *arguments.values())
-        self.out.functions.append(Function(name, parameters, code.body, tuple(code.names), decorator="ptx.scalar"))
+        name, parameters = self.out.global_name(f"result_{store.tensor.name}"), (product, *arguments.values())
+        function = Function(name, parameters, code.body, tuple(code.names), decorator="ptx.scalar")
+        self.functions[store.tensor] = inlined(function)
         self.uses[store.tensor] = tuple(arguments)
         return self.quad(store)

@@ -7,7 +7,7 @@ each element, as a function of its own. Exponentials are powers of 2, so scales 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import e, inf, log2
@@ -17,11 +17,11 @@ from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.bounds import Bounds
 from axon.backend.gpu.tile.epilogue import bare
-from axon.backend.gpu.tile.online_softmax import ONE, ZERO, linear, local_symbols, mentions_any, plus, times
-from axon.backend.gpu.tile.online_softmax import both as conjunction
+from axon.backend.gpu.tile.online_softmax import ONE, ZERO, both, linear, local_symbols, mentions_any, plus, times
 from axon.backend.gpu.tile.stream import Stream, Term
 from axon.backend.kernel.code import Code
-from axon.backend.kernel.ir import Choice, Expression, Function, Name, Several, both, call, expressions
+from axon.backend.kernel.ir import Choice, Constant, Expression, Function, Name, Several, call, expressions
+from axon.backend.kernel.ir import both as conjunction
 from axon.backend.kernel.scalars import Writer, address, literal, loaded
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
@@ -68,6 +68,18 @@ class _Plan:
         return self.stream.terms
 
 
+def _limited(value: Expression, most: Expression) -> Expression:
+    """At least 0, and at most another number, unless that is below 0."""
+    if value == Constant(0):
+        return value
+    return call("max", value if value is most else call("min", value, most), 0)
+
+
+def _whole(extent: Expression, step: int, *, up: bool = False) -> Expression:
+    """How many pieces of a step an extent has; with the last that is not whole, if `up`."""
+    return Constant(0) if extent == Constant(0) else (extent + (step - 1) if up else extent) // step
+
+
 class StreamEmitter:
     """Writes what a stream adds to a kernel, through the emitter of everything else."""
 
@@ -75,7 +87,6 @@ class StreamEmitter:
         self.out, self.program = emitter, emitter.program
         operations = [op for role in self.program.roles for op in b.operations(role.body)]
         self.finals = {symbol for op in operations if isinstance(op, t.Finish) for symbol, _ in op.stream.finals}
-        self.counter = 0
         self._plan: _Plan | None = None
         local = emitter.code.local
         self.first_piece, self.last_piece = local("first_piece"), local("last_piece")
@@ -91,22 +102,23 @@ class StreamEmitter:
         code.assign(first_row, out.name(rows.symbol) * rows.step)
         code.assign(last_row, call("min", first_row + rows.step, out.size(rows.extent)) - 1)
         known: dict[Symbol, Expression] = {bounds.first_row: first_row, bounds.last_row: last_row}
-        ends = [code.local(name) for name in ("some_from", "some_to", "all_from", "all_to")]
-        for name, end in zip(ends, (*bounds.some, *bounds.every), strict=True):
-            self.assign(name, end, known, None, wide=True)
-        some_from, some_to, all_from, all_to = ends
+        names = ("some_from", "some_to", "all_from", "all_to")
+        ends = (self.value(end, known, None, wide=True) for end in (*bounds.some, *bounds.every))
+        some_from, some_to, all_from, all_to = (self.named(name, end) for name, end in zip(names, ends, strict=True))
         # In 64 bits up to here; limited to the streamed axis, they fit in 32 and keep few registers alive.
         extent = out.size(program.steps.extent)
-
-        def inside(end: Expression) -> Expression:
-            return call("max", call("min", end, extent), 0)
-
-        first = call("max", call("min", some_from // step, out.steps - 1), 0)
-        code.assign(self.first_piece, call("int32", first))
-        last = call("int32", (inside(some_to) + (step - 1)) // step)
+        code.assign(self.first_piece, call("int32", _limited(_whole(some_from, step), out.steps - 1)))
+        last = call("int32", _whole(_limited(some_to, extent), step, up=True))
         code.assign(self.last_piece, call("max", last, self.first_piece + 1))
-        code.assign(self.every_from, call("int32", (inside(all_from) + (step - 1)) // step))
-        code.assign(self.every_to, call("int32", inside(all_to) // step))
+        code.assign(self.every_from, call("int32", _whole(_limited(all_from, extent), step, up=True)))
+        code.assign(self.every_to, call("int32", _whole(_limited(all_to, extent), step)))
+
+    def named(self, name: str, value: Expression) -> Expression:
+        """A variable with a value, unless that is a parameter or a number."""
+        if isinstance(value, Constant) or value in self.out.parameters.values():
+            return value
+        self.out.code.assign(self.out.code.local(name), value)
+        return self.out.code.local(name)
 
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -138,6 +150,9 @@ class StreamEmitter:
     def blocks(self) -> range:
         return range(self.program.order.rows.step // (64 * self.out.current.instances))
 
+    def rows(self, symbol: Symbol, block: int) -> tuple[Name, ...]:
+        return tuple(self.row(symbol, block, half) for half in range(2))
+
     def row(self, symbol: Symbol, block: int, half: int) -> Name:
         """The variable of a row's value."""
         return self.out.part(symbol, f"{block}{half}")
@@ -154,35 +169,34 @@ class StreamEmitter:
         for block in self.blocks:
             first = out.name(rows.symbol) * rows.step + (out.consumer * len(self.blocks) + block) * 64
             code.assign(self.own_row(block), first + out.lane // 32 * 16 + out.lane % 32 // 4)
-        for symbol, value in plan.hoisted.items():
-            if not self.by_row(value):
-                self.assign(out.name(symbol), value, {}, None)
+        for symbol, scalar in plan.hoisted.items():
+            if not self.by_row(scalar):
+                self.assign(out.name(symbol), scalar, {}, None)
                 continue
             for block in self.blocks:
                 for half in range(2):
-                    self.assign(self.row(symbol, block, half), value, {}, self.index(block, half))
+                    self.assign(self.row(symbol, block, half), scalar, {}, self.index(block, half))
+        zero = literal(0.0, Element.F32)
+        start = [(plan.stream.peak, _NOTHING)] if plan.stream.peak is not None else []
+        start += [(symbol, zero) for symbol, _ in plan.stream.totals]
         for block in self.blocks:
-            for half in range(2):
-                if plan.stream.peak is not None:
-                    code.assign(self.row(plan.stream.peak, block, half), _NOTHING)
-                for symbol, _ in plan.stream.totals:
-                    code.assign(self.row(symbol, block, half), literal(0.0, Element.F32))
+            for symbol, value in start:
+                self.both(self.rows(symbol, block), (value, value))
 
     def fold(self, plan: _Plan, op: t.Fold, block: int) -> None:
         out, code, stream, columns = self.out, self.out.code, plan.stream, op.scores.shape[1]
         piece = out.name(self.program.steps.symbol)
         changed, weights = (out.accumulators(tile)[block] for tile in (op.scores, op.weights))
-        inside = both(self.every_from <= piece, piece < self.every_to)
+        inside = conjunction(self.every_from <= piece, piece < self.every_to)
         if plan.change[0] or plan.change[1]:
             changed, scores = out.part(stream.changed, block), changed
             self.choose(inside, plan.change, changed, scores, columns, block)
         if stream.peak is not None:
             greatest = out.made("row_max", "ptx_tiles.row_max", columns)
-            peaks = tuple(self.row(stream.peak, block, half) for half in range(2))
-            code.assign(Several(self.halves("old")), Several(peaks))
+            peaks = self.rows(stream.peak, block)
+            self.both(self.halves("old"), peaks)
             code.assign(Several(peaks), call(greatest, changed, *peaks))
-            for half in range(2):
-                code.assign(self.halves("peak")[half], call("ptx.finite_peak", peaks[half]))
+            self.both(self.halves("peak"), [call("ptx.finite_peak", peak) for peak in peaks])
         made: dict[Term, Name] = {}
         for symbol, term in (*stream.totals, (stream.product, stream.weight)):
             if term not in made:
@@ -190,10 +204,31 @@ class StreamEmitter:
                 self.term(plan, term, made[term], changed, inside, columns, block)
             if symbol != stream.product:
                 add = out.made("row_sum", "ptx_tiles.row_sum", columns)
-                totals = tuple(self.row(symbol, block, half) for half in range(2))
+                totals = self.rows(symbol, block)
                 repaired = self.repaired(stream, term)
                 old = [z * self.repair(plan, term, block, h) if repaired else z for h, z in enumerate(totals)]
                 code.assign(Several(totals), call(add, made[term], *old))
+
+    def both(self, names: Sequence[Name], values: Sequence[Expression]) -> None:
+        """Give the variables of two rows their values."""
+        self.out.code.assign(Several(tuple(names)), Several(tuple(values)))
+
+    def biases(self, plan: _Plan, term: Term, block: int, peaks: Sequence[Name]) -> list[Expression]:
+        """A term's biases of the two rows of a thread, measured from these peaks."""
+        found = []
+        for half, peak in enumerate(peaks):
+            known: dict[Symbol, Expression] = {s: self.hoisted(plan, s, block, half) for s in plan.hoisted}
+            known |= {plan.stream.peak: peak} if plan.stream.peak else {}
+            found.append(self.value(plan.biases[term], known, self.index(block, half)))
+        return found
+
+    def scales(self, plan: _Plan, term: Term, block: int) -> tuple[Expression, ...]:
+        """A term's scales of the two rows of a thread."""
+        scale = plan.scales[term]
+        if isinstance(scale, Const):
+            return (literal(scale.value, Element.F32),) * 2
+        assert isinstance(scale, Local), "a scale that is not hoisted"
+        return tuple(self.hoisted(plan, scale.symbol, block, half) for half in range(2))
 
     def halves(self, what: str) -> tuple[Name, ...]:
         """The variables of the two rows of a thread."""
@@ -202,22 +237,20 @@ class StreamEmitter:
     def term(self, plan: _Plan, term: Term, to: Name, changed: Name, inside: Expression, columns: int, block: int) -> None:
         """The values of a term for every element; and by what its sums so far are repaired."""
         out, code, stream = self.out, self.out.code, plan.stream
-        biases, scales = self.halves("bias"), self.halves("scale")
+        biases = self.halves("bias")
         if term.scale is not None:
-            for half in range(2):
-                hoisted = {s: self.hoisted(plan, s, block, half) for s in plan.hoisted}
-                new = {stream.peak: self.halves("peak")[half]} if stream.peak else {}
-                self.assign(biases[half], plan.biases[term], hoisted | new, self.index(block, half))
-                self.assign(scales[half], plan.scales[term], hoisted, self.index(block, half))
-                if stream.peak is not None and self.repaired(stream, term):
-                    before, old = code.local("before"), self.halves("old")[half]
-                    self.assign(before, plan.biases[term], hoisted | {stream.peak: old}, self.index(block, half))
-                    factor: Expression = call("ptx.exp2", biases[half] - before)
-                    if not term.falls:
-                        factor = Choice(old > _NOTHING, factor, literal(1.0, Element.F32))
-                    code.assign(self.repair(plan, term, block, half), factor)
+            self.both(biases, self.biases(plan, term, block, self.halves("peak")))
+            if self.repaired(stream, term):
+                olds = self.halves("old")
+                before = self.biases(plan, term, block, olds)
+                factors: list[Expression] = [call("ptx.exp2", bias - old) for bias, old in zip(biases, before, strict=True)]
+                if not term.falls:
+                    one = literal(1.0, Element.F32)
+                    factors = [Choice(old > _NOTHING, factor, one) for old, factor in zip(olds, factors, strict=True)]
+                self.both([self.repair(plan, term, block, half) for half in range(2)], factors)
         if plan.weights[term] == (None, None):
             power = out.made("exp_rows", "ptx_tiles.exp_rows", columns)
+            scales = self.scales(plan, term, block)
             code.assign(to, call(power, changed, scales[0], biases[0], scales[1], biases[1]))
             return
         self.choose(inside, plan.weights[term], to, changed, columns, block)
@@ -227,14 +260,12 @@ class StreamEmitter:
         used = {s for _, value in stream.finals for s in local_symbols(value)}
         quad_sum = out.made("quad_sum", "ptx_tiles.quad_sum")
         for block in self.blocks:
-            for half in range(2):
-                for symbol, _ in stream.totals:
-                    if symbol in used:
-                        name = self.row(symbol, block, half)
-                        out.code.assign(name, call(quad_sum, name))
-                known = {s: self.row(s, block, half) for s in used}
-                for symbol, value in stream.finals:
-                    self.assign(self.row(symbol, block, half), value, known, self.index(block, half))
+            for symbol in (s for s, _ in stream.totals if s in used):
+                rows = self.rows(symbol, block)
+                self.both(rows, [call(quad_sum, row) for row in rows])
+            known = [{s: self.row(s, block, half) for s in used} for half in range(2)]
+            for symbol, value in stream.finals:
+                self.both(self.rows(symbol, block), [self.value(value, known[h], self.index(block, h)) for h in range(2)])
 
     def choose(
         self, inside: Expression, functions: tuple[_Function | None, _Function | None], to: Name, source: Name, columns: int,
@@ -248,10 +279,7 @@ class StreamEmitter:
             code.assign(to, everywhere)
             return
         self.column(*functions)
-        with code.when(inside):
-            code.assign(to, everywhere)
-        with code.otherwise():
-            code.assign(to, elsewhere)
+        code.assign(to, Choice(inside, everywhere, elsewhere))
 
     def column(self, *functions: _Function | None) -> None:
         """The column of this thread's first element, if a function asks."""
@@ -297,7 +325,10 @@ class StreamEmitter:
                 plan.scales[term] = self.hoist(plan, times(term.scale, LOG2E))
                 plan.biases[term] = self.over_peak(plan, term.bias)
                 scale, bias = (Local(fresh(name), Element.F32) for name in ("scale", "bias"))
-                given = {s.symbol: _Argument("r", n, lambda _, n=n: self.halves(n)) for s, n in ((scale, "scale"), (bias, "bias"))}  # type: ignore[misc]
+                given = {
+                    scale.symbol: _Argument("r", ("scale", term), partial(self.scales, plan, term)),
+                    bias.symbol: _Argument("r", "bias", lambda _: self.halves("bias")),
+                }
                 # exp x = 2 ** (x log2 e), and the two constants hold the factor.
                 scaled = Unary("exp2", Binary("add", Binary("mul", Local(stream.changed, Element.F32), scale), bias))
             whole = times(scaled, term.factor)
@@ -308,7 +339,7 @@ class StreamEmitter:
                 function = self.function(plan, name, whole, stream.changed, given)
                 plan.weights[term] = (function, function)
             else:
-                where = conjunction(within, stream.condition)
+                where = both(within, stream.condition)
                 assert where is not None
                 plan.weights[term] = (
                     self.function(plan, name, whole, stream.changed, given),
@@ -387,10 +418,13 @@ class StreamEmitter:
     def hoisted(self, plan: _Plan, symbol: Symbol, block: int, half: int) -> Name:
         return self.row(symbol, block, half) if self.by_row(plan.hoisted[symbol]) else self.out.name(symbol)
 
-    def assign(
-        self, name: Name, scalar: Scalar, known: Mapping[Symbol, Expression], row: Expression | None, *, wide: bool = False
-    ) -> None:
-        """Compute a value of a row, or of the tile if `row` is None. `wide`: in integers that do not wrap."""
+    def assign(self, name: Name, scalar: Scalar, known: Mapping[Symbol, Expression], row: Expression | None) -> None:
+        self.out.code.assign(name, self.value(scalar, known, row))
+
+    def value(
+        self, scalar: Scalar, known: Mapping[Symbol, Expression], row: Expression | None, *, wide: bool = False
+    ) -> Expression:
+        """A value of a row, or of the tile if `row` is None. `wide`: in integers that do not wrap."""
         rows = self.program.order.rows
 
         def variable(symbol: Symbol) -> Expression:
@@ -402,9 +436,7 @@ class StreamEmitter:
         def read(node: Read) -> Expression:
             return self.load(node, variable, lambda given: given)
 
-        self.counter += 1
-        writer = Writer(self.out.code, read, variable, self.size, known, wide=wide, prefix=f"t{self.counter}_")
-        self.out.code.assign(name, writer.value(scalar))
+        return Writer(self.out.code, read, variable, self.size, known, wide=wide).value(scalar)
 
     def variable(self, symbol: Symbol) -> Expression:
         """An outer index, one that follows from them, or a size."""
@@ -465,7 +497,7 @@ class _ElementWriter(Writer):
 
     def once(self, scalar: Scalar, value: Callable[[], Expression]) -> Expression:
         if scalar not in self._seen:
-            self._seen[scalar] = self.let(value())
+            self._seen[scalar] = self.code.let(value())
         return self._seen[scalar]
 
     def hoisted(self, symbol: Symbol, element: Element) -> _Argument:
