@@ -309,6 +309,8 @@ def is_atom(value: Expression) -> bool:
 def parts(expression: Expression) -> tuple[Expression, ...]:
     """What an expression is made of."""
     match expression:
+        case Name() | Constant() | Given():
+            return ()
         case Call(function=function, arguments=arguments):
             return (function, *arguments) if isinstance(function, Name) else arguments
         case Operator(left=left, right=right):
@@ -321,8 +323,6 @@ def parts(expression: Expression) -> tuple[Expression, ...]:
             return items
         case Choice(condition=condition, then=then, otherwise=otherwise):
             return condition, then, otherwise
-        case Name() | Constant() | Given():
-            return ()
         case _:
             assert_never(expression)
 
@@ -355,10 +355,12 @@ def filled(expression: Expression, values: Mapping[Name, Expression]) -> Express
 
 
 def expressions(expression: Expression) -> Iterator[Expression]:
-    """An expression and all that it is made of."""
-    yield expression
-    for part in parts(expression):
-        yield from expressions(part)
+    """An expression and all that it is made of, in the order of the text, operators first."""
+    todo = [expression]
+    while todo:
+        inner = todo.pop()
+        yield inner
+        todo.extend(reversed(parts(inner)))
 
 
 def read(statement: Statement) -> tuple[Expression, ...]:
@@ -423,15 +425,24 @@ def called(body: Body) -> set[str]:
 
 def around(body: Body) -> set[str]:
     """What a body finds in its surroundings: functions, and constants that Python has no literals for."""
-    numbers = (c.value for c in evaluated(body) if isinstance(c, Constant) and not isinstance(c.value, str))
-    return called(body) | {repr(abs(n)) for n in numbers if not isfinite(n)}
+    return {text for text in map(_found, evaluated(body)) if text}
+
+
+def _found(expression: Expression) -> str:
+    """What an expression finds in its surroundings itself; nothing is empty."""
+    match expression:
+        case Call(function=str(name)):
+            return name
+        case Constant(value=int() | float() as number) if not isfinite(number):
+            return repr(abs(number))
+        case _:
+            return ""
 
 
 def surroundings(body: Body) -> set[str]:
     """The names that a body finds in its surroundings: of what has a dot, those before it."""
-    given = {e.text for e in evaluated(body) if isinstance(e, Given)}
-    heads = {text.partition(".")[0] for text in around(body) | given}
-    return {head for head in heads if head.isidentifier()}
+    texts = {e.text if isinstance(e, Given) else _found(e) for e in evaluated(body)}
+    return {head for head in (text.partition(".")[0] for text in texts) if head.isidentifier()}
 
 
 _FOLDED: dict[str, Callable[[int, int], int]] = {

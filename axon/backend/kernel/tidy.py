@@ -142,6 +142,8 @@ def _filled(statement: Statement, given: Mapping[Name, Expression]) -> tuple[Sta
                 return expression
 
     match statement:
+        case _ if not given:
+            return statement, used
         case Assign(value=value) | Do(value=value) | Return(value=value):
             return replace(statement, value=visit(value)), used
         case If(condition=condition):
