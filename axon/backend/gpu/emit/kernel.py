@@ -1,7 +1,7 @@
 """The barrier program as Python that numba-cuda compiles and a person can read.
 
-Nothing is decided here: every operation of the barrier program becomes a line or two, in order. The layout of accumulators among
-threads and the encoding of matrix descriptors are the hardware's.
+Nothing is decided here: every operation of the barrier program becomes a line or two, in order; what has a place in shared memory
+has a name at the head. The layout of accumulators among threads and the encoding of matrix descriptors are the hardware's.
 
 Note [Accumulators]
     In the accumulators of 64 rows, thread 32 w + l of a warpgroup holds, at 4 g + 2 h + e, row 16 w + l / 4 + 8 h and column
@@ -123,9 +123,8 @@ class Emitter:
         kernel = tidied(Function("kernel", tuple(self.parameters.values()), self.code.body, tuple(self.code.names)))
         made = (Assign(name, maker) for maker, name in self.intrinsics.items())
         functions = map(inlined, self.functions)
-        layouts = Assign(
-            Several(tuple(self.layouts.values())), Several(tuple(Given(f"{n:#x}") for n in self.layouts)), "how factors lie"
-        )
+        high = tuple(Given(f"{layout:#x}") for layout in self.layouts)
+        layouts = Assign(Several(tuple(self.layouts.values())), Several(high), "how factors lie")
         whole = Module((), (*self.constants, layouts, *functions, *made, inlined(kernel)), tuple(self.own), tuple(comments))
         used = surroundings(whole.statements)
         groups = ((Import(m, tuple(n for n in names if n in used)) for m, names in group) for group in _FOUND)
@@ -349,7 +348,7 @@ class Emitter:
                 self.release(ring, back, cluster)
             case b.Clear(accumulator=acc):
                 for name in self.accumulators(acc):
-                    code.assign(name, call(self.made("zeros", "ptx.accumulators", self.columns(acc))))
+                    code.assign(name, call(self.made("zeros", "ptx.accumulators", acc.shape[1])))
             case b.ProductFence():
                 code.call("ptx.product_fence")
             case b.Product():
@@ -357,7 +356,7 @@ class Emitter:
             case b.Commit():
                 code.call("ptx.product_commit")
             case b.Retire(accumulator=acc, pending=pending):
-                retire = self.made(f"retire_{pending}", "ptx.retire", self.columns(acc), pending)
+                retire = self.made(f"retire_{pending}", "ptx.retire", acc.shape[1], pending)
                 for name in self.accumulators(acc):
                     code.assign(name, call(retire, name))
             case b.Reclaim(pending=pending):
@@ -543,9 +542,6 @@ class Emitter:
 
     # ── products ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def columns(self, acc: Tile) -> int:
-        return acc.shape[1]
-
     def accumulators(self, acc: Tile) -> list[Name]:
         """One tuple of accumulators for each 64 rows of a consumer."""
         blocks = acc.shape[0] // (64 * self.current.instances)
@@ -553,7 +549,7 @@ class Emitter:
 
     def product(self, op: b.Product) -> None:
         code, name = self.code, self.accumulators(op.accumulator)[op.block]
-        columns, right = self.columns(op.accumulator), op.right
+        columns, right = op.accumulator.shape[1], op.right
         extent = dict(zip(right.tile.axes, right.tile.shape, strict=True))[op.over]
         across = right.tile.axes[-1] != op.over
         later = call("int32", self.name(op.over) > 0)

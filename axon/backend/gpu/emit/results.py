@@ -36,7 +36,7 @@ from axon.shapes.dimension import Dim
 if TYPE_CHECKING:
     from axon.backend.gpu.emit.kernel import Emitter
 
-_PACKS = {Element.BF16: "pack_bf16", Element.F16: "pack_f16"}
+_HALVES = (Element.BF16, Element.F16)  # of which a word has two
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ class ResultEmitter:
     def in_pairs(self, use: Read) -> bool:
         """Whether two neighbouring columns of this operand are loaded as one word."""
         return (
-            use.tensor in self.paired and use.element in _PACKS and (bare(use) or ())[-1:] == (self.program.order.columns.symbol,)
+            use.tensor in self.paired and use.element in _HALVES and (bare(use) or ())[-1:] == (self.program.order.columns.symbol,)
         )
 
     def read_name(self, store: Store, use: Read, half: int, e: int) -> Name:

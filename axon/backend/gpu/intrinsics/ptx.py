@@ -117,8 +117,6 @@ INSTRUCTIONS: dict[str, Instruction] = {
     "divide": Instruction("div.u32 $0, $1, $2;", "rr", "r", memory=False),
     "stmatrix": Instruction("stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};", "rrrrr"),
     "store_shared_2f32": Instruction("st.shared.v2.f32 [$0], {$1, $2};", "rff"),
-    "pack_bf16": Instruction("cvt.rn.bf16x2.f32 $0, $2, $1;", "ff", "r", memory=False),
-    "pack_f16": Instruction("cvt.rn.f16x2.f32 $0, $2, $1;", "ff", "r", memory=False),
     "scatter_bf16": _scatter("b16", "cvt.rn.bf16.f32"),
     "scatter_f16": _scatter("b16", "cvt.rn.f16.f32"),
     "scatter_f32": _scatter("b32", "mov.b32"),
