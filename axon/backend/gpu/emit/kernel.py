@@ -15,7 +15,7 @@ Note [Matrix descriptors]
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -74,7 +74,7 @@ def emit(program: BarrierProgram, paired: frozenset[Symbol] = frozenset(), comme
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Constants of a ring: where in shared memory its barriers and fields are, and how many bytes one stage has."""
+    """The names of a ring's addresses in shared memory, of the first stage, and of how many bytes a stage has."""
 
     full: Name
     empty: Name
@@ -93,12 +93,13 @@ class Emitter:
         self.names: dict[Symbol, Name] = {}
         self.parts: dict[tuple[Name, str], Name] = {}
         self.own: list[Name] = []  # the module's names
-        self.constants: list[Assign] = []
+        self.constants: dict[Name, int] = {}  # bytes
         self.intrinsics: dict[Call, Name] = {}  # by what makes them
         self.functions: list[Function] = []
         self.rings: dict[Ring, _Places] = {}
         self.layouts: dict[int, Name] = {}
-        self.buffers: dict[b.Buffer, tuple[Name, Name]] = {}
+        self.buffers: dict[int, Name] = {}  # addresses, by where they are
+        self.slots: dict[int, Name] = {}  # sizes
         self.parameters: dict[Parameter, Name] = {}
         self.filling: b.Ring | None = None  # the ring at whose stage `filled` one thread works alone
         self.stream = StreamEmitter(self)
@@ -124,37 +125,37 @@ class Emitter:
         made = (Assign(name, maker) for maker, name in self.intrinsics.items())
         functions = map(inlined, self.functions)
         high = tuple(Given(f"{layout:#x}") for layout in self.layouts)
-        layouts = Assign(Several(tuple(self.layouts.values())), Several(high), "how factors lie")
-        whole = Module((), (*self.constants, layouts, *functions, *made, inlined(kernel)), tuple(self.own), tuple(comments))
+        constants = (
+            Assign(Several(tuple(self.constants)), Several(tuple(map(Constant, self.constants.values()))), "of one stage"),
+            Assign(Several(tuple(self.layouts.values())), Several(high), "how factors lie"),
+        )
+        whole = Module((), (*constants, *functions, *made, inlined(kernel)), tuple(self.own), tuple(comments))
         used = surroundings(whole.statements)
         groups = ((Import(m, tuple(n for n in names if n in used)) for m, names in group) for group in _FOUND)
         return replace(whole, imports=tuple(tuple(one for one in group if one.names) for group in groups))
 
     # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def constant(self, values: Mapping[str, int], note: str) -> list[Name]:
-        """Constants of the module."""
-        names = [self.global_name(like) for like in values]
-        self.constants.append(Assign(Several(tuple(names)), Several(tuple(map(Constant, values.values()))), note))
-        return names
+    def constant(self, like: str, value: int) -> Name:
+        """A constant of the module: how many bytes something has."""
+        name = self.global_name(like)
+        self.constants[name] = value
+        return name
 
-    def places(self, ring: Ring) -> _Places:
-        if ring not in self.rings:
-            fields = {f"{field.tile.symbol.name}_data": ring.data + field.offset for field in ring.fields}
-            like = ring.symbol.name.removesuffix("_ring")
-            values = {f"{like}_full": ring.barriers, f"{like}_empty": ring.barriers + 8, **fields, f"{like}_bytes": ring.stage}
-            stages = f"{ring.depth} stages" if ring.depth > 1 else "1 stage"
-            full, empty, *data, stage = self.constant(values, f"{stages} in shared memory")
-            self.rings[ring] = _Places(full, empty, tuple(data), stage)
-        return self.rings[ring]
+    def lay_out(self, ring: Ring) -> None:
+        """Say where a ring's barriers and fields are, and how large its stages."""
+        like = ring.symbol.name.removesuffix("_ring")
+        fields = {f"{field.tile.symbol.name}_data": ring.data + field.offset for field in ring.fields}
+        offsets = {f"{like}_full": ring.barriers, f"{like}_empty": ring.barriers + 8, **fields}
+        full, empty, *data = names = tuple(map(self.code.named, offsets))
+        self.code.assign(Several(names), Several(tuple(self.shared + offset for offset in offsets.values())))
+        self.rings[ring] = _Places(full, empty, tuple(data), self.constant(f"{like}_bytes", ring.stage))
 
     def slot(self, buffer: b.Buffer, number: Like) -> Expression:
         """The address of a consumer's slot of a buffer."""
-        if buffer not in self.buffers:
-            data, size = self.constant({"buffer_data": buffer.offset, "slot_bytes": buffer.slot}, "for results in shared memory")
-            self.buffers[buffer] = data, size
-        data, size = self.buffers[buffer]
-        return self.shared + data + (self.consumer * buffer.slots + number) * size
+        if buffer.slot not in self.slots:
+            self.slots[buffer.slot] = self.constant("slot_bytes", buffer.slot)
+        return self.buffers[buffer.offset] + (self.consumer * buffer.slots + number) * self.slots[buffer.slot]
 
     def name(self, symbol: Symbol) -> Name:
         """The variable of a symbol, or what others are called after: the current piece of an axis, a tensor's address."""
@@ -240,6 +241,11 @@ class Emitter:
         if program.cluster > 1:
             code.call(self.made("cluster_of", "ptx.cluster_of", program.cluster))
             code.assign(self.rank, call("ptx.cluster_rank"))
+        for ring in program.rings:
+            self.lay_out(ring)
+        for buffer in program.buffers:
+            self.buffers[buffer.offset] = code.named("buffer_data")
+            code.assign(self.buffers[buffer.offset], self.shared + buffer.offset)
         with code.when(same(self.thread, 0)):
             for ring in program.rings:
                 stage = code.local("stage") if ring.depth > 1 else Constant(0)
@@ -338,7 +344,7 @@ class Emitter:
                 phase = self.phase(ring)
                 code.call("ptx.barrier_wait", self.barrier(ring, side), phase ^ 1 if first else phase)
             case b.Expect(ring=ring, bytes=size):
-                announced = self.places(ring).stage if size == ring.stage else size
+                announced = self.rings[ring].stage if size == ring.stage else size
                 code.call("ptx.barrier_expect", self.barrier(ring, "full"), announced)
             case b.Copy():
                 self.copy(op)
@@ -438,8 +444,8 @@ class Emitter:
         return any(o is op for loop in loops for o in b.operations(loop.body))  # an equal one may stand behind the loop
 
     def barrier(self, ring: Ring, side: b.Side, stage: Expression | None = None) -> Expression:
-        places = self.places(ring)
-        return self.shared + (places.full if side == "full" else places.empty) + (stage or self.stage(ring)) * 16
+        places = self.rings[ring]
+        return (places.full if side == "full" else places.empty) + (stage or self.stage(ring)) * 16
 
     def release(self, ring: Ring, back: int, cluster: bool) -> None:
         code, stage = self.code, self.stage(ring)
@@ -458,7 +464,7 @@ class Emitter:
     def copy(self, op: b.Copy) -> None:
         ring, rank = op.ring, len(op.at)
         inside = op.offset - ring.fields[op.field].offset
-        to = self.shared + self.places(ring).fields[op.field] + inside + self.stage(ring) * self.places(ring).stage
+        to = self.rings[ring].fields[op.field] + inside + self.stage(ring) * self.rings[ring].stage
         if op.by_rank:
             to = to + self.rank * op.by_rank
         given = to, self.parameters[MapParameter(op.descriptor)], self.barrier(ring, "full")
@@ -577,8 +583,8 @@ class Emitter:
         """The matrix descriptor of a part's first 16 of the reduced axis."""
         field = part.ring.fields[part.field]
         high = (1 << 62) | (64 << 32) | ((field.panel >> 4 if across else 1) << 16)
-        places = self.places(part.ring)
-        at = self.shared + places.fields[part.field] + self.stage(part.ring) * places.stage
+        places = self.rings[part.ring]
+        at = places.fields[part.field] + self.stage(part.ring) * places.stage
         at = at if offset is None else at + lift(offset)
         self.code.assign(name, call("int64", (at & Given("0x3FFFF")) >> 4) | self.layout(high, across))
 
